@@ -14,19 +14,21 @@ from app.operations.given_position import GivenPosition
 from connectors.mysql.ddl.definition import TableName
 
 _QUOTED = re.compile(r"`((?:[^`]|``)+)`\.`((?:[^`]|``)+)`")
-PLACES = "a GTID, a GTID set, file:pos, or a time such as 2026-11-21T10:00:00Z"
+POSITION_FORMS = "a GTID, a GTID set, file:pos, or a time such as 2026-11-21T10:00:00Z"
 
 
-def place(text: str) -> GivenPosition:
+def parse_position(text: str) -> GivenPosition:
     """Parse a position; for argparse."""
     text = text.strip()
     try:
         return GivenPosition.parse(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a position; write {PLACES}") from None
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a position; write {POSITION_FORMS}"
+        ) from None
 
 
-def table(text: str) -> TableName:
+def parse_table(text: str) -> TableName:
     """Parse ``database.table``, or both names in backticks as MySQL writes them; for argparse."""
     if quoted := _QUOTED.fullmatch(text):
         database, name = (part.replace("``", "`") for part in quoted.groups())
@@ -47,16 +49,22 @@ def add_destination(parser: argparse.ArgumentParser) -> None:
 def add_table(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
     """Add the table."""
     parser.add_argument(
-        "table", metavar="db.table", type=table, nargs="?" if optional else None, help="a table"
+        "table",
+        metavar="db.table",
+        type=parse_table,
+        nargs="?" if optional else None,
+        help="a table",
     )
 
 
-def add_place(
+def add_position(
     parser: argparse.ArgumentParser, name: str, meaning: str, *, required: bool = False
 ) -> None:
     """Add a binlog position."""
-    told = f"{meaning}: {PLACES}"
-    parser.add_argument(name, metavar="POSITION", type=place, required=required, help=told)
+    help_text = f"{meaning}: {POSITION_FORMS}"
+    parser.add_argument(
+        name, metavar="POSITION", type=parse_position, required=required, help=help_text
+    )
 
 
 def add_server(parser: argparse.ArgumentParser) -> None:

@@ -12,15 +12,15 @@ from pathlib import Path
 
 from app.auditing.truth.witness import WitnessName
 from app.commands import arguments
-from app.commands.event_loop import completed
-from app.commands.output import answer
+from app.commands.event_loop import run_operation
+from app.commands.output import print_answer
 from app.operations.audit import (
     AuditRequest,
     ByMysqlbinlog,
     ByMysqlReplication,
     GivenBinlogs,
     WitnessChoice,
-    audited,
+    audit_destination,
 )
 from app.settings.model import load
 from connectors.errors import UsageError
@@ -31,10 +31,10 @@ INCOMPLETE = 3
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add what to audit, and the witnesses."""
     arguments.add_destination(parser)
-    arguments.add_place(
+    arguments.add_position(
         parser, "--from", "only changes after this GTID set, or at and after this position"
     )
-    arguments.add_place(parser, "--to", "only changes in this GTID set, or up to this position")
+    arguments.add_position(parser, "--to", "only changes in this GTID set, or up to this position")
     parser.add_argument(
         "--witness",
         choices=[name.value for name in WitnessName],
@@ -71,8 +71,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Make the audit and print the result; return the exit code."""
-    verdict = completed(audited(load(), _request(options)))
-    answer(options.format, verdict.to_json(), verdict.lines())
+    verdict = run_operation(audit_destination(load(), _request(options)))
+    print_answer(options.format, verdict.to_json(), verdict.lines())
     if not verdict.is_clean:
         return 1
     return 0 if verdict.is_complete else INCOMPLETE
@@ -83,13 +83,13 @@ def _request(options: argparse.Namespace) -> AuditRequest:
         destination=options.destination,
         begin=getattr(options, "from"),
         until=options.to,
-        witness=witness_of(options),
+        witness=witness_choice(options),
         sink=options.sink,
         dump=options.warehouse,
     )
 
 
-def witness_of(options: argparse.Namespace) -> WitnessChoice:
+def witness_choice(options: argparse.Namespace) -> WitnessChoice:
     """Return the witness of the options; raise UsageError if they contradict each other."""
     names_program = options.mysqlbinlog or options.binlogs
     if options.witness == WitnessName.MYSQL_REPLICATION.value:

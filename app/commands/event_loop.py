@@ -13,6 +13,6 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def completed(operation: Coroutine[Any, Any, T]) -> T:
+def run_operation(operation: Coroutine[Any, Any, T]) -> T:
     """Return an operation's result, or raise its error."""
     return asyncio.run(operation)

@@ -23,7 +23,7 @@ from tables.schema_history.record import Given, SchemaRecord
 _JSON = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 
-def answer(form: str, value: Any, lines: Iterable[str]) -> None:
+def print_answer(form: str, value: Any, lines: Iterable[str]) -> None:
     """Print an answer in the requested format."""
     if form == "json":
         text = orjson.dumps(value, option=_JSON).decode()
@@ -39,7 +39,7 @@ def aligned(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return ["  ".join([*map(str.ljust, row[:-1], widths), row[-1]]) for row in table]
 
 
-def when(ts_ms: int) -> str:
+def time_text(ts_ms: int) -> str:
     """Return a time of the source's clock as text."""
     moment = datetime.fromtimestamp(ts_ms / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -51,24 +51,24 @@ def one_line(text: str, most: int = 120) -> str:
     return words if len(words) <= most else f"{words[: most - 1]}…"
 
 
-def place_value(place: HistoryPosition) -> dict[str, Any]:
+def position_value(position: HistoryPosition) -> dict[str, Any]:
     """Return a position as JSON."""
     return {
-        "server_uuid": place.server_uuid,
-        "file": place.start.file,
-        "pos": place.start.pos,
-        "gtid": place.gtid,
-        "gtid_set": None if place.gtid_set is None else str(place.gtid_set),
-        "time": when(place.ts_ms),
-        "server_id": place.server_id,
-        "thread": place.thread,
-        "user": place.user,
+        "server_uuid": position.server_uuid,
+        "file": position.start.file,
+        "pos": position.start.pos,
+        "gtid": position.gtid,
+        "gtid_set": None if position.gtid_set is None else str(position.gtid_set),
+        "time": time_text(position.ts_ms),
+        "server_id": position.server_id,
+        "thread": position.thread,
+        "user": position.user,
     }
 
 
-def place_text(place: HistoryPosition) -> str:
+def position_text(position: HistoryPosition) -> str:
     """Return a position as text: coordinates and GTID."""
-    return f"{place.start}  {place.gtid}" if place.gtid else str(place.start)
+    return f"{position.start}  {position.gtid}" if position.gtid else str(position.start)
 
 
 def record_value(record: SchemaRecord) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def record_value(record: SchemaRecord) -> dict[str, Any]:
         "sql_mode": sorted(record.session.sql_mode),
         "statement": record.statement,
         "given": given_value(record.given),
-        **place_value(record.place),
+        **position_value(record.place),
     }
 
 
@@ -94,7 +94,7 @@ def given_value(given: Given | None) -> dict[str, Any] | None:
     """Return the author of a given definition as JSON."""
     if given is None:
         return None
-    return {"by": given.by, "time": when(given.ts_ms), "source": given.source or None}
+    return {"by": given.by, "time": time_text(given.ts_ms), "source": given.source or None}
 
 
 def quarantine_value(entry: Entry | None) -> dict[str, Any] | None:
@@ -103,7 +103,7 @@ def quarantine_value(entry: Entry | None) -> dict[str, Any] | None:
         return None
     return {
         "state": "given up" if entry.is_given_up else "set aside",
-        "since": place_value(entry.since),
+        "since": position_value(entry.since),
         "why": entry.why,
         "refused": entry.reason or None,
         "given_up": given_value(entry.given),
@@ -114,11 +114,11 @@ def quarantine_lines(entry: Entry | None) -> list[str]:
     """Return a quarantined or given-up table's entry as text; nothing for another table."""
     if entry is None:
         return []
-    since = f"{when(entry.since.ts_ms)}  {place_text(entry.since)}"
+    since = f"{time_text(entry.since.ts_ms)}  {position_text(entry.since)}"
     fate = "quarantined: its rows wait" if entry.is_set_aside else "given up: its rows are dropped"
     lines = [f"{fate}; it was read up to {since}", f"because {entry.why}"]
     if entry.given is not None:
-        lines.append(f"given up by {entry.given.by}, {when(entry.given.ts_ms)}")
+        lines.append(f"given up by {entry.given.by}, {time_text(entry.given.ts_ms)}")
     if entry.reason:
         lines.append(f"the last resolution was refused: {entry.reason}")
     return lines

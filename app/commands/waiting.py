@@ -32,9 +32,11 @@ def seconds_of(options: argparse.Namespace) -> float | None:
 def outcome_text(outcome: Outcome) -> str:
     """Return the outcome of a request as text."""
     one = outcome.applied
-    where = f" ({one.address})" if one.address else ""
-    told = f"{one.state}, applied by worker {one.worker}{where} after {outcome.seconds:.1f} s"
-    return told if one.error is None or outcome.is_reached else f"{told}: {one.error}"
+    address_text = f" ({one.address})" if one.address else ""
+    text = (
+        f"{one.state}, applied by worker {one.worker}{address_text} after {outcome.seconds:.1f} s"
+    )
+    return text if one.error is None or outcome.is_reached else f"{text}: {one.error}"
 
 
 def outcome_value(outcome: Outcome) -> dict[str, Any]:

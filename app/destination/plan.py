@@ -158,6 +158,6 @@ class Signals:
             raise Fenced(f"epoch {self.superseded_by} is in the journal, this is {self.epoch}")
         if self.leave is not None:
             raise self.leave
-        wish = self.latest(SOURCE)
-        if wish is not None and wish.ts_ms > self.tried_ms:
-            raise RunRestarts(f"to go on at {wish.address}, as {wish.by} asks")
+        request = self.latest(SOURCE)
+        if request is not None and request.ts_ms > self.tried_ms:
+            raise RunRestarts(f"to go on at {request.address}, as {request.by} asks")

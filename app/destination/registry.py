@@ -222,7 +222,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         if known is not None and control.offset <= known.offset:
             return
         self._heard[name] = control
-        if name not in self._all and control.wish is DesiredState.RUN:
+        if name not in self._all and control.desired is DesiredState.RUN:
             self.reload()
         if name in self._all and self._all[name].obey(control):
             if not control.has_leader:
@@ -262,11 +262,11 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         return {
             name: {
                 **one.status.to_json(),
-                "wish": one.wish.value,
+                "wish": one.desired.value,
                 "leader": self.leadership.why(name),
             }
             for name, one in self._all.items()
-            if one.wish is not DesiredState.DELETE
+            if one.desired is not DesiredState.DELETE
         }
 
 

@@ -121,16 +121,16 @@ class Destination:
             return None
         if not control.has_leader:
             return None if here else (State.STOPPED.value, None, 0)
-        shown = _PAUSED if control.wish is DesiredState.PAUSE else _RUN
+        shown = _PAUSED if control.desired is DesiredState.PAUSE else _RUN
         if not here or not self._is_heeded or self.status.state not in shown:
             return None
         return self.status.state.value, self.status.error, signals.epoch
 
     @property
-    def wish(self) -> DesiredState:
+    def desired(self) -> DesiredState:
         """The desired state."""
         control = self._signals.control
-        return DesiredState.RUN if control is None else control.wish
+        return DesiredState.RUN if control is None else control.desired
 
     async def lead(self, lease: Lease) -> None:
         """Lead until no worker is to lead it; raises the error that ended leadership. Cancelling this
@@ -155,7 +155,9 @@ class Destination:
         state = State.STANDBY if self.has_leader else State.STOPPED
         control = self._signals.control
         if self.status.state is not State.FENCED:
-            self.status.show(state, control.told() if control and not control.has_leader else None)
+            self.status.show(
+                state, control.to_text() if control and not control.has_leader else None
+            )
 
     async def _lead(self, lease: Lease) -> None:
         """Perform one run, or one wait instead of it."""
@@ -164,8 +166,8 @@ class Destination:
         self._called.clear()
         control = self._signals.control
         self._is_heeded = True
-        if control is not None and control.wish is DesiredState.PAUSE:
-            self.status.show(State.PAUSED, control.told())
+        if control is not None and control.desired is DesiredState.PAUSE:
+            self.status.show(State.PAUSED, control.to_text())
             await self._until_told(lease)
             return
         if self.status.state is not State.FENCED or self._is_asked:
@@ -267,16 +269,16 @@ class Destination:
         else:
             react(notice)
 
-    def ask(self, wish: SourceRequest) -> None:
+    def ask(self, request: SourceRequest) -> None:
         """End the present wait if a request for another source is new; the next run tries it."""
-        if wish.ts_ms > self._signals.tried_ms:
+        if request.ts_ms > self._signals.tried_ms:
             self._called.set()
 
     def learn(self, control: Control) -> None:
         """Record a request from before this worker started; a run reads it from the journal too."""
         if self._signals.control is None:
             self._signals.control = control
-            if control.wish is not DesiredState.RUN:
+            if control.desired is not DesiredState.RUN:
                 self._interrupted.set()
 
     def obey(self, control: Control) -> bool:
@@ -286,11 +288,11 @@ class Destination:
             return False
         self._signals.control = control
         if known is None:
-            is_other = control.wish is not DesiredState.RUN or control.restart != ""
+            is_other = control.desired is not DesiredState.RUN or control.restart != ""
         else:
-            is_other = (control.wish, control.restart) != (known.wish, known.restart)
+            is_other = (control.desired, control.restart) != (known.desired, known.restart)
         if is_other:
-            log.info("%s: %s", self.plan.name, control.told())
+            log.info("%s: %s", self.plan.name, control.to_text())
             self._signals.claimed = 0
             self._is_heeded = False
             self._interrupted.set()

@@ -22,7 +22,7 @@ from app.auditing.truth.mysql_replication import ReplicationBinlog
 from app.auditing.truth.mysqlbinlog import BinlogFiles, ServerBinlog, program
 from app.auditing.truth.witness import Witness
 from app.auditing.verdict import Verdict
-from app.auditing.warehouse.dump import asked, given
+from app.auditing.warehouse.dump import given_dump, requested_dump
 from app.auditing.window import Bound
 from app.destination.background import in_its_own_thread
 from app.destination.plan import Plan
@@ -80,7 +80,7 @@ class AuditRequest:
     """The same, as a dump that the sink wrote."""
 
 
-async def audited(settings: Settings, request: AuditRequest) -> Verdict:
+async def audit_destination(settings: Settings, request: AuditRequest) -> Verdict:
     """Make the audit; raise UsageError if the settings have no such destination."""
     check_destination(settings, request.destination)
     async with AsyncExitStack() as stack:
@@ -100,8 +100,8 @@ async def beside_kafka(options: Mapping[str, Any], work: Callable[[KafkaTopics],
 async def _warehouse(request: AuditRequest, stack: AsyncExitStack) -> Path | None:
     """Return a file of the warehouse's contents, which exists as long as the stack is open."""
     if request.sink is not None:
-        return await stack.enter_async_context(asked(request.sink))
-    return None if request.dump is None else stack.enter_context(given(request.dump))
+        return await stack.enter_async_context(requested_dump(request.sink))
+    return None if request.dump is None else stack.enter_context(given_dump(request.dump))
 
 
 def _scope(
@@ -130,19 +130,21 @@ def _scope(
 
 
 def _binlog(choice: WitnessChoice, plan: Plan, topics: KafkaTopics) -> Witness:
-    command = program_of(choice)
+    command = mysqlbinlog_command(choice)
     if command is None:
-        return _of_a_server(plan, topics, ReplicationBinlog.of)
-    given = choice.binlogs if isinstance(choice, ByMysqlbinlog) else None
-    if given is None:
-        return _of_a_server(plan, topics, partial(ServerBinlog.of, program=command))
-    missing = [str(path) for path in given.paths if not path.is_file()]
+        return _server_witness(plan, topics, ReplicationBinlog.of)
+    given_binlogs = choice.binlogs if isinstance(choice, ByMysqlbinlog) else None
+    if given_binlogs is None:
+        return _server_witness(plan, topics, partial(ServerBinlog.of, program=command))
+    missing = [str(path) for path in given_binlogs.paths if not path.is_file()]
     if missing:
         raise UsageError(f"{missing[0]} is not a file")
-    return BinlogFiles(paths=given.paths, server_uuid=given.server_uuid, program=command)
+    return BinlogFiles(
+        paths=given_binlogs.paths, server_uuid=given_binlogs.server_uuid, program=command
+    )
 
 
-def program_of(choice: WitnessChoice) -> tuple[str, ...] | None:
+def mysqlbinlog_command(choice: WitnessChoice) -> tuple[str, ...] | None:
     """Return the command of mysqlbinlog; None if mysql-replication is the witness."""
     match choice:
         case ByMysqlReplication():
@@ -155,7 +157,7 @@ def program_of(choice: WitnessChoice) -> tuple[str, ...] | None:
         return None
 
 
-def _of_a_server(
+def _server_witness(
     plan: Plan, topics: KafkaTopics, witness_of: Callable[[SourceAddress], Witness]
 ) -> Witness:
     """Return the witness of the source read last, or of another one that answers if that is gone."""
@@ -163,7 +165,7 @@ def _of_a_server(
     if len(addresses) == 1:
         return witness_of(addresses[0])
     prefix, partitions = plan.rules.routes.prefix, plan.topics.journal_partitions
-    told = journal(topics, prefix, plan.name, partitions=partitions)
+    records = journal(topics, prefix, plan.name, partitions=partitions)
     answered, silent = [], []
     for address in addresses:
         try:
@@ -171,7 +173,7 @@ def _of_a_server(
         except (SourceLost, SourceRefused) as error:
             silent.append(error)
             continue
-        if told.cursors and found.server_uuid == told.cursors[-1].server_uuid:
+        if records.cursors and found.server_uuid == records.cursors[-1].server_uuid:
             return found
         answered.append(found)
     if not answered:
@@ -179,12 +181,14 @@ def _of_a_server(
     return answered[0]
 
 
-def _bound(given: GivenPosition | None) -> Bound | None:
-    if given is None:
+def _bound(position: GivenPosition | None) -> Bound | None:
+    if position is None:
         return None
-    if isinstance(given.value, MariadbGtidList):
-        raise UsageError(f"{given.value} is a position of MariaDB, which the audit does not read")
-    return given.value
+    if isinstance(position.value, MariadbGtidList):
+        raise UsageError(
+            f"{position.value} is a position of MariaDB, which the audit does not read"
+        )
+    return position.value
 
 
 def _start(start: Start) -> Bound | None:

@@ -34,10 +34,10 @@ class StoredLetter:
     table_map: str
 
 
-async def dead_letters(asked: Journal, *, start: int = 0) -> tuple[StoredLetter, ...]:
+async def dead_letters(journal: Journal, *, start: int = 0) -> tuple[StoredLetter, ...]:
     """Return the dead letters from an offset on; none if there is no such topic."""
-    plan = asked.plan.topics.dead_letters(asked.plan.name)
-    if not await Topics(asked.options).has(plan):
+    plan = journal.plan.topics.dead_letters(journal.plan.name)
+    if not await Topics(journal.options).has(plan):
         return ()
     found: list[StoredLetter] = []
 
@@ -46,5 +46,5 @@ async def dead_letters(asked: Journal, *, start: int = 0) -> tuple[StoredLetter,
         fields = told_of_dead(record.key, record.value, headers, record.offset)
         found.append(StoredLetter(**fields))
 
-    await read_each(asked.options, plan.name, 0, start=start, take=take)
+    await read_each(journal.options, plan.name, 0, start=start, take=take)
     return tuple(found)

@@ -38,7 +38,7 @@ class GivenPosition:
             return cls(parse_gtids(text))
         return cls(Coordinates.parse(text))
 
-    def asked(self, server_uuid: str, coordinates: Coordinates) -> Asked:
+    def history_query(self, server_uuid: str, coordinates: Coordinates) -> Asked:
         """Return the query for a history of this server, which was read up to these coordinates."""
         match self.value:
             case Coordinates():

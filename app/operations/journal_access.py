@@ -62,13 +62,13 @@ class Journal:
             )
         return state
 
-    async def begun(self) -> DestinationState:
+    async def initialized_state(self) -> DestinationState:
         """Return the state now, without the history; also for a destination that has never run."""
         # A new installation may have no journal yet.
         await Topics(self.options).ensure(self.plan.topics.journal())
-        return await self.now()
+        return await self.latest_state()
 
-    async def now(self) -> DestinationState:
+    async def latest_state(self) -> DestinationState:
         """Return the state now, without the history, even if it is incomplete."""
         return await self._committed(whole_history=False)
 

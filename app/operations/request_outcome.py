@@ -33,43 +33,43 @@ class Outcome:
         return self.applied.state in ("RUNNING", "PAUSED", "STOPPED")
 
 
-async def request(asked: Journal, control: Control, *, wait: float | None) -> Outcome | None:
+async def send_request(journal: Journal, control: Control, *, wait: float | None) -> Outcome | None:
     """Write a request and wait until a worker has applied it; ``wait``: seconds; None: do not.
 
     Raises NotApplied if none did in time, RequestReplaced if another request came first.
     """
     began = time.monotonic()
-    offset = await asked.write(note_of(control))
+    offset = await journal.write(note_of(control))
     if wait is None:
         return None
     waiting = _Waiting(control, offset)
     try:
-        await waiting.wait(asked, wait - (time.monotonic() - began))
+        await waiting.wait(journal, wait - (time.monotonic() - began))
     except TimeoutError:
         if waiting.applied is None:
-            raise await _not_applied(asked, control, wait) from None
+            raise await _not_applied(journal, control, wait) from None
     assert waiting.applied is not None
     return Outcome(applied=waiting.applied, seconds=time.monotonic() - began)
 
 
-async def untried(asked: Journal, what: str, seconds: float) -> NotApplied:
+async def not_tried_error(journal: Journal, what: str, seconds: float) -> NotApplied:
     """Return the error that no worker has tried the request in time."""
-    desired = (await asked.now()).control
+    desired = (await journal.latest_state()).control
     why = (
-        f"the desired state is {desired.wish.value}, requested by {desired.by or 'an operator'}"
-        if desired is not None and desired.wish is not DesiredState.RUN
-        else await workers_text(asked)
+        f"the desired state is {desired.desired.value}, requested by {desired.by or 'an operator'}"
+        if desired is not None and desired.desired is not DesiredState.RUN
+        else await workers_text(journal)
     )
     return NotApplied(
         f"{what} was recorded, but not applied within {seconds:g} s: {why}",
-        destination=asked.plan.name,
+        destination=journal.plan.name,
     )
 
 
-async def _not_applied(asked: Journal, control: Control, seconds: float) -> NotApplied:
+async def _not_applied(journal: Journal, control: Control, seconds: float) -> NotApplied:
     return NotApplied(
-        f"{control.wish.value} was recorded, but not applied within {seconds:g} s: "
-        f"{await workers_text(asked)}",
+        f"{control.desired.value} was recorded, but not applied within {seconds:g} s: "
+        f"{await workers_text(journal)}",
         destination=control.destination,
     )
 
@@ -83,7 +83,7 @@ class _Waiting:
     applied: Applied | None = None
     fault: AqueductError | None = None
 
-    async def wait(self, asked: Journal, seconds: float) -> None:
+    async def wait(self, journal: Journal, seconds: float) -> None:
         """Return once a worker has applied it for good; raise TimeoutError."""
         ended = asyncio.Event()
 
@@ -96,11 +96,11 @@ class _Waiting:
                 ended.set()
 
         tail = Tail(
-            options=asked.options,
-            topic=asked.topic,
-            partitions=(asked.partition,),
+            options=journal.options,
+            topic=journal.topic,
+            partitions=(journal.partition,),
             take=take,
-            start={asked.partition: self.offset + 1},
+            start={journal.partition: self.offset + 1},
         )
         reading = asyncio.create_task(tail.run())
         try:
@@ -117,7 +117,7 @@ class _Waiting:
         if record.key == note_of(self.control)[0]:
             other = control_in(record)
             self.fault = RequestReplaced(
-                f"{other.wish.value}, requested by {other.by or 'an operator'}",
+                f"{other.desired.value}, requested by {other.by or 'an operator'}",
                 destination=other.destination,
             )
         elif record.key.startswith(outcomes):

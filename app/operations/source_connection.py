@@ -47,7 +47,7 @@ class ReachableSource:
         current = choice.current
         if current is not None and current.address == str(self.address):
             return []
-        told = Current(
+        chosen = Current(
             destination=destination,
             address=str(self.address),
             server_uuid=self.facts.server_uuid,
@@ -55,11 +55,11 @@ class ReachableSource:
             ts_ms=time.time_ns() // 1_000_000,
             answers=current.answers if current is not None else None,
         )
-        return [note_of(told)]
+        return [note_of(chosen)]
 
 
-async def reached(
-    asked: Journal, state: DestinationState, report: Report, *, server_uuid: str | None = None
+async def reachable_source(
+    journal: Journal, state: DestinationState, report: Report, *, server_uuid: str | None = None
 ) -> ReachableSource:
     """Try one source after the other, first the one that is read.
 
@@ -68,7 +68,7 @@ async def reached(
     """
     faults: list[tuple[SourceAddress, AqueductError]] = []
     first: ReachableSource | None = None
-    for source in _in_order(asked, state):
+    for source in _in_order(journal, state):
         try:
             facts = await in_its_own_thread(partial(read_facts, source.address))
         except (SourceLost, SourceRefused) as error:
@@ -80,13 +80,13 @@ async def reached(
             first = found
             break
     if first is None:
-        raise _nobody(faults)
+        raise _no_source_error(faults)
     for address, fault in faults:
         report(UnreachableSource(address=address, error=fault, instead=first.address))
     return first
 
 
-def _nobody(faults: list[tuple[SourceAddress, AqueductError]]) -> AqueductError:
+def _no_source_error(faults: list[tuple[SourceAddress, AqueductError]]) -> AqueductError:
     if len(faults) == 1:
         return faults[0][1]
     return NoSourceFits(
@@ -95,9 +95,9 @@ def _nobody(faults: list[tuple[SourceAddress, AqueductError]]) -> AqueductError:
     )
 
 
-def _in_order(asked: Journal, state: DestinationState) -> Iterator[Source]:
+def _in_order(journal: Journal, state: DestinationState) -> Iterator[Source]:
     """The sources of the settings, the one that is read first."""
-    plan, current = asked.plan, state.source_choice.current
+    plan, current = journal.plan, state.source_choice.current
     listed = plan.sources or (Source(address=plan.address, start=plan.start),)
     is_read = current.address if current is not None else str(listed[0].address)
     yield from (one for one in listed if str(one.address) == is_read)

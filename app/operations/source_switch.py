@@ -11,7 +11,7 @@ import uuid
 from dataclasses import dataclass
 
 from app.operations.journal_access import Journal
-from app.operations.request_outcome import untried
+from app.operations.request_outcome import not_tried_error
 from connectors.errors import UsageError
 from tables.journal.state import DestinationState
 from tables.operator.source_choice import Current, SourceRequest, note_of
@@ -31,21 +31,21 @@ class SwitchOutcome:
 class SwitchReport:
     """The written request, and its outcome; None if that was not waited for."""
 
-    wish: SourceRequest
+    request: SourceRequest
     tried: SwitchOutcome | None
 
 
 async def request_switch(
-    asked: Journal, address: str, *, by: str, wait: float | None
+    journal: Journal, address: str, *, by: str, wait: float | None
 ) -> SwitchReport:
     """Request a source by its address; raise UsageError for one that the settings do not have.
 
     Raises NotApplied if no worker tried it in time. ``wait``: seconds; None: do not.
     """
-    _check_known(asked, address)
-    before = (await asked.state(whole_history=False)).source_choice.asked
-    wish = SourceRequest(
-        destination=asked.plan.name,
+    _check_known(journal, address)
+    before = (await journal.state(whole_history=False)).source_choice.asked
+    request = SourceRequest(
+        destination=journal.plan.name,
         id=uuid.uuid4().hex[:12],
         address=address,
         by=by,
@@ -53,29 +53,29 @@ async def request_switch(
         ts_ms=max(time.time_ns() // 1_000_000, before.ts_ms + 1 if before else 0),
     )
     began = time.monotonic()
-    await asked.write(note_of(wish))
-    tried = None if wait is None else await _tried(asked, wish, wait, began)
-    return SwitchReport(wish=wish, tried=tried)
+    await journal.write(note_of(request))
+    tried = None if wait is None else await _wait_until_tried(journal, request, wait, began)
+    return SwitchReport(request=request, tried=tried)
 
 
-def _check_known(asked: Journal, address: str) -> None:
-    known = [str(source.address) for source in asked.plan.sources]
+def _check_known(journal: Journal, address: str) -> None:
+    known = [str(source.address) for source in journal.plan.sources]
     if address not in known:
         raise UsageError(
-            f"{asked.plan.name} has no source {address!r}; there is: {', '.join(known)}"
+            f"{journal.plan.name} has no source {address!r}; there is: {', '.join(known)}"
         )
 
 
-async def _tried(
-    asked: Journal, wish: SourceRequest, seconds: float, began: float
+async def _wait_until_tried(
+    journal: Journal, request: SourceRequest, seconds: float, began: float
 ) -> SwitchOutcome:
     def is_tried(state: DestinationState) -> bool:
         current = state.source_choice.current
-        return current is not None and current.answers == wish.id
+        return current is not None and current.answers == request.id
 
-    state = await asked.wait(is_tried, seconds)
+    state = await journal.wait(is_tried, seconds)
     if state is None:
-        raise await untried(asked, "source switch", seconds)
+        raise await not_tried_error(journal, "source switch", seconds)
     current = state.source_choice.current
     assert current is not None
     worker = state.leader.worker if state.leader is not None else None

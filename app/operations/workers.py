@@ -14,13 +14,13 @@ from connectors.errors import AqueductError
 from connectors.zookeeper.kazoo_session import opens
 
 
-async def workers_text(asked: Journal) -> str:
+async def workers_text(journal: Journal) -> str:
     """Return as text why no worker may have applied a request."""
-    coordination = coordination_plan(asked.settings)
+    coordination = coordination_plan(journal.settings)
     if coordination is None:
         return "no worker with these settings seems to be running"
     client, root, _ = coordination
-    name, nodes = asked.plan.name, Nodes(root)
+    name, nodes = journal.plan.name, Nodes(root)
     try:
         async with opens(client)(lambda: None) as session:
             workers = sorted(await session.children(nodes.workers))

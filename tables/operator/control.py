@@ -34,7 +34,7 @@ class Control:
     """The last desired state of a destination."""
 
     destination: str
-    wish: DesiredState = DesiredState.RUN
+    desired: DesiredState = DesiredState.RUN
     restart: str = ""
     """A value other than the last one begins a new run."""
     by: str = ""
@@ -45,21 +45,21 @@ class Control:
     @property
     def has_leader(self) -> bool:
         """Whether a worker is to lead it."""
-        return self.wish in (DesiredState.RUN, DesiredState.PAUSE)
+        return self.desired in (DesiredState.RUN, DesiredState.PAUSE)
 
     def to_json(self) -> dict[str, Any]:
         """As the journal keeps it."""
         return {
             "destination": self.destination,
-            "wish": self.wish.value,
+            "wish": self.desired.value,
             "restart": self.restart,
             "by": self.by,
             "ts_ms": self.ts_ms,
         }
 
-    def told(self) -> str:
+    def to_text(self) -> str:
         """The author of the request, for people."""
-        return f"{self.wish.value}, requested by {self.by or 'unknown'}"
+        return f"{self.desired.value}, requested by {self.by or 'unknown'}"
 
 
 def control_in(record: StoredRecord) -> Control:
@@ -68,7 +68,7 @@ def control_in(record: StoredRecord) -> Control:
     try:
         return Control(
             destination=value["destination"],
-            wish=DesiredState(value["wish"]),
+            desired=DesiredState(value["wish"]),
             restart=value["restart"],
             by=value["by"],
             ts_ms=value["ts_ms"],

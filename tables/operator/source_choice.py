@@ -14,7 +14,7 @@ from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal_format import Entry, decoded, encoded
 from tables.journal_kind import Kind, StatePart
 
-_Told = TypeVar("_Told")
+_Stored = TypeVar("_Stored")
 _ASKED, _CURRENT = "asked", "current"
 
 
@@ -64,13 +64,13 @@ class SourceChoice:
             self.current = _read(Current, record)
 
     @property
-    def open_wish(self) -> SourceRequest | None:
+    def pending_request(self) -> SourceRequest | None:
         """The request that was not tried yet."""
         answered = self.current.answers if self.current is not None else None
         return self.asked if self.asked is not None and self.asked.id != answered else None
 
 
-def _read(kind: type[_Told], record: StoredRecord) -> _Told:
+def _read(kind: type[_Stored], record: StoredRecord) -> _Stored:
     value: dict[str, Any] = decoded(record)
     try:
         return kind(**value)
@@ -87,7 +87,7 @@ SOURCE_PART = StatePart(lambda _: SourceChoice())
 SOURCE = Kind(name="source", part=SOURCE_PART, notice=_asked_in)
 
 
-def note_of(told: SourceRequest | Current) -> Entry:
+def note_of(stored: SourceRequest | Current) -> Entry:
     """The journal record: ``source/<destination>/asked`` or ``…/current``."""
-    last = _ASKED if isinstance(told, SourceRequest) else _CURRENT
-    return SOURCE.key(told.destination, last), encoded(asdict(told))
+    last = _ASKED if isinstance(stored, SourceRequest) else _CURRENT
+    return SOURCE.key(stored.destination, last), encoded(asdict(stored))

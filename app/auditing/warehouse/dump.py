@@ -33,7 +33,7 @@ class Origin(NamedTuple):
 
 
 @asynccontextmanager
-async def asked(config: Path) -> AsyncIterator[Path]:
+async def requested_dump(config: Path) -> AsyncIterator[Path]:
     """Yield a file of all that the warehouse of a sink's settings holds. Raises WarehouseUnreadable."""
     with tempfile.TemporaryDirectory(prefix="aqueduct-audit-") as folder:
         file = Path(folder) / "warehouse.jsonl"
@@ -60,7 +60,7 @@ async def _ended(*words: str) -> tuple[int, str]:
 
 
 @contextmanager
-def given(file: Path) -> Iterator[Path]:
+def given_dump(file: Path) -> Iterator[Path]:
     """Yield a file that was made on the sink's host."""
     if not file.is_file():
         raise WarehouseUnreadable("it is not a file", file=file)

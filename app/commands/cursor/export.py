@@ -10,8 +10,8 @@ import json
 import sys
 
 from app.commands.arguments import add_destination
-from app.commands.event_loop import completed
-from app.operations.cursor.view import exported
+from app.commands.event_loop import run_operation
+from app.operations.cursor.view import export_cursor
 from app.operations.journal_access import Journal
 from app.settings.model import load
 
@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print it."""
-    found = completed(exported(Journal.of(load(), options.destination)))
+    found = run_operation(export_cursor(Journal.of(load(), options.destination)))
     value = {
         "what": WHAT,
         "form": FORM,

@@ -14,10 +14,10 @@ from typing import Any
 from app.commands.arguments import add_destination
 from app.commands.cursor.confirmation import add_reason
 from app.commands.cursor.export import FORM, WHAT
-from app.commands.cursor.move import carry_out
-from app.commands.event_loop import completed
+from app.commands.cursor.move import confirm_and_move
+from app.commands.event_loop import run_operation
 from app.commands.operator import report_silent
-from app.operations.cursor.import_ import planned_import
+from app.operations.cursor.import_ import plan_import
 from app.operations.journal_access import Journal
 from app.settings.model import load
 from connectors.errors import JournalDamaged, UsageError
@@ -37,8 +37,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Import it; 0 once it is in the journal."""
-    asked, given = Journal.of(load(), options.destination), _read(options.export)
-    return carry_out(options, completed(planned_import(asked, given, report_silent)))
+    journal, given = Journal.of(load(), options.destination), _read(options.export)
+    return confirm_and_move(options, run_operation(plan_import(journal, given, report_silent)))
 
 
 def _read(path: Path) -> Cursor:

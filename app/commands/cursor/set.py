@@ -9,10 +9,10 @@ import argparse
 
 from app.commands.arguments import add_destination
 from app.commands.cursor.confirmation import add_reason
-from app.commands.cursor.move import carry_out
-from app.commands.event_loop import completed
+from app.commands.cursor.move import confirm_and_move
+from app.commands.event_loop import run_operation
 from app.commands.operator import report_silent
-from app.operations.cursor.set import planned_set
+from app.operations.cursor.set import plan_set
 from app.operations.journal_access import Journal
 from app.settings.model import load
 from app.settings.start import milliseconds
@@ -60,9 +60,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Set it; 0 once it is in the journal."""
-    asked, start = Journal.of(load(), options.destination), start_of(options)
-    move = completed(planned_set(asked, start, report_silent, server=options.server))
-    return carry_out(options, move)
+    journal, start = Journal.of(load(), options.destination), start_of(options)
+    move = run_operation(plan_set(journal, start, report_silent, server=options.server))
+    return confirm_and_move(options, move)
 
 
 def start_of(options: argparse.Namespace) -> Start:

@@ -9,12 +9,12 @@ from dataclasses import asdict
 from typing import Any
 
 from app.commands.arguments import add_destination, add_format
-from app.commands.event_loop import completed
-from app.commands.output import answer
-from app.operations.cursor.view import CursorView, viewed
+from app.commands.event_loop import run_operation
+from app.commands.output import print_answer
+from app.operations.cursor.view import CursorView, read_cursor
 from app.operations.journal_access import Journal
 from app.settings.model import load
-from connectors.mysql.lookup.by_time import told
+from connectors.mysql.lookup.by_time import utc_text
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,11 +25,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print it."""
-    found = _value(completed(viewed(Journal.of(load(), options.destination))))
+    found = _value(run_operation(read_cursor(Journal.of(load(), options.destination))))
     if options.format == "json":
         sys.stdout.write(json.dumps(found) + "\n")
     else:
-        answer("text", None, _lines(found))
+        print_answer("text", None, _lines(found))
     return 0
 
 
@@ -54,7 +54,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
     if found["source"] is not None:
         source = found["source"]
         lines.append(
-            f"source      {source['address']} since {told(source['ts_ms'])}: {source['why']}"
+            f"source      {source['address']} since {utc_text(source['ts_ms'])}: {source['why']}"
         )
     if cursor["resume"] is not None:
         resume = cursor["resume"]
@@ -73,7 +73,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
         lines.append(f"skip        {skip['transaction']}: {done}")
     for one in found["interventions"]:
         lines.append(
-            f"changed     {told(one['ts_ms'])} by {one['by']} in epoch {one['epoch']}: {one['what']} "
+            f"changed     {utc_text(one['ts_ms'])} by {one['by']} in epoch {one['epoch']}: {one['what']} "
             f"from {one['before'] or 'nothing'} to {one['after']} ({one['effect']}): {one['why']}"
         )
     return lines

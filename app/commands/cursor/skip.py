@@ -10,9 +10,9 @@ import sys
 
 from app.commands.arguments import add_destination
 from app.commands.cursor.confirmation import add_reason, confirm, reason_of
-from app.commands.event_loop import completed
+from app.commands.event_loop import run_operation
 from app.commands.operator import report_silent
-from app.operations.cursor.skip import Named, planned_skip, skipped
+from app.operations.cursor.skip import NamedTransaction, plan_skip, request_skip
 from app.operations.journal_access import Journal
 from app.settings.model import load
 from connectors.errors import UsageError
@@ -37,17 +37,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Request it; 0 once it is in the journal."""
-    asked = Journal.of(load(), options.destination)
-    planned = completed(planned_skip(asked, named_by(options), report_silent))
+    journal = Journal.of(load(), options.destination)
+    planned = run_operation(plan_skip(journal, named_transaction(options), report_silent))
     confirm(options, f"{options.destination}: {planned.effect}")
-    told = completed(skipped(planned, reason_of(options)))
+    change = run_operation(request_skip(planned, reason_of(options)))
     sys.stdout.write(
-        f"{options.destination}: {planned.transaction} will be skipped; recorded in epoch {told.epoch}\n"
+        f"{options.destination}: {planned.transaction} will be skipped; recorded in epoch {change.epoch}\n"
     )
     return 0
 
 
-def named_by(options: argparse.Namespace) -> Named:
+def named_transaction(options: argparse.Namespace) -> NamedTransaction:
     """Return the transaction of the options; raise UsageError for none or two."""
     if bool(options.gtid) == bool(options.file):
         raise UsageError("name the transaction by --gtid, or by --file and --pos without GTIDs")

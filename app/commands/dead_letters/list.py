@@ -6,8 +6,8 @@ import argparse
 from dataclasses import asdict
 
 from app.commands.arguments import add_destination, add_format
-from app.commands.event_loop import completed
-from app.commands.output import answer, when
+from app.commands.event_loop import run_operation
+from app.commands.output import print_answer, time_text
 from app.operations.dead_letters import StoredLetter, dead_letters
 from app.operations.journal_access import Journal
 from app.settings.model import load
@@ -24,20 +24,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """List them; 1 if there are any, for scripts."""
-    asked = Journal.of(load(), options.destination)
-    found = completed(dead_letters(asked, start=options.from_offset))
+    journal = Journal.of(load(), options.destination)
+    found = run_operation(dead_letters(journal, start=options.from_offset))
     lines = [line for letter in found for line in _text(letter)]
     value = [asdict(letter) for letter in found]
-    answer(options.format, value, lines or [f"no dead letters of {options.destination}"])
+    print_answer(options.format, value, lines or [f"no dead letters of {options.destination}"])
     return 1 if found else 0
 
 
 def _text(letter: StoredLetter) -> list[str]:
     what = "row" if letter.kind == "row" else "rows event, from row"
     size = len(letter.bytes) // 2
-    place = f"{letter.file}:{letter.pos}"
+    position = f"{letter.file}:{letter.pos}"
     return [
-        f"{letter.offset}  {letter.database}.{letter.table}  {when(letter.ts_ms)}",
-        f"  {what} {letter.row} of {letter.gtid or 'a transaction'} at {place}, {size} bytes",
+        f"{letter.offset}  {letter.database}.{letter.table}  {time_text(letter.ts_ms)}",
+        f"  {what} {letter.row} of {letter.gtid or 'a transaction'} at {position}, {size} bytes",
         f"  why: {letter.reason}",
     ]

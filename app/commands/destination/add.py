@@ -1,20 +1,20 @@
 """`python -m app destination add`: run one that is new in the settings, or was deleted.
 
-Invariant: see ``control``.
+Invariant: see ``desired_state``.
 """
 
 from __future__ import annotations
 
 import argparse
 
-from app.commands.destination.control import configure as configure
-from app.commands.destination.control import say
+from app.commands.destination.desired_state import configure as configure
+from app.commands.destination.desired_state import request
 from tables.operator.control import DesiredState
 
 
 def run(options: argparse.Namespace) -> int:
-    """See ``control.say``."""
-    return say(
+    """See ``desired_state.request``."""
+    return request(
         options,
         DesiredState.RUN,
         "requested to run; workers that do not know it reload their settings",

@@ -11,9 +11,9 @@ import sys
 from typing import Any
 
 from app.commands.arguments import add_format
-from app.commands.event_loop import completed
-from app.commands.output import aligned, answer
-from app.operations.destination.listing import ListedDestination, listed
+from app.commands.event_loop import run_operation
+from app.commands.output import aligned, print_answer
+from app.operations.destination.listing import ListedDestination, list_destinations
 from app.settings.model import load
 from tables.operator.control import DesiredState
 
@@ -38,13 +38,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print them; 0 if all answered, 1 if ZooKeeper or a leader did not."""
-    found = completed(listed(load()))
+    found = run_operation(list_destinations(load()))
     shown = [
         _value(one)
         for one in found.destinations
-        if options.all or one.wish is not DesiredState.DELETE
+        if options.all or one.desired is not DesiredState.DELETE
     ]
-    answer(options.format, shown, aligned(list(_HEAD), [_row(each) for each in shown]))
+    print_answer(options.format, shown, aligned(list(_HEAD), [_row(each) for each in shown]))
     if found.fault is not None:
         sys.stderr.write(f"aqueduct: {found.fault.name}: {found.fault}\n")
     is_whole = all(each["state"] is not None for each in shown)
@@ -55,8 +55,8 @@ def _value(one: ListedDestination) -> dict[str, Any]:
     cursor = one.cursor
     return {
         "destination": one.name,
-        "wish": one.wish.value,
-        "said_by": one.said_by,
+        "wish": one.desired.value,
+        "said_by": one.requested_by,
         "leader": one.leader,
         "address": one.address,
         "candidates": list(one.candidates),
@@ -70,9 +70,9 @@ def _value(one: ListedDestination) -> dict[str, Any]:
     }
 
 
-def _row(told: dict[str, Any]) -> list[str]:
-    lag = told["lag_seconds"]
-    shown = {**told, "lag": None if lag is None else f"{lag:.1f} s"}
+def _row(value: dict[str, Any]) -> list[str]:
+    lag = value["lag_seconds"]
+    shown = {**value, "lag": None if lag is None else f"{lag:.1f} s"}
     return [_cell(shown[column]) for column in _HEAD]
 
 

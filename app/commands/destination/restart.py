@@ -1,16 +1,16 @@
 """`python -m app destination restart`: a new run begins.
 
-Invariant: see ``control``.
+Invariant: see ``desired_state``.
 """
 
 from __future__ import annotations
 
 import argparse
 
-from app.commands.destination.control import configure as configure
-from app.commands.destination.control import say
+from app.commands.destination.desired_state import configure as configure
+from app.commands.destination.desired_state import request
 
 
 def run(options: argparse.Namespace) -> int:
-    """See ``control.say``."""
-    return say(options, None, "restart requested")
+    """See ``desired_state.request``."""
+    return request(options, None, "restart requested")

@@ -1,17 +1,17 @@
 """`python -m app destination resume`: continue after a pause or a stop.
 
-Invariant: see ``control``.
+Invariant: see ``desired_state``.
 """
 
 from __future__ import annotations
 
 import argparse
 
-from app.commands.destination.control import configure as configure
-from app.commands.destination.control import say
+from app.commands.destination.desired_state import configure as configure
+from app.commands.destination.desired_state import request
 from tables.operator.control import DesiredState
 
 
 def run(options: argparse.Namespace) -> int:
-    """See ``control.say``."""
-    return say(options, DesiredState.RUN, "resume requested")
+    """See ``desired_state.request``."""
+    return request(options, DesiredState.RUN, "resume requested")

@@ -1,17 +1,19 @@
 """`python -m app destination stop`: no worker leads it until it is resumed.
 
-Invariant: see ``control``.
+Invariant: see ``desired_state``.
 """
 
 from __future__ import annotations
 
 import argparse
 
-from app.commands.destination.control import configure as configure
-from app.commands.destination.control import say
+from app.commands.destination.desired_state import configure as configure
+from app.commands.destination.desired_state import request
 from tables.operator.control import DesiredState
 
 
 def run(options: argparse.Namespace) -> int:
-    """See ``control.say``."""
-    return say(options, DesiredState.STOP, "stop requested; no worker runs it until it is resumed")
+    """See ``desired_state.request``."""
+    return request(
+        options, DesiredState.STOP, "stop requested; no worker runs it until it is resumed"
+    )

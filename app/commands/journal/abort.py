@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from app.commands.arguments import add_destination, add_format
-from app.commands.event_loop import completed
-from app.commands.output import answer
-from app.operations.journal.open_transactions import TopicPartition, end_transaction, open_in
+from app.commands.event_loop import run_operation
+from app.commands.output import print_answer
+from app.operations.journal.open_transactions import TopicPartition, end_transaction, list_open
 from app.operations.journal_access import Journal
 from app.settings.model import load
 from connectors.errors import UsageError
@@ -40,12 +40,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """End or list them; 0 once it has ended, or if there is none."""
-    asked = Journal.of(load(), options.destination)
-    where, name = _where(asked, options), asked.plan.name
+    journal = Journal.of(load(), options.destination)
+    partition, name = _partition_of(journal, options), journal.plan.name
     if options.transactional_id is None:
-        return _listed(name, where, completed(open_in(asked, where)), options.format)
-    completed(end_transaction(asked, where, options.transactional_id))
-    answer(
+        return _listed(
+            name, partition, run_operation(list_open(journal, partition)), options.format
+        )
+    run_operation(end_transaction(journal, partition, options.transactional_id))
+    print_answer(
         options.format,
         {"destination": name, "aborted": options.transactional_id},
         [f"{name}: the transaction of {options.transactional_id!r} is aborted"],
@@ -53,26 +55,30 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _where(asked: Journal, options: argparse.Namespace) -> TopicPartition:
+def _partition_of(journal: Journal, options: argparse.Namespace) -> TopicPartition:
     if (options.topic is None) != (options.partition is None):
         raise UsageError("give --topic and --partition together, or neither for the journal")
     if options.topic is None:
-        return TopicPartition.of(asked)
+        return TopicPartition.of(journal)
     return TopicPartition(options.topic, options.partition)
 
 
-def _listed(name: str, where: TopicPartition, found: Sequence[OpenTransaction], form: str) -> int:
+def _listed(
+    name: str, partition: TopicPartition, found: Sequence[OpenTransaction], form: str
+) -> int:
     lines = []
     for one in found:
-        command = one.ending(*where).replace("DEST", name)
+        command = one.ending(*partition).replace("DEST", name)
         lines += [str(one), f"  to abort it: {command}"]
     if not found:
-        lines.append(f"no transaction is open in partition {where.partition} of {where.topic}")
+        lines.append(
+            f"no transaction is open in partition {partition.partition} of {partition.topic}"
+        )
     value = {
         "destination": name,
-        "topic": where.topic,
-        "partition": where.partition,
+        "topic": partition.topic,
+        "partition": partition.partition,
         "open": [asdict(one) for one in found],
     }
-    answer(form, value, lines)
+    print_answer(form, value, lines)
     return 1 if found else 0

@@ -6,9 +6,9 @@ import argparse
 from typing import Any
 
 from app.commands.arguments import add_destination, add_format
-from app.commands.event_loop import completed
+from app.commands.event_loop import run_operation
 from app.commands.operator import operator
-from app.commands.output import answer
+from app.commands.output import print_answer
 from app.operations.journal.mend import RewrittenRecord, mend
 from app.operations.journal_access import Journal
 from app.settings.model import load
@@ -23,8 +23,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Repair them; 0 also if there is nothing to repair."""
-    asked, name = Journal.of(load(), options.destination), options.destination
-    found = [_value(one) for one in completed(mend(asked, by=operator(), why=options.why))]
+    journal, name = Journal.of(load(), options.destination), options.destination
+    found = [_value(one) for one in run_operation(mend(journal, by=operator(), why=options.why))]
     lines = [
         f"offset {one['offset']}, key {one['key']}: rewritten as at offset {one['as_at']}"
         for one in found
@@ -34,7 +34,9 @@ def run(options: argparse.Namespace) -> int:
         if found
         else "all records are readable"
     )
-    answer(options.format, {"destination": name, "mended": found}, [*lines, f"{name}: {last}"])
+    print_answer(
+        options.format, {"destination": name, "mended": found}, [*lines, f"{name}: {last}"]
+    )
     return 0
 
 

@@ -9,10 +9,17 @@ from __future__ import annotations
 import argparse
 
 from app.commands import arguments
-from app.commands.event_loop import completed
-from app.commands.output import aligned, answer, one_line, place_text, record_value, when
-from app.commands.schema.history_source import Tell, read_of, told
-from app.operations.schema.statement_log import Filters, logged, record_kind
+from app.commands.event_loop import run_operation
+from app.commands.output import (
+    aligned,
+    one_line,
+    position_text,
+    print_answer,
+    record_value,
+    time_text,
+)
+from app.commands.schema.history_source import ReadByName, from_journal, history_reader
+from app.operations.schema.statement_log import Filters, filtered_records, record_kind
 from tables.schema_history.record import SchemaRecord
 
 
@@ -27,10 +34,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="only statements that begin with these words, such as 'DROP' or 'ALTER TABLE'; may be repeated",
     )
     parser.add_argument(
-        "--table", metavar="db.table", type=arguments.table, help="only statements on this table"
+        "--table",
+        metavar="db.table",
+        type=arguments.parse_table,
+        help="only statements on this table",
     )
-    arguments.add_place(parser, "--since", "only statements after this position")
-    arguments.add_place(parser, "--until", "only statements up to this position")
+    arguments.add_position(parser, "--since", "only statements after this position")
+    arguments.add_position(parser, "--until", "only statements up to this position")
     arguments.add_server(parser)
     arguments.add_store(parser)
     parser.add_argument(
@@ -39,15 +49,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     arguments.add_format(parser)
 
 
-def run(options: argparse.Namespace, tell: Tell = told) -> int:
+def run(options: argparse.Namespace, read_by_name: ReadByName = from_journal) -> int:
     """Print the list; return the exit code."""
-    found = completed(logged(read_of(options, tell), _filters(options)))
+    found = run_operation(
+        filtered_records(history_reader(options, read_by_name), _filters(options))
+    )
     value = {
         "destination": options.destination,
         "statements": [record_value(record) for record in found],
     }
     head = ["when", "where", "server", "thread", "user", "outcome", "type", "tables", "statement"]
-    answer(options.format, value, aligned(head, map(_row, found)))
+    print_answer(options.format, value, aligned(head, map(_row, found)))
     return 0
 
 
@@ -63,13 +75,13 @@ def _filters(options: argparse.Namespace) -> Filters:
 
 
 def _row(record: SchemaRecord) -> list[str]:
-    place, given = record.place, record.given
+    position, given = record.place, record.given
     return [
-        when(given.ts_ms if given else place.ts_ms),
-        place_text(place),
-        str(place.server_id),
-        str(place.thread),
-        (given.by if given else place.user) or "-",
+        time_text(given.ts_ms if given else position.ts_ms),
+        position_text(position),
+        str(position.server_id),
+        str(position.thread),
+        (given.by if given else position.user) or "-",
         record.outcome,
         record_kind(record).upper(),
         " ".join(".".join(name) for name in record.concerned) or "-",

@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any
 
 from app.commands import arguments
-from app.commands.event_loop import completed
-from app.commands.output import answer, difference_value
-from app.commands.schema.history_source import Tell, told
-from app.operations.schema.server_check import Pause, ServerComparison, compared_with_server
+from app.commands.event_loop import run_operation
+from app.commands.output import difference_value, print_answer
+from app.commands.schema.history_source import ReadByName, from_journal
+from app.operations.schema.server_check import Pause, ServerComparison, compare_with_server
 from app.settings.model import load
 from connectors.mysql.schema.baseline import Baseline
 
@@ -48,18 +48,18 @@ async def live(destination: str) -> Baseline:
 
 def run(
     options: argparse.Namespace,
-    tell: Tell = told,
+    read_by_name: ReadByName = from_journal,
     ask: Callable[[str], Awaitable[Baseline]] = live,
     pause: Pause = asyncio.sleep,
 ) -> int:
     """Print the differences; return the exit code."""
     name = options.destination
-    found = completed(
-        compared_with_server(
-            partial(tell, name), partial(ask, name), wait=options.wait, pause=pause
+    found = run_operation(
+        compare_with_server(
+            partial(read_by_name, name), partial(ask, name), wait=options.wait, pause=pause
         )
     )
-    answer(options.format, _value(found), _lines(found))
+    print_answer(options.format, _value(found), _lines(found))
     return 1 if found.deviations else 0
 
 
@@ -69,7 +69,7 @@ def _value(found: ServerComparison) -> dict[str, Any]:
         "destination": found.history.cursor.destination,
         "server_at": _offset(str(server.at.coordinates), server.at.gtid_set),
         "history_at": _offset(str(read_to.coordinates), read_to.gtid_set),
-        "same_place": found.is_same_place,
+        "same_place": found.is_same_position,
         "tables": len(server.tables),
         "differences": [
             {"table": one.table, **difference_value(one.difference)} for one in found.deviations
@@ -84,7 +84,7 @@ def _offset(coordinates: str, gtid_set: object) -> dict[str, Any]:
 
 def _lines(found: ServerComparison) -> Iterator[str]:
     server = found.server
-    if not found.is_same_place:
+    if not found.is_same_position:
         yield f"The worker has reached {found.history.cursor.offset.coordinates}; the server answered at"
         yield f"{server.at.coordinates}. Changes in between are reported as differences too."
     for one in found.deviations:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 
 from app.commands import arguments
-from app.commands.event_loop import completed
-from app.commands.output import answer, difference_value
-from app.commands.schema.history_source import Tell, read_of, told
-from app.operations.schema.definitions import compared
+from app.commands.event_loop import run_operation
+from app.commands.output import difference_value, print_answer
+from app.commands.schema.history_source import ReadByName, from_journal, history_reader
+from app.operations.schema.definitions import compare_definitions
 from tables.schema_history.record import TableState
 
 
@@ -19,18 +19,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add a table and two positions."""
     arguments.add_destination(parser)
     arguments.add_table(parser)
-    arguments.add_place(parser, "--from", "position of the first definition", required=True)
-    arguments.add_place(parser, "--to", "position of the second; default: the end of the history")
+    arguments.add_position(parser, "--from", "position of the first definition", required=True)
+    arguments.add_position(
+        parser, "--to", "position of the second; default: the end of the history"
+    )
     arguments.add_server(parser)
     arguments.add_store(parser)
     arguments.add_format(parser)
 
 
-def run(options: argparse.Namespace, tell: Tell = told) -> int:
+def run(options: argparse.Namespace, read_by_name: ReadByName = from_journal) -> int:
     """Print the differences; return the exit code."""
-    places = (vars(options)["from"], options.to)
-    read = read_of(options, tell)
-    found = completed(compared(read, options.table, places, server=options.server))
+    positions = (vars(options)["from"], options.to)
+    read = history_reader(options, read_by_name)
+    found = run_operation(
+        compare_definitions(read, options.table, positions, server=options.server)
+    )
     value = {
         "table": ".".join(options.table),
         "from": _state_text(found.old),
@@ -40,7 +44,7 @@ def run(options: argparse.Namespace, tell: Tell = told) -> int:
     unknown, changed = found.unresolved, found.differences
     lines = [f"not known: {one.reason}" for one in unknown]
     lines += [] if unknown else map(str, changed) if changed else ["no difference"]
-    answer(options.format, value, lines)
+    print_answer(options.format, value, lines)
     return 1 if unknown or found.old is found.new is None else 0
 
 

@@ -10,26 +10,26 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.commands import arguments
-from app.commands.event_loop import completed
+from app.commands.event_loop import run_operation
 from app.commands.output import (
     aligned,
-    answer,
     difference_value,
-    place_text,
+    position_text,
+    print_answer,
     quarantine_lines,
     quarantine_value,
     record_value,
-    when,
+    time_text,
 )
-from app.commands.schema.history_source import Tell, read_of, told
+from app.commands.schema.history_source import ReadByName, from_journal, history_reader
 from app.operations.schema.destination_history import ReadHistory
 from app.operations.schema.statement_log import record_kind
 from app.operations.schema.table_history import (
     Step,
     TableHistory,
     TableSummary,
-    all_tables,
     table_history,
+    table_summaries,
 )
 from connectors.mysql.ddl.definition import TableName
 from tables.schema_history.record import Known
@@ -43,31 +43,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
     arguments.add_format(parser)
 
 
-def run(options: argparse.Namespace, tell: Tell = told) -> int:
+def run(options: argparse.Namespace, read_by_name: ReadByName = from_journal) -> int:
     """Print the versions, or all tables; return the exit code."""
-    read = read_of(options, tell)
+    read = history_reader(options, read_by_name)
     return _all(options, read) if options.table is None else _one(options, read)
 
 
 def _all(options: argparse.Namespace, read: ReadHistory) -> int:
-    rows = [_row(one) for one in completed(all_tables(read))]
+    rows = [_row(one) for one in run_operation(table_summaries(read))]
     head = ["table", "state", "steps", "since", "quarantine"]
     lines = aligned(head, [[_cell(row[key]) for key in head] for row in rows])
-    answer(options.format, {"destination": options.destination, "tables": rows}, lines)
+    print_answer(options.format, {"destination": options.destination, "tables": rows}, lines)
     return 0
 
 
 def _one(options: argparse.Namespace, read: ReadHistory) -> int:
-    found = completed(table_history(read, options.table))
-    aside = found.quarantine
+    found = run_operation(table_history(read, options.table))
+    entry = found.quarantine
     value = {
         "table": ".".join(options.table),
-        "quarantine": quarantine_value(aside),
+        "quarantine": quarantine_value(entry),
         "steps": [_value(step) for step in found.steps],
     }
     lines = list(_lines(options.table, found))
-    lines += ["", *quarantine_lines(aside)] if aside is not None else []
-    answer(options.format, value, lines)
+    lines += ["", *quarantine_lines(entry)] if entry is not None else []
+    print_answer(options.format, value, lines)
     return 0 if found.now is not None else 1
 
 
@@ -80,7 +80,7 @@ def _lines(name: TableName, found: TableHistory) -> Iterator[str]:
     begin, known = found.begin, isinstance(found.at_begin, Known)
     what = "known" if known else "not known" if found.at_begin else "does not exist"
     title = ".".join(name)
-    yield f"{title}  {what} at the beginning of the history: {when(begin.ts_ms)}  {place_text(begin)}"
+    yield f"{title}  {what} at the beginning of the history: {time_text(begin.ts_ms)}  {position_text(begin)}"
     for step in found.steps:
         yield ""
         yield from _step_lines(step)
@@ -88,22 +88,22 @@ def _lines(name: TableName, found: TableHistory) -> Iterator[str]:
 
 def _step_lines(step: Step) -> Iterator[str]:
     record, what = step.record, record_kind(step.record)
-    yield f"{record.number}  {when(record.place.ts_ms)}  {place_text(record.place)}  {what}"
+    yield f"{record.number}  {time_text(record.place.ts_ms)}  {position_text(record.place)}  {what}"
     if record.given is not None:
-        yield f"    given by {record.given.by}, {when(record.given.ts_ms)}"
+        yield f"    given by {record.given.by}, {time_text(record.given.ts_ms)}"
     if record.reason is not None:
         yield f"    not resolved: {record.reason}"
     yield from (f"    {one}" for one in step.differences)
 
 
 def _row(one: TableSummary) -> dict[str, Any]:
-    aside = one.quarantine
+    entry = one.quarantine
     return {
         "table": ".".join(one.name),
         "state": type(one.state).__name__.lower(),
         "steps": one.steps,
-        "since": when(one.state.since.ts_ms),
-        "quarantine": aside and ("given up" if aside.is_given_up else "set aside"),
+        "since": time_text(one.state.since.ts_ms),
+        "quarantine": entry and ("given up" if entry.is_given_up else "set aside"),
     }
 
 

@@ -11,16 +11,16 @@ from app.operations.schema.destination_history import DestinationHistory, ReadHi
 from app.settings.model import load
 from connectors.errors import UsageError
 
-Tell = Callable[[str], Awaitable[DestinationHistory]]
+ReadByName = Callable[[str], Awaitable[DestinationHistory]]
 """Returns the history of a destination by its name."""
 
 
-def read_of(options: argparse.Namespace, tell: Tell) -> ReadHistory:
-    """Return the reader of a command's history: ``tell``, or the central store."""
-    return partial(stored if options.from_store else tell, options.destination)
+def history_reader(options: argparse.Namespace, read_by_name: ReadByName) -> ReadHistory:
+    """Return the reader of a command's history: ``read_by_name``, or the central store."""
+    return partial(from_store if options.from_store else read_by_name, options.destination)
 
 
-async def stored(destination: str) -> DestinationHistory:
+async def from_store(destination: str) -> DestinationHistory:
     """Read the settings, then the central store."""
     from app.operations.schema.reading import store_history
     from app.wiring import central_store
@@ -33,7 +33,7 @@ async def stored(destination: str) -> DestinationHistory:
     return await store_history(store, destination)
 
 
-async def told(destination: str) -> DestinationHistory:
+async def from_journal(destination: str) -> DestinationHistory:
     """Read the settings, then the journal."""
     settings = load()
     # Only here is Kafka's client needed, and it is slow to import. Its warnings become an error at

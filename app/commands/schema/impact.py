@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from app.commands import arguments
-from app.commands.event_loop import completed
-from app.commands.output import answer
-from app.commands.schema.history_source import Tell, told
+from app.commands.event_loop import run_operation
+from app.commands.output import print_answer
+from app.commands.schema.history_source import ReadByName, from_journal
 from app.operations.destinations import check_destination
 from app.operations.schema.file_catalog import file_catalog
-from app.operations.schema.impact import Judgement, Rules, StatementImpact, history_catalog, judged
+from app.operations.schema.impact import Judgement, Rules, StatementImpact, history_catalog, judge
 from app.operations.schema.statement_text import statements
 from app.settings.model import Settings, load
 from connectors.errors import SettingsError, UsageError, printed
@@ -92,14 +92,16 @@ async def live(settings: Settings, destination: str) -> Catalog:
     return await first_source_catalog(settings, destination)
 
 
-def run(options: argparse.Namespace, tell: Tell = told, ask: Ask = live) -> int:
+def run(
+    options: argparse.Namespace, read_by_name: ReadByName = from_journal, ask: Ask = live
+) -> int:
     """Print the impact of the statements; return the exit code."""
     settings = _settings(options)
-    catalog = _catalog(options, settings, tell, ask)
+    catalog = _catalog(options, settings, read_by_name, ask)
     rules = Rules() if settings is None else Rules.of(settings, options.destination)
     session = Session(database=options.database, sql_mode=options.sql_mode)
-    found = completed(judged(list(_given(options.statement)), catalog, session, rules=rules))
-    answer(options.format, _value(found), _lines(found.statements))
+    found = run_operation(judge(list(_given(options.statement)), catalog, session, rules=rules))
+    print_answer(options.format, _value(found), _lines(found.statements))
     least = _FAIL_ON.get(options.fail_on)
     return BREAKS if least is not None and found.severity.rank >= least.rank else 0
 
@@ -117,14 +119,14 @@ def _settings(options: argparse.Namespace) -> Settings | None:
 
 
 def _catalog(
-    options: argparse.Namespace, settings: Settings | None, tell: Tell, ask: Ask
+    options: argparse.Namespace, settings: Settings | None, read_by_name: ReadByName, ask: Ask
 ) -> Catalog:
     """Return the tables by which the statements are judged."""
     if options.input is not None:
         return _from_file(options.input, options.database)
     if options.live and settings is not None:
-        return completed(ask(settings, options.destination))
-    return completed(history_catalog(partial(tell, options.destination)))
+        return run_operation(ask(settings, options.destination))
+    return run_operation(history_catalog(partial(read_by_name, options.destination)))
 
 
 def _from_file(path: Path, database: str | None) -> Catalog:
@@ -133,7 +135,7 @@ def _from_file(path: Path, database: str | None) -> Catalog:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from None
     found = file_catalog(text, database)
-    for fault in found.left_out:
+    for fault in found.skipped:
         sys.stderr.write(f"schema impact: {path}: ignored: {printed(fault.detail)}\n")
     return found.catalog
 

@@ -7,8 +7,8 @@ import json
 import sys
 
 from app.commands import arguments
-from app.commands.event_loop import completed
-from app.commands.output import answer, given_value, when
+from app.commands.event_loop import run_operation
+from app.commands.output import given_value, print_answer, time_text
 from app.operations.journal_access import Journal
 from app.operations.schema.quarantine import QuarantinedTable, QuarantinedTables, quarantined_tables
 from app.settings.model import load
@@ -23,19 +23,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """List them; 1 if a table waits, for scripts."""
-    found = completed(quarantined_tables(Journal.of(load(), options.destination)))
+    found = run_operation(quarantined_tables(Journal.of(load(), options.destination)))
     if options.format == "json":
-        entries = [_json(one.entry, one.waiting) for one in found.set_aside]
+        entries = [_json(one.entry, one.waiting) for one in found.quarantined]
         entries += [_json(entry, 0) for entry in found.given_up]
         sys.stdout.write(json.dumps(entries) + "\n")
     else:
-        answer("text", None, _text(options.destination, found))
-    return 1 if found.set_aside else 0
+        print_answer("text", None, _text(options.destination, found))
+    return 1 if found.quarantined else 0
 
 
 def _text(destination: str, found: QuarantinedTables) -> list[str]:
-    lines = [line for one in found.set_aside for line in _lines(one)]
-    if not found.set_aside:
+    lines = [line for one in found.quarantined for line in _lines(one)]
+    if not found.quarantined:
         lines.append(f"no table of {destination} is quarantined")
     lines += [f"{'.'.join(entry.name)}: {given_up_text(entry)}" for entry in found.given_up]
     return lines
@@ -54,7 +54,7 @@ def _lines(one: QuarantinedTable) -> list[str]:
 
 def given_up_text(entry: Entry) -> str:
     """Return who gave a table up, and the events lost."""
-    who = f" by {entry.given.by}, {when(entry.given.ts_ms)}" if entry.given else ""
+    who = f" by {entry.given.by}, {time_text(entry.given.ts_ms)}" if entry.given else ""
     return f"given up{who}; {entry.lost} event(s) are lost, and later ones are dropped"
 
 

@@ -9,16 +9,16 @@ import argparse
 import sys
 
 from app.commands import arguments
-from app.commands.event_loop import completed
-from app.commands.output import answer
-from app.commands.schema.history_source import Tell, read_of, told
-from app.operations.schema.definitions import rebuilt
+from app.commands.event_loop import run_operation
+from app.commands.output import print_answer
+from app.commands.schema.history_source import ReadByName, from_journal, history_reader
+from app.operations.schema.definitions import rebuild_statements
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add a position, and optionally a database."""
     arguments.add_destination(parser)
-    arguments.add_place(
+    arguments.add_position(
         parser, "--at", "position of the definitions; default: the end of the history"
     )
     arguments.add_server(parser)
@@ -27,13 +27,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     arguments.add_format(parser)
 
 
-def run(options: argparse.Namespace, tell: Tell = told) -> int:
+def run(options: argparse.Namespace, read_by_name: ReadByName = from_journal) -> int:
     """Print the statements; return the exit code."""
-    read, database = read_of(options, tell), options.database
-    found = completed(rebuilt(read, options.at, server=options.server, database=database))
+    read, database = history_reader(options, read_by_name), options.database
+    found = run_operation(
+        rebuild_statements(read, options.at, server=options.server, database=database)
+    )
     texts = found.statements
     if options.format == "json":
-        answer("json", {"databases": texts}, [])
+        print_answer("json", {"databases": texts}, [])
     else:
         # To be run as they are, so nothing in a name may be escaped or treated as the end of a
         # line.

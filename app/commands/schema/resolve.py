@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 from app.commands import arguments
-from app.commands.event_loop import completed
+from app.commands.event_loop import run_operation
 from app.commands.operator import operator, report_silent
-from app.commands.output import answer
+from app.commands.output import print_answer
 from app.commands.waiting import UNCONFIRMED, add_waiting, done_text, seconds_of
 from app.operations.journal_access import Journal
 from app.operations.schema.resolve import (
@@ -77,16 +77,16 @@ def run(options: argparse.Namespace) -> int:
             "To confirm, add --yes-lose-rows.\n"
         )
         return 2
-    asked = Journal.of(load(), options.destination)
-    waiting = completed(waiting_table(asked, options.table, gives_up=options.give_up))
+    journal = Journal.of(load(), options.destination)
+    waiting = run_operation(waiting_table(journal, options.table, gives_up=options.give_up))
     wait, definition = seconds_of(options), _definition(options)
-    found = completed(resolve(waiting, definition, report_silent, by=operator(), wait=wait))
-    code, told = (0, UNCONFIRMED) if found.tried is None else _outcome(found.tried)
+    found = run_operation(resolve(waiting, definition, report_silent, by=operator(), wait=wait))
+    code, text = (0, UNCONFIRMED) if found.tried is None else _outcome(found.tried)
     if options.format == "json":
-        value = {"table": _name_of(options), "resolution": found.resolution.id, "told": told}
+        value = {"table": _name_of(options), "resolution": found.resolution.id, "told": text}
         sys.stdout.write(json.dumps(value) + "\n")
     else:
-        answer("text", None, [f"{_name_of(options)}: {told}"])
+        print_answer("text", None, [f"{_name_of(options)}: {text}"])
     return code
 
 

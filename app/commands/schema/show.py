@@ -11,18 +11,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.commands import arguments
-from app.commands.event_loop import completed
+from app.commands.event_loop import run_operation
 from app.commands.output import (
-    answer,
-    place_text,
-    place_value,
+    position_text,
+    position_value,
+    print_answer,
     quarantine_lines,
     quarantine_value,
     table_lines,
     table_value,
-    when,
+    time_text,
 )
-from app.commands.schema.history_source import Tell, read_of, told
+from app.commands.schema.history_source import ReadByName, from_journal, history_reader
 from app.operations.schema.definitions import table_at
 from connectors.mysql.ddl.definition import TableName
 from tables.schema_history.record import Dropped, Known, TableState, Unresolved
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add a table and a position."""
     arguments.add_destination(parser)
     arguments.add_table(parser)
-    arguments.add_place(
+    arguments.add_position(
         parser, "--at", "position of the definition; default: the end of the history"
     )
     arguments.add_server(parser)
@@ -40,13 +40,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     arguments.add_format(parser)
 
 
-def run(options: argparse.Namespace, tell: Tell = told) -> int:
+def run(options: argparse.Namespace, read_by_name: ReadByName = from_journal) -> int:
     """Print the definition; return the exit code."""
-    read = read_of(options, tell)
-    found = completed(table_at(read, options.table, options.at, server=options.server))
-    state, aside = found.state, found.quarantine
-    value = {**_value(options.table, state), "quarantine": quarantine_value(aside)}
-    answer(options.format, value, [*_lines(options.table, state), *quarantine_lines(aside)])
+    read = history_reader(options, read_by_name)
+    found = run_operation(table_at(read, options.table, options.at, server=options.server))
+    state, entry = found.state, found.quarantine
+    value = {**_value(options.table, state), "quarantine": quarantine_value(entry)}
+    print_answer(options.format, value, [*_lines(options.table, state), *quarantine_lines(entry)])
     return 0 if isinstance(state, Known) else 1
 
 
@@ -54,7 +54,7 @@ def _value(name: TableName, state: TableState | None) -> dict[str, Any]:
     return {
         "table": ".".join(name),
         "state": "unknown" if state is None else type(state).__name__.lower(),
-        "since": None if state is None else place_value(state.since),
+        "since": None if state is None else position_value(state.since),
         "reason": state.reason if isinstance(state, Unresolved) else None,
         "definition": table_value(state.table) if isinstance(state, Known) else None,
     }
@@ -65,7 +65,7 @@ def _lines(name: TableName, state: TableState | None) -> Iterator[str]:
     if state is None:
         yield f"{title}: the history has no such table up to that position"
         return
-    since = f"{when(state.since.ts_ms)}  {place_text(state.since)}"
+    since = f"{time_text(state.since.ts_ms)}  {position_text(state.since)}"
     match state:
         case Known():
             yield f"{title}  since {since}"

@@ -7,9 +7,9 @@ import json
 import sys
 
 from app.commands.arguments import add_destination, add_format
-from app.commands.event_loop import completed
+from app.commands.event_loop import run_operation
 from app.commands.operator import operator
-from app.commands.output import answer
+from app.commands.output import print_answer
 from app.commands.waiting import UNCONFIRMED, add_waiting, done_text, seconds_of
 from app.operations.journal_access import Journal
 from app.operations.source_switch import SwitchOutcome, request_switch
@@ -32,16 +32,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Request it; 0 once it is read, 1 if it was refused; NotApplied if no worker tried it."""
-    asked = Journal.of(load(), options.destination)
-    found = completed(
-        request_switch(asked, options.source, by=operator(), wait=seconds_of(options))
+    journal = Journal.of(load(), options.destination)
+    found = run_operation(
+        request_switch(journal, options.source, by=operator(), wait=seconds_of(options))
     )
-    code, told = (0, UNCONFIRMED) if found.tried is None else _outcome(found.tried)
+    code, text = (0, UNCONFIRMED) if found.tried is None else _outcome(found.tried)
     if options.format == "json":
-        value = {"source": found.wish.address, "id": found.wish.id, "told": told}
+        value = {"source": found.request.address, "id": found.request.id, "told": text}
         sys.stdout.write(json.dumps(value) + "\n")
     else:
-        answer("text", None, [f"{found.wish.address}: {told}"])
+        print_answer("text", None, [f"{found.request.address}: {text}"])
     return code
 
 

@@ -28,7 +28,7 @@ from connectors.errors import (
 )
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.after_gtids import position_after
-from connectors.mysql.lookup.by_time import offset_at_time, told
+from connectors.mysql.lookup.by_time import offset_at_time, utc_text
 from connectors.mysql.lookup.fingerprint.alignment import Aligned, align, count_before_start
 from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
 from connectors.mysql.lookup.fingerprint.scan import Scan, scan
@@ -272,8 +272,8 @@ class Relocation:
             return 0
         if before == len(prints) or (begun is not None and begun <= before):
             raise PositionPurged(
-                f"its oldest binlog file, {oldest}, begins at {told(spans.created * 1000)}, and the last "
-                f"published transaction is of {told(prints[-1].ts_ms)}",
+                f"its oldest binlog file, {oldest}, begins at {utc_text(spans.created * 1000)}, and the last "
+                f"published transaction is of {utc_text(prints[-1].ts_ms)}",
                 source=self.address,
             )
         return 0
@@ -350,5 +350,7 @@ def _apart(ahead_ms: int) -> str:
 
 
 def _listed(prints: tuple[Fingerprint, ...]) -> str:
-    told = ", ".join(map(str, prints[:_MOST_LISTED]))
-    return told + (f" and {len(prints) - _MOST_LISTED} more" if len(prints) > _MOST_LISTED else "")
+    utc_text = ", ".join(map(str, prints[:_MOST_LISTED]))
+    return utc_text + (
+        f" and {len(prints) - _MOST_LISTED} more" if len(prints) > _MOST_LISTED else ""
+    )

@@ -105,9 +105,9 @@ class Sources:
         self._judge = judge
         choice = state.source_choice
         current = self._read_last(choice)
-        wish = choice.open_wish
+        request = choice.pending_request
         faults: list[tuple[Source, AqueductError]] = []
-        wanted = self._find(wish.address) if wish is not None else None
+        wanted = self._find(request.address) if request is not None else None
         for source in self._order(current, wanted):
             patience = _PATIENCE_WHEN_ASKED if source is wanted else _PATIENCE
             try:
@@ -123,7 +123,9 @@ class Sources:
         else:
             raise self._fault(faults)
         self.refusals.pop(str(source.address), None)
-        why = self._why(source, current, faults, wish.by if source is wanted and wish else None)
+        why = self._why(
+            source, current, faults, request.by if source is wanted and request else None
+        )
         self._failures, self.prefers_first, self.current = 0, False, source
         if self.failover.fingerprints and not standing.facts.has_gtids:
             # Once the server is dead, its clock cannot be read.
@@ -131,17 +133,17 @@ class Sources:
         was_moved = standing.moved is not None
         if standing.moved is not None:
             standing.moved.tell(self._name, standing.address)
-        if wish is not None or source is not current or was_moved:
+        if request is not None or source is not current or was_moved:
             refused = None
-            if wish is not None and source is not wanted:
-                refused = str(dict_of(faults).get(wish.address, "it is not among the sources"))
+            if request is not None and source is not wanted:
+                refused = str(dict_of(faults).get(request.address, "it is not among the sources"))
             told = Current(
                 destination=self._name,
                 address=str(source.address),
                 server_uuid=standing.facts.server_uuid,
                 why=why,
                 ts_ms=time.time_ns() // 1_000_000,
-                answers=wish.id if wish is not None else None,
+                answers=request.id if request is not None else None,
                 refused=refused,
                 lost=[str(one) for one in standing.moved.lost[:_MOST_LOST]]
                 if standing.moved
@@ -213,8 +215,8 @@ class Sources:
 
     def first(self, choice: SourceChoice) -> Source:
         """The source to ask first, by the journal and this worker's state."""
-        wish = choice.open_wish
-        wanted = self._find(wish.address) if wish is not None else None
+        request = choice.pending_request
+        wanted = self._find(request.address) if request is not None else None
         return next(self._order(self._read_last(choice), wanted))
 
     def _read_last(self, choice: SourceChoice) -> Source:

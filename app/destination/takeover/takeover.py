@@ -307,7 +307,7 @@ class Takeover:
             signals.control is None or control.offset > signals.control.offset
         ):
             signals.control = control
-        if signals.control is not None and signals.control.wish is not DesiredState.RUN:
+        if signals.control is not None and signals.control.desired is not DesiredState.RUN:
             raise StopRequested
 
     async def _recovered(

@@ -37,19 +37,19 @@ def effect(
     was read."""
     if before is None:
         return Effect("it is the destination's first cursor", is_free=True)
-    if facts is not None and (why := _is_anew(before, facts, address)):
-        return _anew(before, after, facts, address, why=why)
+    if facts is not None and (why := _reset_reason(before, facts, address)):
+        return _effect_after_reset(before, after, facts, address, why=why)
     half = ""
     if before.resume is not None:
         half = (
             f"; {before.resume.published} record(s) of {before.resume.transaction_id}, which is published in "
             "part, are published again or stay without the rest"
         )
-    found = _between(before.offset, after, address)
+    found = _effect_between(before.offset, after, address)
     return Effect(found.text + half, found.is_free and not half, found.is_back)
 
 
-def _is_anew(before: Cursor, facts: ServerFacts, address: SourceAddress) -> str:
+def _reset_reason(before: Cursor, facts: ServerFacts, address: SourceAddress) -> str:
     """Return why the binlog is not the one that was read; empty if it may be."""
     if before.offset.server_uuid != facts.server_uuid or not facts.binlogs:
         return ""
@@ -62,12 +62,12 @@ def _is_anew(before: Cursor, facts: ServerFacts, address: SourceAddress) -> str:
         return "" if found.is_there or found.is_purged else found.detail
     gtids = before.offset.gtid_set
     if isinstance(gtids, GtidSet) and facts.has_gtids and not gtids.issubset(facts.gtid_executed):
-        gone = _difference(gtids, facts.gtid_executed, address)
-        return f"{gone} of the cursor's transactions are no longer on the server"
+        missing = _count_difference(gtids, facts.gtid_executed, address)
+        return f"{missing} of the cursor's transactions are no longer on the server"
     return ""
 
 
-def _anew(
+def _effect_after_reset(
     before: Cursor, after: SourceOffset, facts: ServerFacts, address: SourceAddress, *, why: str
 ) -> Effect:
     """Return the effect on a server that was reset or restored, whose transactions cannot be compared."""
@@ -76,23 +76,26 @@ def _anew(
         f"after {before.offset} and before the binlog was reset are lost"
     )
     if isinstance(after.gtid_set, GtidSet) and facts.has_gtids:
-        come = _difference(facts.gtid_executed, after.gtid_set, address)
-        passed = after.gtid_set.count()
+        appeared = _count_difference(facts.gtid_executed, after.gtid_set, address)
+        skipped = after.gtid_set.count()
         text += (
-            f"; of its {come + passed} transaction(s), {passed} are never published, "
-            f"{come} are published as new"
+            f"; of its {appeared + skipped} transaction(s), {skipped} are never published, "
+            f"{appeared} are published as new"
         )
     return Effect(text)
 
 
-def _between(old: SourceOffset, new: SourceOffset, address: SourceAddress) -> Effect:
+def _effect_between(old: SourceOffset, new: SourceOffset, address: SourceAddress) -> Effect:
     before, after = old.gtid_set, new.gtid_set
     if isinstance(before, GtidSet) and isinstance(after, GtidSet):
-        passed, again = _difference(after, before, address), _difference(before, after, address)
-        return _counted(passed, again)
+        skipped, repeated = (
+            _count_difference(after, before, address),
+            _count_difference(before, after, address),
+        )
+        return _counted_effect(skipped, repeated)
     if isinstance(before, MariadbGtidList) and isinstance(after, MariadbGtidList):
         if before == after:
-            return _counted(0, 0)
+            return _counted_effect(0, 0)
         if before.holds_all(after):
             return Effect("back: the changes in between are published again", is_back=True)
         if after.holds_all(before):
@@ -101,7 +104,7 @@ def _between(old: SourceOffset, new: SourceOffset, address: SourceAddress) -> Ef
     if old.server_uuid != new.server_uuid:
         return Effect("a position of another server: what is lost or repeated is unknown")
     if old.coordinates == new.coordinates:
-        return _counted(0, 0)
+        return _counted_effect(0, 0)
     if new.coordinates.order < old.coordinates.order:
         return Effect(
             f"back from {old.coordinates}: the changes in between are published again", is_back=True
@@ -109,16 +112,16 @@ def _between(old: SourceOffset, new: SourceOffset, address: SourceAddress) -> Ef
     return Effect(f"forward from {old.coordinates}: the changes in between are never published")
 
 
-def _counted(passed: int, again: int) -> Effect:
-    if not passed and not again:
+def _counted_effect(skipped: int, repeated: int) -> Effect:
+    if not skipped and not repeated:
         return Effect("the same position as before", is_free=True, is_back=True)
-    parts = [f"forward: {passed} transaction(s) are never published"] if passed else []
-    parts += [f"back: {again} transaction(s) are published again"] if again else []
-    return Effect("; ".join(parts), is_back=not passed)
+    parts = [f"forward: {skipped} transaction(s) are never published"] if skipped else []
+    parts += [f"back: {repeated} transaction(s) are published again"] if repeated else []
+    return Effect("; ".join(parts), is_back=not skipped)
 
 
-def _difference(one: GtidSet, other: GtidSet, address: SourceAddress) -> int:
+def _count_difference(first: GtidSet, second: GtidSet, address: SourceAddress) -> int:
     """Return the number of transactions that only the first has."""
     with connected(address) as cursor:
-        cursor.execute("SELECT GTID_SUBTRACT(%s, %s)", (str(one), str(other)))
+        cursor.execute("SELECT GTID_SUBTRACT(%s, %s)", (str(first), str(second)))
         return GtidSet.parse(cursor.fetchall()[0][0]).count()

@@ -60,30 +60,32 @@ class ChangeReason:
 
 
 async def claim(
-    asked: Journal, make: Make, *, reason: ChangeReason, sets: bool = False
+    journal: Journal, make: Make, *, reason: ChangeReason, sets: bool = False
 ) -> Intervention:
     """Make a change; raise Fenced if workers repeatedly take the destination over meanwhile.
 
     A change that ``sets`` the cursor does so in a journal that is older than what was published,
     too: numbers continue after those in the topics, and table versions are taken from there.
     """
-    for left in reversed(range(_TRIES)):
+    for tries_left in reversed(range(_TRIES)):
         try:
-            return await _claimed(asked, make, reason, sets=sets)
+            return await _claim_once(journal, make, reason, sets=sets)
         except Fenced:
             # A worker resumed in between; its claim is committed, and nothing of ours is.
-            if not left:
+            if not tries_left:
                 raise
     raise AssertionError
 
 
-async def _claimed(asked: Journal, make: Make, reason: ChangeReason, *, sets: bool) -> Intervention:
-    plan = asked.plan
-    topics = Topics(asked.options)
+async def _claim_once(
+    journal: Journal, make: Make, reason: ChangeReason, *, sets: bool
+) -> Intervention:
+    plan = journal.plan
+    topics = Topics(journal.options)
     await topics.ensure(plan.topics.journal())
-    installation = await installation_of(asked.topic, options=asked.options, worker=plan.worker)
+    installation = await installation_of(journal.topic, options=journal.options, worker=plan.worker)
     producer = TransactionalProducer(
-        f"{installation}.{plan.name}", options=asked.options, compression=None
+        f"{installation}.{plan.name}", options=journal.options, compression=None
     )
     try:
         await producer.init_transactions()
@@ -95,7 +97,7 @@ async def _claimed(asked: Journal, make: Make, reason: ChangeReason, *, sets: bo
             is_published=not sets,
         )
         state = await recover(plan.journal, MemoryCheckpoint(), verification, whole_history=True)
-        numbered = await _numbered(state, plan) if sets else []
+        lacking_versions = await _add_published(state, plan) if sets else []
         change = await asyncio.to_thread(make, state, installation)
         intervention = _intervention(plan.name, state, change, reason)
         cursor = replace(
@@ -105,7 +107,7 @@ async def _claimed(asked: Journal, make: Make, reason: ChangeReason, *, sets: bo
             written_ms=intervention.ts_ms,
         )
         notes = [
-            *numbered,
+            *lacking_versions,
             *change.notes,
             note_of(intervention),
             (cursor_key(plan.name), encoded(cursor.to_json())),
@@ -113,17 +115,19 @@ async def _claimed(asked: Journal, make: Make, reason: ChangeReason, *, sets: bo
         async with producer.transaction() as kafka:
             sent = []
             for key, value in notes:
-                one = await kafka.send(asked.topic, key=key, value=value, partition=asked.partition)
+                future = await kafka.send(
+                    journal.topic, key=key, value=value, partition=journal.partition
+                )
                 # If a later one is refused at once, the outcome of this one is no longer read.
-                one.add_done_callback(_seen)
-                sent.append(one)
+                future.add_done_callback(_retrieve_exception)
+                sent.append(future)
             await asyncio.gather(*sent)
         return intervention
     finally:
         await producer.discard()
 
 
-async def _numbered(state: DestinationState, plan: Plan) -> list[Note]:
+async def _add_published(state: DestinationState, plan: Plan) -> list[Note]:
     """Add to a state what the topics have beyond it; return the table versions that the journal lacks."""
     if state.cursor is None:
         return []
@@ -146,7 +150,7 @@ async def _numbered(state: DestinationState, plan: Plan) -> list[Note]:
     return lacking
 
 
-def _seen(sent: asyncio.Future[Any]) -> None:
+def _retrieve_exception(sent: asyncio.Future[Any]) -> None:
     if not sent.cancelled():
         sent.exception()
 

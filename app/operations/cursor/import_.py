@@ -12,21 +12,21 @@ from functools import partial
 from app.destination.background import in_its_own_thread
 from app.operations.cursor.consequences import Effect
 from app.operations.cursor.epoch_claim import Change
-from app.operations.cursor.move import Move, cursor_at, planned
+from app.operations.cursor.move import Move, cursor_at, plan_move
 from app.operations.journal_access import Journal
-from app.operations.source_connection import ReachableSource, Report, reached
+from app.operations.source_connection import ReachableSource, Report, reachable_source
 from connectors.mysql.lookup.start import check, in_current_terms
 from connectors.mysql.position import SourceOffset
 from tables.cursor import Cursor
 from tables.journal.state import DestinationState
 
 
-async def planned_import(asked: Journal, given: Cursor, report: Report) -> Move:
+async def plan_import(journal: Journal, given: Cursor, report: Report) -> Move:
     """Return the move to the other installation's position."""
-    begun = await asked.begun()
+    present = await journal.initialized_state()
     # GTIDs are the same on all servers; coordinates belong to one.
     server = None if given.offset.gtid_set is not None else given.offset.server_uuid
-    source = await reached(asked, begun, report, server_uuid=server)
+    source = await reachable_source(journal, present, report, server_uuid=server)
     offset = await in_its_own_thread(partial(_checked, given, source))
 
     def change(state: DestinationState, installation: str, found: Effect, by: str) -> Change:
@@ -44,7 +44,7 @@ async def planned_import(asked: Journal, given: Cursor, report: Report) -> Move:
             notes=source.notes(state.source_choice, state.destination, by=by),
         )
 
-    return await planned(asked, begun.cursor, offset, source, change=change)
+    return await plan_move(journal, present.cursor, offset, source, change=change)
 
 
 def _checked(given: Cursor, source: ReachableSource) -> SourceOffset:

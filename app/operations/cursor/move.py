@@ -31,15 +31,15 @@ MakeChange = Callable[[DestinationState, str, Effect, str], Change]
 class Move:
     """A planned move: its position, its source, and its effect by the journal as it was read."""
 
-    asked: Journal
+    journal: Journal
     source: ReachableSource
     offset: SourceOffset
     effect: Effect
     change: MakeChange
 
 
-async def planned(
-    asked: Journal,
+async def plan_move(
+    journal: Journal,
     before: Cursor | None,
     offset: SourceOffset,
     source: ReachableSource,
@@ -48,17 +48,17 @@ async def planned(
 ) -> Move:
     """Return the move of a cursor from its present position to a position of a source."""
     found = await in_its_own_thread(partial(_effect, before, offset, source))
-    return Move(asked=asked, source=source, offset=offset, effect=found, change=change)
+    return Move(journal=journal, source=source, offset=offset, effect=found, change=change)
 
 
-async def made(move: Move, reason: ChangeReason) -> Intervention:
+async def make_move(move: Move, reason: ChangeReason) -> Intervention:
     """Make the move; raise Fenced if workers repeatedly take the destination over meanwhile."""
 
     def change(state: DestinationState, installation: str) -> Change:
         found = _effect(state.cursor, move.offset, move.source)
         return move.change(state, installation, found, reason.by)
 
-    return await claim(move.asked, change, reason=reason, sets=True)
+    return await claim(move.journal, change, reason=reason, sets=True)
 
 
 def _effect(before: Cursor | None, offset: SourceOffset, source: ReachableSource) -> Effect:
@@ -85,11 +85,11 @@ def cursor_at(
         resume=None,
         prepared={},
         proof=CursorProof(),
-        is_new_start=not (is_back and _reaches(state, offset)),
+        is_new_start=not (is_back and _history_reaches(state, offset)),
     )
 
 
-def _reaches(state: DestinationState, offset: SourceOffset) -> bool:
+def _history_reaches(state: DestinationState, offset: SourceOffset) -> bool:
     """Return whether the schema history has the tables as of a position before the cursor."""
     history = state.history()
     if history is None:

@@ -11,33 +11,33 @@ from functools import partial
 from app.destination.background import in_its_own_thread
 from app.operations.cursor.consequences import Effect
 from app.operations.cursor.epoch_claim import Change
-from app.operations.cursor.move import Move, cursor_at, planned
+from app.operations.cursor.move import Move, cursor_at, plan_move
 from app.operations.journal_access import Journal
-from app.operations.source_connection import ReachableSource, Report, reached
+from app.operations.source_connection import ReachableSource, Report, reachable_source
 from connectors.errors import SourceDiverged
 from connectors.mysql.lookup.start import AtCoordinates, AtTime, Start, first_offset
 from tables.journal.state import DestinationState
 
 
-async def planned_set(
-    asked: Journal, start: Start, report: Report, *, server: str | None = None
+async def plan_set(
+    journal: Journal, start: Start, report: Report, *, server: str | None = None
 ) -> Move:
     """Return the move to a position; ``server``: the server of the named file, by default the
     cursor's.
 
     Raises SourceDiverged if another server answers than the file's.
     """
-    begun = await asked.begun()
+    present = await journal.initialized_state()
     names_file = _names_file(start)
-    whose = _server_of(server, begun) if names_file else None
-    source = await reached(asked, begun, report, server_uuid=whose)
+    file_server = _server_of(server, present) if names_file else None
+    source = await reachable_source(journal, present, report, server_uuid=file_server)
     if names_file:
-        _refuse_anothers(source, whose, asked)
+        _refuse_other_server(source, file_server, journal)
     offset = await in_its_own_thread(partial(first_offset, start, source.facts, source.address))
 
     def change(state: DestinationState, installation: str, found: Effect, by: str) -> Change:
         if names_file:
-            _refuse_anothers(source, _server_of(server, state), asked)
+            _refuse_other_server(source, _server_of(server, state), journal)
         return Change(
             cursor=cursor_at(offset, state, installation, is_back=found.is_back),
             what="set",
@@ -46,7 +46,7 @@ async def planned_set(
             notes=source.notes(state.source_choice, state.destination, by=by),
         )
 
-    return await planned(asked, begun.cursor, offset, source, change=change)
+    return await plan_move(journal, present.cursor, offset, source, change=change)
 
 
 def _names_file(start: Start) -> bool:
@@ -60,17 +60,19 @@ def _server_of(server: str | None, state: DestinationState) -> str | None:
     return state.cursor.offset.server_uuid
 
 
-def _refuse_anothers(source: ReachableSource, whose: str | None, asked: Journal) -> None:
+def _refuse_other_server(
+    source: ReachableSource, file_server: str | None, journal: Journal
+) -> None:
     """Raise SourceDiverged if the server that answers is not the file's."""
     found = source.facts.server_uuid
-    if whose is None:
-        is_it = str(source.address) == str(asked.plan.address)
-        whose = f"at {asked.plan.address}"
+    if file_server is None:
+        is_same = str(source.address) == str(journal.plan.address)
+        file_server = f"at {journal.plan.address}"
     else:
-        is_it = found == whose
-    if not is_it:
+        is_same = found == file_server
+    if not is_same:
         raise SourceDiverged(
-            f"the file belongs to server {whose}, but server {found} answers: "
+            f"the file belongs to server {file_server}, but server {found} answers: "
             "a file and position mean nothing on another server",
             source=source.address,
             remedy="Nothing was changed. Wait until that server answers; or, if this one is to be read and the "

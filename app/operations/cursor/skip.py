@@ -16,7 +16,7 @@ from functools import partial
 from app.destination.background import in_its_own_thread
 from app.operations.cursor.epoch_claim import Change, ChangeReason, claim
 from app.operations.journal_access import Journal
-from app.operations.source_connection import Report, reached
+from app.operations.source_connection import Report, reachable_source
 from connectors.errors import AlreadyPast, PositionWithin, SourceDiverged, UsageError
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.transaction_spans import Spans
@@ -28,7 +28,7 @@ from tables.journal.state import DestinationState
 from tables.operator.interventions import Intervention
 from tables.operator.skips import Skip, note_of
 
-Named = str | Coordinates
+NamedTransaction = str | Coordinates
 """A transaction as an operator names it: by its GTID, or without GTIDs by the position where it begins."""
 
 
@@ -36,31 +36,31 @@ Named = str | Coordinates
 class PlannedSkip:
     """A transaction that the cursor has not passed yet."""
 
-    asked: Journal
+    journal: Journal
     transaction: str
     """Its GTID; without GTIDs ``server_uuid:file:pos`` of its first event."""
     effect: str
     """The loss that it causes."""
 
 
-async def planned_skip(asked: Journal, named: Named, report: Report) -> PlannedSkip:
+async def plan_skip(journal: Journal, named: NamedTransaction, report: Report) -> PlannedSkip:
     """Return the named transaction; raise UsageError if it is none, AlreadyPast if it is published."""
-    state = await asked.state(whole_history=False)
+    state = await journal.state(whole_history=False)
     cursor = state.cursor
     assert cursor is not None
-    transaction = await _transaction(named, asked, state, report)
-    _refuse_if_behind(transaction, cursor)
+    transaction = await _transaction(named, journal, state, report)
+    _refuse_if_past(transaction, cursor)
     effect = f"the changes of {transaction} are never published"
-    return PlannedSkip(asked=asked, transaction=transaction, effect=effect)
+    return PlannedSkip(journal=journal, transaction=transaction, effect=effect)
 
 
-async def skipped(planned: PlannedSkip, reason: ChangeReason) -> Intervention:
+async def request_skip(planned: PlannedSkip, reason: ChangeReason) -> Intervention:
     """Request the skip; raise AlreadyPast if the transaction was published meanwhile."""
 
     def change(state: DestinationState, _installation: str) -> Change:
         now = state.cursor
         assert now is not None
-        _refuse_if_behind(planned.transaction, now)
+        _refuse_if_past(planned.transaction, now)
         skip = Skip(
             destination=state.destination,
             transaction=planned.transaction,
@@ -77,11 +77,11 @@ async def skipped(planned: PlannedSkip, reason: ChangeReason) -> Intervention:
             notes=[note_of(skip)],
         )
 
-    return await claim(planned.asked, change, reason=reason)
+    return await claim(planned.journal, change, reason=reason)
 
 
 async def _transaction(
-    named: Named, asked: Journal, state: DestinationState, report: Report
+    named: NamedTransaction, journal: Journal, state: DestinationState, report: Report
 ) -> str:
     """Return the transaction's id; raise UsageError if the source has no ids of that kind."""
     cursor = state.cursor
@@ -90,7 +90,7 @@ async def _transaction(
         return _gtid(named, cursor)
     if cursor.offset.gtid_set is not None:
         raise UsageError("the source has GTIDs; name the transaction by --gtid")
-    source = await reached(asked, state, report, server_uuid=cursor.offset.server_uuid)
+    source = await reachable_source(journal, state, report, server_uuid=cursor.offset.server_uuid)
     found = source.facts.server_uuid
     if found != cursor.offset.server_uuid:
         raise SourceDiverged(
@@ -103,16 +103,16 @@ async def _transaction(
     return f"{found}:{named}"
 
 
-def _check_begins(place: Coordinates, address: SourceAddress) -> None:
+def _check_begins(position: Coordinates, address: SourceAddress) -> None:
     """Raise PositionWithin if no transaction begins at a position."""
-    for span in Spans(address, place.file):
-        if span.start == place:
+    for span in Spans(address, position.file):
+        if span.start == position:
             return
-        if span.end.order > place.order:
+        if span.end.order > position.order:
             raise PositionWithin(
-                f"{place} is within the transaction from {span.start} to {span.end}"
+                f"{position} is within the transaction from {span.start} to {span.end}"
             )
-    raise PositionWithin(f"no transaction begins at {place}", source=address)
+    raise PositionWithin(f"no transaction begins at {position}", source=address)
 
 
 def _gtid(text: str, cursor: Cursor) -> str:
@@ -120,29 +120,29 @@ def _gtid(text: str, cursor: Cursor) -> str:
     if gtids is None:
         raise UsageError("the source has no GTIDs; name the transaction by --file and --pos")
     try:
-        one = parse_gtids(text)
+        gtid = parse_gtids(text)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    if type(one) is not type(gtids):
+    if type(gtid) is not type(gtids):
         raise UsageError(f"{text} is not a GTID of this kind of server; the cursor is at {gtids}")
-    if isinstance(one, GtidSet) and one.count() != 1:
+    if isinstance(gtid, GtidSet) and gtid.count() != 1:
         raise UsageError(f"{text} is not one GTID")
-    if "," in str(one):
+    if "," in str(gtid):
         raise UsageError(f"{text} is not one GTID")
-    return str(one)
+    return str(gtid)
 
 
-def _refuse_if_behind(transaction: str, cursor: Cursor) -> None:
-    gtids, is_behind = cursor.offset.gtid_set, False
+def _refuse_if_past(transaction: str, cursor: Cursor) -> None:
+    gtids, is_past = cursor.offset.gtid_set, False
     if isinstance(gtids, GtidSet):
-        is_behind = transaction in gtids
+        is_past = transaction in gtids
     elif isinstance(gtids, MariadbGtidList):
-        is_behind = gtids.holds(transaction)
+        is_past = gtids.holds(transaction)
     else:
-        server, _, place = transaction.partition(":")
-        is_behind = (
+        server, _, position = transaction.partition(":")
+        is_past = (
             server == cursor.offset.server_uuid
-            and Coordinates.parse(place).order < cursor.offset.coordinates.order
+            and Coordinates.parse(position).order < cursor.offset.coordinates.order
         )
-    if is_behind:
+    if is_past:
         raise AlreadyPast(transaction, destination=cursor.destination, cursor=cursor.offset)

@@ -37,9 +37,9 @@ class Export:
     cursor: Cursor
 
 
-async def viewed(asked: Journal) -> CursorView:
+async def read_cursor(journal: Journal) -> CursorView:
     """Return the cursor; raise StateUnknown if the destination has never run."""
-    state = await asked.state(whole_history=False)
+    state = await journal.state(whole_history=False)
     assert state.cursor is not None
     return CursorView(
         cursor=state.cursor,
@@ -49,10 +49,10 @@ async def viewed(asked: Journal) -> CursorView:
     )
 
 
-async def exported(asked: Journal) -> Export:
+async def export_cursor(journal: Journal) -> Export:
     """Return the cursor with its destination and time; raise StateUnknown if the destination has
     never run."""
-    cursor = (await viewed(asked)).cursor
+    cursor = (await read_cursor(journal)).cursor
     return Export(
-        prefix=asked.settings.prefix, exported_ms=time.time_ns() // 1_000_000, cursor=cursor
+        prefix=journal.settings.prefix, exported_ms=time.time_ns() // 1_000_000, cursor=cursor
     )

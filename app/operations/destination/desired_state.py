@@ -12,7 +12,7 @@ import uuid
 from dataclasses import dataclass
 
 from app.operations.journal_access import Journal
-from app.operations.request_outcome import Outcome, request
+from app.operations.request_outcome import Outcome, send_request
 from tables.operator.control import Control, DesiredState
 
 
@@ -25,7 +25,7 @@ class Requested:
 
 
 async def request_state(
-    asked: Journal, wish: DesiredState | None, *, by: str, wait: float | None
+    journal: Journal, desired: DesiredState | None, *, by: str, wait: float | None
 ) -> Requested:
     """Request a state; None keeps the present one, and begins a new run. ``wait``: seconds; None:
     do not.
@@ -33,16 +33,16 @@ async def request_state(
     Raises NotApplied if no worker applied it in time, RequestReplaced if another request came
     first.
     """
-    last = (await asked.now()).control
-    if wish is None:
-        wish, restart = (last.wish if last else DesiredState.RUN), uuid.uuid4().hex[:12]
+    last = (await journal.latest_state()).control
+    if desired is None:
+        desired, restart = (last.desired if last else DesiredState.RUN), uuid.uuid4().hex[:12]
     else:
         restart = last.restart if last else ""
     control = Control(
-        destination=asked.plan.name,
-        wish=wish,
+        destination=journal.plan.name,
+        desired=desired,
         restart=restart,
         by=by,
         ts_ms=time.time_ns() // 1_000_000,
     )
-    return Requested(control=control, outcome=await request(asked, control, wait=wait))
+    return Requested(control=control, outcome=await send_request(journal, control, wait=wait))

@@ -40,8 +40,8 @@ class ListedDestination:
     """One destination."""
 
     name: str
-    wish: DesiredState
-    said_by: str | None
+    desired: DesiredState
+    requested_by: str | None
     leader: str | None
     address: str | None
     candidates: tuple[str, ...]
@@ -57,17 +57,23 @@ class Listing:
     fault: AqueductError | None
 
 
-async def listed(settings: Settings) -> Listing:
+async def list_destinations(settings: Settings) -> Listing:
     """Return the destinations by name."""
     views, fault = await _views(settings)
     states = {
-        name: await Journal.of(settings, name).now() for name in sorted(settings.destinations)
+        name: await Journal.of(settings, name).latest_state()
+        for name in sorted(settings.destinations)
     }
     leaders = {name: _leader(settings, one, views.get(name)) for name, one in states.items()}
     answers = await statuses(one for one in leaders.values() if one is not None)
     return Listing(
         destinations=tuple(
-            _listed(name, state, views.get(name), _run(name, state, leaders[name], answers, fault))
+            _listed(
+                name,
+                state,
+                views.get(name),
+                _run_status(name, state, leaders[name], answers, fault),
+            )
             for name, state in states.items()
         ),
         fault=fault,
@@ -89,7 +95,7 @@ def _leader(settings: Settings, state: DestinationState, view: View | None) -> W
     return WorkerAt(worker, address or "")
 
 
-def _run(
+def _run_status(
     name: str,
     state: DestinationState,
     leader: WorkerAt | None,
@@ -97,11 +103,11 @@ def _run(
     fault: AqueductError | None,
 ) -> RunStatus:
     """Return the run as the leader reports it; ``fault``: why ZooKeeper does not name one."""
-    wish = state.control.wish if state.control else DesiredState.RUN
+    desired = state.control.desired if state.control else DesiredState.RUN
     if fault is not None:
         return RunStatus(error=f"the leader is unknown: {fault.name}")
     if leader is None:
-        if wish in _NOT_LED:
+        if desired in _NOT_LED:
             return RunStatus(state="STOPPED")
         return RunStatus(state="NOT LED", error="no worker leads it")
     answer = answers[leader]
@@ -109,7 +115,7 @@ def _run(
         return RunStatus(error=answer)
     one = answer.get(name)
     if one is None:
-        state_of = "STOPPED" if wish in _NOT_LED else None
+        state_of = "STOPPED" if desired in _NOT_LED else None
         return RunStatus(state=state_of, error=f"worker {leader.worker} does not run it")
     return RunStatus(state=one["state"], error=one["error"], lag_seconds=one["lag_seconds"])
 
@@ -117,15 +123,15 @@ def _run(
 def _listed(
     name: str, state: DestinationState, view: View | None, run: RunStatus
 ) -> ListedDestination:
-    said, leader = state.control, state.leader
+    control, leader = state.control, state.leader
     if view is not None:
         worker, address = view.leader, view.address
     else:
         worker, address = (leader.worker, leader.address) if leader else (None, None)
     return ListedDestination(
         name=name,
-        wish=said.wish if said else DesiredState.RUN,
-        said_by=said.by if said else None,
+        desired=control.desired if control else DesiredState.RUN,
+        requested_by=control.by if control else None,
         leader=worker,
         address=address or None,
         candidates=tuple(sorted(view.candidates)) if view else (),

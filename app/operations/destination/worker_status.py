@@ -32,24 +32,24 @@ class WorkerAt:
 async def statuses(workers: Iterable[WorkerAt]) -> dict[WorkerAt, dict[str, Any] | str]:
     """Return each worker's report of its destinations, or why there is none."""
     wanted = sorted(set(workers))
-    answers = await asyncio.gather(*(in_its_own_thread(partial(_asked, one)) for one in wanted))
+    answers = await asyncio.gather(
+        *(in_its_own_thread(partial(_read_status, worker)) for worker in wanted)
+    )
     return dict(zip(wanted, answers, strict=True))
 
 
-def _asked(one: WorkerAt) -> dict[str, Any] | str:
-    if not one.address:
-        return (
-            f"worker {one.worker} has no worker.advertised_address, so its /status cannot be read"
-        )
-    url = f"http://{one.address}/status"
+def _read_status(worker: WorkerAt) -> dict[str, Any] | str:
+    if not worker.address:
+        return f"worker {worker.worker} has no worker.advertised_address, so its /status cannot be read"
+    url = f"http://{worker.address}/status"
     try:
         with urllib.request.urlopen(url, timeout=_SECONDS) as answer:
             found: dict[str, Any] = json.loads(answer.read())
         answers: dict[str, Any] = found["destinations"]
-        who = found["worker"]
+        answering = found["worker"]
     except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        return f"worker {one.worker} does not answer at {one.address}: {reason}"
-    if who != one.worker:
-        return f"{one.address} is worker {who}, not {one.worker}"
+        return f"worker {worker.worker} does not answer at {worker.address}: {reason}"
+    if answering != worker.worker:
+        return f"{worker.address} is worker {answering}, not {worker.worker}"
     return answers

@@ -34,23 +34,23 @@ class RewrittenRecord:
     as_at: int
 
 
-async def mend(asked: Journal, *, by: str, why: str) -> tuple[RewrittenRecord, ...]:
+async def mend(journal: Journal, *, by: str, why: str) -> tuple[RewrittenRecord, ...]:
     """Repair them all; return nothing if every record can be read."""
-    if not (await _found_in(asked)).bad:
+    if not (await _read_records(journal)).bad:
         return ()
-    plan = asked.plan
-    installation = await installation_of(asked.topic, options=asked.options, worker=plan.worker)
+    plan = journal.plan
+    installation = await installation_of(journal.topic, options=journal.options, worker=plan.worker)
     producer = TransactionalProducer(
-        f"{installation}.{plan.name}", options=asked.options, compression=None
+        f"{installation}.{plan.name}", options=journal.options, compression=None
     )
     try:
         await producer.init_transactions()
-        found = await _found_in(asked)
+        found = await _read_records(journal)
         pairs = found.pairs()
         if pairs:
             notes = [(good.key, good.value) for _, good in pairs]
             intervention = _intervention(found.state, pairs, by=by, why=why)
-            await _written(asked, producer, [note_of(intervention), *notes])
+            await _write(journal, producer, [note_of(intervention), *notes])
     finally:
         await producer.discard()
     return tuple(
@@ -60,7 +60,7 @@ async def mend(asked: Journal, *, by: str, why: str) -> tuple[RewrittenRecord, .
 
 
 @dataclass(slots=True)
-class _Found:
+class _Records:
     """The records of a destination, separated by whether they can be read."""
 
     state: DestinationState
@@ -92,18 +92,18 @@ class _Found:
         return [(self.bad[key], self.good[key]) for key in keys]
 
 
-async def _found_in(asked: Journal) -> _Found:
-    found = _Found(DestinationState.with_history_from(asked.plan.name, OLDEST))
-    await asked.plan.journal.read(found.take)
+async def _read_records(journal: Journal) -> _Records:
+    found = _Records(DestinationState.with_history_from(journal.plan.name, OLDEST))
+    await journal.plan.journal.read(found.take)
     return found
 
 
-async def _written(
-    asked: Journal, producer: TransactionalProducer, notes: list[tuple[bytes, bytes]]
+async def _write(
+    journal: Journal, producer: TransactionalProducer, notes: list[tuple[bytes, bytes]]
 ) -> None:
     async with producer.transaction() as kafka:
         sent = [
-            await kafka.send(asked.topic, key=key, value=value, partition=asked.partition)
+            await kafka.send(journal.topic, key=key, value=value, partition=journal.partition)
             for key, value in notes
         ]
         await asyncio.gather(*sent)

@@ -21,31 +21,35 @@ class TopicPartition(NamedTuple):
     partition: int
 
     @classmethod
-    def of(cls, asked: Journal) -> TopicPartition:
+    def of(cls, journal: Journal) -> TopicPartition:
         """Return the destination's partition of the journal."""
-        return cls(asked.topic, asked.partition)
+        return cls(journal.topic, journal.partition)
 
     def __str__(self) -> str:
         return f"--topic {shlex.quote(self.topic)} --partition {self.partition}"
 
 
-async def open_in(asked: Journal, where: TopicPartition) -> tuple[OpenTransaction, ...]:
+async def list_open(journal: Journal, partition: TopicPartition) -> tuple[OpenTransaction, ...]:
     """Return the transactions that are open in a partition."""
-    return tuple(await open_transactions(asked.options, where.topic, where.partition))
+    return tuple(await open_transactions(journal.options, partition.topic, partition.partition))
 
 
-async def end_transaction(asked: Journal, where: TopicPartition, transactional_id: str) -> None:
+async def end_transaction(
+    journal: Journal, partition: TopicPartition, transactional_id: str
+) -> None:
     """Make the broker abort the transaction of a transactional id; raise StateUnknown if none is open."""
-    if transactional_id not in {one.transactional_id for one in await open_in(asked, where)}:
+    if transactional_id not in {
+        one.transactional_id for one in await list_open(journal, partition)
+    }:
         raise StateUnknown(
             "no transaction of this transactional id is open in the partition",
-            destination=asked.plan.name,
-            topic=where.topic,
-            partition=where.partition,
+            destination=journal.plan.name,
+            topic=partition.topic,
+            partition=partition.partition,
             remedy="It may have ended meanwhile. To list the open ones, run python -m app journal abort DEST "
-            f"{where}.",
+            f"{partition}.",
         )
-    producer = TransactionalProducer(transactional_id, options=asked.options, compression=None)
+    producer = TransactionalProducer(transactional_id, options=journal.options, compression=None)
     try:
         # Taking the transactional id over ends the transaction that is open under it.
         await producer.init_transactions()

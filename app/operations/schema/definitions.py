@@ -47,37 +47,41 @@ class Rebuilt:
 
 
 async def table_at(
-    read: ReadHistory, table: TableName, place: GivenPosition | None, *, server: str | None = None
+    read: ReadHistory,
+    table: TableName,
+    position: GivenPosition | None,
+    *,
+    server: str | None = None,
 ) -> TableAt:
     """Return a table as of a position; without one, at the end of the history."""
     found = await read()
-    state = found.at(place, server).state(*table)
-    return TableAt(state=state, quarantine=found.quarantined(table, place))
+    state = found.at(position, server).state(*table)
+    return TableAt(state=state, quarantine=found.quarantined(table, position))
 
 
-async def compared(
+async def compare_definitions(
     read: ReadHistory,
     table: TableName,
-    places: tuple[GivenPosition | None, GivenPosition | None],
+    positions: tuple[GivenPosition | None, GivenPosition | None],
     *,
     server: str | None = None,
 ) -> Comparison:
     """Return a table as of two positions, and their differences."""
     found = await read()
-    old, new = (found.at(place, server).state(*table) for place in places)
+    old, new = (found.at(position, server).state(*table) for position in positions)
     changed = differences(*(one.table if isinstance(one, Known) else None for one in (old, new)))
     return Comparison(old=old, new=new, differences=tuple(changed))
 
 
-async def rebuilt(
+async def rebuild_statements(
     read: ReadHistory,
-    place: GivenPosition | None,
+    position: GivenPosition | None,
     *,
     server: str | None = None,
     database: str | None = None,
 ) -> Rebuilt:
     """Return the statements that make all tables of all databases, or of one, as of a position."""
-    view = (await read()).at(place, server)
+    view = (await read()).at(position, server)
     texts = {
         name: text
         for name, text in view.snapshot(create_table).items()

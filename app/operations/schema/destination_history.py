@@ -44,22 +44,24 @@ class DestinationHistory:
         server = self.history.checkpoints[-1].server
         return (name[0].lower(), name[1].lower()) if server.lower_case_table_names else name
 
-    def asked(self, place: GivenPosition, server: str | None = None) -> Asked:
+    def query(self, position: GivenPosition, server: str | None = None) -> Asked:
         """Return a given position as a query for this history."""
         offset = self.cursor.offset
-        return place.asked(server or offset.server_uuid, offset.coordinates)
+        return position.history_query(server or offset.server_uuid, offset.coordinates)
 
-    def at(self, place: GivenPosition | None, server: str | None = None) -> SchemaView:
+    def at(self, position: GivenPosition | None, server: str | None = None) -> SchemaView:
         """Return all schemas as of a position, or now; raise HistoryTooShort or PositionUnknown."""
-        if place is None:
+        if position is None:
             return self.history.now()
-        return self.history.at(self.asked(place, server))
+        return self.history.at(self.query(position, server))
 
-    def quarantined(self, name: TableName, place: GivenPosition | None = None) -> Entry | None:
+    def quarantined(self, name: TableName, position: GivenPosition | None = None) -> Entry | None:
         """Return the entry of a table that was quarantined before a position and is not released."""
         for other, entry in self.quarantine.items():
             if self.key(other) == self.key(name) and entry.outcome is not Outcome.RELEASED:
-                is_before = place is None or reached(entry.since, self.asked(place)) is not False
+                is_before = (
+                    position is None or reached(entry.since, self.query(position)) is not False
+                )
                 return entry if is_before else None
         return None
 

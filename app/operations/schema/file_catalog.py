@@ -22,14 +22,14 @@ class FileCatalog:
     """The tables, and for each statement that is not understood why it was skipped."""
 
     catalog: Catalog
-    left_out: tuple[DdlUnresolved, ...]
+    skipped: tuple[DdlUnresolved, ...]
 
 
 def file_catalog(text: str, database: str | None) -> FileCatalog:
     """Apply a file's statements; raise UsageError if it is JSON of another kind."""
     with suppress(ValueError):
-        text = _rebuilt(orjson.loads(text))
-    catalog, left_out = Catalog(_SERVER, logged=False), []
+        text = _rebuild_output(orjson.loads(text))
+    catalog, skipped = Catalog(_SERVER, logged=False), []
     session = Session(database=database, sql_mode=sql_modes.DEFAULT)
     if database is not None:
         # A dump of one database does not contain its name.
@@ -42,11 +42,11 @@ def file_catalog(text: str, database: str | None) -> FileCatalog:
         try:
             catalog.apply(sql, session)
         except DdlUnresolved as error:
-            left_out.append(error)
-    return FileCatalog(catalog=catalog, left_out=tuple(left_out))
+            skipped.append(error)
+    return FileCatalog(catalog=catalog, skipped=tuple(skipped))
 
 
-def _rebuilt(value: Any) -> str:
+def _rebuild_output(value: Any) -> str:
     """Return the statements that ``schema rebuild`` printed."""
     databases = value.get("databases") if isinstance(value, dict) else None
     if not isinstance(databases, dict):

@@ -64,7 +64,7 @@ class Judgement:
     @property
     def severity(self) -> Severity:
         """The worst of all."""
-        return severest(one for judged in self.statements for one in judged.impacts)
+        return severest(one for judge in self.statements for one in judge.impacts)
 
 
 async def history_catalog(read: ReadHistory) -> Catalog:
@@ -75,7 +75,7 @@ async def history_catalog(read: ReadHistory) -> Catalog:
     return catalog
 
 
-async def judged(
+async def judge(
     statements: Iterable[str], catalog: Catalog, session: Session, *, rules: Rules
 ) -> Judgement:
     """Return the impact of statements on tables; raise DdlUnresolved if one cannot be judged.
@@ -115,9 +115,9 @@ class _Judge:
         if statement.type == "TRUNCATE TABLE":
             emptied = [truncated(name, route_of) for name in sorted(statement.tables)]
             return StatementImpact(sql=sql, type=statement.type, impacts=sum(emptied, ()))
-        meant = logical(
+        logical_changes = logical(
             effect.changes, self._rules.shadows, known=self._catalog, before=self._last.get
         )
         renames = renamed_columns(statement)
-        impacts = impact(meant, route_of, renames=renames)
+        impacts = impact(logical_changes, route_of, renames=renames)
         return StatementImpact(sql=sql, type=statement.type, impacts=impacts)

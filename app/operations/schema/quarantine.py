@@ -26,17 +26,17 @@ class QuarantinedTable:
 class QuarantinedTables:
     """All quarantined tables of a destination, by name."""
 
-    set_aside: tuple[QuarantinedTable, ...]
+    quarantined: tuple[QuarantinedTable, ...]
     given_up: tuple[Entry, ...]
 
 
-async def quarantined_tables(asked: Journal) -> QuarantinedTables:
+async def quarantined_tables(journal: Journal) -> QuarantinedTables:
     """Return the tables; raise StateUnknown if the destination has never run."""
-    quarantine = (await asked.state(whole_history=False)).quarantine
+    quarantine = (await journal.state(whole_history=False)).quarantine
     entries = quarantine.set_aside
-    waiting = await _waiting(asked, entries) if entries else {}
+    waiting = await _waiting_counts(journal, entries) if entries else {}
     return QuarantinedTables(
-        set_aside=tuple(
+        quarantined=tuple(
             QuarantinedTable(entry=entry, waiting=waiting[name])
             for name, entry in sorted(entries.items())
         ),
@@ -44,7 +44,9 @@ async def quarantined_tables(asked: Journal) -> QuarantinedTables:
     )
 
 
-async def _waiting(asked: Journal, entries: Mapping[TableName, Entry]) -> Mapping[TableName, int]:
+async def _waiting_counts(
+    journal: Journal, entries: Mapping[TableName, Entry]
+) -> Mapping[TableName, int]:
     """Return the number of waiting events of each."""
     keys = {key_of(name): name for name in entries}
     found: Counter[TableName] = Counter()
@@ -54,7 +56,7 @@ async def _waiting(asked: Journal, entries: Mapping[TableName, Entry]) -> Mappin
         if name is not None and record.offset >= entries[name].offset:
             found[name] += 1
 
-    topic = quarantine_topic(asked.settings.prefix, asked.plan.name)
+    topic = quarantine_topic(journal.settings.prefix, journal.plan.name)
     start = min(entry.offset for entry in entries.values())
-    await read_each(asked.options, topic, 0, start=start, take=count)
+    await read_each(journal.options, topic, 0, start=start, take=count)
     return found

@@ -71,14 +71,14 @@ def replay(lines: bytes, *, longest: float = LONGEST) -> ReplayedTables:
     unparsed = []
     for number, raw in enumerate(lines.removeprefix(_MARK).split(b"\n"), 1):
         if raw.strip():
-            error, sql = _one(catalog, raw, longest)
+            error, sql = _apply_line(catalog, raw, longest)
             if error is not None:
                 unparsed.append(Unparsed(line=number, sql=sql, error=error))
     named = sorted(catalog.items(), key=lambda item: item[0])
     return ReplayedTables(tables=dict(named), unparsed=tuple(unparsed))
 
 
-def parsed(raw: bytes) -> Line:
+def parse_line(raw: bytes) -> Line:
     """Return a line's statement; raise MalformedLine."""
     try:
         value = orjson.loads(raw)
@@ -100,14 +100,14 @@ def parsed(raw: bytes) -> Line:
     return Line(sql=sql, session=Session(database=database or None, sql_mode=modes))
 
 
-def _one(catalog: Catalog, raw: bytes, longest: float) -> tuple[str | None, str]:
+def _apply_line(catalog: Catalog, raw: bytes, longest: float) -> tuple[str | None, str]:
     """Apply a line; return what is wrong with it, and its statement."""
     try:
-        line = parsed(raw)
+        line = parse_line(raw)
     except MalformedLine as fault:
         return str(fault), raw.decode(errors="replace")
     try:
-        with _within(longest):
+        with _time_limit(longest):
             catalog.apply(line.sql, line.session)
     except DdlUnresolved as fault:
         return fault.detail or str(fault), line.sql
@@ -124,12 +124,12 @@ def _one(catalog: Catalog, raw: bytes, longest: float) -> tuple[str | None, str]
 
 
 @contextmanager
-def _within(seconds: float) -> Iterator[None]:
+def _time_limit(seconds: float) -> Iterator[None]:
     """Raise TookTooLong on time-out; only a process's first thread can have that."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGALRM, _over)
+    before = signal.signal(signal.SIGALRM, _raise_timeout)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
@@ -138,5 +138,5 @@ def _within(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _over(_number: int, _frame: object) -> None:
+def _raise_timeout(_number: int, _frame: object) -> None:
     raise StatementTimeout

@@ -15,8 +15,8 @@ from functools import partial
 
 from app.destination.background import in_its_own_thread
 from app.operations.journal_access import Journal
-from app.operations.request_outcome import untried
-from app.operations.source_connection import Report, reached
+from app.operations.request_outcome import not_tried_error
+from app.operations.source_connection import Report, reachable_source
 from connectors.errors import NotQuarantined, UsageError
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Session, Table, TableName
@@ -69,7 +69,7 @@ _SOURCES: dict[type[Definition], str] = {
 class QuarantinedTable:
     """A quarantined table, and its destination's state in the journal."""
 
-    asked: Journal
+    journal: Journal
     state: DestinationState
     entry: Entry
 
@@ -92,13 +92,13 @@ class Resolved:
     tried: ResolutionOutcome | None
 
 
-async def waiting_table(asked: Journal, table: TableName, *, gives_up: bool) -> QuarantinedTable:
+async def waiting_table(journal: Journal, table: TableName, *, gives_up: bool) -> QuarantinedTable:
     """Return the table; raise NotQuarantined if there is nothing to resolve, or to give up."""
-    state = await asked.state()
+    state = await journal.state()
     entry = state.quarantine.entries.get(table)
     if entry is None or not (entry.is_set_aside or (entry.is_given_up and not gives_up)):
-        raise NotQuarantined(table=".".join(table), destination=asked.plan.name)
-    return QuarantinedTable(asked=asked, state=state, entry=entry)
+        raise NotQuarantined(table=".".join(table), destination=journal.plan.name)
+    return QuarantinedTable(journal=journal, state=state, entry=entry)
 
 
 async def resolve(
@@ -114,9 +114,9 @@ async def resolve(
     Raises UsageError or DdlUnresolved if there is no such definition, NotApplied if no worker tried
     it.
     """
-    asked, entry = waiting.asked, waiting.entry
+    journal, entry = waiting.journal, waiting.entry
     resolution = Resolution(
-        destination=asked.plan.name,
+        destination=journal.plan.name,
         name=entry.name,
         id=uuid.uuid4().hex[:12],
         table=await _table(waiting, definition, report),
@@ -125,8 +125,8 @@ async def resolve(
         source=_SOURCES[type(definition)],
     )
     began = time.monotonic()
-    await asked.write(note_of(resolution))
-    tried = None if wait is None else await _tried(asked, resolution, wait, began)
+    await journal.write(note_of(resolution))
+    tried = None if wait is None else await _wait_until_tried(journal, resolution, wait, began)
     return Resolved(resolution=resolution, tried=tried)
 
 
@@ -135,14 +135,14 @@ async def _table(waiting: QuarantinedTable, definition: Definition, report: Repo
         case AsInBinlog() | GivenUp():
             return None
         case AsOnServer():
-            return await _as_on_the_server(waiting, report)
+            return await _server_definition(waiting, report)
         case Created(sql=sql):
-            return await _made(waiting, None, sql, report)
+            return await _table_after(waiting, None, sql, report)
         case Altered(sql=sql):
-            return await _made(waiting, _before(waiting), sql, report)
+            return await _table_after(waiting, _definition_before(waiting), sql, report)
 
 
-def _before(waiting: QuarantinedTable) -> Table:
+def _definition_before(waiting: QuarantinedTable) -> Table:
     """Return the history's definition before the table was quarantined."""
     history, entry = waiting.state.history(), waiting.entry
     before = history.at(entry.since).find(*entry.name) if history is not None else None
@@ -154,9 +154,9 @@ def _before(waiting: QuarantinedTable) -> Table:
     return before
 
 
-async def _as_on_the_server(waiting: QuarantinedTable, report: Report) -> Table:
+async def _server_definition(waiting: QuarantinedTable, report: Report) -> Table:
     name = waiting.entry.name
-    source = await reached(waiting.asked, waiting.state, report)
+    source = await reachable_source(waiting.journal, waiting.state, report)
     baseline = await in_its_own_thread(partial(read_baseline, source.address, source.facts))
     table = baseline.tables.get(name)
     if table is None:
@@ -166,10 +166,14 @@ async def _as_on_the_server(waiting: QuarantinedTable, report: Report) -> Table:
     return table
 
 
-async def _made(waiting: QuarantinedTable, before: Table | None, sql: str, report: Report) -> Table:
+async def _table_after(
+    waiting: QuarantinedTable, before: Table | None, sql: str, report: Report
+) -> Table:
     """Return the table after a statement; DdlUnresolved names what is not understood."""
     name, history = waiting.entry.name, waiting.state.history()
-    catalog = Catalog(server_of((await reached(waiting.asked, waiting.state, report)).facts))
+    catalog = Catalog(
+        server_of((await reachable_source(waiting.journal, waiting.state, report)).facts)
+    )
     for database, value in (history.now().databases() if history is not None else {}).items():
         catalog.put_database(database, value)
     if before is not None:
@@ -181,16 +185,16 @@ async def _made(waiting: QuarantinedTable, before: Table | None, sql: str, repor
     return table
 
 
-async def _tried(
-    asked: Journal, resolution: Resolution, seconds: float, began: float
+async def _wait_until_tried(
+    journal: Journal, resolution: Resolution, seconds: float, began: float
 ) -> ResolutionOutcome:
     def is_tried(state: DestinationState) -> bool:
         entry = state.quarantine.entries[resolution.name]
         return entry.resolution == resolution.id and entry.outcome is not Outcome.RELEASING
 
-    state = await asked.wait(is_tried, seconds)
+    state = await journal.wait(is_tried, seconds)
     if state is None:
-        raise await untried(asked, "schema resolve", seconds)
+        raise await not_tried_error(journal, "schema resolve", seconds)
     worker = state.leader.worker if state.leader is not None else None
     entry = state.quarantine.entries[resolution.name]
     return ResolutionOutcome(entry=entry, worker=worker, seconds=time.monotonic() - began)

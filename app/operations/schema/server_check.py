@@ -28,39 +28,39 @@ class ServerComparison:
 
     history: DestinationHistory
     server: Baseline
-    is_same_place: bool
+    is_same_position: bool
     """Whether the history reaches the position of the server's answer; else its end was compared."""
     deviations: tuple[Deviation, ...]
 
 
-async def compared_with_server(
+async def compare_with_server(
     read: ReadHistory, ask: AskServer, *, wait: float, pause: Pause = asyncio.sleep
 ) -> ServerComparison:
     """Compare them, waiting some seconds for the worker to reach the server's position."""
     # The history first: without one, no server need be asked.
     await read()
     server = await ask()
-    found = await _at_the_server(read, server, wait, pause)
+    found = await _history_at_server(read, server, wait, pause)
     is_there = _has_reached(found, server)
     view = found.history.at(server.at) if is_there else found.history.now()
     deviating = deviations(
         view, server.tables, server.databases, server=server.server, unseen=server.unseen
     )
     return ServerComparison(
-        history=found, server=server, is_same_place=is_there, deviations=tuple(deviating)
+        history=found, server=server, is_same_position=is_there, deviations=tuple(deviating)
     )
 
 
-async def _at_the_server(
-    read: ReadHistory, server: Baseline, left: float, pause: Pause
+async def _history_at_server(
+    read: ReadHistory, server: Baseline, seconds_left: float, pause: Pause
 ) -> DestinationHistory:
     """Return the history once its worker has reached the server's position, or as it is on time-out."""
     while True:
         found = await read()
-        if _has_reached(found, server) or left <= 0:
+        if _has_reached(found, server) or seconds_left <= 0:
             return found
         await pause(_PAUSE)
-        left -= _PAUSE
+        seconds_left -= _PAUSE
 
 
 def _has_reached(found: DestinationHistory, server: Baseline) -> bool:

@@ -6,7 +6,7 @@ from functools import partial
 
 from app.destination.background import in_its_own_thread
 from app.operations.journal_access import Journal
-from app.operations.source_connection import Report, reached
+from app.operations.source_connection import Report, reachable_source
 from app.settings.model import Settings
 from app.wiring import source_address
 from connectors.mysql.ddl.catalog import Catalog
@@ -14,9 +14,9 @@ from connectors.mysql.schema.baseline import Baseline, read_baseline
 from connectors.mysql.server.facts import SourceAddress, read_facts
 
 
-async def source_tables(asked: Journal, report: Report) -> Baseline:
+async def source_tables(journal: Journal, report: Report) -> Baseline:
     """Return the tables of the source that is read, or of the first that answers."""
-    source = await reached(asked, await asked.now(), report)
+    source = await reachable_source(journal, await journal.latest_state(), report)
     return await in_its_own_thread(partial(read_baseline, source.address, source.facts))
 
 

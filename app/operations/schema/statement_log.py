@@ -30,9 +30,9 @@ class Filters:
     """Only statements whose effect is not known."""
 
 
-async def logged(read: ReadHistory, filters: Filters) -> tuple[SchemaRecord, ...]:
+async def filtered_records(read: ReadHistory, filters: Filters) -> tuple[SchemaRecord, ...]:
     """Return the steps of the history, the oldest first."""
-    return tuple(_found(await read(), filters))
+    return tuple(_selected(await read(), filters))
 
 
 def record_kind(record: SchemaRecord) -> str:
@@ -43,8 +43,10 @@ def record_kind(record: SchemaRecord) -> str:
     return f"{record.kind} ({source})" if source else record.kind
 
 
-def _found(found: DestinationHistory, filters: Filters) -> Iterator[SchemaRecord]:
-    first, last = (_mark(found, place, filters.server) for place in (filters.since, filters.until))
+def _selected(found: DestinationHistory, filters: Filters) -> Iterator[SchemaRecord]:
+    first, last = (
+        _mark(found, position, filters.server) for position in (filters.since, filters.until)
+    )
     types = tuple(words.upper() for words in filters.types)
     table = None if filters.table is None else found.key(filters.table)
     for record in found.history.records:
@@ -60,13 +62,13 @@ def _found(found: DestinationHistory, filters: Filters) -> Iterator[SchemaRecord
 
 
 def _mark(
-    found: DestinationHistory, place: GivenPosition | None, server: str | None
+    found: DestinationHistory, position: GivenPosition | None, server: str | None
 ) -> AtTime | int | None:
     """Return a time, or the number of the last step as of a position."""
-    if place is None:
+    if position is None:
         return None
-    asked = found.asked(place, server)
-    return asked if isinstance(asked, AtTime) else found.history.at(asked).number
+    query = found.query(position, server)
+    return query if isinstance(query, AtTime) else found.history.at(query).number
 
 
 def _is_up_to(record: SchemaRecord, mark: AtTime | int) -> bool:

@@ -61,9 +61,9 @@ async def table_history(read: ReadHistory, table: TableName) -> TableHistory:
     )
 
 
-async def all_tables(read: ReadHistory) -> tuple[TableSummary, ...]:
+async def table_summaries(read: ReadHistory) -> tuple[TableSummary, ...]:
     """Return all tables that the history knows, by name."""
-    return tuple(_tables(await read()))
+    return tuple(_summaries(await read()))
 
 
 def _steps(found: DestinationHistory, name: TableName) -> Iterator[Step]:
@@ -87,7 +87,7 @@ def _renames(change: TableChange) -> Iterator[Difference]:
         yield Difference(what="renamed", old=".".join(change.renamed_from), new=name)
 
 
-def _tables(found: DestinationHistory) -> Iterator[TableSummary]:
+def _summaries(found: DestinationHistory) -> Iterator[TableSummary]:
     view = found.history.now()
     steps = Counter(
         found.key(name) for record in found.history.records for name in record.concerned
@@ -95,5 +95,5 @@ def _tables(found: DestinationHistory) -> Iterator[TableSummary]:
     for name, _ in sorted(view.versions(), key=lambda pair: pair[0]):
         state = view.state(*name)
         assert state is not None
-        aside = found.quarantined(name)
-        yield TableSummary(name=name, state=state, steps=steps[found.key(name)], quarantine=aside)
+        entry = found.quarantined(name)
+        yield TableSummary(name=name, state=state, steps=steps[found.key(name)], quarantine=entry)

@@ -61,7 +61,7 @@ class _Search:
         if not files:
             raise EndPositionUnknown("it lists no binlog files", source=self.address)
         if self.ts_ms > time.time() * 1000 + _CLOCKS_DIFFER_MS:
-            raise TimeInFuture(f"{told(self.ts_ms)}", source=self.address)
+            raise TimeInFuture(f"{utc_text(self.ts_ms)}", source=self.address)
         if file is None:
             return self._found(files[self._file_of(files)])
         if file not in files:
@@ -108,8 +108,8 @@ class _Search:
         # A replica may write the time of its source's event there.
         if self.facts.is_replica or (created + 1) * 1000 > self.ts_ms:
             raise PositionPurged(
-                f"its oldest binlog file, {first}, begins at {told(created * 1000)}, "
-                f"the start is at {told(self.ts_ms)}",
+                f"its oldest binlog file, {first}, begins at {utc_text(created * 1000)}, "
+                f"the start is at {utc_text(self.ts_ms)}",
                 source=self.address,
             )
 
@@ -152,7 +152,7 @@ def was_purged(facts: ServerFacts) -> bool:
     return not number.isdigit() or int(number) != 1
 
 
-def told(ts_ms: int) -> str:
+def utc_text(ts_ms: int) -> str:
     """A time formatted for messages, in UTC."""
     at = datetime.fromtimestamp(ts_ms / 1000, UTC)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from app.commands import groups
-from app.commands.schema.history_source import Tell
+from app.commands.schema.history_source import ReadByName
 from app.operations.schema.destination_history import DestinationHistory
 from connectors.mysql.ddl.definition import Server, Session
 from connectors.mysql.position import SourceOffset
@@ -56,7 +56,7 @@ def story(
     return made
 
 
-def tell(made: Story, where: SourceOffset = END) -> Tell:
+def tell(made: Story, where: SourceOffset = END) -> ReadByName:
     """The history as it comes out of the journal again."""
     cursor = Cursor(
         destination="shop",

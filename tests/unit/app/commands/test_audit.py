@@ -34,15 +34,15 @@ def options(*words: str) -> argparse.Namespace:
 def test_the_witness_is_the_one_that_is_named(
     words: tuple[str, ...], choice: WitnessChoice
 ) -> None:
-    assert audit.witness_of(options(*words)) == choice
+    assert audit.witness_choice(options(*words)) == choice
 
 
 @pytest.mark.parametrize("more", [("--binlogs", "x"), ("--mysqlbinlog", "x")])
 def test_the_second_witness_takes_no_files_and_no_program(more: tuple[str, str]) -> None:
     with pytest.raises(UsageError, match="mysql-replication reads the server itself"):
-        audit.witness_of(options("--witness", "mysql-replication", *more))
+        audit.witness_choice(options("--witness", "mysql-replication", *more))
 
 
 def test_files_are_taken_only_with_their_server() -> None:
     with pytest.raises(UsageError, match="--binlogs needs --server UUID"):
-        audit.witness_of(options("--binlogs", "x"))
+        audit.witness_choice(options("--binlogs", "x"))

@@ -9,13 +9,13 @@ import sys
 import pytest
 
 from app.__main__ import INTERRUPTED
-from app.commands.event_loop import completed
+from app.commands.event_loop import run_operation
 from connectors.errors import UsageError
 
 BLOCKED = """
 import sys, time
 from app import __main__ as program
-from app.commands.event_loop import completed
+from app.commands.event_loop import run_operation
 from app.destination.background import in_its_own_thread
 
 def work():
@@ -24,7 +24,7 @@ def work():
 
 class Blocked:
     def configure(self, parser): pass
-    def run(self, options): return completed(in_its_own_thread(work))
+    def run(self, options): return run_operation(in_its_own_thread(work))
 
 program.command = lambda group, name: Blocked()
 sys.exit(program.main(["cursor", "show"]))
@@ -35,7 +35,7 @@ def test_an_operations_value_is_returned() -> None:
     async def operation() -> int:
         return 7
 
-    assert completed(operation()) == 7
+    assert run_operation(operation()) == 7
 
 
 def test_an_operations_error_is_raised() -> None:
@@ -43,7 +43,7 @@ def test_an_operations_error_is_raised() -> None:
         raise UsageError("so")
 
     with pytest.raises(UsageError, match="so"):
-        completed(operation())
+        run_operation(operation())
 
 
 def test_an_interrupt_ends_an_operation_that_waits_for_a_server() -> None:

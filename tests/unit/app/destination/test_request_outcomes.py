@@ -65,8 +65,10 @@ class Scene:
         else:
             self.destination.notify(kind, notice)
 
-    def asked(self, wish: DesiredState, offset: int = 5, restart: str = "") -> None:
-        control = Control(destination="shop", wish=wish, by="me", restart=restart, offset=offset)
+    def asked(self, desired: DesiredState, offset: int = 5, restart: str = "") -> None:
+        control = Control(
+            destination="shop", desired=desired, by="me", restart=restart, offset=offset
+        )
         self.destination.obey(control)
 
     def shows(self, state: State, error: str | None = None) -> None:

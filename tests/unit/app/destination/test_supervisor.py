@@ -83,10 +83,10 @@ async def scene() -> AsyncIterator[Scene]:
     assert made.unretrieved == []
 
 
-def said(wish: DesiredState, offset: int = 1) -> Control:
+def said(desired: DesiredState, offset: int = 1) -> Control:
     """A person's word."""
     return Control(
-        destination="shop", wish=wish, restart=f"r{offset}", by="me", ts_ms=1, offset=offset
+        destination="shop", desired=desired, restart=f"r{offset}", by="me", ts_ms=1, offset=offset
     )
 
 

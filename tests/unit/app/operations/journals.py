@@ -39,14 +39,14 @@ class MemoryJournal:
     """The records that workers write after a request."""
 
     @property
-    def asked(self) -> Journal:
+    def journal(self) -> Journal:
         """As operations take it."""
         listed = tuple(Source(address=address(host), start=Earliest()) for host in "ab")
         plan = SimpleNamespace(name="shop", address=listed[0].address, sources=listed)
         settings = SimpleNamespace(prefix="aq")
         made = SimpleNamespace(
             plan=plan, settings=settings, options={}, topic="aq.__journal", partition=0,
-            state=self._state, now=self._state, begun=self._state, write=self._write,
+            state=self._state, latest_state=self._state, initialized_state=self._state, write=self._write,
             wait=self._wait,
         )  # fmt: skip
         return cast(Journal, made)

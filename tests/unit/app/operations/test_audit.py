@@ -10,7 +10,12 @@ import pytest
 
 from app.auditing.errors import ProgramMissing
 from app.auditing.topics.topics import KafkaTopics
-from app.operations.audit import ByMysqlbinlog, ByMysqlReplication, beside_kafka, program_of
+from app.operations.audit import (
+    ByMysqlbinlog,
+    ByMysqlReplication,
+    beside_kafka,
+    mysqlbinlog_command,
+)
 from tests.unit.app.auditing.truth.test_mysqlbinlog import executable
 
 
@@ -21,13 +26,13 @@ def nothing_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_the_witness_is_the_first_that_is_there(tmp_path: Path) -> None:
-    assert program_of(None) is None
+    assert mysqlbinlog_command(None) is None
     for wanted in (ByMysqlbinlog(), ByMysqlbinlog(command="other")):
         with pytest.raises(ProgramMissing):
-            program_of(wanted)
+            mysqlbinlog_command(wanted)
     found = executable(tmp_path / "path/mysqlbinlog")
-    assert program_of(None) == (found,)
-    assert program_of(ByMysqlReplication()) is None
+    assert mysqlbinlog_command(None) == (found,)
+    assert mysqlbinlog_command(ByMysqlReplication()) is None
 
 
 async def test_an_audit_blocks_in_a_thread_of_its_own_while_the_loop_reads_kafka(

@@ -11,7 +11,7 @@ import pytest
 
 from app.operations import request_outcome
 from app.operations.journal_access import Journal
-from app.operations.request_outcome import request
+from app.operations.request_outcome import send_request
 from connectors.errors import NotApplied, RequestReplaced
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal_format import Entry
@@ -21,7 +21,7 @@ from tables.operator.request_outcome import Applied
 from tables.operator.request_outcome import note_of as applied_note
 
 OFFSET = 7
-CONTROL = Control(destination="shop", wish=DesiredState.PAUSE, by="me", ts_ms=1)
+CONTROL = Control(destination="shop", desired=DesiredState.PAUSE, by="me", ts_ms=1)
 
 
 def applied(state: str, request_at: int = OFFSET, error: str | None = None) -> Entry:
@@ -64,7 +64,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Journal]:
 
 
 async def test_what_a_worker_has_reached_is_the_outcome(asked: Callable[..., Journal]) -> None:
-    found = await request(asked(applied("PAUSED")), CONTROL, wait=30)
+    found = await send_request(asked(applied("PAUSED")), CONTROL, wait=30)
     assert found is not None
     assert found.is_reached
     assert found.applied.state == "PAUSED"
@@ -80,28 +80,28 @@ async def test_of_another_request_and_another_destination_nothing_is_taken(
         )
     )  # fmt: skip
     with pytest.raises(NotApplied, match="no worker runs"):
-        await request(asked(applied("PAUSED", 6), other), CONTROL, wait=0.2)
+        await send_request(asked(applied("PAUSED", 6), other), CONTROL, wait=0.2)
 
 
 async def test_a_failure_is_an_outcome_and_a_retry_is_one_only_in_the_end(
     asked: Callable[..., Journal],
 ) -> None:
     notes = applied("RETRYING", error="KafkaLost: so"), applied("FAILED", error="PositionGone: so")
-    found = await request(asked(*notes), CONTROL, wait=30)
+    found = await send_request(asked(*notes), CONTROL, wait=30)
     assert found is not None
     assert not found.is_reached
     assert found.applied.error == "PositionGone: so"
-    found = await request(asked(notes[0]), CONTROL, wait=0.2)
+    found = await send_request(asked(notes[0]), CONTROL, wait=0.2)
     assert found is not None
     assert not found.is_reached
     assert found.applied.error == "KafkaLost: so"
 
 
 async def test_another_request_replaces_it_by_name(asked: Callable[..., Journal]) -> None:
-    other = Control(destination="shop", wish=DesiredState.RUN, by="you", ts_ms=2)
+    other = Control(destination="shop", desired=DesiredState.RUN, by="you", ts_ms=2)
     with pytest.raises(RequestReplaced, match="run, requested by you"):
-        await request(asked(control_note(other)), CONTROL, wait=30)
+        await send_request(asked(control_note(other)), CONTROL, wait=30)
 
 
 async def test_without_waiting_nothing_is_said_of_workers(asked: Callable[..., Journal]) -> None:
-    assert await request(asked(), CONTROL, wait=None) is None
+    assert await send_request(asked(), CONTROL, wait=None) is None

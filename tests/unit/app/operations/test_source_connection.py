@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from app.operations import source_connection
-from app.operations.source_connection import UnreachableSource, reached
+from app.operations.source_connection import UnreachableSource, reachable_source
 from connectors.errors import NoSourceFits, SourceLost
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from tables.operator.source_choice import Current, SourceChoice
@@ -39,7 +39,7 @@ async def asked(
     made: MemoryJournal, server: str | None = None
 ) -> tuple[str, list[UnreachableSource]]:
     heard: list[UnreachableSource] = []
-    found = await reached(made.asked, made.folded, heard.append, server_uuid=server)
+    found = await reachable_source(made.journal, made.folded, heard.append, server_uuid=server)
     return found.address.host, heard
 
 
@@ -75,7 +75,7 @@ async def test_where_none_answers_each_is_named(down: set[str]) -> None:
 
 async def test_the_journal_is_told_of_another_source_and_who_chose_it(down: set[str]) -> None:
     made = journal()
-    found = await reached(made.asked, made.folded, lambda _: None)
+    found = await reachable_source(made.journal, made.folded, lambda _: None)
     (note,) = found.notes(SourceChoice(), "shop", by="anna")
     assert b"cursor set there by anna" in note[1]
     reads(made, "a")

@@ -29,16 +29,16 @@ def tried_by_a_worker(made: MemoryJournal, **more: Any) -> None:
 async def test_the_source_that_is_read_then_is_the_outcome() -> None:
     made = journal()
     tried_by_a_worker(made)
-    found = await request_switch(made.asked, "b:3306", by="anna", wait=5)
+    found = await request_switch(made.journal, "b:3306", by="anna", wait=5)
     assert found.tried is not None
     assert (found.tried.current.server_uuid, found.tried.current.refused) == ("uuid-b", None)
-    assert (found.wish.address, found.wish.by) == ("b:3306", "anna")
+    assert (found.request.address, found.request.by) == ("b:3306", "anna")
 
 
 async def test_a_refusal_is_an_outcome_too() -> None:
     made = journal()
     tried_by_a_worker(made, refused="it lags")
-    found = await request_switch(made.asked, "b:3306", by="anna", wait=5)
+    found = await request_switch(made.journal, "b:3306", by="anna", wait=5)
     assert found.tried is not None
     assert found.tried.current.refused == "it lags"
 
@@ -46,7 +46,7 @@ async def test_a_refusal_is_an_outcome_too() -> None:
 async def test_a_source_that_the_settings_do_not_have_is_refused_and_nothing_is_written() -> None:
     made = journal()
     with pytest.raises(UsageError, match="shop has no source 'c:3306'; there is: a:3306, b:3306"):
-        await request_switch(made.asked, "c:3306", by="anna", wait=5)
+        await request_switch(made.journal, "c:3306", by="anna", wait=5)
     assert made.written == []
 
 
@@ -56,8 +56,8 @@ async def test_a_request_is_later_than_the_last_one_whatever_the_clock_says() ->
     made.folded.source_choice.asked = SourceRequest(
         destination="shop", id="x", address="a:3306", by="me", ts_ms=far
     )
-    found = await request_switch(made.asked, "b:3306", by="anna", wait=None)
-    assert found.wish.ts_ms == far + 1
+    found = await request_switch(made.journal, "b:3306", by="anna", wait=None)
+    assert found.request.ts_ms == far + 1
     assert found.tried is None
 
 
@@ -68,5 +68,5 @@ async def test_one_that_no_worker_tries_is_not_applied(monkeypatch: pytest.Monke
     monkeypatch.setattr(request_outcome, "workers_text", workers)
     made = journal()
     with pytest.raises(NotApplied, match=r"source switch was recorded, .* no worker runs"):
-        await request_switch(made.asked, "b:3306", by="anna", wait=0.1)
+        await request_switch(made.journal, "b:3306", by="anna", wait=0.1)
     assert len(made.written) == 1

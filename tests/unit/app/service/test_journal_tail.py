@@ -136,9 +136,9 @@ def test_a_wish_for_another_source_ends_what_is_waited_for_unless_it_was_tried(
 ) -> None:
     worker = Worker()
     worker.signals.tried_ms = tried_ms
-    wish = SourceRequest(destination="shop", id="i", address="h:1", by="me", ts_ms=7)
-    worker.hears(source_note(wish))
-    assert worker.signals.latest(SOURCE) == wish
+    desired = SourceRequest(destination="shop", id="i", address="h:1", by="me", ts_ms=7)
+    worker.hears(source_note(desired))
+    assert worker.signals.latest(SOURCE) == desired
     assert worker.goes_on() is ends
 
 
@@ -162,9 +162,9 @@ def test_a_cursor_of_a_greater_epoch_supersedes_who_leads() -> None:
 def test_a_desired_state_reaches_the_worker_of_a_destination_that_it_has_not_too() -> None:
     worker = Worker()
     for name in ("shop", "new"):
-        worker.hears(control_note(Control(destination=name, wish=DesiredState.PAUSE)))
-    assert worker.destination.wish is DesiredState.PAUSE
-    assert worker.all._heard["new"].wish is DesiredState.PAUSE
+        worker.hears(control_note(Control(destination=name, desired=DesiredState.PAUSE)))
+    assert worker.destination.desired is DesiredState.PAUSE
+    assert worker.all._heard["new"].desired is DesiredState.PAUSE
 
 
 def test_an_outcome_reaches_this_workers_answers() -> None:
@@ -199,4 +199,4 @@ def test_a_record_that_cannot_be_read_is_logged_and_passed_by(
     assert says in record.getMessage()
     assert "partition=2" in record.getMessage()
     assert "offset=77" in record.getMessage()
-    assert worker.destination.wish is DesiredState.RUN
+    assert worker.destination.desired is DesiredState.RUN

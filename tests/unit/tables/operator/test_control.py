@@ -10,7 +10,7 @@ from tables.journal.checkpoint import MemoryCheckpoint, records_of
 from tables.journal.state import fold
 from tables.operator.control import Control, DesiredState, control_in, note_of
 
-PAUSED = Control(destination="shop", wish=DesiredState.PAUSE, restart="1", by="ann", ts_ms=5)
+PAUSED = Control(destination="shop", desired=DesiredState.PAUSE, restart="1", by="ann", ts_ms=5)
 
 
 def record(control: Control, offset: int) -> StoredRecord:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.auditing.errors import WarehouseUnreadable
-from app.auditing.warehouse.dump import Origin, given, lines
+from app.auditing.warehouse.dump import Origin, given_dump, lines
 
 WHOSE = Origin("aq", "c")
 LINES: list[dict[str, Any]] = [
@@ -31,9 +31,9 @@ def whole_file(tmp_path: Path) -> Path:
 def test_a_file_that_is_no_dump_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "dump.jsonl"
     file.write_text(text)
-    with given(file) as found, pytest.raises(WarehouseUnreadable, match="not a dump"):
+    with given_dump(file) as found, pytest.raises(WarehouseUnreadable, match="not a dump"):
         list(lines(found, WHOSE))
-    with pytest.raises(WarehouseUnreadable, match="not a file"), given(tmp_path / "none"):
+    with pytest.raises(WarehouseUnreadable, match="not a file"), given_dump(tmp_path / "none"):
         pass
 
 

@@ -33,7 +33,7 @@ class World:
         self.state = DestinationState("shop")
         self.down: set[str] = set()
         plan = SimpleNamespace(name="shop", address=listed[0].address, sources=listed)
-        asked = SimpleNamespace(plan=plan, begun=self._begun)
+        asked = SimpleNamespace(plan=plan, initialized_state=self._begun)
         monkeypatch.setattr(cursor_set, "load", lambda: None)
         monkeypatch.setattr("app.commands.cursor.set.Journal.of", lambda *_: asked)
         monkeypatch.setattr("app.operations.source_connection.read_facts", self._facts)

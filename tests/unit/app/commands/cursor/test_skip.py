@@ -18,8 +18,8 @@ def options(*words: str) -> argparse.Namespace:
 
 
 def test_a_transaction_is_named_by_its_gtid_or_by_where_it_begins() -> None:
-    assert skip.named_by(options("--gtid", "u:10")) == "u:10"
-    assert skip.named_by(options("--file", "b", "--pos", "4")) == Coordinates("b", 4)
+    assert skip.named_transaction(options("--gtid", "u:10")) == "u:10"
+    assert skip.named_transaction(options("--file", "b", "--pos", "4")) == Coordinates("b", 4)
 
 
 @pytest.mark.parametrize(
@@ -32,4 +32,4 @@ def test_a_transaction_is_named_by_its_gtid_or_by_where_it_begins() -> None:
 )
 def test_words_that_name_no_one_transaction_are_refused(words: tuple[str, ...], why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        skip.named_by(options(*words))
+        skip.named_transaction(options(*words))

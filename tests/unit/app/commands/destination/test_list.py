@@ -53,7 +53,7 @@ def listed(
     capsys: pytest.CaptureFixture[str],
     *,
     leader: tuple[str, str] | None,
-    wish: DesiredState = DesiredState.RUN,
+    desired: DesiredState = DesiredState.RUN,
     http: str = "127.0.0.1:0",
     fault: CoordinationLost | None = None,
 ) -> tuple[int, dict[str, Any]]:
@@ -63,7 +63,7 @@ def listed(
             destination="shop", installation="i", epoch=7, seq=1, versions=0,
             offset=SourceOffset(server_uuid="u", coordinates=Coordinates("binlog.000001", 4)),
         ),
-        control=Control(destination="shop", wish=wish),
+        control=Control(destination="shop", desired=desired),
         leader=leader
         and Leader(
             destination="shop", worker=leader[0], address=leader[1], process="p", epoch=7, ts_ms=1
@@ -76,7 +76,7 @@ def listed(
         http=SimpleNamespace(bind=bind, port=int(port)),
     )
 
-    async def now() -> Any:
+    async def latest_state() -> Any:
         return state
 
     async def views(_: object) -> Any:
@@ -85,7 +85,7 @@ def listed(
     monkeypatch.setattr(destination_list, "load", lambda: settings)
     monkeypatch.setattr(listing, "coordination_plan", lambda _: None)
     monkeypatch.setattr(listing, "_views", views)
-    journal = SimpleNamespace(of=lambda *_: SimpleNamespace(now=now))
+    journal = SimpleNamespace(of=lambda *_: SimpleNamespace(latest_state=latest_state))
     monkeypatch.setattr(listing, "Journal", journal)
     code = destination_list.run(cast(argparse.Namespace, SimpleNamespace(all=False, format="json")))
     return code, json.loads(capsys.readouterr().out)[0]
@@ -133,22 +133,22 @@ def test_who_does_not_answer_is_named_and_the_rest_is_shown(
 
 
 @pytest.mark.parametrize(
-    ("wish", "state"), [(DesiredState.STOP, "STOPPED"), (DesiredState.RUN, "NOT LED")]
+    ("desired", "state"), [(DesiredState.STOP, "STOPPED"), (DesiredState.RUN, "NOT LED")]
 )
 def test_one_that_nobody_leads_is_shown_so(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    wish: DesiredState,
+    desired: DesiredState,
     state: str,
 ) -> None:
-    assert listed(monkeypatch, capsys, leader=None, wish=wish)[1]["state"] == state
+    assert listed(monkeypatch, capsys, leader=None, desired=desired)[1]["state"] == state
 
 
-@pytest.mark.parametrize("wish", [DesiredState.RUN, DesiredState.STOP])
+@pytest.mark.parametrize("desired", [DesiredState.RUN, DesiredState.STOP])
 def test_while_zookeeper_is_away_nothing_is_said_of_who_leads(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wish: DesiredState
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], desired: DesiredState
 ) -> None:
     fault = CoordinationLost("no session with z:2181 in 6 s")
-    code, one = listed(monkeypatch, capsys, leader=None, wish=wish, fault=fault)
+    code, one = listed(monkeypatch, capsys, leader=None, desired=desired, fault=fault)
     assert code == 1
     assert (one["state"], one["error"]) == (None, "the leader is unknown: CoordinationLost")

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from app.commands.schema import check as schema_check
-from app.commands.schema.history_source import Tell
+from app.commands.schema.history_source import ReadByName
 from app.operations.schema.destination_history import DestinationHistory
 from connectors.mysql.ddl.definition import Database, Index, Server, Table, TableName
 from connectors.mysql.position import SourceOffset
@@ -48,7 +48,7 @@ def asking(server: Baseline) -> Callable[[str], Awaitable[Baseline]]:
 
 def check(
     capsys: pytest.CaptureFixture[str],
-    told: Tell | Story,
+    told: ReadByName | Story,
     server: Baseline,
     *words: str,
     pauses: list[float] | None = None,

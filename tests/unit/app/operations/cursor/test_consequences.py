@@ -45,7 +45,7 @@ def without_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
         }
         return len(found)
 
-    monkeypatch.setattr(module, "_difference", difference)
+    monkeypatch.setattr(module, "_count_difference", difference)
 
 
 @pytest.mark.parametrize(

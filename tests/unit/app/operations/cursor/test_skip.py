@@ -9,7 +9,7 @@ import pytest
 
 from app.operations import source_connection
 from app.operations.cursor import skip as module
-from app.operations.cursor.skip import Named, planned_skip
+from app.operations.cursor.skip import NamedTransaction, plan_skip
 from connectors.errors import AlreadyPast, PositionWithin, SourceDiverged, UsageError
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
@@ -19,10 +19,10 @@ from tests.unit.app.operations.journals import cursor, journal
 UUID = "11111111-1111-1111-1111-111111111111"
 
 
-async def planned(named: Named, gtids: str | None = f"{UUID}:1-9") -> str:
+async def planned(named: NamedTransaction, gtids: str | None = f"{UUID}:1-9") -> str:
     made = journal()
     made.folded.cursor = cursor(None if gtids is None else GtidSet.parse(gtids))
-    found = await planned_skip(made.asked, named, lambda _: None)
+    found = await plan_skip(made.journal, named, lambda _: None)
     assert found.effect == f"the changes of {found.transaction} are never published"
     assert made.written == []
     return found.transaction
@@ -45,7 +45,7 @@ async def test_one_that_the_cursor_has_passed_is_refused() -> None:
         (Coordinates("b", 4), "the source has GTIDs"),
     ],
 )
-async def test_what_names_no_one_transaction_is_refused(named: Named, why: str) -> None:
+async def test_what_names_no_one_transaction_is_refused(named: NamedTransaction, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         await planned(named)
 

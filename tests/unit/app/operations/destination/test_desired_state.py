@@ -7,8 +7,8 @@ from tables.operator.control import Control, DesiredState
 from tests.unit.app.operations.journals import MemoryJournal, journal
 
 
-async def requested(made: MemoryJournal, wish: DesiredState | None) -> Control:
-    found = await request_state(made.asked, wish, by="anna", wait=None)
+async def requested(made: MemoryJournal, desired: DesiredState | None) -> Control:
+    found = await request_state(made.journal, desired, by="anna", wait=None)
     assert found.outcome is None
     assert made.folded.control == found.control
     return found.control
@@ -17,15 +17,15 @@ async def requested(made: MemoryJournal, wish: DesiredState | None) -> Control:
 async def test_a_restart_keeps_the_state_that_is_wanted() -> None:
     made = journal()
     paused = await requested(made, DesiredState.PAUSE)
-    assert (paused.wish, paused.restart, paused.by) == (DesiredState.PAUSE, "", "anna")
+    assert (paused.desired, paused.restart, paused.by) == (DesiredState.PAUSE, "", "anna")
     restarted = await requested(made, None)
-    assert restarted.wish is DesiredState.PAUSE
+    assert restarted.desired is DesiredState.PAUSE
     assert restarted.restart
 
 
 async def test_another_state_keeps_the_restart_so_that_no_new_run_begins_for_it() -> None:
     made = journal()
     restarted = await requested(made, None)
-    assert restarted.wish is DesiredState.RUN
+    assert restarted.desired is DesiredState.RUN
     stopped = await requested(made, DesiredState.STOP)
-    assert (stopped.wish, stopped.restart) == (DesiredState.STOP, restarted.restart)
+    assert (stopped.desired, stopped.restart) == (DesiredState.STOP, restarted.restart)

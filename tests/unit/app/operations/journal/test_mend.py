@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from app.operations.journal import mend as journal_mend
-from app.operations.journal.mend import _Found, mend
+from app.operations.journal.mend import _Records, mend
 from app.operations.journal_access import Journal
 from connectors.errors import JournalUnreadable
 from connectors.kafka.reading.partition_reader import StoredRecord
@@ -24,8 +24,8 @@ from tests.unit.tables.made import ORDERS, between
 CURSOR = journal.cursor_key("shop")
 
 
-def found(records: list[StoredRecord]) -> _Found:
-    one = _Found(DestinationState.with_history_from("shop", OLDEST))
+def found(records: list[StoredRecord]) -> _Records:
+    one = _Records(DestinationState.with_history_from("shop", OLDEST))
     for record in records:
         one.take(record)
     return one

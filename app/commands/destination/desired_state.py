@@ -8,9 +8,9 @@ from __future__ import annotations
 import argparse
 
 from app.commands.arguments import add_format
-from app.commands.event_loop import completed
+from app.commands.event_loop import run_operation
 from app.commands.operator import operator
-from app.commands.output import answer
+from app.commands.output import print_answer
 from app.commands.waiting import (
     UNCONFIRMED,
     add_waiting,
@@ -31,18 +31,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_format(parser)
 
 
-def say(options: argparse.Namespace, wish: DesiredState | None, told: str) -> int:
+def request(options: argparse.Namespace, desired: DesiredState | None, text: str) -> int:
     """Request a state; None keeps the present one, and begins a new run.
 
     0 once a worker has reached it, 1 if the destination failed instead. Raises NotApplied if no
     worker applied it.
     """
-    name, asked = options.destination, Journal.of(load(), options.destination)
-    found = completed(request_state(asked, wish, by=operator(), wait=seconds_of(options)))
+    name, journal = options.destination, Journal.of(load(), options.destination)
+    found = run_operation(request_state(journal, desired, by=operator(), wait=seconds_of(options)))
     value, outcome = found.control.to_json(), found.outcome
     if outcome is None:
-        answer(options.format, {**value, "applied": None}, [f"{name}: {told}; {UNCONFIRMED}"])
+        print_answer(options.format, {**value, "applied": None}, [f"{name}: {text}; {UNCONFIRMED}"])
         return 0
     applied = outcome_value(outcome)
-    answer(options.format, {**value, "applied": applied}, [f"{name}: {outcome_text(outcome)}"])
+    print_answer(
+        options.format, {**value, "applied": applied}, [f"{name}: {outcome_text(outcome)}"]
+    )
     return 0 if outcome.is_reached else 1
