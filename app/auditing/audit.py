@@ -74,7 +74,7 @@ class Scope:
     """The end; None: the cursor."""
     from_start: bool = True
     """Whether the destination began at or before the first existing binlog file."""
-    borders: bool = True
+    markers: bool = True
     """Whether the transactions topic is written."""
     compacted: bool = False
     """Whether row topics keep only the last record of each key."""
@@ -108,9 +108,9 @@ def audit(scope: Scope) -> Verdict:
     ddl = ddl_topic(scope.prefix, scope.destination)
     rows = [*names, *([ddl] if ddl in topics else [])]
     wanted = [(name, number) for name in rows for number in range(topics[name])]
-    borders = transactions_topic(scope.prefix, scope.destination)
-    has_borders = scope.borders and borders in topics
-    parts = [*wanted, *([(borders, 0)] if has_borders else [])]
+    marker_topic = transactions_topic(scope.prefix, scope.destination)
+    has_markers = scope.markers and marker_topic in topics
+    parts = [*wanted, *([(marker_topic, 0)] if has_markers else [])]
     beginnings = scope.published.beginnings(parts)
     subject = Subject(
         routes=scope.routes,
@@ -168,10 +168,10 @@ def audit(scope: Scope) -> Verdict:
         if warehouse is not None:
             cut = set(names) if scope.compacted else {p[0] for p, at in beginnings.items() if at}
             verdict.tables = warehouse.judge(done.has_number, cut=cut)
-        if has_borders:
+        if has_markers:
             done.subject = subject
-            taken = MarkerCheck(done, borders, _uncounted(subject, latest))
-            scope.published.read([(borders, 0)], taken.take)
+            taken = MarkerCheck(done, marker_topic, _uncounted(subject, latest))
+            scope.published.read([(marker_topic, 0)], taken.take)
             taken.close()
     return verdict
 

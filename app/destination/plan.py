@@ -125,7 +125,7 @@ class Signals:
     """The last epoch in which this worker led."""
     set_in: int = 0
     """The epoch in which an operator's command last set the cursor."""
-    mandate: WritePermit = field(default_factory=WritePermit)
+    permit: WritePermit = field(default_factory=WritePermit)
     """This worker's write permit."""
     control: Control | None = None
     """The destination's last desired state."""
@@ -153,7 +153,7 @@ class Signals:
 
     def check(self) -> None:
         """Raise Fenced if another worker leads, or another reason for the run to end."""
-        self.mandate.check()
+        self.permit.check()
         if self.superseded_by:
             raise Fenced(f"epoch {self.superseded_by} is in the journal, this is {self.epoch}")
         if self.leave is not None:

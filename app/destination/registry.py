@@ -20,7 +20,7 @@ from app.destination.plan import Plan
 from app.destination.request_outcomes import Acknowledge, Append
 from app.destination.supervisor import Destination
 from app.failpoints import point
-from app.pipeline.decoders.fork_client import NURSERY
+from app.pipeline.decoders.fork_client import FORK_SERVER
 from app.schemas.store_mirror import CentralStore
 from app.service.library_logs import SERVICES
 from app.service.status import State
@@ -171,7 +171,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
 
     async def _decoders(self) -> None:
         if any(one.decoders for one in self._settings.destinations.values()):
-            await asyncio.to_thread(NURSERY.ready)
+            await asyncio.to_thread(FORK_SERVER.ready)
 
     @Service.task  # type: ignore[untyped-decorator]
     async def _tell(self) -> None:

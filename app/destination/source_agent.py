@@ -32,7 +32,7 @@ from app.pipeline.capture.reader_thread import Reader
 from app.pipeline.capture.schema_tracker import SchemaTracker
 from app.pipeline.decoders.factory import start as start_decoders
 from app.pipeline.decoders.protocols import Decoders
-from app.pipeline.gather.captured_tables import TableBook
+from app.pipeline.gather.captured_tables import CapturedTables
 from app.pipeline.number.numbers import Numbers
 from app.pipeline.piece import Piece
 from app.pipeline.publish.budget import Budget
@@ -168,7 +168,7 @@ class SourceAgent:
         ahead.begin(spec.known)
         reading.thread.start()
         seconds = self._phases.reached("source connected")
-        log.info("%s: is read after %.2f s: %s", plan.name, seconds, self._phases.told())
+        log.info("%s: is read after %.2f s: %s", plan.name, seconds, self._phases.to_text())
         heartbeat = self.sources.heartbeat(
             led.address, led.state, self.signals, lambda: publisher.cursor
         )
@@ -186,11 +186,11 @@ class SourceAgent:
 
     def _ahead(self, publisher: Publisher, spec: StageSpec) -> TopicPreparation:
         rules = spec.rules
-        tables = TableBook(
+        tables = CapturedTables(
             rules.routes,
             spec.charsets,
             server=spec.server,
-            told=spec.told,
+            has_column_names=spec.has_column_names,
             shadows=rules.shadow_rules(),
             known=spec.known,
         )
@@ -209,7 +209,7 @@ class SourceAgent:
             epoch=cursor.epoch,
             versions=state.versions,
             server=server_of(facts),
-            told=has_column_names(facts),
+            has_column_names=has_column_names(facts),
             fingerprints=self.plan.failover.fingerprints and not facts.has_gtids,
             has_gtids=facts.has_gtids,
         )
@@ -244,7 +244,7 @@ class SourceAgent:
             by_coordinates=by_coordinates,
             server=cursor.offset.server_uuid,
         )
-        historian = SchemaTracker.of(history, spec) if history is not None else None
+        schema_tracker = SchemaTracker.of(history, spec) if history is not None else None
         starting = asyncio.create_task(
             asyncio.to_thread(
                 start_decoders,
@@ -266,7 +266,7 @@ class SourceAgent:
             # Threads cannot be cancelled.
             await asyncio.shield(asyncio.create_task(_closed(starting)))
             raise
-        return _Reading(Reader(stream, decoders, historian, skipping.left_out), handoff)
+        return _Reading(Reader(stream, decoders, schema_tracker, skipping.skipper), handoff)
 
     def _commits(
         self, led: TakenOver, spec: StageSpec, skipping: OperatorSkips, schemas: Schemas

@@ -135,7 +135,7 @@ class Destination:
     async def lead(self, lease: Lease) -> None:
         """Lead until no worker is to lead it; raises the error that ended leadership. Cancelling this
         requests an orderly end."""
-        self._signals.mandate.lease = lease
+        self._signals.permit.lease = lease
         watches = [
             asyncio.create_task(self._purge_watch.run()),
             asyncio.create_task(self._lag_watch.run()),
@@ -198,7 +198,7 @@ class Destination:
 
     async def _outcome(self, lease: Lease) -> AqueductError | None:
         """Run; returns its error, or None if it was asked to end or is to be started again."""
-        self._signals.mandate.begin()
+        self._signals.permit.begin()
         run = asyncio.create_task(self._run.run())
         # On cancellation or loss of leadership the run's result is not used.
         run.add_done_callback(_seen)
@@ -208,7 +208,7 @@ class Destination:
             is_leaving = False
         finally:
             if not run.done():
-                await self._signals.mandate.end(run, hand_over=is_leaving)
+                await self._signals.permit.end(run, hand_over=is_leaving)
         lease.check()
         if run.cancelled():
             return None
@@ -309,7 +309,7 @@ class Destination:
         server_id, or a transaction of our own that the broker timed out, has the same effects."""
         if isinstance(error, Fenced | ServerIdConflict):
             signals = self._signals
-            limit = _SHARED_SECONDS if signals.mandate.lease.shared else _JOURNAL_SECONDS
+            limit = _SHARED_SECONDS if signals.permit.lease.shared else _JOURNAL_SECONDS
             deadline = time.monotonic() + limit
             while time.monotonic() < deadline:
                 if signals.superseded_by and signals.superseded_by == signals.set_in:
@@ -319,7 +319,7 @@ class Destination:
                 except (Fenced, LeadershipLost) as known:
                     return known
                 await asyncio.sleep(_GLANCE_SECONDS)
-            if isinstance(error, Fenced) and not signals.mandate.lease.shared:
+            if isinstance(error, Fenced) and not signals.permit.lease.shared:
                 # A worker that took the id and claims later is found in the journal by the next run.
                 return KafkaLost(
                     "it ended our transaction, which was open for too long; the journal shows no other leader"

@@ -122,7 +122,7 @@ def _scope(
         begin=_bound(request.begin) or _start(plan.start),
         until=_bound(request.until),
         from_start=isinstance(plan.start, Earliest),
-        borders=rules.borders,
+        markers=rules.markers,
         compacted="compact" in settings.topics.cleanup_policy,
         claims=claim_store(rules) if settings.destinations[plan.name].claim_check_path else None,
         warehouse=dump,

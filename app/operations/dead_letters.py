@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.operations.journal_access import Journal
-from app.pipeline.encode.dead_letter import told_of_dead
+from app.pipeline.encode.dead_letter import dead_letter_fields
 from connectors.kafka.reading.partition_reader import StoredRecord, read_each
 from connectors.kafka.topics.topics import Topics
 
@@ -43,7 +43,7 @@ async def dead_letters(journal: Journal, *, start: int = 0) -> tuple[StoredLette
 
     def take(record: StoredRecord) -> None:
         headers = dict(record.headers)
-        fields = told_of_dead(record.key, record.value, headers, record.offset)
+        fields = dead_letter_fields(record.key, record.value, headers, record.offset)
         found.append(StoredLetter(**fields))
 
     await read_each(journal.options, plan.name, 0, start=start, take=take)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from app.pipeline.encode.encode import Encoder
-from app.pipeline.encode.transaction_markers import Begun
+from app.pipeline.encode.transaction_markers import EarlierProgress
 from app.pipeline.gather.gather import weight
 from app.pipeline.gather.gathered import Gathered
 from app.pipeline.gather.items import Ddl, Item, Rows, values_of
@@ -78,7 +78,7 @@ class DecodedShare:
         self._history, self._lost = history or [], lost or []
         self._seq = self._seq_after = self._version_count = 0
         self._safe = start
-        self._begun = Begun(counts=Counter())
+        self._earlier = EarlierProgress(counts=Counter())
         self._resume: Resume | None = None
         self._is_whole = True
         self._announced: list[TableVersion] = []
@@ -95,11 +95,11 @@ class DecodedShare:
             numbers.prints = gathered.prints.follow(numbers.prints)
         progress = self._first_progress(numbers)
         if progress is not None:
-            self._begun = Begun(
+            self._earlier = EarlierProgress(
                 ordinal=progress.ordinal,
                 order=progress.order,
                 part=progress.part,
-                begun=progress.begun,
+                is_published=progress.is_published,
                 counts=progress.counts.copy(),
             )
             if progress.skip > progress.ordinal:
@@ -124,7 +124,7 @@ class DecodedShare:
         """Return the piece (third step)."""
         gathered, last = self._gathered, self._gathered.last
         cut = self._open if self._resume is not None else None
-        encoding = self._encoder.encoding(self._seq, gathered.first, self._begun, cut)
+        encoding = self._encoder.encoding(self._seq, gathered.first, self._earlier, cut)
         encoding.write(gathered.items, self._truncated)
         if cut is not None:
             encoding.close_part(last=False)
@@ -144,7 +144,7 @@ class DecodedShare:
                 events=self._events,
                 statements=gathered.statements,
                 parked=encoding.parked,
-                oversize=encoding.lightened,
+                oversize=encoding.oversize_counts,
             ),
             coordinates=self._safe,
             resume=self._resume,
@@ -207,10 +207,10 @@ class DecodedShare:
             if isinstance(item, Rows):
                 progress.counts[item.use.version.topic] += values
                 progress.order += values
-                progress.begun = True
+                progress.is_published = True
             elif isinstance(item, Ddl) and item.truncated is not None:
                 progress.order += 1
-                progress.begun = True
+                progress.is_published = True
 
     def _name_versions(self) -> None:
         book = self._book

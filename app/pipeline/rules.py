@@ -22,9 +22,9 @@ class Rules:
     """The captured tables, and how the rows of each are published."""
     trusted: str = ""
     """Tables whose statements change no other table: expressions, separated by commas."""
-    borders: bool
+    markers: bool
     """Whether the transaction markers of all transactions are published."""
-    borders_of_parts: bool = True
+    part_markers: bool = True
     """Whether those of a transaction published in parts are."""
     statements: bool = False
     """Whether the statement that changed rows is published with each of them."""
@@ -59,7 +59,7 @@ class Rules:
         """The prefix of all topic names."""
         return self.routes.prefix
 
-    def tells(self, statement_type: str) -> bool:
+    def publishes(self, statement_type: str) -> bool:
         """Whether statements of a type are published."""
         return StatementTypes(self.ddl_include, self.ddl_exclude).publishes(statement_type)
 

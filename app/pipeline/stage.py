@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from app.pipeline.decoded_share import DecodedShare, DecodedShares
 from app.pipeline.encode.encode import Encoder
 from app.pipeline.formats.registry import value_counter
-from app.pipeline.gather.captured_tables import Schema, TableBook
+from app.pipeline.gather.captured_tables import CapturedTables, Schema
 from app.pipeline.gather.gather import Gathering
 from app.pipeline.gather.gathered import Gathered
 from app.pipeline.gather.inserted_events import Inserting
@@ -53,7 +53,7 @@ class StageSpec:
     epoch: int
     versions: Mapping[Name, TableVersion]
     server: Server
-    told: bool = True
+    has_column_names: bool = True
     """Whether the binlog has column names, so that a table without history can be read."""
     fingerprints: bool = False
     """Whether fingerprints are kept, to recognize transactions on another server."""
@@ -82,11 +82,11 @@ class ChunkStage:
         """Decode by these rules from now on."""
         spec, self.rules = self._spec, rules
         self._captures = rules.routes.captures
-        self.tables = TableBook(
+        self.tables = CapturedTables(
             rules.routes,
             spec.charsets,
             server=spec.server,
-            told=spec.told,
+            has_column_names=spec.has_column_names,
             shadows=rules.shadow_rules(),
             known=known,
         )

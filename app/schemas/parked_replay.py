@@ -59,7 +59,7 @@ class Release:
         """The lowest offset of the next event in the quarantine topic."""
         # Their transactions' ends are already published; an event that does not fit is refused, not
         # sent to the dead letters.
-        rules = replace(spec.rules, borders=False, borders_of_parts=False, poison_limit=0)
+        rules = replace(spec.rules, markers=False, part_markers=False, poison_limit=0)
         self._stage: ChunkStage = replace(spec, rules=rules, known={}).make()
         self._stage.tables.put(resolution.name, self.table)
         self._inserting = Inserting(mariadb=spec.mariadb)
@@ -125,7 +125,9 @@ class Release:
         if event.statement == Kind.TRUNCATE.value:
             route = self._stage.tables.route(event.name)
             at = event.pos, event.ordinal
-            item = Ddl(event.transaction, Kind.TRUNCATE, query, *at, route, None, (), told=False)
+            item = Ddl(
+                event.transaction, Kind.TRUNCATE, query, *at, route, None, (), is_published=False
+            )
             gathered.items.append(item)
             gathered.values += item.values
         elif self._is_met and not self._by_binlog:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 
 from app import metrics
-from app.pipeline.gather.captured_tables import GivenUp, Schema, SetAside
+from app.pipeline.gather.captured_tables import GivenUp, QuarantinedMarker, Schema
 from app.pipeline.piece import Piece
 from app.pipeline.rules import Rules
 from app.schemas.history_expiry import Expiry
@@ -54,7 +54,7 @@ class Schemas:
         known: dict[tuple[str, str], Schema] = {
             name: table for name, table in tables.items() if routes.of(name) is not None
         }
-        known.update(dict.fromkeys(self._quarantine.set_aside, SetAside()))
+        known.update(dict.fromkeys(self._quarantine.set_aside, QuarantinedMarker()))
         known.update(dict.fromkeys(self._quarantine.given_up, GivenUp()))
         self._show()
         return known

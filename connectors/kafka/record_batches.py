@@ -25,7 +25,7 @@ from connectors.wire import HEADER_CHANGE_ID, change_key
 Headers = list[tuple[str, bytes]]
 Record = tuple[bytes | None, bytes | None, Headers]
 """Key, value and headers."""
-Lighten = Callable[[str, Record], Record]
+Shrink = Callable[[str, Record], Record]
 """Returns the replacement of a topic's record that is too large for it."""
 
 MAX_BATCH_BYTES: Final = 1024 * 1024
@@ -59,7 +59,7 @@ class BatchWriter:
 
     A batch is closed before it has more than ``max_bytes`` uncompressed. A record that is larger by
     itself is alone in its batch; if that has more than ``largest`` bytes when it is finished, as a
-    broker counts, ``lighten`` returns a replacement; without ``lighten`` the broker refuses it. All
+    broker counts, ``shrink`` returns a replacement; without ``shrink`` the broker refuses it. All
     records have one timestamp. For a compacted topic all are ``keyed``: a record without a key gets
     its ChangeId as one.
     """
@@ -85,12 +85,12 @@ class BatchWriter:
         timestamp_ms: int,
         max_bytes: int = MAX_BATCH_BYTES,
         largest: int = 0,
-        lighten: Lighten | None = None,
+        shrink: Shrink | None = None,
         keyed: bool = False,
     ) -> None:
         self._keyed = keyed
         self._topic = topic
-        self._largest, self._lighten = largest, lighten
+        self._largest, self._lighten = largest, shrink
         self._partitions = partitions
         self._codec = _CODECS[compression]
         self._timestamp_ms = timestamp_ms

@@ -47,7 +47,7 @@ _LONGEST_MESSAGE = 2000
 RULES = Rules(
     destination="d",
     routes=Routes(prefix="aq", include=".*", partitions=2),
-    borders=True,
+    markers=True,
     statements=True,
     compression="lz4",
     max_bytes=100_000,

@@ -34,10 +34,10 @@ class OperatorSkips:
         self._destination = destination
         self._pending: dict[str, Skip] = skips.pending
         self._noted: list[SkippedTransaction] = []
-        self.left_out: TransactionSkipper[Applied] | None = None
+        self.skipper: TransactionSkipper[Applied] | None = None
         """Removes them from the chunks read; None if there are none."""
         if self._pending:
-            self.left_out = TransactionSkipper(frozenset(self._pending), server_uuid)
+            self.skipper = TransactionSkipper(frozenset(self._pending), server_uuid)
 
     def begun(self, publisher: Publisher) -> Cursor:
         """The cursor to read from; a skipped transaction is not resumed in its middle."""
@@ -63,13 +63,13 @@ class OperatorSkips:
         ]
 
     def _passed(self, piece: Piece) -> list[SkippedTransaction]:
-        return [] if self.left_out is None else skipped_up_to(self.left_out.done, piece.coordinates)
+        return [] if self.skipper is None else skipped_up_to(self.skipper.done, piece.coordinates)
 
     def committed(self, _piece: Piece, _cursor: Cursor) -> None:
         """Log and count the skips in the committed transaction."""
         for one in self._noted:
-            assert self.left_out is not None
-            self.left_out.done.remove(one)
+            assert self.skipper is not None
+            self.skipper.done.remove(one)
             skip = self._pending.pop(one.id)
             for kind, count in one.events.items():
                 metrics.EVENTS.labels(self._destination, type_name(kind), "skipped").inc(count)

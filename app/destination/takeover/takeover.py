@@ -127,7 +127,7 @@ class Takeover:
             await led.publisher.claim(notes)
             self.phases.reached("epoch claimed")
             self._leads(led.opened.cursor)
-            await self.signals.mandate.lease.announce(led.opened.cursor.epoch)
+            await self.signals.permit.lease.announce(led.opened.cursor.epoch)
             yield led
         finally:
             await producer.discard()
@@ -153,7 +153,7 @@ class Takeover:
         # Requests after the end that is read below are followed from here on, so that none is missed.
         await self.signals.following()
         point("init.before")
-        lease = self.signals.mandate.lease
+        lease = self.signals.permit.lease
         await lease.confirm()
         if not lease.shared:
             await OtherWorkers(self.plan, self.checkpoint).check(self.signals.claimed)
@@ -216,7 +216,7 @@ class Takeover:
         self.phases.reached("history opened")
         opened.notes.extend(standing.notes)
         last, now = state.cursor.epoch if state.cursor is not None else 0, time.time()
-        epoch = next_epoch(last, term=self.signals.mandate.lease.term, now=now)
+        epoch = next_epoch(last, term=self.signals.permit.lease.term, now=now)
         cursor = replace(opened.cursor, epoch=epoch, written_ms=int(now * 1000))
         opened = replace(opened, cursor=cursor)
         publisher = Publisher(
@@ -224,7 +224,7 @@ class Takeover:
             plans=plan.topics,
             topics=topics,
             cursor=opened.cursor,
-            mandate=self.signals.mandate,
+            permit=self.signals.permit,
             written={one.topic: one.partitions for one in state.versions.values()},
         )
         return TakenOver(

@@ -28,6 +28,6 @@ class Phases:
         self._reached.append((phase, seconds))
         return seconds
 
-    def told(self) -> str:
+    def to_text(self) -> str:
         """All phases, each with the seconds until its end."""
         return ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in self._reached)

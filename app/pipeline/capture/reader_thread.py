@@ -37,14 +37,14 @@ class Reader(threading.Thread):
         self,
         stream: BinlogStream,
         decoders: Decoders,
-        historian: SchemaTracker | None = None,
-        left_out: TransactionSkipper[Applied] | None = None,
+        schema_tracker: SchemaTracker | None = None,
+        skipped: TransactionSkipper[Applied] | None = None,
     ) -> None:
         super().__init__(name="binlog-reader", daemon=True)
         self._stream = stream
         self._decoders = decoders
-        self._historian = historian
-        self._left_out = left_out
+        self._schema_tracker = schema_tracker
+        self._skipped = skipped
         self.inlet = Inlet()
         """The inlet for portions from outside the source."""
         self._working: tuple[float, Coordinates] | None = None
@@ -57,7 +57,7 @@ class Reader(threading.Thread):
                 point("read.chunk")
                 self._working = (time.monotonic(), chunk.start)
                 entering = [*self.inlet.before(chunk)]
-                effect = None if self._historian is None else self._historian.note(chunk)
+                effect = None if self._schema_tracker is None else self._schema_tracker.note(chunk)
                 parts = self._parts(chunk, effect)
                 self._working = None
                 if not all(map(self._decoders.put, chain(entering, parts))):
@@ -73,10 +73,10 @@ class Reader(threading.Thread):
 
     def _parts(self, chunk: Chunk, effect: Applied | None) -> Iterator[CapturedChunk]:
         """Yield a chunk as decoders get it, without skipped transactions."""
-        if self._left_out is None:
+        if self._skipped is None:
             yield CapturedChunk(chunk, effect)
             return
-        for part, own in self._left_out.parts(chunk, effect):
+        for part, own in self._skipped.parts(chunk, effect):
             yield CapturedChunk(part, own)
 
     def check(self) -> None:

@@ -31,7 +31,7 @@ from tables.schema_history.history import SchemaHistory
 from tables.schema_history.position import HistoryPosition
 from tables.schema_history.record import SchemaRecord
 
-_MOST_GONE = 1000
+_MOST_DROPPED = 1000
 
 
 class SchemaTracker:
@@ -49,14 +49,14 @@ class SchemaTracker:
     ) -> None:
         self._history = history
         now = history.now()
-        self._there = TableNames(shadows, (*now.tables(), *now.unresolved()))
+        self._existing = TableNames(shadows, (*now.tables(), *now.unresolved()))
         """Names of the existing tables; cached, since each statement needs all of them."""
         self._server = server
         self._server_uuid = server_uuid
         self._charsets = charsets
         self._reader = TransactionReader(server_uuid, charsets, mariadb=mariadb)
         self._shadows = shadows
-        self._gone: dict[TableName, Table] = {}
+        self._dropped: dict[TableName, Table] = {}
         # A run may begin between the two steps that replace a table.
         for record in history.records:
             self._remember(record)
@@ -83,14 +83,14 @@ class SchemaTracker:
         except AqueductError:
             # The decoder meets the same event, and reports its position and its fault.
             return None
-        return None if listener.told is None else self._applied(listener.told)
+        return None if listener.found is None else self._applied(listener.found)
 
-    def _applied(self, told: _FoundStatement) -> Applied | None:
-        transaction, query = told.transaction, told.query
-        place = HistoryPosition(
+    def _applied(self, statement_found: _FoundStatement) -> Applied | None:
+        transaction, query = statement_found.transaction, statement_found.query
+        position = HistoryPosition(
             server_uuid=self._server_uuid,
-            start=Coordinates(transaction.file, told.pos),
-            end=Coordinates(transaction.file, told.end),
+            start=Coordinates(transaction.file, statement_found.pos),
+            end=Coordinates(transaction.file, statement_found.end),
             gtid=transaction.gtid,
             ts_ms=transaction.committed_ms,
             server_id=transaction.server_id,
@@ -105,14 +105,16 @@ class SchemaTracker:
             mariadb=self._server.mariadb,
         )
         statement = self._history.parsed(query.sql, session)
-        record = self._history.apply_parsed(place, statement)
+        record = self._history.apply_parsed(position, statement)
         if record is None:
             return self._without_change(statement)
         if record.is_of_views:
             applied = self._without_change(statement)
             return replace(applied or Applied(record=None, type=record.type), record=record)
         self._follow(record)
-        meaning = logical(record.changes, self._shadows, known=self._there, before=self._gone.get)
+        meaning = logical(
+            record.changes, self._shadows, known=self._existing, before=self._dropped.get
+        )
         self._remember(record)
         return Applied(
             record=record,
@@ -135,13 +137,13 @@ class SchemaTracker:
         return Applied(record=None, type=type_, is_noise=True) if is_noise else None
 
     def _is_shadow(self, name: TableName) -> bool:
-        return self._shadows.shadow(name, self._there) is not None
+        return self._shadows.shadow(name, self._existing) is not None
 
     def _follow(self, record: SchemaRecord) -> None:
         for change in record.changes:
             if isinstance(change, TableChange):
-                (self._there.discard if change.new is None else self._there.add)(change.name)
-        self._there.update(record.unresolved)
+                (self._existing.discard if change.new is None else self._existing.add)(change.name)
+        self._existing.update(record.unresolved)
 
     def _remember(self, record: SchemaRecord) -> None:
         """Remember dropped tables: another that takes such a name replaces it."""
@@ -149,11 +151,11 @@ class SchemaTracker:
             if not isinstance(change, TableChange):
                 continue
             if change.new is not None:
-                self._gone.pop(change.name, None)
+                self._dropped.pop(change.name, None)
             elif change.old is not None:
-                self._gone[change.name] = change.old
-        while len(self._gone) > _MOST_GONE:
-            del self._gone[next(iter(self._gone))]
+                self._dropped[change.name] = change.old
+        while len(self._dropped) > _MOST_DROPPED:
+            del self._dropped[next(iter(self._dropped))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,7 @@ class _Listener:
     """Records the statement of a chunk and ignores all other events."""
 
     def __init__(self) -> None:
-        self.told: _FoundStatement | None = None
+        self.found: _FoundStatement | None = None
 
     def rows(
         self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
@@ -181,7 +183,7 @@ class _Listener:
     def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:  # noqa: ARG002
         """Record the statement; a chunk ends with its last one."""
         # If it ends its transaction, its end position is reported after it.
-        self.told = _FoundStatement(transaction, query, pos, pos + 1)
+        self.found = _FoundStatement(transaction, query, pos, pos + 1)
 
     def change(self, transaction: Transaction, query: Query) -> None:
         """Not noted."""
@@ -194,5 +196,5 @@ class _Listener:
 
     def end(self, transaction: Transaction, pos: int) -> None:  # noqa: ARG002
         """Record the end position of the statement, if there is one."""
-        if self.told is not None:
-            self.told = replace(self.told, end=pos)
+        if self.found is not None:
+            self.found = replace(self.found, end=pos)

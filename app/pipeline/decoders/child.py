@@ -46,7 +46,7 @@ class Decoder:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._given: deque[Given] = deque()
+        self._portions: deque[Given] = deque()
         self._decoded: deque[tuple[Given, Decoded]] = deque()
         self._turns: dict[int, PickledState] = {}
 
@@ -57,8 +57,8 @@ class Decoder:
         while True:
             if self._decoded and self._decoded[0][0].number in self._turns:
                 self._finish(*self._decoded.popleft())
-            elif self._given and self._inbox.empty():
-                self._decode(stage, self._given.popleft())
+            elif self._portions and self._inbox.empty():
+                self._decode(stage, self._portions.popleft())
             else:
                 self._take(self._inbox.get())
 
@@ -96,7 +96,7 @@ class Decoder:
 
     def _take(self, message: Any) -> None:
         if isinstance(message, Given):
-            self._given.append(message)
+            self._portions.append(message)
         else:
             self._turns[message.number] = message
 
@@ -128,13 +128,13 @@ class Decoder:
 
     def _fail(self, number: int, portion: Portion, error: Exception) -> None:
         trace = "".join(traceback.format_exception(error))
-        told = named(error, portion)
+        located = named(error, portion)
         try:
-            self._send(Failed(number, told, trace))
+            self._send(Failed(number, located, trace))
         except Exception:
             # Its details may be of any type; their text is enough.
-            where = {name: str(value) for name, value in told.where.items()}
-            plain = type(told)(told.detail, remedy=told.advice, **where)
+            details = {name: str(value) for name, value in located.where.items()}
+            plain = type(located)(located.detail, remedy=located.advice, **details)
             self._send(Failed(number, plain, trace))
 
 

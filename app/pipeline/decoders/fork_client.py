@@ -44,18 +44,18 @@ class _ForkServerProcess:
     """A fork server process that is ready."""
 
     def __init__(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        own_end, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            with theirs, _signals_left_to_us():
-                self._process = _started(theirs.fileno())
+            with child_end, _signals_left_to_us():
+                self._process = _started(child_end.fileno())
         except OSError:
-            ours.close()
+            own_end.close()
             raise
-        self._socket = ours
+        self._socket = own_end
         self._socket.settimeout(_START_SECONDS)
         output: IO[bytes] = self._process.stdout  # type: ignore[assignment]
         self._talk = threading.Thread(
-            target=heard, args=(output, "decoders"), name="decoders say", daemon=True
+            target=log_output, args=(output, "decoders"), name="decoders say", daemon=True
         )
         self._talk.start()
         try:
@@ -69,7 +69,7 @@ class _ForkServerProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def ask(self, request: str, files: tuple[int, ...] = ()) -> None:
+    def request(self, request: str, files: tuple[int, ...] = ()) -> None:
         """Send a request. Raises OSError if the process is gone; then it has not received the files either."""
         socket.send_fds(self._socket, [request.encode()], files)
 
@@ -96,14 +96,14 @@ class ForkServer:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._one: _ForkServerProcess | None = None
+        self._current: _ForkServerProcess | None = None
 
     def ready(self) -> None:
         """Start the process if needed, so that the next decoder starts at once; raises OSError on failure."""
         with self._lock:
             self._ready()
 
-    def born(self, name: str, files: tuple[int, int]) -> Copy:
+    def fork(self, name: str, files: tuple[int, int]) -> Copy:
         """Fork a decoder with these two files: its socket and its output.
 
         Raises OSError on failure or if the outcome is unknown; a decoder that exists ends with its socket.
@@ -111,17 +111,17 @@ class ForkServer:
         with self._lock:
             maker = self._ready()
             try:
-                maker.ask(f"copy {name}", files)
+                maker.request(f"copy {name}", files)
             except OSError:
                 self._lose()
                 maker = self._ready()
-                maker.ask(f"copy {name}", files)
-            word, _, told = self._answer(maker).partition(" ")
-        if word != "pid":
-            raise OSError(told)
-        return Copy(self, maker, int(told))
+                maker.request(f"copy {name}", files)
+            kind, _, details = self._answer(maker).partition(" ")
+        if kind != "pid":
+            raise OSError(details)
+        return Copy(self, maker, int(details))
 
-    def told(self, maker: _ForkServerProcess, request: str, *, within: float) -> str:
+    def ask_state(self, maker: _ForkServerProcess, request: str, *, within: float) -> str:
         """Return the state of a decoder from its fork server: ``alive``, ``status`` and its value, or ``gone``.
 
         Also ``alive`` if other requests keep the fork server busy all that time.
@@ -129,10 +129,10 @@ class ForkServer:
         if not self._lock.acquire(timeout=max(within, 0.0)):
             return "alive"
         try:
-            if self._one is not maker:
+            if self._current is not maker:
                 # In another fork server the pid may be of another decoder.
                 return "gone"
-            maker.ask(request)
+            maker.request(request)
             return self._answer(maker)
         except OSError:
             self._lose()
@@ -142,20 +142,20 @@ class ForkServer:
 
     def close(self) -> None:
         """End the process; the next decoder starts another."""
-        if (one := self._one) is not None:
+        if (one := self._current) is not None:
             # A thread with a request holds the lock until the answer, which may never come.
             one.kill()
         with self._lock:
-            if self._one is not None:
-                self._one.end()
-                self._one = None
+            if self._current is not None:
+                self._current.end()
+                self._current = None
 
     # --- under the lock ---------------------------------------------------------------------------
 
     def _ready(self) -> _ForkServerProcess:
-        if self._one is None:
-            self._one = _ForkServerProcess()
-        return self._one
+        if self._current is None:
+            self._current = _ForkServerProcess()
+        return self._current
 
     def _answer(self, maker: _ForkServerProcess) -> str:
         try:
@@ -165,20 +165,20 @@ class ForkServer:
             raise
 
     def _lose(self) -> None:
-        if self._one is not None:
+        if self._current is not None:
             log.warning(
                 "the process that decoders are copies of is gone; the next decoder starts another"
             )
-            self._one.end()
-            self._one = None
+            self._current.end()
+            self._current = None
 
 
 class Copy:
     """The handle of a decoder process; thread-safe."""
 
-    def __init__(self, nursery: ForkServer, maker: _ForkServerProcess, pid: int) -> None:
+    def __init__(self, server: ForkServer, maker: _ForkServerProcess, pid: int) -> None:
         self.pid = pid
-        self._nursery, self._maker = nursery, maker
+        self._server, self._maker = server, maker
         self._lock = threading.Lock()
         self._is_over = False
         self._status: int | None = None
@@ -188,7 +188,7 @@ class Copy:
     def kill(self) -> None:
         """Kill the process, whatever its state and its fork server's; ``killed`` waits for its end."""
         if not self._handle.kill():
-            self._told("kill", within=0.0)
+            self._is_ended("kill", within=0.0)
 
     def killed(self, *, within: float) -> None:
         """Wait until the process has ended, or until the timeout."""
@@ -198,21 +198,21 @@ class Copy:
         """Return the exit status; None if the process has not ended in that time, or if it is unknown."""
         return self._until("status", within)
 
-    def _until(self, word: str, within: float) -> int | None:
+    def _until(self, kind: str, within: float) -> int | None:
         deadline = time.monotonic() + within
-        while not self._told(word, within=deadline - time.monotonic()):
+        while not self._is_ended(kind, within=deadline - time.monotonic()):
             if time.monotonic() >= deadline:
                 break
             time.sleep(_GLANCE_SECONDS)
         return self._status
 
-    def _told(self, word: str, *, within: float) -> bool:
+    def _is_ended(self, kind: str, *, within: float) -> bool:
         """Whether the process has ended; then the fork server is not asked again, since a pid may be reused."""
         if not self._lock.acquire(timeout=max(within, 0.0)):
             return False
         try:
             if not self._is_over:
-                answer = self._nursery.told(self._maker, f"{word} {self.pid}", within=within)
+                answer = self._server.ask_state(self._maker, f"{kind} {self.pid}", within=within)
                 kind, _, status = answer.partition(" ")
                 self._is_over = kind != "alive"
                 self._status = int(status) if status else None
@@ -250,12 +250,12 @@ class _Handle:
                 self._descriptor = None
 
 
-NURSERY = ForkServer()
+FORK_SERVER = ForkServer()
 """The fork server of this process."""
-atexit.register(NURSERY.close)
+atexit.register(FORK_SERVER.close)
 
 
-def heard(output: IO[bytes], name: str) -> None:
+def log_output(output: IO[bytes], name: str) -> None:
     """Log a child's output, such as a fatal interpreter error or a library's warning."""
     with output:
         while line := output.readline(_LONGEST_LINE):

@@ -37,11 +37,11 @@ def main() -> None:
         request, files, *_ = socket.recv_fds(control, _LONGEST_REQUEST, 2)
         if not request:
             return
-        word, _, rest = request.decode().partition(" ")
-        control.send(_born(rest, files, control) if word == "copy" else _told(word, int(rest)))
+        kind, _, rest = request.decode().partition(" ")
+        control.send(_fork(rest, files, control) if kind == "copy" else _state_of(kind, int(rest)))
 
 
-def _born(name: str, files: list[int], control: socket.socket) -> bytes:
+def _fork(name: str, files: list[int], control: socket.socket) -> bytes:
     """Fork a copy with its socket and its output."""
     try:
         pid = os.fork()
@@ -79,7 +79,7 @@ def _live(name: str, files: list[int], control: socket.socket) -> NoReturn:
         os._exit(code)
 
 
-def _told(word: str, pid: int) -> bytes:
+def _state_of(kind: str, pid: int) -> bytes:
     """``kill`` a copy, or return its exit status if it has ended."""
     try:
         ended, status = os.waitpid(pid, os.WNOHANG)
@@ -87,7 +87,7 @@ def _told(word: str, pid: int) -> bytes:
         return b"gone"
     if ended:
         return f"status {os.waitstatus_to_exitcode(status)}".encode()
-    if word == "kill":
+    if kind == "kill":
         # It was not waited for, so its pid is not reused.
         os.kill(pid, signal.SIGKILL)
     return b"alive"

@@ -140,7 +140,7 @@ class Pool:
         try:
             while True:
                 message = connection.receive()
-                worker.heard += 1
+                worker.messages_received += 1
                 self._take(worker, message)
         except EOFError:
             if not self._over.is_set():
@@ -190,7 +190,7 @@ class Pool:
         while not self._over.wait(self._limits.stall_seconds / _LOOKS):
             with self._lock:
                 worker = self._next_to_work()
-                progress = worker and (worker.heard, self._pending.taken)
+                progress = worker and (worker.messages_received, self._pending.taken)
             if worker is None:
                 self._watch.rest()
                 continue
@@ -222,9 +222,9 @@ class Pool:
             log.debug("a piece could not be delivered", exc_info=True)
             error = MalformedEvent(f"{type(unexpected).__name__}: {unexpected}")
         with self._lock:
-            told = self._over.is_set()
+            was_over = self._over.is_set()
             self._over.set()
-        if error is not None and not told:
+        if error is not None and not was_over:
             self._fail(error)
         self._end()
 

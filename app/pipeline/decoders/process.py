@@ -14,7 +14,7 @@ import socket
 import threading
 from typing import IO, Any
 
-from app.pipeline.decoders.fork_client import NURSERY, Copy, heard
+from app.pipeline.decoders.fork_client import FORK_SERVER, Copy, log_output
 from app.pipeline.decoders.messages import Connection
 from connectors.errors import DecoderLost
 
@@ -30,12 +30,12 @@ class DecoderProcess:
     def __init__(self, name: str) -> None:
         self.name = name
         try:
-            ours, said, self._copy = _born(name)
+            own_end, output, self._copy = _fork(name)
         except OSError as error:
             raise DecoderLost(f"no process could be started: {error}", decoder=name) from error
-        self.connection = Connection(ours)
+        self.connection = Connection(own_end)
         self._talk = threading.Thread(
-            target=heard, args=(said, name), name=f"{name} says", daemon=True
+            target=log_output, args=(output, name), name=f"{name} says", daemon=True
         )
         self._talk.start()
 
@@ -56,8 +56,8 @@ class DecoderProcess:
         status = self._copy.status(within=_ENDING_SECONDS)
         if status is None:
             return DecoderLost("closed its socket", decoder=self.name, pid=self.pid)
-        said = f"status {status}" if status >= 0 else _signal_name(-status)
-        return DecoderLost(f"ended by {said}", decoder=self.name, pid=self.pid)
+        ended = f"status {status}" if status >= 0 else _signal_name(-status)
+        return DecoderLost(f"ended by {ended}", decoder=self.name, pid=self.pid)
 
     def kill(self) -> None:
         """Kill the child, from any thread; a blocked send or receive returns."""
@@ -71,19 +71,19 @@ class DecoderProcess:
         self._talk.join(_ENDING_SECONDS)
 
 
-def _born(name: str) -> tuple[socket.socket, IO[bytes], Copy]:
+def _fork(name: str) -> tuple[socket.socket, IO[bytes], Copy]:
     """Return our end of its socket, its output and the process; raises OSError, with nothing left open."""
-    with contextlib.ExitStack() as held:
-        ours, theirs = socket.socketpair()
-        held.callback(ours.close)
-        with theirs:
+    with contextlib.ExitStack() as stack:
+        own_end, child_end = socket.socketpair()
+        stack.callback(own_end.close)
+        with child_end:
             reading, writing = os.pipe()
-            said = os.fdopen(reading, "rb")
-            held.callback(said.close)
+            output = os.fdopen(reading, "rb")
+            stack.callback(output.close)
             with os.fdopen(writing, "wb"):
-                copy = NURSERY.born(name, (theirs.fileno(), writing))
-        held.pop_all()
-    return ours, said, copy
+                copy = FORK_SERVER.fork(name, (child_end.fileno(), writing))
+        stack.pop_all()
+    return own_end, output, copy
 
 
 def _signal_name(number: int) -> str:

@@ -27,7 +27,7 @@ class Worker:
         """News of others since its last turn."""
         self.learned: list[Effect] = []
         """The effects of portions since its last one."""
-        self.heard = 0
+        self.messages_received = 0
         """Count of messages received from it."""
 
     def takes(self, limits: Limits) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from app.pipeline.gather.parked_event import META, TABLE_MAP, Record, key_of, place_of
+from app.pipeline.gather.parked_event import META, TABLE_MAP, Record, key_of, position_fields
 from app.pipeline.gather.undecodable_rows import DeadRows
 from app.pipeline.piece_parts import DeadLetter
 from connectors.errors import JournalTooNew
@@ -20,7 +20,7 @@ from connectors.wire import HEADER_CHANGE_ID, change_id
 FORMAT = 1
 
 
-def record_of_dead(item: DeadRows, ordinal: int) -> Record:
+def dead_letter_record(item: DeadRows, ordinal: int) -> Record:
     """Return the dead letter; ``ordinal`` is the first row's in its transaction."""
     meta = {
         "format": FORMAT,
@@ -29,7 +29,7 @@ def record_of_dead(item: DeadRows, ordinal: int) -> Record:
         "query": item.query,
         "gtid": item.transaction.gtid,
         "reason": item.reason,
-        **place_of(item.transaction, item.pos, ordinal),
+        **position_fields(item.transaction, item.pos, ordinal),
     }
     name = change_id(item.transaction.id, ordinal)
     headers = [
@@ -43,14 +43,14 @@ def record_of_dead(item: DeadRows, ordinal: int) -> Record:
 def letter_of(item: DeadRows, ordinal: int) -> DeadLetter:
     """Return what is reported of it to the run."""
     transaction = item.transaction
-    place = f"{transaction.file}:{item.pos}"
-    return DeadLetter(".".join(item.name), transaction.gtid, place, ordinal, item.reason)
+    position = f"{transaction.file}:{item.pos}"
+    return DeadLetter(".".join(item.name), transaction.gtid, position, ordinal, item.reason)
 
 
-def told_of_dead(
+def dead_letter_fields(
     key: bytes, value: bytes, headers: Mapping[str, bytes], offset: int
 ) -> dict[str, Any]:
-    """Return the content of a record of ``record_of_dead``, for people and programs."""
+    """Return the content of a record of ``dead_letter_record``, for people and programs."""
     name, meta = orjson.loads(key), orjson.loads(headers[META])
     if meta["format"] != FORMAT:
         raise JournalTooNew(f"a dead letter of format {meta['format']}", offset=offset)

@@ -9,17 +9,17 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from app.pipeline.encode.dead_letter import letter_of, record_of_dead
-from app.pipeline.encode.oversize import Lightening, claim_store
-from app.pipeline.encode.transaction_markers import Begun, MarkerWriter
+from app.pipeline.encode.dead_letter import dead_letter_record, letter_of
+from app.pipeline.encode.oversize import OversizeRecords, claim_store
+from app.pipeline.encode.transaction_markers import EarlierProgress, MarkerWriter
 from app.pipeline.formats.protocol import Emitted, RecordFormat, Records, WriteRows
-from app.pipeline.formats.registry import form_named
+from app.pipeline.formats.registry import format_named
 from app.pipeline.gather.items import Ddl, Item, ParkedRows, Rows
 from app.pipeline.gather.parked_event import record_of_rows, record_of_statement
 from app.pipeline.gather.undecodable_rows import DeadRows
 from app.pipeline.piece_parts import DeadLetter
 from app.pipeline.rules import Rules
-from connectors.kafka.record_batches import BatchWriter, FinishedBatch, Lighten
+from connectors.kafka.record_batches import BatchWriter, FinishedBatch, Shrink
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.rows.decoder import ROWS_EVENTS, UPDATES, WRITES
@@ -66,16 +66,16 @@ class Encoder:
         """Return a record format for this run."""
         found = self._formats.get(name)
         if found is None:
-            form = form_named(name)
-            found = form(self.rules, connector=self.connector, epoch=self.epoch)
+            factory = format_named(name)
+            found = factory(self.rules, connector=self.connector, epoch=self.epoch)
             self._formats[name] = found
         return found
 
     def encoding(
-        self, seq: int, first: Transaction | None, begun: Begun, cut: Transaction | None
+        self, seq: int, first: Transaction | None, earlier: EarlierProgress, cut: Transaction | None
     ) -> Encoding:
-        """Return the encoding of one chunk; ``begun``: that of ``first``; a part of ``cut`` ends with it."""
-        return Encoding(self, seq=seq, first=first, begun=begun, cut=cut)
+        """Return the encoding of one chunk; ``earlier``: that of ``first``; a part of ``cut`` ends with it."""
+        return Encoding(self, seq=seq, first=first, earlier=earlier, cut=cut)
 
 
 class Encoding:
@@ -87,7 +87,7 @@ class Encoding:
         *,
         seq: int,
         first: Transaction | None,
-        begun: Begun,
+        earlier: EarlierProgress,
         cut: Transaction | None,
     ) -> None:
         rules = self._rules = encoder.rules
@@ -99,16 +99,18 @@ class Encoding:
         """Writes statements and transaction markers, which belong to no one table."""
         self._writers: dict[str, BatchWriter] = {}
         self._tables: dict[int, WriteRows] = {}
-        self._first, self._first_begun, self._cut = first, begun, cut
+        self._first, self._first_earlier, self._cut = first, earlier, cut
         self._transaction: Transaction | None = None
         self._ordinal = self._order = 0
-        self._all_borders: MarkerWriter | None = None
-        if rules.borders or rules.borders_of_parts:
+        self._marker_writer: MarkerWriter | None = None
+        if rules.markers or rules.part_markers:
             topic = transactions_topic(rules.prefix, rules.destination)
-            self._all_borders = MarkerWriter(rules, self._single(topic), self._own)
-        self._borders: MarkerWriter | None = None
+            self._marker_writer = MarkerWriter(rules, self._single(topic), self._own)
+        self._markers: MarkerWriter | None = None
         """Writes transaction markers, where any may be published."""
-        self._lightening = None if rules.oversize == "stop" else Lightening(rules, encoder.claims)
+        self._oversize = (
+            None if rules.oversize == "stop" else OversizeRecords(rules, encoder.claims)
+        )
         self.partitions: dict[str, int] = {}
         """The partition count of the keys of each row topic that was written to."""
         self._finished: list[FinishedBatch] = []
@@ -123,14 +125,14 @@ class Encoding:
     @property
     def size(self) -> int:
         """Bytes of keys and values so far."""
-        more = self._all_borders.size if self._all_borders is not None else 0
-        less = self._lightening.saved if self._lightening is not None else 0
+        more = self._marker_writer.size if self._marker_writer is not None else 0
+        less = self._oversize.saved if self._oversize is not None else 0
         return self._emitted.size + more - less
 
     @property
-    def lightened(self) -> Counter[str]:
+    def oversize_counts(self) -> Counter[str]:
         """Oversize records, by outcome."""
-        return self._lightening.counts if self._lightening is not None else Counter()
+        return self._oversize.counts if self._oversize is not None else Counter()
 
     @property
     def rows(self) -> Counter[str]:
@@ -153,7 +155,7 @@ class Encoding:
             if self._emitted.size > self._enough:
                 self._finish()
             if item.transaction is not self._transaction:
-                self._turn_to(item.transaction)
+                self._start_transaction(item.transaction)
             if type(item) is Rows:
                 self._rows(item)
             elif type(item) is Ddl:
@@ -161,14 +163,14 @@ class Encoding:
             elif type(item) is ParkedRows:
                 self._park(record_of_rows(item, self._ordinal), item.name)
             elif type(item) is DeadRows:
-                self._bury(item)
+                self._write_dead_rows(item)
             else:
                 self.close_part(last=True)
 
     def close_part(self, *, last: bool) -> None:
         """Write the END marker of the transaction, or of this part, if any of it was published."""
-        if self._borders is not None and self._transaction is not None:
-            self._borders.end(self._transaction, last=last)
+        if self._markers is not None and self._transaction is not None:
+            self._markers.end(self._transaction, last=last)
 
     def finished(self) -> list[FinishedBatch]:
         """Return the batches, those of a partition in order."""
@@ -180,17 +182,17 @@ class Encoding:
             self._finished += writer.finished()
         self._enough = self._emitted.size + _ENOUGH
 
-    def _turn_to(self, transaction: Transaction) -> None:
+    def _start_transaction(self, transaction: Transaction) -> None:
         self._transaction = transaction
         self._ordinal = self._order = 0
-        begun = None
+        earlier = None
         if transaction is self._first:
-            begun = self._first_begun
-            self._ordinal, self._order = begun.ordinal, begun.order
-        is_told = self._rules.borders or begun is not None or transaction is self._cut
-        self._borders = self._all_borders if is_told else None
-        if self._borders is not None:
-            self._borders.turn_to(begun)
+            earlier = self._first_earlier
+            self._ordinal, self._order = earlier.ordinal, earlier.order
+        needs_markers = self._rules.markers or earlier is not None or transaction is self._cut
+        self._markers = self._marker_writer if needs_markers else None
+        if self._markers is not None:
+            self._markers.start_transaction(earlier)
 
     def _rows(self, item: Rows) -> None:
         use = item.use
@@ -202,12 +204,12 @@ class Encoding:
         order = self._order
         self._order = write(item, self._ordinal + item.ordinal, order)
         self._counts[item.event_type] += len(item.rows)
-        if self._borders is not None:
-            self._borders.published(item.transaction, use.version.topic, self._order - order)
+        if self._markers is not None:
+            self._markers.published(item.transaction, use.version.topic, self._order - order)
 
     def _statement(self, item: Ddl, latest: Mapping[TableName, TableVersion]) -> None:
         rules = self._rules
-        if item.told:
+        if item.is_published:
             topic = ddl_topic(rules.prefix, rules.destination)
             self._own.ddl(item, self._single(topic))
         for name in item.parks:
@@ -218,8 +220,8 @@ class Encoding:
     def _truncation(self, item: Ddl, route: Route, version: TableVersion | None) -> None:
         """Write the truncation of a table to the topic of its rows, which its version names if it has one."""
         topic = version.topic if version is not None else route.topic
-        if self._borders is not None:
-            self._borders.published(item.transaction, topic, 1)
+        if self._markers is not None:
+            self._markers.published(item.transaction, topic, 1)
         self._order += 1
         self._truncated += 1
         self._records(route.format).truncate(
@@ -239,10 +241,10 @@ class Encoding:
         self._emitted.size += len(value)
         self.parked[name] += 1
 
-    def _bury(self, item: DeadRows) -> None:
+    def _write_dead_rows(self, item: DeadRows) -> None:
         """Write undecodable rows to the dead letter topic."""
         ordinal = self._ordinal + item.ordinal
-        key, value, headers = record_of_dead(item, ordinal)
+        key, value, headers = dead_letter_record(item, ordinal)
         topic = dead_letters_topic(self._rules.prefix, self._rules.destination)
         self._single(topic).append(key, value, headers)
         self._emitted.size += len(value)
@@ -267,16 +269,16 @@ class Encoding:
         spread, rules = self._encoder.spread, self._rules
         partitions = (spread(topic) if spread else None) or route.partitions
         self.partitions[topic] = partitions
-        lighten: Lighten | None = None
-        if self._lightening is not None:
-            lighten = self._lightening.of(self._encoder.format(route.format))
-        return self._writer(topic, partitions, lighten, keyed=rules.compacted)
+        shrink: Shrink | None = None
+        if self._oversize is not None:
+            shrink = self._oversize.of(self._encoder.format(route.format))
+        return self._writer(topic, partitions, shrink, keyed=rules.compacted)
 
     def _writer(
         self,
         topic: str,
         partitions: int,
-        lighten: Lighten | None = None,
+        shrink: Shrink | None = None,
         *,
         keyed: bool = False,
     ) -> BatchWriter:
@@ -287,7 +289,7 @@ class Encoding:
             max_bytes=self._rules.max_batch_bytes,
             timestamp_ms=self._now,
             largest=self._rules.largest,
-            lighten=lighten,
+            shrink=shrink,
             keyed=keyed,
         )
         return writer

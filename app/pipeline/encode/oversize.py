@@ -14,11 +14,11 @@ from typing import Any
 
 import orjson
 
-from app.pipeline.formats.protocol import Light, RecordFormat
+from app.pipeline.formats.protocol import DetachedImages, RecordFormat
 from app.pipeline.rules import Rules
 from connectors.claims.s3 import SCHEME, S3Store
 from connectors.claims.store import ClaimStore, FolderStore
-from connectors.kafka.record_batches import Lighten, Record
+from connectors.kafka.record_batches import Record, Shrink
 from connectors.wire import HEADER_CLAIM_CHECK, HEADER_LEFT_OUT
 
 CLAIM_CHECK, KEY_ONLY = "claim_check", "key_only"
@@ -31,7 +31,7 @@ def claim_store(rules: Rules) -> ClaimStore:
     return FolderStore(rules.claims)
 
 
-class Lightening:
+class OversizeRecords:
     """Makes records of rows smaller, for one chunk, and counts them."""
 
     def __init__(self, rules: Rules, store: ClaimStore) -> None:
@@ -44,29 +44,29 @@ class Lightening:
         self.saved = 0
         """Bytes removed from them."""
 
-    def of(self, format_: RecordFormat) -> Lighten:
+    def of(self, format_: RecordFormat) -> Shrink:
         """Return the function that makes records of this format smaller."""
-        return lambda topic, record: self._lightened(topic, record, format_)
+        return lambda topic, record: self._replacement(topic, record, format_)
 
-    def _lightened(self, topic: str, record: Record, format_: RecordFormat) -> Record:
+    def _replacement(self, topic: str, record: Record, format_: RecordFormat) -> Record:
         """Return the record to publish in its place; the same if it is not a row."""
         key, value, headers = record
         if value is None:
             return record
-        parted = format_.lighten(value)
+        detached = format_.detach_images(value)
         if self._way == CLAIM_CHECK:
-            name, told = HEADER_CLAIM_CHECK, self._claimed(topic, parted)
+            name, member = HEADER_CLAIM_CHECK, self._store_images(topic, detached)
         else:
-            name, told = HEADER_LEFT_OUT, dict(parted.sizes)
-        light = parted.value(name, told)
+            name, member = HEADER_LEFT_OUT, dict(detached.sizes)
+        smaller = detached.value(name, member)
         self.counts[self._way] += 1
-        self.saved += len(value) - len(light)
-        return key, light, [*headers, (name, orjson.dumps(told))]
+        self.saved += len(value) - len(smaller)
+        return key, smaller, [*headers, (name, orjson.dumps(member))]
 
-    def _claimed(self, topic: str, parted: Light) -> dict[str, Any]:
+    def _store_images(self, topic: str, detached: DetachedImages) -> dict[str, Any]:
         """Store the images and return their claim."""
-        stored = parted.images
+        stored = detached.images
         digest = hashlib.sha256(stored).hexdigest()
-        day = datetime.fromtimestamp(parted.committed_ms / 1000, UTC).date().isoformat()
+        day = datetime.fromtimestamp(detached.committed_ms / 1000, UTC).date().isoformat()
         location = self._store.put(f"{topic}/{day}/{digest}.json", stored)
         return {"location": location, "size": len(stored), "sha256": digest}

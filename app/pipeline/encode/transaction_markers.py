@@ -16,7 +16,7 @@ from connectors.mysql.binlog.changes import Transaction
 
 
 @dataclass(slots=True, kw_only=True)
-class Begun:
+class EarlierProgress:
     """The progress of a transaction before this chunk."""
 
     ordinal: int = 0
@@ -24,7 +24,7 @@ class Begun:
     order: int = 0
     """Its row records so far."""
     part: int = 1
-    begun: bool = False
+    is_published: bool = False
     """Whether any of it was published."""
     counts: Counter[str] = field(default_factory=Counter)
     """Published values of this part, by topic."""
@@ -36,8 +36,8 @@ class MarkerWriter:
     __slots__ = (
         "_all",
         "_counts",
-        "_has_begun",
-        "_is_told",
+        "_has_begin_marker",
+        "_is_published",
         "_part",
         "_records",
         "_writer",
@@ -45,44 +45,50 @@ class MarkerWriter:
     )
 
     def __init__(self, rules: Rules, writer: BatchWriter, records: Records) -> None:
-        self._all = rules.borders
+        self._all = rules.markers
         self._writer = writer
         self._records = records
-        self._has_begun = self._is_told = False
+        self._is_published = self._has_begin_marker = False
         self._part = 1
         self._counts: dict[str, int] = {}
         self.size = 0
         """Bytes of keys and values so far."""
 
-    def turn_to(self, begun: Begun | None) -> None:
+    def start_transaction(self, earlier: EarlierProgress | None) -> None:
         """Start another transaction; None if it has no part before this chunk."""
-        if begun is None:
-            self._has_begun = self._is_told = False
+        if earlier is None:
+            self._is_published = self._has_begin_marker = False
             self._part, self._counts = 1, {}
         else:
-            self._has_begun, self._part, self._counts = begun.begun, begun.part, dict(begun.counts)
+            self._is_published, self._part, self._counts = (
+                earlier.is_published,
+                earlier.part,
+                dict(earlier.counts),
+            )
             # The markers of an earlier part already count what it published.
-            self._is_told = begun.begun if self._all else begun.order > sum(self._counts.values())
+            self._has_begin_marker = (
+                earlier.is_published if self._all else earlier.order > sum(self._counts.values())
+            )
 
     def published(self, transaction: Transaction, topic: str, values: int) -> None:
         """Count published values of the transaction."""
         counts = self._counts
         counts[topic] = counts.get(topic, 0) + values
-        self._has_begun = True
-        if self._all and not self._is_told:
+        self._is_published = True
+        if self._all and not self._has_begin_marker:
             self._begin(transaction)
 
     def end(self, transaction: Transaction, *, last: bool) -> None:
         """End the transaction, or a part of it."""
         is_whole = last and self._part == 1
-        if not self._has_begun or (is_whole and not self._all):
+        if not self._is_published or (is_whole and not self._all):
             return
-        if not self._is_told:
+        if not self._has_begin_marker:
             self._begin(transaction)
         self._write(self._records.end(transaction, self._counts, part=self._part, last=last))
 
     def _begin(self, transaction: Transaction) -> None:
-        self._is_told = True
+        self._has_begin_marker = True
         self._write(self._records.begin(transaction))
 
     def _write(self, marker: Marker) -> None:

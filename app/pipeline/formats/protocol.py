@@ -38,7 +38,7 @@ class Emitted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Light:
+class DetachedImages:
     """An oversize row's value with its images taken out."""
 
     images: bytes
@@ -86,11 +86,11 @@ class RecordFormat(Protocol):
     def records(self, emitted: Emitted, now_ms: int) -> Records:
         """Return the record writer of a chunk."""
 
-    def lighten(self, value: bytes) -> Light:
+    def detach_images(self, value: bytes) -> DetachedImages:
         """Take the images out of a row's value."""
 
 
-class Form(Protocol):
+class FormatFactory(Protocol):
     """A format independent of a run."""
 
     def __call__(self, rules: Rules, *, connector: str, epoch: int) -> RecordFormat:

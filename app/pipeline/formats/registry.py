@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from app.pipeline.formats.debezium.format import Debezium
-from app.pipeline.formats.protocol import Form
+from app.pipeline.formats.protocol import FormatFactory
 from connectors.mysql.rows.compiled.generate import Row
 from tables.routes.routes import DEBEZIUM
 
-FORMS: Mapping[str, Form] = {DEBEZIUM: Debezium}
+FORMATS: Mapping[str, FormatFactory] = {DEBEZIUM: Debezium}
 
 
-def form_named(name: str) -> Form:
+def format_named(name: str) -> FormatFactory:
     """Return a format by name; raises KeyError if there is none."""
-    return FORMS[name]
+    return FORMATS[name]
 
 
 def value_counter(name: str) -> Callable[[list[Row], int], int]:
     """Return the ``values_of`` function of a format by name."""
-    return form_named(name).values_of
+    return format_named(name).values_of

@@ -44,7 +44,7 @@ class CapturedTable:
         charsets: Charsets,
         *,
         route: Route,
-        left_out: frozenset[int] = frozenset(),
+        hidden: frozenset[int] = frozenset(),
         never_null: frozenset[int] = frozenset(),
         key_is_logged: bool = True,
         known: Table | None = None,
@@ -57,18 +57,18 @@ class CapturedTable:
             charsets,
             key=key,
             rules=route.column_rules,
-            left_out=left_out,
+            hidden=hidden,
             key_is_logged=key_is_logged,
         ).rows
         if never_null:
             self.rows = NullCheck(table_map, charsets, self.rows, never_null=never_null).rows
         self.shows_not_null = not table_map.hides_not_null
         """Whether ``definition`` has the columns' nullability."""
-        self.definition = _definition(table_map, charsets, key, left_out=left_out, known=known)
+        self.definition = _definition(table_map, charsets, key, hidden=hidden, known=known)
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
+class QuarantinedMarker:
     """The marker for a quarantined table, in place of its definition."""
 
 
@@ -77,7 +77,7 @@ class GivenUp:
     """The marker for a table that an operator gave up, in place of its definition; its events are dropped."""
 
 
-Schema = Table | SetAside | GivenUp
+Schema = Table | QuarantinedMarker | GivenUp
 """The entry of a table in its history; a table that it never met has none."""
 
 
@@ -96,11 +96,11 @@ class DroppedTable:
     __slots__ = ()
 
 
-Met = CapturedTable | ParkedTable | DroppedTable
+TableHandling = CapturedTable | ParkedTable | DroppedTable
 """The handling of a table's rows."""
 
 
-class TableBook:
+class CapturedTables:
     """All tables that a decoder has met."""
 
     def __init__(
@@ -109,7 +109,7 @@ class TableBook:
         charsets: Charsets,
         *,
         server: Server,
-        told: bool = True,
+        has_column_names: bool = True,
         shadows: ShadowRules | None = None,
         known: Mapping[Name, Schema] | None = None,
     ) -> None:
@@ -120,9 +120,9 @@ class TableBook:
         self._wanted: dict[Name, Route | None] = {}
         self._charsets = charsets
         self._server = server
-        self._told = told
+        self._has_column_names = has_column_names
         self._known: dict[Name, Schema] = dict(known or {})
-        self._tables: dict[int, tuple[TableMap, Met | None]] = {}
+        self._tables: dict[int, tuple[TableMap, TableHandling | None]] = {}
         self._counters: dict[int, tuple[TableMap, RowCounter]] = {}
 
     def learn(self, record: SchemaRecord) -> None:
@@ -132,12 +132,12 @@ class TableBook:
         so until it is created again.
         """
         for change in record.changes:
-            if not isinstance(change, TableChange) or self._is_aside(change.name):
+            if not isinstance(change, TableChange) or self.is_quarantined(change.name):
                 continue
             if not self.is_given_up(change.name) or remakes(change):
                 self.put(change.name, change.new)
         for name in self.lost(record):
-            self.put(name, SetAside())
+            self.put(name, QuarantinedMarker())
 
     def lost(self, record: SchemaRecord) -> list[Name]:
         """Return the captured tables whose rows cannot be read after a statement that could not be resolved.
@@ -148,9 +148,9 @@ class TableBook:
             name
             for name in record.unresolved
             if self.captures(name)
-            and not self._is_aside(name)
+            and not self.is_quarantined(name)
             and not self.is_given_up(name)
-            and (name in self._known or not self._told)
+            and (name in self._known or not self._has_column_names)
         ]
 
     def put(self, name: Name, schema: Schema | None) -> None:
@@ -193,21 +193,26 @@ class TableBook:
         known = self._known.get(name)
         return isinstance(known, Table) and is_sequence(known)
 
-    def set_aside(self, record: SchemaRecord | None, truncated: Name | None) -> tuple[Name, ...]:
+    def quarantined_among(
+        self, record: SchemaRecord | None, truncated: Name | None
+    ) -> tuple[Name, ...]:
         """Return the quarantined tables among those that a statement affects."""
         names = set(record.tables) if record is not None else set()
         if truncated is not None:
             names.add(truncated)
-        return tuple(sorted(name for name in names if self._is_aside(name) and self.captures(name)))
+        return tuple(
+            sorted(name for name in names if self.is_quarantined(name) and self.captures(name))
+        )
 
     def is_given_up(self, name: Name) -> bool:
         """Whether a table was given up, so that its events are dropped."""
         return isinstance(self._known.get(name), GivenUp)
 
-    def _is_aside(self, name: Name) -> bool:
-        return isinstance(self._known.get(name), SetAside)
+    def is_quarantined(self, name: Name) -> bool:
+        """Whether a table is quarantined, so that its events are parked."""
+        return isinstance(self._known.get(name), QuarantinedMarker)
 
-    def of(self, table_map: TableMap) -> Met | None:
+    def of(self, table_map: TableMap) -> TableHandling | None:
         """Return the table, or None if it is not captured.
 
         Raises UnsupportedEvent if a column of a captured table cannot be read, and WitnessesDiffer if its rows
@@ -218,14 +223,14 @@ class TableBook:
 
     def count(self, table_map: TableMap, event_type: int, body: bytes) -> int:
         """Return the count of rows in an event of a table that is not captured."""
-        held = self._counters.get(id(table_map))
-        if held is None:
+        counter = self._counters.get(id(table_map))
+        if counter is None:
             if len(self._counters) > _MOST_TABLES:
                 self._counters.clear()
-            held = self._counters[id(table_map)] = (table_map, RowCounter(table_map))
-        return held[1].count(event_type, body)
+            counter = self._counters[id(table_map)] = (table_map, RowCounter(table_map))
+        return counter[1].count(event_type, body)
 
-    def _judged(self, table_map: TableMap) -> Met | None:
+    def _judged(self, table_map: TableMap) -> TableHandling | None:
         name = (table_map.database, table_map.table)
         route = self.route(name)
         table = self._described(table_map, route) if route is not None else None
@@ -235,30 +240,30 @@ class TableBook:
         self._tables[id(table_map)] = (table_map, table)
         return table
 
-    def _described(self, table_map: TableMap, route: Route) -> Met:
+    def _described(self, table_map: TableMap, route: Route) -> TableHandling:
         name = route.table
         known = self._known.get(name)
-        if isinstance(known, SetAside):
+        if isinstance(known, QuarantinedMarker):
             return ParkedTable(name)
         if isinstance(known, GivenUp):
             return DroppedTable()
         names_columns = has_full_metadata(table_map)
         never_null: frozenset[int] = frozenset()
         if known is not None:
-            told, table_map = table_map, self._completed(table_map, name, known)
-            never_null = _unproven(told, table_map)
+            as_logged, table_map = table_map, self._completed(table_map, name, known)
+            never_null = _unproven(as_logged, table_map)
         elif names_columns:
             self._meet(name)
         else:
             raise WitnessesDiffer.of(
                 name, "its rows have no names, and its history has no definition"
             )
-        left_out = row_hashes(table_map, known, server=self._server)
+        hidden = row_hashes(table_map, known, server=self._server)
         return CapturedTable(
             table_map,
             self._charsets,
             route=route,
-            left_out=left_out,
+            hidden=hidden,
             never_null=never_null,
             key_is_logged=names_columns,
             known=known,
@@ -284,11 +289,11 @@ class TableBook:
             raise WitnessesDiffer.of(name, error.detail) from error
 
 
-def _unproven(told: TableMap, completed: TableMap) -> frozenset[int]:
+def _unproven(as_logged: TableMap, completed: TableMap) -> frozenset[int]:
     """Return the NOT NULL columns that the table map marks as nullable, unless its key proves an outer join."""
-    if told.hides_not_null:
+    if as_logged.hides_not_null:
         return frozenset()
-    both = enumerate(zip(told.columns, completed.columns, strict=True))
+    both = enumerate(zip(as_logged.columns, completed.columns, strict=True))
     return frozenset(index for index, (one, other) in both if one.nullable and not other.nullable)
 
 
@@ -296,14 +301,14 @@ def _key(table_map: TableMap, route: Route) -> tuple[int, ...]:
     """Return the key columns of the records; raises UnsupportedEvent if the table lacks one of its route."""
     if route.key_columns is None:
         return tuple(table_map.primary_key or ())
-    places = {column.name: index for index, column in enumerate(table_map.columns)}
-    missing = [name for name in route.key_columns if name not in places]
+    indexes = {column.name: index for index, column in enumerate(table_map.columns)}
+    missing = [name for name in route.key_columns if name not in indexes]
     if missing:
         raise UnsupportedEvent(
             f"the table has no column {missing[0]!r}, which its records' key is to have",
             table=".".join(route.table),
         )
-    return tuple(places[name] for name in route.key_columns)
+    return tuple(indexes[name] for name in route.key_columns)
 
 
 def _definition(
@@ -311,7 +316,7 @@ def _definition(
     charsets: Charsets,
     key: tuple[int, ...],
     *,
-    left_out: frozenset[int],
+    hidden: frozenset[int],
     known: Table | None,
 ) -> Definition:
     columns = [_column(column, charsets) for column in table_map.columns]
@@ -321,8 +326,10 @@ def _definition(
         columns[index] = replace(columns[index], column_type=shown)
     for index in table_map.primary_key or ():
         columns[index] = replace(columns[index], nullable=False)
-    told = tuple(column for at, column in enumerate(columns) if at not in left_out)
-    return Definition(columns=told, primary_key=tuple(columns[index].name for index in key))
+    shown_columns = tuple(column for at, column in enumerate(columns) if at not in hidden)
+    return Definition(
+        columns=shown_columns, primary_key=tuple(columns[index].name for index in key)
+    )
 
 
 def _column(column: MappedColumn, charsets: Charsets) -> Column:

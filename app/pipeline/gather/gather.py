@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from app.pipeline.gather.captured_tables import DroppedTable, ParkedTable, TableBook
+from app.pipeline.gather.captured_tables import CapturedTables, DroppedTable, ParkedTable
 from app.pipeline.gather.gathered import Gathered
 from app.pipeline.gather.items import Ddl, End, Item, ParkedRows, Rows, TableUse, ValuesOf
 from app.pipeline.gather.statement_changes import StatementJudge, passed
@@ -38,7 +38,7 @@ class Gathering:
 
     def __init__(
         self,
-        tables: TableBook,
+        tables: CapturedTables,
         rules: Rules,
         values_of: Callable[[str], ValuesOf],
         *,
@@ -67,7 +67,7 @@ class Gathering:
         self._map: TableMap | None = None
         self._use: TableUse | None = None
         """The table of ``_map``; None if it is not captured."""
-        self._aside: ParkedTable | DroppedTable | None = None
+        self._unpublished: ParkedTable | DroppedTable | None = None
         """The table of ``_map``, if it is quarantined or given up."""
 
     def rows(
@@ -112,13 +112,13 @@ class Gathering:
         self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
     ) -> None:
         """Note rows of a table that is not published."""
-        aside = self._aside
-        if isinstance(aside, ParkedTable):
+        unpublished = self._unpublished
+        if isinstance(unpublished, ParkedTable):
             self._park(transaction, table_map, event_type, body, pos)
             return
         self._passed.append((table_map, event_type, body))
         gathered = self.gathered
-        (gathered.filtered if aside is None else gathered.given_up)[event_type] += 1
+        (gathered.filtered if unpublished is None else gathered.given_up)[event_type] += 1
 
     def _sift(self, dead: DeadRows, error: AqueductError) -> None:
         """Add the rows of an event with undecodable rows, as far as the settings allow them."""
@@ -141,11 +141,11 @@ class Gathering:
         gathered = self.gathered
         if gathered.first is None:
             gathered.first = transaction
-        self._map = self._use = self._aside = None
+        self._map = self._use = self._unpublished = None
         table = self._tables.of(table_map)
         self._map = table_map
         if table is None or isinstance(table, DroppedTable | ParkedTable):
-            self._aside = table
+            self._unpublished = table
             return
         use = self._uses.get(table.name)
         if use is None or use.table is not table:
@@ -186,11 +186,15 @@ class Gathering:
             truncated = None if self._tables.is_given_up(name) else self._tables.route(name)
         applied = self._applied
         emptied = truncated.table if truncated is not None else None
-        parks = self._tables.set_aside(applied.record if applied else None, emptied)
+        parks = self._tables.quarantined_among(applied.record if applied else None, emptied)
         if emptied in parks:
             truncated = None
-        told = self._rules.tells(statement_type(query.sql)) and not (applied and applied.is_noise)
-        item = Ddl(transaction, kind, query, pos, gathered.ordinal, truncated, applied, parks, told)
+        is_published = self._rules.publishes(statement_type(query.sql)) and not (
+            applied and applied.is_noise
+        )
+        item = Ddl(
+            transaction, kind, query, pos, gathered.ordinal, truncated, applied, parks, is_published
+        )
         gathered.items.append(item)
         gathered.values += item.values
 
@@ -209,14 +213,14 @@ class Gathering:
 
     def undone(self, what: str, *, earlier: bool) -> None:
         """Refuse a rollback of published rows."""
-        kept = self.gathered.items[self.gathered.whole_items :]
-        if earlier or any(isinstance(item, Rows | ParkedRows | DeadRows) for item in kept):
+        items = self.gathered.items[self.gathered.whole_items :]
+        if earlier or any(isinstance(item, Rows | ParkedRows | DeadRows) for item in items):
             raise UnsupportedEvent(what)
 
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
         """Note the outcome of an XA transaction; its own transaction ends here too."""
-        place = PreparedPosition(transaction.start, transaction.gtid) if is_prepared else None
-        self.gathered.decisions.append((xid, place))
+        prepared = PreparedPosition(transaction.start, transaction.gtid) if is_prepared else None
+        self.gathered.decisions.append((xid, prepared))
 
     def end(self, transaction: Transaction, pos: int) -> None:
         """Note the end of a transaction."""
@@ -225,7 +229,7 @@ class Gathering:
             gathered.first = transaction
         if gathered.prints is not None:
             gathered.prints.end(transaction, pos)
-        if rules.borders or (rules.borders_of_parts and gathered.end_pos is None):
+        if rules.markers or (rules.part_markers and gathered.end_pos is None):
             # Only the first that ends here can have begun in another chunk, and so be published in parts.
             gathered.items.append(End(transaction))
         gathered.end(transaction, pos)
@@ -235,7 +239,7 @@ class Gathering:
 
     def mark_end(self, transaction: Transaction) -> None:
         """Mark the end of a transaction that is not the source's."""
-        if self._rules.borders:
+        if self._rules.markers:
             self.gathered.items.append(End(transaction))
 
     def count_passed(self) -> None:

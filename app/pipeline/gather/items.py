@@ -50,13 +50,13 @@ class Ddl(NamedTuple):
     """Its effect on tables, if a schema history is kept."""
     parks: tuple[tuple[str, str], ...]
     """The quarantined tables that it affects; it is parked with their rows."""
-    told: bool
+    is_published: bool
     """Whether it is published on the DDL topic."""
 
     @property
     def values(self) -> int:
         """Count of its records with a value."""
-        return int(self.told) + (self.truncated is not None)
+        return int(self.is_published) + (self.truncated is not None)
 
 
 class ParkedRows(NamedTuple):

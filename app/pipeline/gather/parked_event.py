@@ -31,21 +31,21 @@ def key_of(name: tuple[str, str]) -> bytes:
     return orjson.dumps({"database": name[0], "table": name[1]})
 
 
-def record_of_rows(item: ParkedRows, begun: int) -> Record:
-    """Return the record of a rows event; ``begun``: rows of its transaction before its chunk."""
+def record_of_rows(item: ParkedRows, first_ordinal: int) -> Record:
+    """Return the record of a rows event; ``first_ordinal``: rows of its transaction before its chunk."""
     meta = {
         "format": FORMAT,
         "kind": "rows",
         "event_type": item.event_type,
         "rows": item.rows,
         "query": item.query,
-        **place_of(item.transaction, item.pos, begun + item.ordinal),
+        **position_fields(item.transaction, item.pos, first_ordinal + item.ordinal),
     }
     headers = [(META, orjson.dumps(meta)), (TABLE_MAP, item.table_map.raw)]
     return key_of(item.name), item.body, headers
 
 
-def record_of_statement(item: Ddl, name: tuple[str, str], begun: int) -> Record:
+def record_of_statement(item: Ddl, name: tuple[str, str], first_ordinal: int) -> Record:
     """Return the record of a statement that affects a quarantined table."""
     query = item.query
     meta = {
@@ -55,12 +55,12 @@ def record_of_statement(item: Ddl, name: tuple[str, str], begun: int) -> Record:
         "database": query.database,
         "sql_mode": query.sql_mode,
         "status": query.status.hex(),
-        **place_of(item.transaction, item.pos, begun + item.ordinal),
+        **position_fields(item.transaction, item.pos, first_ordinal + item.ordinal),
     }
     return key_of(name), query.sql.encode(), [(META, orjson.dumps(meta))]
 
 
-def place_of(transaction: Transaction, pos: int, ordinal: int) -> dict[str, Any]:
+def position_fields(transaction: Transaction, pos: int, ordinal: int) -> dict[str, Any]:
     """Return a position in a transaction, as part of an event's description."""
     return {
         "file": transaction.file,

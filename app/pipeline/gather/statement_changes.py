@@ -7,7 +7,7 @@ tables that the statement used; else only a tool's own tables and those named in
 
 from __future__ import annotations
 
-from app.pipeline.gather.captured_tables import TableBook
+from app.pipeline.gather.captured_tables import CapturedTables
 from connectors.errors import StatementBasedChange
 from connectors.mysql.binlog import sql_modes
 from connectors.mysql.binlog.events import Query
@@ -21,7 +21,7 @@ from tables.routes.table_filter import expressions
 class StatementJudge:
     """Judges statements that change rows, for one destination."""
 
-    def __init__(self, tables: TableBook, server: Server, trusted: str) -> None:
+    def __init__(self, tables: CapturedTables, server: Server, trusted: str) -> None:
         self._tables = tables
         self._server = server
         self._trusted = expressions(trusted)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from app.pipeline.gather.captured_tables import TableBook
+from app.pipeline.gather.captured_tables import CapturedTables
 from app.pipeline.gather.gather import Gathering, weight_of_rows
 from app.pipeline.gather.gathered import Gathered
 from app.pipeline.gather.items import ValuesOf
@@ -49,7 +49,7 @@ class Sharing(Gathering):
 
     def __init__(
         self,
-        tables: TableBook,
+        tables: CapturedTables,
         rules: Rules,
         values_of: Callable[[str], ValuesOf],
         *,

@@ -14,7 +14,7 @@ from connectors.errors import AqueductError, DeadLetterLimitReached, MalformedEv
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.rows.compiled.generate import Row
-from connectors.mysql.rows.counter import row_borders
+from connectors.mysql.rows.counter import row_boundaries
 
 ROW, EVENT = "row", "event"
 """The content of a dead letter: a rows event of one row, or an event that could not be divided."""
@@ -60,11 +60,11 @@ def sifted(
     """Return, in order, the rows of an event that failed to decode as a whole with ``error``."""
     event_type, body = event.event_type, event.body
     try:
-        borders = row_borders(event.table_map, event_type, body)
+        boundaries = row_boundaries(event.table_map, event_type, body)
     except MalformedEvent:
         return [SiftedRows([], body, EVENT, error.detail)]
-    head, found, is_sound = body[: borders[0]], [], True
-    for begin, end in pairwise(borders):
+    head, found, is_sound = body[: boundaries[0]], [], True
+    for begin, end in pairwise(boundaries):
         one = head + body[begin:end]
         try:
             rows = decode(event_type, one)

@@ -28,7 +28,7 @@ class Progress:
     part: int = 1
     skip: int = 0
     """Source rows at its beginning that an earlier run has published."""
-    begun: bool = False
+    is_published: bool = False
     """Whether any of it was published, by this run or an earlier one."""
     counts: Counter[str] = field(default_factory=Counter)
     """Published values of this part, by topic."""
@@ -84,5 +84,5 @@ class Numbers:
             order=resume.published,
             part=resume.part + 1,
             skip=resume.rows,
-            begun=True,
+            is_published=True,
         )

@@ -133,7 +133,7 @@ class Publisher:
         plans: TopicPlans,
         topics: Topics,
         cursor: Cursor,
-        mandate: WritePermit | None = None,
+        permit: WritePermit | None = None,
         written: Mapping[str, int | None] | None = None,
     ) -> None:
         """``written``: the row topics that were written to before, with their partition counts."""
@@ -141,7 +141,7 @@ class Publisher:
         self._written = dict(written or {})
         self._plans = plans
         self._topics = topics
-        self._mandate = mandate or WritePermit()
+        self._permit = permit or WritePermit()
         self._single = {plan.name for plan in plans.of(cursor.destination)}
         self.cursor = cursor
         """The cursor last committed, or to be claimed."""
@@ -150,12 +150,12 @@ class Publisher:
         """Commit the cursor, and what else the journal is to hold from here on: the first act of a leader,
         which shows its epoch to all."""
         await self._topics.ensure(*self._plans.of(self.cursor.destination))
-        async with self._mandate.writing(), self._producer.transaction() as kafka:
+        async with self._permit.writing(), self._producer.transaction() as kafka:
             sent = [await self._note(kafka, note) for note in notes]
             sent.append(await self._send_cursor(kafka, self.cursor))
             await asyncio.gather(*sent)
             point("claim.before")
-            self._mandate.lease.check()
+            self._permit.lease.check()
         point("claim.after")
 
     async def publish(self, piece: Piece) -> None:
@@ -167,14 +167,14 @@ class Publisher:
         point("topics.made")
         cursor = _after(self.cursor, piece)
         sent: list[Any] = []
-        writing = self._mandate.writing()
+        writing = self._permit.writing()
         async with writing, self._named(piece, sent), self._producer.transaction() as kafka:
             sent += [future async for future in self._sent(kafka, piece)]
             point("produce.rows")
             cursor_sent = await self._send_cursor(kafka, cursor)
             await asyncio.gather(*sent, cursor_sent)
             point("commit.before")
-            self._mandate.lease.check()
+            self._permit.lease.check()
         point("commit.after")
         self.cursor = cursor
 
@@ -275,9 +275,9 @@ def _decided(
     if not decisions:
         return prepared
     after = dict(prepared)
-    for xid, place in decisions:
-        if place is None:
+    for xid, position in decisions:
+        if position is None:
             after.pop(xid, None)
         else:
-            after[xid] = place
+            after[xid] = position
     return after

@@ -12,7 +12,7 @@ import contextlib
 import logging
 from collections.abc import Iterable, Mapping
 
-from app.pipeline.gather.captured_tables import TableBook
+from app.pipeline.gather.captured_tables import CapturedTables
 from app.pipeline.piece import Piece
 from app.pipeline.publish.publisher import Publisher
 from connectors.errors import AqueductError, Retry
@@ -28,13 +28,13 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 class TopicPreparation:
     """Makes topics for one run of a destination."""
 
-    def __init__(self, publisher: Publisher, tables: TableBook) -> None:
+    def __init__(self, publisher: Publisher, tables: CapturedTables) -> None:
         """``tables``: the captured tables; owned by this object."""
         self._publisher, self._tables = publisher, tables
         self._loop = asyncio.get_running_loop()
         self._wanted: dict[str, int] = {}
         """Topics to create, each with its partition count."""
-        self._asked: set[str] = set()
+        self._requested: set[str] = set()
         self._woken = asyncio.Event()
 
     def begin(self, tables: Iterable[tuple[str, str]]) -> None:
@@ -51,8 +51,8 @@ class TopicPreparation:
                 for change in record.changes
                 if isinstance(change, TableChange) and isinstance(change.new, Table)
             )
-        if not found.keys() <= self._asked:
-            self._asked |= found.keys()
+        if not found.keys() <= self._requested:
+            self._requested |= found.keys()
             with contextlib.suppress(RuntimeError):  # the loop may be closed by now
                 self._loop.call_soon_threadsafe(self._want, found)
 

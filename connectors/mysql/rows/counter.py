@@ -29,15 +29,15 @@ _STRINGS = {_T.VARCHAR, _T.VAR_STRING, _T.STRING, _T.VARCHAR_COMPRESSED}
 
 def row_count(table_map: TableMap, event_type: int, body: bytes) -> int:
     """The number of rows in an event, also a compressed one; an update's two images are one row."""
-    return len(_borders(table_map, event_type, body, plain=False)) - 1
+    return len(_row_boundaries(table_map, event_type, body, plain=False)) - 1
 
 
-def row_borders(table_map: TableMap, event_type: int, body: bytes) -> list[int]:
+def row_boundaries(table_map: TableMap, event_type: int, body: bytes) -> list[int]:
     """The start of a plain event's first row, and the end of each row; raises MalformedEvent."""
-    return _borders(table_map, event_type, body, plain=True)
+    return _row_boundaries(table_map, event_type, body, plain=True)
 
 
-def _borders(table_map: TableMap, event_type: int, body: bytes, *, plain: bool) -> list[int]:
+def _row_boundaries(table_map: TableMap, event_type: int, body: bytes, *, plain: bool) -> list[int]:
     try:
         if not plain:
             event_type, body = plain_rows(event_type, body)

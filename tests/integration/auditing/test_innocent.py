@@ -21,7 +21,7 @@ from app.auditing.topics.topics import Described
 from app.auditing.truth import printed_events as printed
 from app.auditing.truth.mysql_replication import ReplicationBinlog
 from app.auditing.truth.mysqlbinlog import BinlogFiles
-from app.pipeline.gather.captured_tables import CapturedTable, TableBook
+from app.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.rows.decoder import UPDATES, WRITES
 from devstack import Stack
@@ -68,7 +68,7 @@ def published(
 ) -> tuple[list[tuple[str, Row]], Described]:
     """The table's rows as the worker decodes them, and the version that consumers have."""
     known = table_of(mysql, DATABASE, table)
-    book = TableBook(
+    book = CapturedTables(
         Routes(prefix="aq"),
         charsets_of(mysql),
         server=server_of(mysql),

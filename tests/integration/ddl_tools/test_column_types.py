@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.pipeline.gather.captured_tables import CapturedTable, TableBook
+from app.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from connectors.errors import DdlUnresolved
 from connectors.mysql.binlog.query_session import session_of
 from connectors.mysql.ddl.catalog import Catalog
@@ -82,7 +82,7 @@ def published(mysql: Mysql, table: str, statements: list[str]) -> list[Column]:
             catalog.apply(query.sql, session)
         elif isinstance(step, Rows):
             known = {(DATABASE, table): catalog[DATABASE, table]}
-            book = TableBook(Routes(prefix="aq"), charsets, server=server, known=known)
+            book = CapturedTables(Routes(prefix="aq"), charsets, server=server, known=known)
             met = book.of(step.table_map)
             assert isinstance(met, CapturedTable)
             version = met.definition

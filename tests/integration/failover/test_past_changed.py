@@ -133,7 +133,7 @@ def _audited(stack: Stack, server: Mysql, prefix: str, known: GtidSet) -> None:
         routes=Routes(prefix=prefix, include=r"shop\..*"),
         binlog=ServerBinlog.of(address_of(server), server.mysqlbinlog),
         published=recorded(stack, prefix),
-        borders=False,
+        markers=False,
     )
     for witness in (scope.binlog, ReplicationBinlog.of(address_of(server))):
         with pytest.raises(TruthUnreadable, match=r"(?i)anonymous.*gtid_mode = ON_PERMISSIVE"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pymysql
 
-from app.pipeline.gather.captured_tables import TableBook
+from app.pipeline.gather.captured_tables import CapturedTables
 from app.pipeline.gather.statement_changes import StatementJudge
 from connectors.errors import StatementBasedChange
 from connectors.mysql.dml.calls import FUNCTIONS
@@ -31,7 +31,9 @@ def judged(
     facts: ServerFacts, steps: list[Step], *, include: str, trusted: str = ""
 ) -> list[Judged]:
     """What becomes of each change."""
-    book = TableBook(Routes(prefix="aq", include=include), facts.charsets, server=server_of(facts))
+    book = CapturedTables(
+        Routes(prefix="aq", include=include), facts.charsets, server=server_of(facts)
+    )
     passing = StatementJudge(book, server_of(facts), trusted)
     return [_judged(passing, step) for step in steps if isinstance(step, Change)]
 

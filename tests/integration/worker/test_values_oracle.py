@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.pipeline.gather.captured_tables import CapturedTable, TableBook
+from app.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from connectors.errors import MalformedEvent
 from connectors.mysql.charset.unmapped import ReplacedText
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder
@@ -141,7 +141,7 @@ def test_keys_and_hidden_columns_are_those_of_information_schema(
 def assert_described(stack: Stack, steps: list[Any], table: str) -> None:
     step = next(step for step in steps if isinstance(step, Rows))
     facts = facts_of(stack.mysql)
-    book = TableBook(Routes(prefix="aq"), facts.charsets, server=server_of(facts))
+    book = CapturedTables(Routes(prefix="aq"), facts.charsets, server=server_of(facts))
     table_of = book.of(step.table_map)
     assert isinstance(table_of, CapturedTable)
     definition = table_of.definition

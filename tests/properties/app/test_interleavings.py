@@ -67,7 +67,7 @@ class Interleavings(RuleBasedStateMachine):
     @initialize(first=transactions, max_bytes=st.sampled_from([1, 300, WHOLE]))
     def begin(self, first: list[Action], max_bytes: int) -> None:
         self.write(first)
-        self.published_by = replace(RULES, max_bytes=max_bytes, borders=False)
+        self.published_by = replace(RULES, max_bytes=max_bytes, markers=False)
 
     # What a source does.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from app.pipeline.gather.captured_tables import SetAside
+from app.pipeline.gather.captured_tables import QuarantinedMarker
 from connectors.mysql.ddl.definition import Table
 from tables.quarantine import Outcome
 from tests.unit.app.pipeline.actions import Action, Ddl, RowsOf, Truncate, cuts, histories
@@ -51,7 +51,7 @@ def test_what_waited_comes_back_as_if_it_had_never_waited(
     history = spelled(drawn)
     source = Source(history, gtids=True)
     plain = records_of(pieces(source, cut, KNOWN))
-    parted = records_of(pieces(source, cut, {**KNOWN, ORDERS: SetAside()}))
+    parted = records_of(pieces(source, cut, {**KNOWN, ORDERS: QuarantinedMarker()}))
     assert told(parted, "aq.shop.log") == told(plain, "aq.shop.log")
     assert told(parted, "aq.__ddl.shop") == told(plain, "aq.__ddl.shop")
     assert not told(parted, "aq.shop.orders")

@@ -127,7 +127,7 @@ def test_what_is_published_does_not_depend_on_where_chunks_are_cut(
     history=histories,
     gtids=st.booleans(),
     max_bytes=SIZES,
-    borders=st.booleans(),
+    markers=st.booleans(),
     cut=cuts,
     other=cuts,
 )
@@ -135,7 +135,7 @@ def test_what_is_published_does_not_depend_on_where_chunks_are_cut(
     history=[[RowsOf(LOG, "c", ((1, 1),))]],
     gtids=True,
     max_bytes=1,
-    borders=True,
+    markers=True,
     cut=EVERYWHERE,
     other=NOWHERE,
 ).via("cut behind the last row, so that only the end of the transaction is left")
@@ -143,7 +143,7 @@ def test_a_run_that_ends_after_any_commit_and_resumes_publishes_what_an_uncut_on
     history: Any, gtids: bool, max_bytes: int, borders: bool, cut: Any, other: Any
 ) -> None:
     source = Source(history, gtids=gtids)
-    rules = replace(RULES, max_bytes=max_bytes, borders=borders)
+    rules = replace(RULES, max_bytes=max_bytes, markers=borders)
     cursor = first_cursor(source, gtids=gtids)
     pieces = joined(run(source.chunks(source.first, cut), cursor, rules=rules))
     whole, versions = records_of(pieces), versions_of(pieces)

@@ -35,7 +35,7 @@ def test_those_are_told_that_are_told_of_such_where_all_are(
 ) -> None:
     source = Source(history, gtids=gtids)
     every = pieces_of(source, cut, gtids=gtids, max_bytes=max_bytes)
-    some = pieces_of(source, cut, gtids=gtids, max_bytes=max_bytes, borders=False)
+    some = pieces_of(source, cut, gtids=gtids, max_bytes=max_bytes, markers=False)
     told = borders(some)
     assert in_parts(told) == in_parts(borders(every))
     assert len(in_parts(told)) == len(told)

@@ -82,7 +82,7 @@ def test_the_rules_are_those_of_the_settings_and_travel_to_decoders(
     rules = pickle.loads(pickle.dumps(plan.rules))
     assert rules == plan.rules
     assert (rules.routes.include, rules.routes.black) == (r"a\..*", r"a\.b")
-    assert (rules.borders, rules.borders_of_parts, rules.statements) == (False, True, False)
+    assert (rules.markers, rules.part_markers, rules.statements) == (False, True, False)
     assert (rules.routes.partitions, rules.compression) == (given.topics.partitions, "lz4")
     assert rules.max_bytes == given.publish.max_bytes
     assert plan.decoders == 3

@@ -17,12 +17,12 @@ from connectors.mysql.schema.row_key import row_key
 from tables.impact.impact import RouteOf, ddl_effects, truncated
 
 
-def told_of(applied: Applied | None, rules: Rules) -> dict[str, Any]:
+def effect_fields(applied: Applied | None, rules: Rules) -> dict[str, Any]:
     """Return fields of a DDL record; none without a history, or if the statement affects nothing in it."""
     if applied is None or (applied.record is not None and applied.record.is_of_views):
         return {}
     record, changes = applied.record, list(_changes(applied.meaning))
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "statement_type": applied.type,
         "outcome": record.outcome if record else "resolved",
         "reason": record.reason if record else None,
@@ -35,8 +35,8 @@ def told_of(applied: Applied | None, rules: Rules) -> dict[str, Any]:
     }
     online = [one for one in applied.meaning if isinstance(one, OnlineAlter)]
     if online:
-        told["online"] = [{**_named(one.name), "tool": one.tool} for one in online]
-    return told
+        fields["online"] = [{**_named(one.name), "tool": one.tool} for one in online]
+    return fields
 
 
 def _effects(applied: Applied, route_of: RouteOf) -> Iterator[dict[str, Any]]:

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from app.about import __version__
-from app.pipeline.formats.debezium.ddl_record import told_of
+from app.pipeline.formats.debezium.ddl_record import effect_fields
 from app.pipeline.formats.debezium.markers import begin_marker, end_marker
 from app.pipeline.formats.protocol import Emitted, Marker, WriteRows
 from app.pipeline.gather.items import Ddl, Rows
@@ -75,7 +75,7 @@ class Envelope:
         emitted = self._emitted
         transaction, seq = item.transaction, emitted.seq
         name = transaction.id
-        head = f'{text.head}{_where(transaction, item.pos)},"row":'
+        head = f'{text.head}{_position_members(transaction, item.pos)},"row":'
         query = "" if item.query is None else f',"query":{_json(item.query)}'
         committed = transaction.committed_ms
         middle = f'{_thread(transaction)}{text.middle}"ts_ms":{committed},"snapshot":"false"{query},"seq":'
@@ -120,12 +120,12 @@ class Envelope:
         row: Row,
         texts: tuple[str, str, str, str],
         append: Any,
-        place: tuple[str, int, int],
+        numbers: tuple[str, int, int],
     ) -> None:
         """Write a key change: a delete under the old key (compacted topics too), a create under the new."""
         before, after, old, new, marks = row
         head, middle, tail, end = texts
-        name, ordinal, order = place
+        name, ordinal, order = numbers
         seq = self._emitted.seq
         old_key, new_key = (old or "").encode(), (new or "").encode()
         first, split, second = (marks or "").partition(SPLIT)
@@ -138,11 +138,17 @@ class Envelope:
                 f"{middle}{seq + half}{tail}{op}{end}{order + half}}}}}"
             ).encode()
 
-        gone = [(HEADER_CHANGE_ID, f"{name}#{ordinal}/0".encode()), (HEADER_NEW_KEY, new_key)]
-        come = [(HEADER_CHANGE_ID, f"{name}#{ordinal}/1".encode()), (HEADER_OLD_KEY, old_key)]
-        self._append(append, old_key, value(before or "null", "null", "d", 1), gone)
-        self._append(append, old_key, None, gone[:1])
-        self._append(append, new_key, value("null", after or "null", "c", 2), come)
+        delete_headers = [
+            (HEADER_CHANGE_ID, f"{name}#{ordinal}/0".encode()),
+            (HEADER_NEW_KEY, new_key),
+        ]
+        create_headers = [
+            (HEADER_CHANGE_ID, f"{name}#{ordinal}/1".encode()),
+            (HEADER_OLD_KEY, old_key),
+        ]
+        self._append(append, old_key, value(before or "null", "null", "d", 1), delete_headers)
+        self._append(append, old_key, None, delete_headers[:1])
+        self._append(append, new_key, value("null", after or "null", "c", 2), create_headers)
 
     def ddl(self, item: Ddl, writer: BatchWriter) -> None:
         """See Records."""
@@ -155,7 +161,7 @@ class Envelope:
             "type": type_of(query.sql),
             "user": user_of(query.status),
             "ts_ms": self._now,
-            **told_of(item.applied, self._rules),
+            **effect_fields(item.applied, self._rules),
         }
         key = orjson.dumps({"destination": self._destination})
         headers = [(HEADER_CHANGE_ID, f"{transaction.id}#ddl".encode())]
@@ -223,7 +229,7 @@ class Envelope:
         }
 
 
-def _where(transaction: Transaction, pos: int) -> str:
+def _position_members(transaction: Transaction, pos: int) -> str:
     """Return the members from the server's id to the offset."""
     gtid = transaction.gtid
     shown = "null" if gtid is None else f'"{gtid}"'

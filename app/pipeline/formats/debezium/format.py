@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from app.pipeline.formats.debezium.envelope import Envelope, TableText
-from app.pipeline.formats.protocol import Emitted, Light, Records
+from app.pipeline.formats.protocol import DetachedImages, Emitted, Records
 from app.pipeline.rules import Rules
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.rows.decoder import UPDATES
@@ -46,19 +46,19 @@ class Debezium:
             text=self._text,
         )
 
-    def lighten(self, value: bytes) -> Light:
+    def detach_images(self, value: bytes) -> DetachedImages:
         """See RecordFormat."""
-        (before, after), rest = _parted(value)
+        (before, after), rest = _images_and_rest(value)
 
-        def light(name: str, content: object) -> bytes:
+        def value_without_images(name: str, content: object) -> bytes:
             return orjson.dumps({"before": None, "after": None, name: content, **rest})
 
         named = {"before": before, "after": after}
-        return Light(
+        return DetachedImages(
             images=b'{"before":%b,"after":%b}' % (before, after),
             sizes={name: len(image) for name, image in named.items() if image != b"null"},
             committed_ms=rest["source"]["ts_ms"],
-            value=light,
+            value=value_without_images,
         )
 
     def _text(self, version: TableVersion) -> TableText:
@@ -71,7 +71,7 @@ class Debezium:
         return text
 
 
-def _parted(value: bytes) -> tuple[tuple[bytes, bytes], dict[str, Any]]:
+def _images_and_rest(value: bytes) -> tuple[tuple[bytes, bytes], dict[str, Any]]:
     """Return the images byte for byte, and the rest of a value."""
     text = value.decode()
     _, middle = _JSON.raw_decode(text, len(_BEFORE))

@@ -130,7 +130,7 @@ class CompiledDecoder:
         *,
         key: Sequence[int] | None = None,
         rules: Mapping[str, ColumnRule] | None = None,
-        left_out: frozenset[int] = frozenset(),
+        hidden: frozenset[int] = frozenset(),
         key_is_logged: bool = True,
     ) -> None:
         """``key``: the columns of the records' key; None: those of the primary key. ``rules``: by column."""
@@ -148,7 +148,7 @@ class CompiledDecoder:
             raise UnsupportedEvent(error.detail, table=self._name, remedy=error.advice) from None
         self._names = [column.name or "" for column in table_map.columns]
         self._key = (table_map.primary_key or ()) if key is None else key
-        self._table = Table(names=self._names, fields=fields, key=self._key, left_out=left_out)
+        self._table = Table(names=self._names, fields=fields, key=self._key, hidden=hidden)
         self._rules = {n: one.rule for n, one in enumerate(fields) if one.rule is not None}
         count = len(fields)
         self._kinds = {int(kind): _Kind(kind, count) for kind in ROWS_EVENTS - {PARTIAL}}
@@ -253,7 +253,7 @@ class CompiledDecoder:
     def _told(self, image: Image | tuple[()]) -> Iterator[tuple[str, Any]]:
         """The columns by name, except omitted ones."""
         for index, (name, value) in enumerate(zip(self._names, image, strict=True)):
-            if index not in self._table.left_out:
+            if index not in self._table.hidden:
                 yield name, value
 
     def _key_of(self, image: Image | None) -> str | None:

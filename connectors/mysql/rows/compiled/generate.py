@@ -54,13 +54,13 @@ class Table:
     names: Sequence[str]
     fields: Sequence[Field]
     key: Sequence[int]
-    left_out: frozenset[int] = frozenset()
+    hidden: frozenset[int] = frozenset()
     """Columns that are read and omitted from images."""
 
     @property
-    def told(self) -> list[str]:
+    def image_names(self) -> list[str]:
         """The names that an image contains."""
-        return [name for at, name in enumerate(self.names) if at not in self.left_out]
+        return [name for at, name in enumerate(self.names) if at not in self.hidden]
 
     @property
     def bitmap_size(self) -> int:
@@ -127,7 +127,7 @@ class _Writer:
         self.namespace: dict[str, Any] = NAMES | {
             "dumps": orjson.dumps,
             # In the columns' order; each row's values replace those of the previous one.
-            "blank": dict.fromkeys(table.told),
+            "blank": dict.fromkeys(table.image_names),
         }
         for index, name in enumerate(table.names):
             self.namespace[f"l{index}"] = name
@@ -256,7 +256,7 @@ class _Writer:
 
     def _kept(self, index: int, names: Sequence[str], raw: str, *, is_kept: bool) -> Iterator[str]:
         """Lines that put a column's value into the image."""
-        if index in self._table.left_out:
+        if index in self._table.hidden:
             return
         one = self._table.fields[index]
         self.namespace[f"c{index}"] = one.bound

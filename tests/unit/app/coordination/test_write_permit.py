@@ -11,34 +11,34 @@ from app.coordination.write_permit import StopRequested, WritePermit
 
 
 async def test_a_run_that_writes_ends_behind_its_transaction() -> None:
-    mandate, done = WritePermit(), []
+    permit, done = WritePermit(), []
 
     async def run() -> None:
         while True:
-            async with mandate.writing():
+            async with permit.writing():
                 await asyncio.sleep(0.1)
                 done.append("written")
-            mandate.check()
+            permit.check()
 
     task = asyncio.create_task(run())
     await asyncio.sleep(0.05)
-    await mandate.end(task)
+    await permit.end(task)
     assert done == ["written"]
     assert isinstance(task.exception(), StopRequested)
 
 
 async def test_a_run_that_waits_ends_at_once() -> None:
-    mandate = WritePermit()
+    permit = WritePermit()
     task = asyncio.create_task(asyncio.sleep(3600))
     await asyncio.sleep(0)
-    await asyncio.wait_for(mandate.end(task), 1)
+    await asyncio.wait_for(permit.end(task), 1)
     assert task.cancelled()
 
 
 async def test_nothing_new_is_written_by_a_run_that_leaves() -> None:
-    mandate = WritePermit(is_leaving=True)
+    permit = WritePermit(is_leaving=True)
     with pytest.raises(StopRequested):
-        async with mandate.writing():
+        async with permit.writing():
             pass
 
 
@@ -53,10 +53,10 @@ class Handed(PermanentLease):
         self.told.append("handed over")
 
 
-async def writes_and_waits(mandate: WritePermit, told: list[str]) -> None:
+async def writes_and_waits(permit: WritePermit, told: list[str]) -> None:
     """A run with one transaction, which then waits for more, and takes its time to be torn down."""
     try:
-        async with mandate.writing():
+        async with permit.writing():
             await asyncio.sleep(0.1)
             told.append("written")
         await asyncio.sleep(3600)
@@ -69,67 +69,67 @@ async def test_the_lead_is_handed_over_behind_the_transaction_and_before_what_is
     None
 ):
     told: list[str] = []
-    mandate = WritePermit(lease=Handed(told))
+    permit = WritePermit(lease=Handed(told))
 
-    task = asyncio.create_task(writes_and_waits(mandate, told))
+    task = asyncio.create_task(writes_and_waits(permit, told))
     await asyncio.sleep(0.01)
     async with asyncio.timeout(1):
-        await mandate.end(task, hand_over=True)
+        await permit.end(task, hand_over=True)
     assert told == ["written", "handed over", "torn down"]
 
 
 async def test_a_run_that_ends_by_itself_behind_its_transaction_is_left_to_tear_down() -> None:
     told: list[str] = []
-    mandate = WritePermit(lease=Handed(told))
+    permit = WritePermit(lease=Handed(told))
 
     async def run() -> None:
         try:
-            async with mandate.writing():
+            async with permit.writing():
                 await asyncio.sleep(0.05)
-            mandate.check()
+            permit.check()
         finally:
             await asyncio.sleep(0.05)
             told.append("torn down")
 
     task = asyncio.create_task(run())
     await asyncio.sleep(0.01)
-    await mandate.end(task, hand_over=True)
+    await permit.end(task, hand_over=True)
     assert told == ["handed over", "torn down"]
     assert isinstance(task.exception(), StopRequested)
 
 
 async def test_whoever_is_told_to_end_does_not_cut_the_transaction_of_a_run_that_ends() -> None:
     told: list[str] = []
-    mandate = WritePermit(lease=Handed(told))
+    permit = WritePermit(lease=Handed(told))
 
-    task = asyncio.create_task(writes_and_waits(mandate, told))
+    task = asyncio.create_task(writes_and_waits(permit, told))
     await asyncio.sleep(0.01)
-    end = asyncio.create_task(mandate.end(task))
+    end = asyncio.create_task(permit.end(task))
     for _ in range(3):
         await asyncio.sleep(0.02)
         end.cancel()
     with pytest.raises(asyncio.CancelledError):
         await end
     assert told == ["written", "handed over", "torn down"]
-    mandate.begin()
-    async with mandate.writing():
+    permit.begin()
+    async with permit.writing():
         pass
 
 
 async def test_a_run_that_has_lost_the_lead_ends_in_the_midst_of_its_transaction() -> None:
     told: list[str] = []
-    mandate = WritePermit(lease=Handed(told))
+    permit = WritePermit(lease=Handed(told))
 
     async def run() -> None:
-        async with mandate.writing():
+        async with permit.writing():
             await asyncio.sleep(3600)
 
     task = asyncio.create_task(run())
     await asyncio.sleep(0)
-    end = asyncio.create_task(mandate.end(task, hand_over=True))
+    end = asyncio.create_task(permit.end(task, hand_over=True))
     await asyncio.sleep(0.01)
     assert not end.done()
-    mandate.lease.ended.set()
+    permit.lease.ended.set()
     async with asyncio.timeout(1):
         await end
     assert task.cancelled()
@@ -143,16 +143,16 @@ async def test_a_run_that_waited_in_doubt_writes_nothing_once_it_is_to_leave() -
         async def hold(self) -> None:
             await certain.wait()
 
-    mandate = WritePermit(lease=Doubtful())
+    permit = WritePermit(lease=Doubtful())
     written = []
 
     async def run() -> None:
-        async with mandate.writing():
+        async with permit.writing():
             written.append("something")
 
     task = asyncio.create_task(run())
     await asyncio.sleep(0)
-    end = asyncio.create_task(mandate.end(task))
+    end = asyncio.create_task(permit.end(task))
     certain.set()
     await end
     assert written == []

@@ -11,7 +11,7 @@ import pytest
 
 from app.destination import registry
 from app.destination.registry import Destinations
-from app.pipeline.decoders.fork_client import NURSERY
+from app.pipeline.decoders.fork_client import FORK_SERVER
 from connectors.errors import KafkaLost
 
 
@@ -79,7 +79,7 @@ async def test_what_is_not_ready_is_told_with_where_it_is_and_what_to_do(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(registry, "_PREPARE_SECONDS", 0.05)
-    monkeypatch.setattr(NURSERY, "ready", slow)
+    monkeypatch.setattr(FORK_SERVER, "ready", slow)
     made = worker(installation)
     with caplog.at_level(logging.WARNING):
         await made._prepare()

@@ -75,7 +75,7 @@ def reading() -> asyncio.Task[Any]:
         plan=cast(Any, plan), status=rest, checkpoint=rest, policy=rest, signals=rest, sources=rest
     )
     cursor = SimpleNamespace(offset=SimpleNamespace(server_uuid="u"), prepared={})
-    skipping: Any = SimpleNamespace(left_out=None)
+    skipping: Any = SimpleNamespace(skipper=None)
     return asyncio.create_task(
         run._reading(cast(Any, cursor), rest, None, rest, skipping, seen=rest)
     )

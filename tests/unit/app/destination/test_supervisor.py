@@ -48,14 +48,14 @@ class Scene:
         self.lead = asyncio.create_task(self.destination.lead(self.lease))
 
     async def _run(self) -> None:
-        mandate = self.destination._signals.mandate
+        permit = self.destination._signals.permit
         try:
-            async with mandate.writing():
+            async with permit.writing():
                 self.writes.set()
                 await asyncio.sleep(0.1)
-                mandate.lease.check()
+                permit.lease.check()
                 self.told.append("committed")
-            mandate.check()
+            permit.check()
             await asyncio.sleep(3600)
         finally:
             await asyncio.sleep(0.02)

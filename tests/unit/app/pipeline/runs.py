@@ -34,7 +34,7 @@ WHOLE = 1_000_000
 RULES = Rules(
     destination="shop",
     routes=Routes(prefix="aq", include=r"shop\..*", partitions=1),
-    borders=True,
+    markers=True,
     compression=None,
     max_bytes=WHOLE,
     max_batch_bytes=WHOLE,

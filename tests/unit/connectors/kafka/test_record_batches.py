@@ -185,7 +185,7 @@ def test_a_finished_batch_takes_no_more_records() -> None:
 def test_a_record_that_is_too_large_is_replaced_where_it_stands_and_no_other_is_looked_at() -> None:
     asked: list[Record] = []
 
-    def lighten(topic: str, record: Record) -> Record:
+    def shrink(topic: str, record: Record) -> Record:
         assert topic == "topic"
         asked.append(record)
         return record[0], b"light", [*record[2], ("lighter", b"yes")]
@@ -194,7 +194,7 @@ def test_a_record_that_is_too_large_is_replaced_where_it_stands_and_no_other_is_
     dense: Record = (b"c", b"x" * 5000, [])
     for compression, expected in ((None, 2), ("lz4", 1)):
         asked.clear()
-        one = writer(max_bytes=1000, largest=2000, lighten=lighten, compression=compression)
+        one = writer(max_bytes=1000, largest=2000, shrink=shrink, compression=compression)
         one.extend([row(0), row(1), large, row(2), dense, row(3)])
         _, *found = all_records(one.finished())
         assert len(asked) == expected

@@ -31,18 +31,18 @@ def omitted(end: Coordinates = END) -> SkippedTransaction:
 
 def test_a_piece_that_only_moves_is_due_once_it_passes_a_skipped_transaction() -> None:
     one = skipping()
-    assert one.left_out is not None
+    assert one.skipper is not None
     assert not one.is_due(moving())
-    one.left_out.done.append(omitted(replace(END, pos=END.pos + 1)))
+    one.skipper.done.append(omitted(replace(END, pos=END.pos + 1)))
     assert not one.is_due(moving())
-    one.left_out.done[:] = [omitted()]
+    one.skipper.done[:] = [omitted()]
     assert one.is_due(moving())
 
 
 def test_the_record_says_where_it_was_and_how_many_events_it_had() -> None:
     one = skipping()
-    assert one.left_out is not None
-    one.left_out.done.append(omitted())
+    assert one.skipper is not None
+    one.skipper.done.append(omitted())
     done = replace(SKIP, done="b.000001:4", events=3)
     assert list(one.before(moving(), BEFORE)) == [note_of(done)]
 
@@ -53,8 +53,8 @@ def test_a_skip_counts_once_and_only_after_the_commit(caplog: pytest.LogCaptureF
         return metrics.REGISTRY.get_sample_value("aqueduct_binlog_events_total", labels)
 
     one = skipping("skips")
-    assert one.left_out is not None
-    one.left_out.done.append(omitted())
+    assert one.skipper is not None
+    one.skipper.done.append(omitted())
     one.before(moving(), BEFORE)
     assert (counted(), caplog.text) == (None, "")
     one.committed(moving(), AFTER)
@@ -67,7 +67,7 @@ def test_a_skip_counts_once_and_only_after_the_commit(caplog: pytest.LogCaptureF
 
 def test_without_skips_nothing_is_due_or_added() -> None:
     one = OperatorSkips("shop", Skips(), SERVER)
-    assert (one.left_out, one.is_due(moving()), list(one.before(moving(), BEFORE))) == (
+    assert (one.skipper, one.is_due(moving()), list(one.before(moving(), BEFORE))) == (
         None,
         False,
         [],

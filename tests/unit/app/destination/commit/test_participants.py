@@ -69,8 +69,8 @@ class Scene:
         self.run = run_of(name)
         state = state_with(SKIP)
         self.skipping = OperatorSkips(name, state.skips, SERVER)
-        assert self.skipping.left_out is not None
-        self.skipping.left_out.done.append(SkippedTransaction(GTID, BEGIN, END, Counter({30: 1})))
+        assert self.skipping.skipper is not None
+        self.skipping.skipper.done.append(SkippedTransaction(GTID, BEGIN, END, Counter({30: 1})))
         self.schemas = Schemas(
             None, state.quarantine, self.run.plan.rules, self.run.status, expiry=cast(Any, None)
         )

@@ -55,7 +55,7 @@ class Scene:
         """Of the journal."""
         self.claimed: list[Cursor] = []
         self.checkpoint = MemoryCheckpoint()
-        self.signals = Signals(mandate=WritePermit(lease=PermanentLease()))
+        self.signals = Signals(permit=WritePermit(lease=PermanentLease()))
         self.plan = cast(
             Plan,
             SimpleNamespace(

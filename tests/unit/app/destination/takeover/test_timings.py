@@ -15,7 +15,7 @@ def test_each_phase_is_told_with_the_time_since_the_beginning() -> None:
     phases = Phases(lambda: next(times))
     assert phases.reached("journal read") == 0.25
     assert phases.reached("source connected") == 1.5
-    assert phases.told() == "journal read 0.25, source connected 1.50"
+    assert phases.to_text() == "journal read 0.25, source connected 1.50"
 
 
 async def test_work_beside_a_block_is_given_up_with_it() -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.pipeline.decoders.fork_client import NURSERY
+from app.pipeline.decoders.fork_client import FORK_SERVER
 
 
 @pytest.fixture(autouse=True)
-def nursery() -> None:
-    NURSERY.ready()
+def fork_server() -> None:
+    FORK_SERVER.ready()

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import pytest
 
-from app.pipeline.decoders.fork_client import NURSERY
+from app.pipeline.decoders.fork_client import FORK_SERVER
 from app.pipeline.decoders.pool import Pool
 from app.pipeline.decoders.protocols import Limits
 from connectors.errors import (
@@ -198,7 +198,7 @@ def test_a_stage_that_cannot_be_made_is_told(
 
 
 def test_a_system_without_a_process_to_give_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    NURSERY.close()
+    FORK_SERVER.close()
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     before = threading.active_count()
     with pytest.raises(DecoderLost, match="no process could be started"), decoders(2, Outlet()):

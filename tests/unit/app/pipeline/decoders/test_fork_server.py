@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from app.pipeline.decoders import fork_client
-from app.pipeline.decoders.fork_client import NURSERY
+from app.pipeline.decoders.fork_client import FORK_SERVER
 from app.pipeline.decoders.pool import Pool
 from app.pipeline.decoders.process import DecoderProcess
 from connectors.errors import DecoderLost
@@ -93,19 +93,19 @@ def test_nothing_of_a_decoder_is_left_in_what_it_is_a_copy_of() -> None:
         run(2, [ordered(0), ordered(1)])
     assert len(list(Path(f"/proc/{parent}/fd").iterdir())) == held
     assert not Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    NURSERY.ready()
+    FORK_SERVER.ready()
 
 
 def maker() -> int:
-    assert NURSERY._one is not None
-    return NURSERY._one.pid
+    assert FORK_SERVER._current is not None
+    return FORK_SERVER._current.pid
 
 
 @contextmanager
 def stuck(seconds: float) -> Iterator[None]:
     """What decoders are copies of stands still, and is waited for so long."""
-    assert NURSERY._one is not None
-    NURSERY._one._socket.settimeout(seconds)
+    assert FORK_SERVER._current is not None
+    FORK_SERVER._current._socket.settimeout(seconds)
     os.kill(maker(), signal.SIGSTOP)
     yield
 
@@ -148,7 +148,7 @@ def test_decoders_end_at_once_while_what_they_are_copies_of_stands_still() -> No
         with stuck(3.0):
             waiting = threading.Thread(target=_born_in_vain, daemon=True)
             waiting.start()
-            wait_until(NURSERY._lock.locked)
+            wait_until(FORK_SERVER._lock.locked)
             began = time.monotonic()
             for worker in pool._workers:
                 worker.process.kill()
@@ -156,7 +156,7 @@ def test_decoders_end_at_once_while_what_they_are_copies_of_stands_still() -> No
             # Of who stands still it is a child: it stays, but does nothing any more.
             wait_until(lambda: not any(is_alive(pid) for pid in pool.pids))
             assert waiting.is_alive()
-        NURSERY.close()
+        FORK_SERVER.close()
         waiting.join(1.0)
         assert not waiting.is_alive()
 
@@ -191,7 +191,7 @@ def test_who_has_ended_is_not_killed_again_as_its_number_may_be_anothers() -> No
 def test_one_that_is_frozen_when_a_decoder_is_needed_is_given_up_after_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    NURSERY.close()
+    FORK_SERVER.close()
     monkeypatch.setattr(fork_client, "_ANSWER_SECONDS", 0.3)
     # So that whoever waits for a start instead is seen to hang.
     monkeypatch.setattr(fork_client, "_START_SECONDS", 3600.0)
@@ -205,10 +205,10 @@ def test_one_that_is_frozen_when_a_decoder_is_needed_is_given_up_after_the_limit
         assert numbers(run(1, [ordered(0), ordered(1)])) == [1, 2]
         assert maker() != frozen
     finally:
-        NURSERY.close()
+        FORK_SERVER.close()
 
 
 def test_the_limit_of_an_answer_is_the_one_that_the_documents_name() -> None:
-    NURSERY.ready()
-    assert NURSERY._one is not None
-    assert NURSERY._one._socket.gettimeout() == fork_client._ANSWER_SECONDS == 10.0
+    FORK_SERVER.ready()
+    assert FORK_SERVER._current is not None
+    assert FORK_SERVER._current._socket.gettimeout() == fork_client._ANSWER_SECONDS == 10.0

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 import orjson
 import pytest
 
-from app.pipeline.encode.oversize import Lightening
+from app.pipeline.encode.oversize import OversizeRecords
 from app.pipeline.formats.debezium.format import Debezium
 from app.pipeline.piece import Piece
 from connectors.claims.store import FolderStore, MemoryStore
@@ -91,7 +91,7 @@ def value_of(epoch: int, *, after: str = '{"id":1,"v":"\u00e9 ,\\"after\\":1}"}'
 
 def test_what_was_stored_has_its_topic_and_day_in_its_name() -> None:
     store, value = MemoryStore(), value_of(1)
-    way = Lightening(replace(RULES, oversize="claim_check", largest=1), store)
+    way = OversizeRecords(replace(RULES, oversize="claim_check", largest=1), store)
     key, light, headers = way.of(FORMAT)("aq.shop.orders", (b"k", value, [("change_id", b"x#0")]))
     ((name, kept),) = store.values.items()
     assert name == f"aq.shop.orders/2026-11-21/{hashlib.sha256(kept).hexdigest()}.json"
@@ -107,7 +107,7 @@ def test_what_was_stored_has_its_topic_and_day_in_its_name() -> None:
 def test_the_same_change_is_the_same_object_whoever_publishes_it() -> None:
     store, pointers = MemoryStore(), []
     for epoch in (1, 2):
-        way = Lightening(replace(RULES, oversize="claim_check", largest=1), store)
+        way = OversizeRecords(replace(RULES, oversize="claim_check", largest=1), store)
         _, light, _ = way.of(FORMAT)("aq.shop.orders", (b"k", value_of(epoch), []))
         pointers.append(orjson.loads(light or b""))
     assert len(store.values) == 1
@@ -118,7 +118,7 @@ def test_the_same_change_is_the_same_object_whoever_publishes_it() -> None:
 
 
 def test_a_tombstone_stays_as_it_is() -> None:
-    way = Lightening(replace(RULES, oversize="key_only", largest=1), MemoryStore())
+    way = OversizeRecords(replace(RULES, oversize="key_only", largest=1), MemoryStore())
     assert way.of(FORMAT)("t", (b"k", None, [])) == (b"k", None, [])
 
 

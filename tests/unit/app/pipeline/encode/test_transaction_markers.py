@@ -14,7 +14,7 @@ def test_a_transaction_that_comes_whole_is_not_told_and_one_in_parts_is_from_its
     one, many = (RowsOf(ORDERS, "c", ((1, 1),) * count) for count in (1, 6))
     source = Source([[one], [many]], gtids=True)
     # The first ends within the chunk that holds the first rows of the second.
-    pieces = pieces_of(source, (*[False] * 2, True, *[False] * 3), max_bytes=600, borders=False)
+    pieces = pieces_of(source, (*[False] * 2, True, *[False] * 3), max_bytes=600, markers=False)
     told = [(one["id"], one["status"], one.get("event_count")) for one in borders(pieces)]
     assert told == [
         (source.name(2), "BEGIN", None),
@@ -26,5 +26,5 @@ def test_a_transaction_that_comes_whole_is_not_told_and_one_in_parts_is_from_its
 
 def test_none_are_told_where_none_are_wanted() -> None:
     source = Source([[RowsOf(ORDERS, "c", ((1, 1),) * 6)]], gtids=True)
-    pieces = pieces_of(source, EVERYWHERE, max_bytes=1, borders=False, borders_of_parts=False)
+    pieces = pieces_of(source, EVERYWHERE, max_bytes=1, markers=False, part_markers=False)
     assert borders(pieces) == []

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.pipeline.gather.captured_tables import CapturedTable, Schema, TableBook
+from app.pipeline.gather.captured_tables import CapturedTable, CapturedTables, Schema
 from app.pipeline.number.table_versions import VersionBook
 from connectors.errors import WitnessesDiffer
 from connectors.mysql.binlog.changes import Transaction
@@ -45,7 +45,7 @@ def bare(table_map: TableMap) -> TableMap:
 
 def met(table_map: TableMap, known: Table | None, server: Server = MYSQL) -> CapturedTable:
     held: dict[tuple[str, str], Schema] = {} if known is None else {NAME: known}
-    book = TableBook(Routes(prefix="aq"), CHARSETS, server=server, known=held)
+    book = CapturedTables(Routes(prefix="aq"), CHARSETS, server=server, known=held)
     found = book.of(table_map)
     assert isinstance(found, CapturedTable)
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.pipeline.gather.captured_tables import SetAside
+from app.pipeline.gather.captured_tables import QuarantinedMarker
 from connectors.mysql.ddl.definition import Column
 from tables.quarantine import Outcome
 from tests.unit.app.pipeline.actions import Ddl, RowsOf
@@ -26,7 +26,7 @@ from tests.unit.app.pipeline.runs import NOWHERE, records_of
 
 def test_what_waited_comes_back_in_transactions_of_the_size_that_is_set() -> None:
     source = Source([[RowsOf(ORDERS, "c", ((1, 1),) * 100)]], gtids=True)
-    parted = records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: SetAside()}))
+    parted = records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: QuarantinedMarker()}))
     back, entry = released(source, waiting_in(parted), table(ORDERS), each=1000, max_bytes=5_000)
     assert len(back) == 100
     assert numbers(back) == list(range(1, 101))
@@ -37,7 +37,7 @@ def test_what_does_not_fit_is_refused_with_its_place_and_what_fits_is_published(
     rows = RowsOf(ORDERS, "c", ((1, 1), (2, 2)))
     widened = Ddl("ALTER TABLE orders ADD c0 INT", ORDERS)
     source = Source([[rows], [widened], [rows]], gtids=True)
-    parted = records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: SetAside()}))
+    parted = records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: QuarantinedMarker()}))
     waiting = waiting_in(parted)
     assert [event.event_type == 0 for event in waiting] == [False, True, False]
 

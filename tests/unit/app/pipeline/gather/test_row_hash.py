@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.pipeline.gather.captured_tables import CapturedTable, Schema, TableBook
+from app.pipeline.gather.captured_tables import CapturedTable, CapturedTables, Schema
 from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
 from connectors.mysql.ddl.definition import Column, Index, Server, Table
 from tables.routes.routes import Routes
@@ -25,9 +25,9 @@ HEAD, WRITE, DELETE = bytes(8), 23, 25
 ROW = b"\0" + (7).to_bytes(4, "little") + (99).to_bytes(8, "little")
 
 
-def book(known: Table | None, server: Server) -> TableBook:
+def book(known: Table | None, server: Server) -> CapturedTables:
     held: dict[tuple[str, str], Schema] = {} if known is None else {NAME: known}
-    return TableBook(Routes(prefix="aq"), CHARSETS, server=server, known=held)
+    return CapturedTables(Routes(prefix="aq"), CHARSETS, server=server, known=held)
 
 
 def met(*columns: MappedColumn, known: Table | None, server: Server = MARIADB) -> CapturedTable:

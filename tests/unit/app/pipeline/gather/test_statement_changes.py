@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.pipeline.formats.registry import value_counter
-from app.pipeline.gather.captured_tables import GivenUp, TableBook
+from app.pipeline.gather.captured_tables import CapturedTables, GivenUp
 from app.pipeline.gather.gather import Gathering
 from app.pipeline.gather.gathered import Gathered
 from app.pipeline.gather.statement_changes import StatementJudge
@@ -23,9 +23,9 @@ BEGIN, MAP = query("BEGIN"), table_map(int_table())
 MAP_AND_ROWS = MAP, int_rows(int_table(), 5)
 
 
-def book(include: str) -> TableBook:
+def book(include: str) -> CapturedTables:
     known = {("shop", "lost"): GivenUp()}
-    return TableBook(Routes(prefix="aq", include=include), CHARSETS, server=OURS, known=known)
+    return CapturedTables(Routes(prefix="aq", include=include), CHARSETS, server=OURS, known=known)
 
 
 def passing(include: str = r"shop\..*", trusted: str = "") -> StatementJudge:

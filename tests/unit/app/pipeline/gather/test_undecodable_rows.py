@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.pipeline.encode.dead_letter import told_of_dead
+from app.pipeline.encode.dead_letter import dead_letter_fields
 from app.pipeline.piece import Piece
 from connectors.errors import DeadLetterLimitReached, MalformedEvent
 from connectors.mysql.binlog.events import EventType
@@ -105,7 +105,7 @@ def replace_topics(piece: Piece, old: str, new: str) -> Piece:
 
 
 def told(record: Record) -> dict[str, Any]:
-    return told_of_dead(record.key or b"", record.value, dict(record.headers), 0)
+    return dead_letter_fields(record.key or b"", record.value, dict(record.headers), 0)
 
 
 @pytest.mark.parametrize("kind", [EventType.WRITE_ROWS, EventType.DELETE_ROWS])

@@ -99,7 +99,7 @@ def test_they_are_numbered_with_the_stream_and_move_neither_position_nor_gtids()
 
 def test_they_have_transaction_markers_where_those_are_published() -> None:
     for borders, kinds in ((True, ["BEGIN", "END"]), (False, [])):
-        rules = replace(RULES, borders=borders)
+        rules = replace(RULES, markers=borders)
         (own,) = run_stage([inserted(body(20))], cursor(), spec_of(rules, cursor(), {}))
         assert markers([own]) == [(kind, "read:1") for kind in kinds]
 

@@ -18,7 +18,7 @@ from tests.unit.app.pipeline.runs import RULES, records_of, run_by_turns, run_st
 OLD, NEW = made.int_table(1, "t"), made.int_table(2, "u")
 ONLY_OLD = replace(RULES, routes=Routes(prefix="aq", include=r"shop\.t", partitions=1))
 ONLY_NEW = replace(
-    RULES, routes=Routes(prefix="aq", include=r"shop\.u", partitions=1), borders=False
+    RULES, routes=Routes(prefix="aq", include=r"shop\.u", partitions=1), markers=False
 )
 
 
@@ -73,7 +73,7 @@ def test_they_are_the_same_whichever_decoder_has_them(count: int, ahead: int) ->
 
 
 def test_versions_that_were_announced_before_them_are_not_announced_again() -> None:
-    both = replace(RULES, borders=False)
+    both = replace(RULES, markers=False)
     portions: list[Chunk | Portion] = [
         of_both(1),
         NewRules(start=made.START, rules=both, known={}),

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from app.destination.background import beside
-from app.pipeline.gather.captured_tables import SetAside, TableBook
+from app.pipeline.gather.captured_tables import CapturedTables, QuarantinedMarker
 from app.pipeline.piece import Piece
 from app.pipeline.piece_parts import TableChanges
 from app.pipeline.publish.topics_ahead import TopicPreparation
@@ -50,11 +50,11 @@ class Made:
 
 
 def ahead(made: Made, *known: tuple[str, str]) -> TopicPreparation:
-    tables = TableBook(
+    tables = CapturedTables(
         Routes(prefix="aq", include=r"shop\..*", black=r"shop\.black", partitions=3),
         Charsets({}, {}),
         server=SERVER,
-        known=dict.fromkeys(known, SetAside()),
+        known=dict.fromkeys(known, QuarantinedMarker()),
     )
     return TopicPreparation(cast(Any, made), tables)
 
