@@ -161,7 +161,7 @@ def _leadership(settings: Settings, destinations: Destinations) -> Leadership:
     return ZooKeeperLeadership(
         destinations,
         opens(client),
-        who=Identity(worker=worker.id, address=worker.advertised_address),
+        identity=Identity(worker=worker.id, address=worker.advertised_address),
         nodes=Nodes(root),
         prefix=settings.prefix,
         delay=delay,

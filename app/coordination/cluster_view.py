@@ -73,11 +73,11 @@ async def _look(session: Session, nodes: Nodes, name: str) -> View:
     node = await session.read(nodes.running(name)) if "running" in below else None
     if node is None:
         return seen
-    worker, address = _who(node.data)
+    worker, address = _worker_and_address(node.data)
     return replace(seen, exists=True, owner=node.owner, leader=worker, address=address)
 
 
-def _who(data: bytes) -> tuple[str | None, str | None]:
+def _worker_and_address(data: bytes) -> tuple[str | None, str | None]:
     """Return id and address from a node, which may contain anything written by hand."""
     try:
         value = orjson.loads(data)

@@ -86,12 +86,12 @@ class ZNodeLease:
 
     shared = True
 
-    def __init__(self, session: Session, path: str, node: Node, who: Identity) -> None:
+    def __init__(self, session: Session, path: str, node: Node, identity: Identity) -> None:
         self.term = node.czxid
         self.ended = asyncio.Event()
         self.why = ""
-        self._session, self._path, self._who = session, path, who
-        self._is_left = False
+        self._session, self._path, self._identity = session, path, identity
+        self._is_leftover_logged = False
 
     @property
     def time_left(self) -> float:
@@ -139,7 +139,7 @@ class ZNodeLease:
             # The node may be another's by now.
             return
         with contextlib.suppress(CoordinationLost, CoordinationRefused):
-            await self._session.write(self._path, self._who.data(epoch))
+            await self._session.write(self._path, self._identity.data(epoch))
 
     async def hand_over(self) -> None:
         """See Lease."""
@@ -153,19 +153,19 @@ class ZNodeLease:
         Return whether another may lead at once; if not, the reason is logged.
         """
         if self._session.state is not SessionState.CONNECTED:
-            return self._left(f"the session is {self._session.state.value}")
+            return self._log_leftover(f"the session is {self._session.state.value}")
         try:
             node = await self._session.read(self._path)
             if node is not None and node.czxid == self.term and node.owner == self._session.id:
                 await self._session.delete(self._path)
         except AqueductError as error:
-            return self._left(error.detail)
+            return self._log_leftover(error.detail)
         return True
 
-    def _left(self, why: str) -> bool:
+    def _log_leftover(self, why: str) -> bool:
         """Log once that it could not be removed."""
-        if not self._is_left:
-            self._is_left = True
+        if not self._is_leftover_logged:
+            self._is_leftover_logged = True
             log.info("%s is left to the session's end: %s", self._path, why)
         return False
 

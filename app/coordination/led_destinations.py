@@ -27,10 +27,10 @@ class LedDestinations:
         runner: DestinationRunner,
         *,
         nodes: Nodes,
-        who: Identity,
+        identity: Identity,
         changed: Callable[[], None],
     ) -> None:
-        self._runner, self._nodes, self._who, self._changed = runner, nodes, who, changed
+        self._runner, self._nodes, self._identity, self._changed = runner, nodes, identity, changed
         self._led: dict[str, tuple[asyncio.Task[None], ZNodeLease]] = {}
 
     def __contains__(self, name: object) -> bool:
@@ -46,10 +46,10 @@ class LedDestinations:
         """Leads a destination; returns False if another worker was faster."""
         path = self._nodes.running(name)
         try:
-            node = await session.create(path, self._who.data(), ephemeral=True)
+            node = await session.create(path, self._identity.data(), ephemeral=True)
         except NodeTaken:
             return False
-        lease = ZNodeLease(session, path, node, self._who)
+        lease = ZNodeLease(session, path, node, self._identity)
         self.add(name, lease)
         metrics.LEADER.labels(name).set(1)
         metrics.TAKEOVERS.labels(name).inc()

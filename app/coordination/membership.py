@@ -18,8 +18,8 @@ from connectors.zookeeper.protocol import NodeTaken, Session
 class Membership:
     """A worker's nodes, as other workers see them."""
 
-    def __init__(self, session: Session, nodes: Nodes, who: Identity) -> None:
-        self._session, self._nodes, self._who = session, nodes, who
+    def __init__(self, session: Session, nodes: Nodes, identity: Identity) -> None:
+        self._session, self._nodes, self._identity = session, nodes, identity
 
     async def join(self, prefix: str) -> None:
         """Claims the root for this installation and registers the worker.
@@ -27,18 +27,18 @@ class Membership:
         Raises NodeUnfit if the root belongs to another installation, WorkerIdTaken if the id is in use.
         """
         await self._claim_root(prefix.encode())
-        await self._own(self._nodes.worker(self._who.worker), self._who.data())
+        await self._own(self._nodes.worker(self._identity.worker), self._identity.data())
 
     async def confirm(self) -> None:
         """Registers the worker again if its znode is gone; raises WorkerIdTaken if another session has it."""
-        path = self._nodes.worker(self._who.worker)
+        path = self._nodes.worker(self._identity.worker)
         node = await self._session.read(path)
         if node is None or node.owner != self._session.id:
-            await self._own(path, self._who.data())
+            await self._own(path, self._identity.data())
 
     async def update(self, name: str, view: View, *, wanted: bool, ready: bool) -> View:
         """Makes this worker a candidate for a destination, or not one; returns the view with that change."""
-        me, path = self._who.worker, self._nodes.candidate(name, self._who.worker)
+        me, path = self._identity.worker, self._nodes.candidate(name, self._identity.worker)
         is_candidate, shown_ready = me in view.candidates, me in view.ready
         if wanted and (not is_candidate or shown_ready != ready):
             await self._offer(path, ready=ready)
@@ -52,7 +52,7 @@ class Membership:
         """Removes this worker from the candidates, as far as ZooKeeper allows it."""
         await asyncio.gather(
             *(
-                self._session.delete(self._nodes.candidate(name, self._who.worker))
+                self._session.delete(self._nodes.candidate(name, self._identity.worker))
                 for name in names
             ),
             return_exceptions=True,
@@ -76,7 +76,7 @@ class Membership:
         node = await self._session.read(path)
         if node is not None and node.owner == 0:
             await self._session.delete(path)
-        await self._own(path, self._who.offer(ready=ready))
+        await self._own(path, self._identity.offer(ready=ready))
 
     async def _own(self, path: str, data: bytes) -> None:
         """Creates or updates a node of this session; raises WorkerIdTaken if another session owns it."""
@@ -87,7 +87,7 @@ class Membership:
             if node is not None and node.owner == 0:
                 raise NodeUnfit(f"{path} does not end with a session") from None
             if node is not None and node.owner != self._session.id:
-                raise WorkerIdTaken(f"{self._who.worker!r} has {path}") from None
+                raise WorkerIdTaken(f"{self._identity.worker!r} has {path}") from None
             if node is not None and node.data != data:
                 await self._session.write(path, data)
 

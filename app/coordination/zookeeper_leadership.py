@@ -42,14 +42,14 @@ class ZooKeeperLeadership:
         runner: DestinationRunner,
         opens: Opens,
         *,
-        who: Identity,
+        identity: Identity,
         nodes: Nodes,
         prefix: str,
         delay: float,
     ) -> None:
         self._runner, self._opens = runner, opens
-        self._who, self._nodes, self._prefix = who, nodes, prefix
-        self._wake, self._left = asyncio.Event(), asyncio.Event()
+        self._identity, self._nodes, self._prefix = identity, nodes, prefix
+        self._wake, self._has_left = asyncio.Event(), asyncio.Event()
         self._is_leaving = False
         self._session: Session | None = None
         self._error: str | None = None
@@ -57,7 +57,7 @@ class ZooKeeperLeadership:
         self._looked = 0.0
         self._offered: tuple[set[str], bool] = (set(), False)
         """The destinations that this worker last offered to lead, and whether without delay."""
-        self._led = LedDestinations(runner, nodes=nodes, who=who, changed=self.wake)
+        self._led = LedDestinations(runner, nodes=nodes, identity=identity, changed=self.wake)
         self._vacant, self._moves, self._rests = Vacancies(), PlannedMoves(delay), RestPeriods()
         self._may_take = 0.0
 
@@ -76,7 +76,7 @@ class ZooKeeperLeadership:
                 self._error = f"{type(error).__name__}: {error}"
             if not self._is_leaving:
                 await asyncio.sleep(random.uniform(0.2, 1.0))  # noqa: S311 - not for a secret
-        self._left.set()
+        self._has_left.set()
 
     async def leave(self) -> None:
         """See Leadership."""
@@ -84,7 +84,7 @@ class ZooKeeperLeadership:
         self.wake()
         try:
             async with asyncio.timeout(_LEAVE_SECONDS):
-                await self._left.wait()
+                await self._has_left.wait()
         except TimeoutError:
             log.error("shutdown timed out; destinations still led: %s", ", ".join(self._led))
 
@@ -99,7 +99,7 @@ class ZooKeeperLeadership:
         self._error = text
 
     async def _in_session(self, session: Session) -> None:
-        member = Membership(session, self._nodes, self._who)
+        member = Membership(session, self._nodes, self._identity)
         self._session, self._views, self._looked = session, {}, 0.0
         try:
             await member.join(self._prefix)
@@ -181,12 +181,12 @@ class ZooKeeperLeadership:
                 self._vacant.filled(name)
                 continue
             self._vacant.seen(name, now())
-            is_mine = plan.get(name) == self._who.worker
+            is_mine = plan.get(name) == self._identity.worker
             is_due = is_mine or self._vacant.is_anybodys(name, now())
             if is_due and name in wanted and name not in self._led and now() >= self._may_take:
                 await self._take(session, name)
         unwanted = {*self._led} - set(self._runner.wanted())
-        moving = self._moves.due(self._led, plan, self._who.worker, now())
+        moving = self._moves.due(self._led, plan, self._identity.worker, now())
         for name in (*unwanted, *moving[:1]):
             self._led.hand_over(name)
 
@@ -198,7 +198,7 @@ class ZooKeeperLeadership:
 
     async def _go(self, member: Membership) -> None:
         """Leaves: first as a candidate, so that no worker counts on this one; then what it leads."""
-        await member.withdraw(candidacies(self._views, self._who.worker))
+        await member.withdraw(candidacies(self._views, self._identity.worker))
         log.info("leaves the others, %d destination(s) to be handed over", len(self._led))
         await self._led.end()
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from app import metrics
 from app.service.status import AT_WORK, DestinationStatus, Purge
 from connectors.errors import AqueductError
-from connectors.mysql.lookup.binlog_retention import Retention, begun_at, read_kept
+from connectors.mysql.lookup.binlog_retention import Retention, created_at, read_retention
 from connectors.mysql.position import Coordinates
 from connectors.mysql.server.facts import SourceAddress
 
@@ -37,7 +37,7 @@ class Observation:
     """One check, from which speeds are computed."""
 
     at: float
-    behind: float
+    lag: float
     """The lag of our position in seconds."""
     space_left: float
     written: int
@@ -53,7 +53,7 @@ class PurgeWatch:
     """The source read now or last; None before the first."""
     seconds: float = SECONDS
     _looks: deque[Observation] = field(default_factory=lambda: deque(maxlen=_WINDOW))
-    _begun: dict[str, float] = field(default_factory=dict)
+    _creation_times: dict[str, float] = field(default_factory=dict)
     _end: Coordinates | None = None
     _is_warned: bool = False
     _has_failed: bool = False
@@ -83,43 +83,43 @@ class PurgeWatch:
     def _check(self, address: SourceAddress) -> None:
         cursor = self.status.cursor
         assert cursor is not None
-        place, kept, now = cursor.offset.coordinates, read_kept(address), time.time()
-        if not kept.binlogs:
+        position, retention, now = cursor.offset.coordinates, read_retention(address), time.time()
+        if not retention.binlogs:
             return
-        if not kept.holds(place):
-            self._tell(Purge(seconds_stopped=0.0, seconds=0.0))
+        if not retention.holds(position):
+            self._publish(Purge(seconds_stopped=0.0, seconds=0.0))
             return
 
-        def begun(file: str) -> float:
-            if file not in self._begun:
-                self._begun = {file: begun_at(address, file)}
-            return self._begun[file]
+        def creation_time(file: str) -> float:
+            if file not in self._creation_times:
+                self._creation_times = {file: created_at(address, file)}
+            return self._creation_times[file]
 
-        left = kept.seconds_left(place, now, begun)
-        written = self._written(kept)
+        seconds_left = retention.seconds_left(position, now, creation_time)
+        written = self._written(retention)
         self._looks.append(
-            Observation(now, self._behind(kept, now), kept.space_left(place), written)
+            Observation(now, self._lag(retention, now), retention.space_left(position), written)
         )
-        self._tell(until_purged(left, list(self._looks)))
+        self._publish(until_purged(seconds_left, list(self._looks)))
 
-    def _written(self, kept: Retention) -> int:
-        end, self._end = self._end, Coordinates(*kept.binlogs[-1])
-        if end is None or not self._looks or not kept.holds(end):
+    def _written(self, retention: Retention) -> int:
+        end, self._end = self._end, Coordinates(*retention.binlogs[-1])
+        if end is None or not self._looks or not retention.holds(end):
             return 0
-        return self._looks[-1].written + kept.behind(end) - end.pos
+        return self._looks[-1].written + retention.bytes_from(end) - end.pos
 
-    def _behind(self, kept: Retention, now: float) -> float:
+    def _lag(self, retention: Retention, now: float) -> float:
         """The lag of our position in seconds; 0 at the end of the binlog."""
         cursor, committed_ms = self.status.cursor, self.status.committed_ms
         assert cursor is not None
-        if kept.is_end(cursor.offset.coordinates):
+        if retention.is_end(cursor.offset.coordinates):
             return 0.0
         if committed_ms:
             return max(0.0, now - committed_ms / 1000)
         last = self._looks[-1] if self._looks else None
-        return last.behind + now - last.at if last is not None else 0.0
+        return last.lag + now - last.at if last is not None else 0.0
 
-    def _tell(self, purge: Purge) -> None:
+    def _publish(self, purge: Purge) -> None:
         name = self.status.name
         if self.status.state not in AT_WORK:
             return  # the query began before this worker stopped leading
@@ -144,7 +144,7 @@ class PurgeWatch:
                     gauge.remove(self.status.name)
 
 
-def until_purged(left: float, looks: list[Observation]) -> Purge:
+def until_purged(seconds_left: float, looks: list[Observation]) -> Purge:
     """The time until the position is purged, by age and by space, at the speeds of these checks.
 
     By age: the limit approaches by a second per second, and reading moves away from it. By space:
@@ -153,11 +153,13 @@ def until_purged(left: float, looks: list[Observation]) -> Purge:
     first, last = looks[0], looks[-1]
     passed = last.at - first.at
     if passed <= 0:
-        return Purge(seconds_stopped=left, seconds=math.inf if left else 0.0)
-    losing = min(1.0, (last.behind - first.behind) / passed)
-    by_age = left / losing if losing > 0 else math.inf
+        return Purge(seconds_stopped=seconds_left, seconds=math.inf if seconds_left else 0.0)
+    losing = min(1.0, (last.lag - first.lag) / passed)
+    by_age = seconds_left / losing if losing > 0 else math.inf
     return Purge(
-        seconds_stopped=min(left, _until_full(last, (last.written - first.written) / passed)),
+        seconds_stopped=min(
+            seconds_left, _until_full(last, (last.written - first.written) / passed)
+        ),
         seconds=min(by_age, _until_full(last, (first.space_left - last.space_left) / passed)),
     )
 

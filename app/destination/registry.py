@@ -70,7 +70,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         self._load, self._plan = load, plan
         self._installation, self._store, self._known = installation, store, known
         self._all = {name: make(settings, name) for name in settings.destinations}
-        self._heard: dict[str, Control] = {}
+        self._controls: dict[str, Control] = {}
         """The desired state of each destination, also of those that are not in the settings."""
         self._is_ready, self._has_left = False, False
         self._is_takeover_ready = False
@@ -85,7 +85,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         )
         self._reactions: dict[Kind[Any], Callable[[Any], object]] = {
             CONTROL: self.obey,
-            OUTCOME: self.answers.heard,
+            OUTCOME: self.answers.record_applied,
         }
         """Handlers of the notices addressed to the worker, by kind."""
 
@@ -160,8 +160,8 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
             log.error("%s: %s", error.name, error)
             controls = []
         for control in controls:
-            if control.destination not in self._heard:
-                self._heard[control.destination] = control
+            if control.destination not in self._controls:
+                self._controls[control.destination] = control
                 if control.destination in self._all:
                     self._all[control.destination].learn(control)
                     if not control.has_leader:
@@ -174,7 +174,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
             await asyncio.to_thread(FORK_SERVER.ready)
 
     @Service.task  # type: ignore[untyped-decorator]
-    async def _tell(self) -> None:
+    async def _log_status(self) -> None:
         while not self.should_stop:
             await self.sleep(STATUS_LINE_SECONDS)
             for destination in self._all.values():
@@ -218,10 +218,10 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
     def obey(self, control: Control) -> None:
         """Pass on a desired state that was committed in the journal."""
         name = control.destination
-        known = self._heard.get(name)
+        known = self._controls.get(name)
         if known is not None and control.offset <= known.offset:
             return
-        self._heard[name] = control
+        self._controls[name] = control
         if name not in self._all and control.desired is DesiredState.RUN:
             self.reload()
         if name in self._all and self._all[name].obey(control):
@@ -247,9 +247,9 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         for name in after.keys() - before.keys():
             log.info("%s: is new in the settings", name)
             self._all[name] = self._make(self._settings, name)
-            if name in self._heard:
-                self._all[name].learn(self._heard[name])
-                if not self._heard[name].has_leader:
+            if name in self._controls:
+                self._all[name].learn(self._controls[name])
+                if not self._controls[name].has_leader:
                     self._all[name].rest()
         for name in before.keys() & after.keys():
             if before[name] != after[name]:

@@ -87,7 +87,7 @@ class Acknowledge:
                 await asyncio.sleep(_PAUSE_SECONDS)
             await asyncio.sleep(_GLANCE_SECONDS)
 
-    def heard(self, applied: Applied) -> None:
+    def record_applied(self, applied: Applied) -> None:
         """Record an outcome that was committed in the journal."""
         known = self._known.setdefault(applied.destination, _Known())
         if applied.is_final:

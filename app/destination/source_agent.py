@@ -151,21 +151,21 @@ class SourceAgent:
             expiry=expiry,
             mirror=self.mirror,
         )
-        schemas.begun(publisher.cursor)
+        schemas.run_started(publisher.cursor)
         spec = replace(spec, known=schemas.known())
         skipping = OperatorSkips(plan.name, led.state.skips, spec.server_uuid)
         commits = self._commits(led, spec, skipping, schemas)
-        ahead = self._ahead(publisher, spec)
+        topics = self._topic_preparation(publisher, spec)
         reading = await self._reading(
-            skipping.begun(publisher),
+            skipping.start_cursor(publisher),
             spec,
             history,
             led.address,
             skipping,
-            seen=ahead.seen,
+            seen=topics.seen,
             by_coordinates=led.opened.by_coordinates,
         )
-        ahead.begin(spec.known)
+        topics.begin(spec.known)
         reading.thread.start()
         seconds = self._phases.reached("source connected")
         log.info("%s: is read after %.2f s: %s", plan.name, seconds, self._phases.to_text())
@@ -174,7 +174,7 @@ class SourceAgent:
         )
         try:
             self.status.show(State.RUNNING, None)
-            async with beside(ahead.make_all()):
+            async with beside(topics.make_all()):
                 await self._publish_all(
                     publisher, reading, commits, schemas=schemas, skipping=skipping, again=again
                 )
@@ -184,7 +184,7 @@ class SourceAgent:
             reading.handoff.close()
             await asyncio.to_thread(reading.thread.stop)
 
-    def _ahead(self, publisher: Publisher, spec: StageSpec) -> TopicPreparation:
+    def _topic_preparation(self, publisher: Publisher, spec: StageSpec) -> TopicPreparation:
         rules = spec.rules
         tables = CapturedTables(
             rules.routes,

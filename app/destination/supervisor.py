@@ -71,11 +71,11 @@ class Destination:
         """Set by a notice that ends the present wait, such as a cursor set by an operator."""
         self._reactions: dict[Kind[Any], Callable[[Any], object]] = {
             CURSOR: self.observe,
-            SOURCE: self.ask,
+            SOURCE: self.consider,
         }
         """Immediate handlers of notices, by kind."""
         self._plan(plan)
-        self._is_asked = True
+        self._was_requested = True
         """Whether a request started this pass, and not the check whether another worker is gone."""
         self._is_heeded = False
         """Whether this worker has acted on the last request."""
@@ -161,27 +161,27 @@ class Destination:
 
     async def _lead(self, lease: Lease) -> None:
         """Perform one run, or one wait instead of it."""
-        self._is_asked = self._interrupted.is_set() or self._called.is_set()
+        self._was_requested = self._interrupted.is_set() or self._called.is_set()
         self._interrupted.clear()
         self._called.clear()
         control = self._signals.control
         self._is_heeded = True
         if control is not None and control.desired is DesiredState.PAUSE:
             self.status.show(State.PAUSED, control.to_text())
-            await self._until_told(lease)
+            await self._wait_for_request(lease)
             return
-        if self.status.state is not State.FENCED or self._is_asked:
+        if self.status.state is not State.FENCED or self._was_requested:
             # The last run's error is shown until this one has made progress.
-            was_retried = self.status.state is State.RETRYING and not self._is_asked
+            was_retried = self.status.state is State.RETRYING and not self._was_requested
             self.status.show(State.STARTING, self.status.error if was_retried else None)
         error = await self._outcome(lease)
         if error is None:
             return
         if isinstance(error, LeadershipLost):
-            self._tell(error, State.STANDBY)
+            self._report(error, State.STANDBY)
             raise error
         if isinstance(error, WitnessesDiffer):
-            self._tell(error, State.RETRYING)
+            self._report(error, State.RETRYING)
             self._run.unreadable.append(error)
             return
         error = await self._true_cause(error)
@@ -191,10 +191,10 @@ class Destination:
         decision = self._run.policy.decide(error)
         if isinstance(error, Fenced) and lease.shared:
             # The id is not taken back: the present leader is determined first.
-            self._tell(error, State.STANDBY)
+            self._report(error, State.STANDBY)
             raise error
-        self._tell(error, decision.state)
-        await self._until_told(lease, decision.pause)
+        self._report(error, decision.state)
+        await self._wait_for_request(lease, decision.pause)
 
     async def _outcome(self, lease: Lease) -> AqueductError | None:
         """Run; returns its error, or None if it was asked to end or is to be started again."""
@@ -222,13 +222,13 @@ class Destination:
             return error
         return None
 
-    async def _until_told(self, lease: Lease, seconds: float | None = None) -> None:
+    async def _wait_for_request(self, lease: Lease, seconds: float | None = None) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await _first(self._interrupted.wait(), self._called.wait(), lease.ended.wait())
         lease.check()
 
-    def _tell(self, error: AqueductError, state: State) -> None:
+    def _report(self, error: AqueductError, state: State) -> None:
         """Report the error that ended a run."""
         error.where = {"destination": self.plan.name, **error.where}
         metrics.ERRORS.labels(self.plan.name, error.name).inc()
@@ -269,7 +269,7 @@ class Destination:
         else:
             react(notice)
 
-    def ask(self, request: SourceRequest) -> None:
+    def consider(self, request: SourceRequest) -> None:
         """End the present wait if a request for another source is new; the next run tries it."""
         if request.ts_ms > self._signals.tried_ms:
             self._called.set()

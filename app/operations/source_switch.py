@@ -43,7 +43,7 @@ async def request_switch(
     Raises NotApplied if no worker tried it in time. ``wait``: seconds; None: do not.
     """
     _check_known(journal, address)
-    before = (await journal.state(whole_history=False)).source_choice.asked
+    before = (await journal.state(whole_history=False)).source_choice.request
     request = SourceRequest(
         destination=journal.plan.name,
         id=uuid.uuid4().hex[:12],

@@ -66,8 +66,8 @@ class Schemas:
     def _quarantined(self, piece: Piece) -> Iterator[Entry]:
         for record in piece.tables.history:
             yield from map(note_of, self._quarantine.made_anew(record))
-        for aside in piece.tables.set_aside:
-            yield note_of(self._quarantine.add(aside.name, aside.why, aside.since))
+        for added in piece.tables.set_aside:
+            yield note_of(self._quarantine.add(added.name, added.why, added.since))
 
     def _checkpointed(self, piece: Piece, cursor: Cursor) -> list[Entry]:
         history, now = self._history, time.time_ns() // 1_000_000
@@ -89,11 +89,11 @@ class Schemas:
         """Return whether a resolution is new for a table that is quarantined or given up."""
         if resolution is None:
             return False
-        held = self._quarantine.set_aside | self._quarantine.given_up
-        entry = held.get(resolution.name)
+        unreleased = self._quarantine.set_aside | self._quarantine.given_up
+        entry = unreleased.get(resolution.name)
         return entry is not None and entry.resolution != resolution.id
 
-    def begun(self, cursor: Cursor) -> None:
+    def run_started(self, cursor: Cursor) -> None:
         """Report that the run's own cursor is committed, so the history up to there may be mirrored."""
         if self._mirror is not None and self._history is not None:
             self._mirror.begin(self._history, cursor.history or 0)

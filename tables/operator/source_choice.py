@@ -53,13 +53,13 @@ class Current:
 class SourceChoice:
     """Both, in the journal."""
 
-    asked: SourceRequest | None = None
+    request: SourceRequest | None = None
     current: Current | None = None
 
     def take(self, kind: str, names: list[str], record: StoredRecord) -> None:  # noqa: ARG002
         """Fold a record in, whose key ends with ``asked`` or ``current``."""
         if names[-1] == _ASKED:
-            self.asked = _read(SourceRequest, record)
+            self.request = _read(SourceRequest, record)
         else:
             self.current = _read(Current, record)
 
@@ -67,7 +67,7 @@ class SourceChoice:
     def pending_request(self) -> SourceRequest | None:
         """The request that was not tried yet."""
         answered = self.current.answers if self.current is not None else None
-        return self.asked if self.asked is not None and self.asked.id != answered else None
+        return self.request if self.request is not None and self.request.id != answered else None
 
 
 def _read(kind: type[_Stored], record: StoredRecord) -> _Stored:

@@ -43,9 +43,9 @@ class DeadLetters:
         now = self._clock()
         while self._times and self._times[0] <= now - HOUR:
             self._times.popleft()
-        left = max(0, self._limit - len(self._times))
-        if len(letters) > left:
-            first = letters[left]
+        remaining = max(0, self._limit - len(self._times))
+        if len(letters) > remaining:
+            first = letters[remaining]
             raise DeadLetterLimitReached(
                 f"{self._limit} are allowed: {first.reason}",
                 table=first.table,

@@ -39,7 +39,7 @@ class OperatorSkips:
         if self._pending:
             self.skipper = TransactionSkipper(frozenset(self._pending), server_uuid)
 
-    def begun(self, publisher: Publisher) -> Cursor:
+    def start_cursor(self, publisher: Publisher) -> Cursor:
         """The cursor to read from; a skipped transaction is not resumed in its middle."""
         cursor = publisher.cursor
         if cursor.resume is not None and cursor.resume.transaction_id in self._pending:

@@ -29,9 +29,9 @@ def errant(
     more = subtracted(str(facts.gtid_executed), str(gtids), address)
     if not more:
         return ""
-    theirs = _transactions_of(other, facts, "@@GLOBAL.server_uuid", "@@GLOBAL.gtid_executed")
-    if theirs is not None:
-        return str(subtracted(str(more), theirs, address))
+    other_gtids = _transactions_of(other, facts, "@@GLOBAL.server_uuid", "@@GLOBAL.gtid_executed")
+    if other_gtids is not None:
+        return str(subtracted(str(more), other_gtids, address))
     return str(_written_by(more, facts.server_uuid)) if _is_read_only(facts) else ""
 
 
@@ -51,14 +51,14 @@ def _of_mariadb(position: MariadbGtidList, facts: ServerFacts, other: SourceAddr
         ).last.items()
         if str(at[1]) == facts.variables.get("server_id")
     }
-    told = _transactions_of(other, facts, "@@GLOBAL.server_uid", "@@GLOBAL.gtid_binlog_state")
-    theirs = MariadbGtidState.parse(told).last if told is not None else {}
+    answer = _transactions_of(other, facts, "@@GLOBAL.server_uid", "@@GLOBAL.gtid_binlog_state")
+    other_gtids = MariadbGtidState.parse(answer).last if answer is not None else {}
     found = [
         f"{domain}-{server}-{sequence}"
         for (domain, server), sequence in sorted(own.items())
         if (
-            theirs.get((domain, server), -1) < sequence
-            if told is not None
+            other_gtids.get((domain, server), -1) < sequence
+            if answer is not None
             else _is_read_only(facts) and not position.holds(f"{domain}-{server}-{sequence}")
         )
     ]
@@ -78,11 +78,11 @@ def _transactions_of(
     try:
         with connected(other) as cursor:
             cursor.execute(f"SELECT {name}, {transactions}")
-            found, told = cursor.fetchall()[0]
+            found, answer = cursor.fetchall()[0]
     except Exception:
         log.debug("the other source does not answer", exc_info=True)
         return None
-    return None if found == facts.server_uuid else str(told)
+    return None if found == facts.server_uuid else str(answer)
 
 
 def _written_by(gtids: GtidSet, server_uuid: str) -> GtidSet:

@@ -62,7 +62,7 @@ class Heartbeat:
         gauge.set(0)
         returned = self._returned()
         while not self._over.is_set():
-            error = self._asked()
+            error = self._checked()
             failures = 0 if error is None else failures + 1
             gauge.set(failures)
             if error is not None:
@@ -79,7 +79,7 @@ class Heartbeat:
                 return
             self._over.wait(self._failover.interval)
 
-    def _asked(self) -> AqueductError | None:
+    def _checked(self) -> AqueductError | None:
         """The error of the source; None if it answers.
 
         A server that refuses a statement which it never accepted is alive: the statement or the

@@ -65,15 +65,19 @@ class RelocatedCursor:
     """The error that reports them."""
     skipped: int = 0
     """The number of transactions skipped there as published, by their fingerprints."""
-    ahead_ms: int = 0
+    clock_skew_ms: int = 0
     """Difference of its clock from that of the server that was read."""
     is_same_binlog: bool = False
     """Whether its binlog is the one that was read, byte for byte, under another server_uuid."""
 
-    def tell(self, destination: str, source: SourceAddress) -> None:
+    def log(self, destination: str, source: SourceAddress) -> None:
         """Log the findings once the destination resumes there; a mere check logs nothing."""
-        if abs(self.ahead_ms) > _SAME_CLOCK_MS:
-            log.warning("%s: the clocks of the sources differ by %d ms", destination, self.ahead_ms)
+        if abs(self.clock_skew_ms) > _SAME_CLOCK_MS:
+            log.warning(
+                "%s: the clocks of the sources differ by %d ms",
+                destination,
+                self.clock_skew_ms,
+            )
         if self.loss is not None:
             log.error("%s: %s", destination, self.loss)
             for one in self.lost[_MOST_LISTED:]:
@@ -125,8 +129,8 @@ class Relocation:
         if not self.failover.accept_errant:
             self._refuse_errant(gtids)
         self._compare(gtids)
-        place = position_after(gtids, self.facts, self.address)
-        return RelocatedCursor(offset=self._offset(place, gtids))
+        position = position_after(gtids, self.facts, self.address)
+        return RelocatedCursor(offset=self._offset(position, gtids))
 
     def _same_binlog(self) -> RelocatedCursor | None:
         """The cursor's own position, if this binlog is the one that was read: a copy of the disk, or a
@@ -169,8 +173,10 @@ class Relocation:
                 source=self.address,
             )
 
-    def _offset(self, place: Coordinates, gtids: Gtids | None) -> SourceOffset:
-        return SourceOffset(server_uuid=self.facts.server_uuid, coordinates=place, gtid_set=gtids)
+    def _offset(self, position: Coordinates, gtids: Gtids | None) -> SourceOffset:
+        return SourceOffset(
+            server_uuid=self.facts.server_uuid, coordinates=position, gtid_set=gtids
+        )
 
     def _refuse_missing(self, gtids: Gtids, error: SourceDiverged) -> None:
         """Raise StandbyLags if the missing transactions may still arrive, SourceDiverged if not."""
@@ -218,8 +224,8 @@ class Relocation:
                 "and no fingerprints of published transactions were kept",
                 source=self.address,
             )
-        ahead = self._clock_difference()
-        fallback = self.failover.fallback_ms + abs(ahead)
+        clock_skew = self._clock_skew()
+        fallback = self.failover.fallback_ms + abs(clock_skew)
         since = kept[-1].ts_ms - fallback
         recent = [
             one for at, one in enumerate(kept) if one.ts_ms >= since or len(kept) - at <= _FEWEST
@@ -229,26 +235,26 @@ class Relocation:
             # The server does not send transactions that are written but not yet synced.
             time.sleep(_SYNCS)
             # A server that lags more than the window has an earlier part of the kept fingerprints.
-            recent = kept if found.behind is None else recent
+            recent = kept if found.last_match is None else recent
             scanned, found = self._searched(recent, fallback)
-        if found.behind is None or found.lost:
-            begun = recent[self._purged(recent, scanned, ahead) :]
-            if len(begun) < len(recent):
-                recent, found = begun, align(begun, scanned.found)
-        return self._judged(recent, scanned, found, ahead)
+        if found.last_match is None or found.lost:
+            remaining = recent[self._purged(recent, scanned, clock_skew) :]
+            if len(remaining) < len(recent):
+                recent, found = remaining, align(remaining, scanned.found)
+        return self._judged(recent, scanned, found, clock_skew)
 
     def _searched(self, prints: list[Fingerprint], fallback: int) -> tuple[Scan, Aligned]:
         """Its transactions since ``fallback`` ms before the first print, and their alignment."""
         begin = min(one.ts_ms for one in prints) - fallback
         try:
-            place = offset_at_time(begin, self.facts, self.address)
+            position = offset_at_time(begin, self.facts, self.address)
         except PositionGone:
             # The remaining binlog may hold the sequence; if not, that is reported.
-            place = first_offset(Earliest(), self.facts, self.address)
-        scanned = scan(place, self.facts, self.address, self._captures())
+            position = first_offset(Earliest(), self.facts, self.address)
+        scanned = scan(position, self.facts, self.address, self._captures())
         return scanned, align(prints, scanned.found)
 
-    def _purged(self, prints: list[Fingerprint], scanned: Scan, ahead: int) -> int:
+    def _purged(self, prints: list[Fingerprint], scanned: Scan, clock_skew: int) -> int:
         """The number of these from before its binlog begins, if the binlog continues with the next.
 
         Raises PositionPurged if it begins after all of them.
@@ -260,17 +266,17 @@ class Relocation:
             return 0
         # Part of that second was written before.
         begins = (spans.created + 1) * 1000
-        before = sum(one.ts_ms + ahead < begins for one in prints)
-        begun = count_before_start(prints, scanned.found)
-        if begun is not None and begun <= before:
-            rest = prints[begun:]
+        before = sum(one.ts_ms + clock_skew < begins for one in prints)
+        purged = count_before_start(prints, scanned.found)
+        if purged is not None and purged <= before:
+            rest = prints[purged:]
             if len(rest) >= _FEWEST or all(one.original_us for one in rest):
-                return begun
+                return purged
         channel = self._followed()
         if channel is not None and channel.behind_seconds != 0:
             # They may still arrive.
             return 0
-        if before == len(prints) or (begun is not None and begun <= before):
+        if before == len(prints) or (purged is not None and purged <= before):
             raise PositionPurged(
                 f"its oldest binlog file, {oldest}, begins at {utc_text(spans.created * 1000)}, and the last "
                 f"published transaction is of {utc_text(prints[-1].ts_ms)}",
@@ -282,11 +288,11 @@ class Relocation:
         return self.rules.routes.captures
 
     def _judged(
-        self, recent: list[Fingerprint], scanned: Scan, found: Aligned, ahead: int
+        self, recent: list[Fingerprint], scanned: Scan, found: Aligned, clock_skew: int
     ) -> RelocatedCursor:
-        if found.places > 1:
+        if found.matches > 1:
             raise NoAlignment(
-                f"the last {len(recent)} are there at {found.places} positions, so the right one is not known",
+                f"the last {len(recent)} are there at {found.matches} positions, so the right one is not known",
                 source=self.address,
             )
         if found.own:
@@ -302,21 +308,21 @@ class Relocation:
                     source=self.address,
                 )
             lost += found.lacking
-        if found.behind is None:
+        if found.last_match is None:
             raise NoAlignment(
                 f"none of the last {len(recent)} published transactions is among the {len(scanned.found)} "
-                f"that it has since then; the first is {recent[0]}, the last {recent[-1]}{_apart(ahead)}",
+                f"that it has since then; the first is {recent[0]}, the last {recent[-1]}{_apart(clock_skew)}",
                 source=self.address,
             )
         loss = self._loss(lost) if lost else None
-        place = found.behind.end
-        gtids = gtids_before(place, self.facts, self.address) if self.facts.has_gtids else None
+        position = found.last_match.end
+        gtids = gtids_before(position, self.facts, self.address) if self.facts.has_gtids else None
         return RelocatedCursor(
-            offset=self._offset(place, gtids),
+            offset=self._offset(position, gtids),
             lost=lost,
             loss=loss,
             skipped=found.skipped,
-            ahead_ms=ahead,
+            clock_skew_ms=clock_skew,
         )
 
     def _loss(self, lost: tuple[Fingerprint, ...]) -> LostInReplication:
@@ -333,7 +339,7 @@ class Relocation:
         """The channel it replicates from; if any, missing transactions may still arrive."""
         return next(iter(channels(self.address)), None)
 
-    def _clock_difference(self) -> int:
+    def _clock_skew(self) -> int:
         """Milliseconds between this server's clock and that of the server read, when last seen."""
         mine = self.clocks[self.facts.server_uuid] = clock_ms(self.address)
         if self.other is not None:
@@ -344,9 +350,13 @@ class Relocation:
         return mine - self.clocks.get(self.cursor.offset.server_uuid, 0)
 
 
-def _apart(ahead_ms: int) -> str:
+def _apart(clock_skew_ms: int) -> str:
     """The part of an error that reports differing clocks."""
-    return f", and its clock is {ahead_ms} ms ahead" if abs(ahead_ms) > _SAME_CLOCK_MS else ""
+    return (
+        f", and its clock is {clock_skew_ms} ms ahead"
+        if abs(clock_skew_ms) > _SAME_CLOCK_MS
+        else ""
+    )
 
 
 def _listed(prints: tuple[Fingerprint, ...]) -> str:

@@ -94,12 +94,12 @@ class Sources:
         """Record that an earlier source has been fit for long enough."""
         self.prefers_first = True
 
-    def stand(
-        self, state: DestinationState, judge: Judge, tell: Callable[[str], None]
+    def select(
+        self, state: DestinationState, judge: Judge, report_wait: Callable[[str], None]
     ) -> SelectedSource:
         """Select the source for a run, and its position there. Blocks while it queries and waits.
 
-        ``tell`` shows the reason of a wait. Raises the error of the present source, or NoSourceFits
+        ``report_wait`` shows the reason of a wait. Raises the error of the present source, or NoSourceFits
         if others were asked too.
         """
         self._judge = judge
@@ -111,7 +111,9 @@ class Sources:
         for source in self._order(current, wanted):
             patience = _PATIENCE_WHEN_ASKED if source is wanted else _PATIENCE
             try:
-                standing = self._waited(source, current, state, judge, tell=tell, patience=patience)
+                selected = self._select_waiting(
+                    source, current, state, judge, report_wait=report_wait, patience=patience
+                )
             except AqueductError as error:
                 faults.append((source, error))
                 self.refusals[str(source.address)] = f"{error.name}: {error.detail}"
@@ -127,33 +129,33 @@ class Sources:
             source, current, faults, request.by if source is wanted and request else None
         )
         self._failures, self.prefers_first, self.current = 0, False, source
-        if self.failover.fingerprints and not standing.facts.has_gtids:
+        if self.failover.fingerprints and not selected.facts.has_gtids:
             # Once the server is dead, its clock cannot be read.
-            self._clocks[standing.facts.server_uuid] = clock_ms(standing.address)
-        was_moved = standing.moved is not None
-        if standing.moved is not None:
-            standing.moved.tell(self._name, standing.address)
+            self._clocks[selected.facts.server_uuid] = clock_ms(selected.address)
+        was_moved = selected.moved is not None
+        if selected.moved is not None:
+            selected.moved.log(self._name, selected.address)
         if request is not None or source is not current or was_moved:
             refused = None
             if request is not None and source is not wanted:
                 refused = str(dict_of(faults).get(request.address, "it is not among the sources"))
-            told = Current(
+            current_record = Current(
                 destination=self._name,
                 address=str(source.address),
-                server_uuid=standing.facts.server_uuid,
+                server_uuid=selected.facts.server_uuid,
                 why=why,
                 ts_ms=time.time_ns() // 1_000_000,
                 answers=request.id if request is not None else None,
                 refused=refused,
-                lost=[str(one) for one in standing.moved.lost[:_MOST_LOST]]
-                if standing.moved
+                lost=[str(one) for one in selected.moved.lost[:_MOST_LOST]]
+                if selected.moved
                 else [],
             )
-            standing.notes.append(note_of(told))
+            selected.notes.append(note_of(current_record))
         if source is not current or was_moved:
             metrics.SWITCHES.labels(self._name).inc()
             log.warning("%s: resumes at %s: %s", self._name, source.address, why)
-        return standing
+        return selected
 
     def to_json(self) -> list[dict[str, object]]:
         """For the status page."""
@@ -170,9 +172,7 @@ class Sources:
         """Whether a source could be resumed from a cursor now; changes nothing."""
         quick = replace(source, address=_with_short_timeout(source.address))
         try:
-            self._standing(
-                quick, self.current, cursor, state.fingerprints, self._judge, is_look=True
-            )
+            self._judged(quick, self.current, cursor, state.fingerprints, self._judge, is_look=True)
         except AqueductError as error:
             self.refusals[str(source.address)] = f"{error.name}: {error.detail}"
             return False
@@ -243,27 +243,27 @@ class Sources:
             # It has just failed once more.
             yield from others
 
-    def _waited(
+    def _select_waiting(
         self,
         source: Source,
         current: Source,
         state: DestinationState,
         judge: Judge,
         *,
-        tell: Callable[[str], None],
+        report_wait: Callable[[str], None],
         patience: float,
     ) -> SelectedSource:
         deadline = time.monotonic() + patience
         while True:
             try:
-                return self._standing(source, current, state.cursor, state.fingerprints, judge)
+                return self._judged(source, current, state.cursor, state.fingerprints, judge)
             except StandbyLags as error:
-                tell(f"{error.name}: {error}")
+                report_wait(f"{error.name}: {error}")
                 if time.monotonic() > deadline:
                     raise
             time.sleep(_PAUSE)
 
-    def _standing(
+    def _judged(
         self,
         source: Source,
         current: Source,
@@ -301,10 +301,10 @@ class Sources:
             return f"asked for by {by}"
         if source is current:
             return "another server answers at its address" if not faults else "stays with it"
-        told = dict_of(faults).get(str(current.address))
-        if self.prefers_first and told is None:
+        fault = dict_of(faults).get(str(current.address))
+        if self.prefers_first and fault is None:
             return f"it is fit again, and comes before {current.address}"
-        return f"{current.address} was given up: {told or 'its heartbeat failed'}"
+        return f"{current.address} was given up: {fault or 'its heartbeat failed'}"
 
     def _fault(self, faults: list[tuple[Source, AqueductError]]) -> AqueductError:
         """The error if no source fits."""
@@ -313,10 +313,10 @@ class Sources:
         for _, error in faults:
             if isinstance(error, LostInReplication | NoAlignment):
                 return error
-        told = "; ".join(
+        details = "; ".join(
             f"{source.address}: {error.name}: {error.detail}" for source, error in faults
         )
-        return NoSourceFits(told)
+        return NoSourceFits(details)
 
 
 def _with_short_timeout(address: SourceAddress) -> SourceAddress:

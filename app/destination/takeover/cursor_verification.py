@@ -18,7 +18,7 @@ from connectors.errors import AnonymousTransaction, SourceDiverged, SourceReset,
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.landmark import Landmark
 from connectors.mysql.lookup.anonymous_transactions import refuse_skipped
-from connectors.mysql.lookup.binlog_retention import begun_at
+from connectors.mysql.lookup.binlog_retention import created_at
 from connectors.mysql.lookup.landmark_search import (
     LARGEST,
     Found,
@@ -77,7 +77,7 @@ class CursorVerification:
             before = transactions_before(position, self.address)
         except AnonymousTransaction:
             # Those before the position are not sent again; those after it are refused on arrival.
-            created = int(begun_at(self.address, position.file))
+            created = int(created_at(self.address, position.file))
             return replace(proof, head=FileHead(file=position.file, created=created))
         to = None
         if isinstance(offset.gtid_set, GtidSet):
@@ -91,12 +91,12 @@ class CursorVerification:
     def moved(self, offset: SourceOffset, proof: CursorProof) -> CursorProof:
         """The proof at another server, from which nothing was published yet."""
         file = offset.coordinates.file
-        created = int(begun_at(self.address, file))
+        created = int(created_at(self.address, file))
         to = self._end() if isinstance(offset.gtid_set, GtidSet) else None
         head = FileHead(file=file, created=created)
         return CursorProof(head=head, recent=proof.recent, by_gtids_to=to)
 
-    def reads_by_place(self, offset: SourceOffset, proof: CursorProof) -> bool:
+    def reads_by_coordinates(self, offset: SourceOffset, proof: CursorProof) -> bool:
         """Whether the binlog is read by file and offset; raises AnonymousTransaction if a reader by
         GTIDs would miss one."""
         to, position = proof.by_gtids_to, offset.coordinates
@@ -132,7 +132,7 @@ class CursorVerification:
         """Whether a file that was read exists; raises SourceReset if it was replaced."""
         if head.file not in dict(self.facts.binlogs):
             return False
-        created = int(begun_at(self.address, head.file))
+        created = int(created_at(self.address, head.file))
         if created == head.created:
             return True
         raise SourceReset(
@@ -164,16 +164,16 @@ class CursorVerification:
             f"the last published transaction, {landmark} to {landmark.end}, is no longer there: "
             f"{found.detail}"
         )
-        begun = self._begun(landmark.start.file)
+        created = self._creation_time(landmark.start.file)
         written = landmark.first.timestamp if landmark.first is not None else 0
-        if begun is None or begun > written:
+        if created is None or created > written:
             return SourceReset(detail, source=self.address)
         return SourceDiverged(detail, source=self.address)
 
-    def _begun(self, file: str) -> float | None:
+    def _creation_time(self, file: str) -> float | None:
         if file not in dict(self.facts.binlogs):
             return None
-        return begun_at(self.address, file)
+        return created_at(self.address, file)
 
     def _agreed(self, offset: SourceOffset, gtids: GtidSet, before: GtidSet) -> Coordinates | None:
         """The end of reading by GTIDs: GTIDs in the set but not before the position may come later."""

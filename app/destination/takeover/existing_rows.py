@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 
 from connectors.errors import StartIncomplete
-from connectors.mysql.lookup.binlog_retention import begun_at
+from connectors.mysql.lookup.binlog_retention import created_at
 from connectors.mysql.lookup.by_time import was_purged
 from connectors.mysql.schema.row_estimates import Estimate, estimates, listed
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
@@ -33,7 +33,7 @@ def check_earliest(
     found = estimates(captures, address)
     if was_purged(facts):
         why = f"it has purged its binlog before {oldest}"
-    elif found := _older(found, int(begun_at(address, oldest))):
+    elif found := _older(found, int(created_at(address, oldest))):
         why = f"these tables are older than its oldest binlog file, {oldest}"
     else:
         return
@@ -43,7 +43,7 @@ def check_earliest(
     log.warning("%s: begins with the earliest change, as accepted: %s", destination, detail)
 
 
-def tell_latest(destination: str, address: SourceAddress, captures: Captures) -> None:
+def log_omitted_rows(destination: str, address: SourceAddress, captures: Captures) -> None:
     """Log the rows that a start at the end omits."""
     found = estimates(captures, address)
     log.warning(
@@ -53,5 +53,5 @@ def tell_latest(destination: str, address: SourceAddress, captures: Captures) ->
     )
 
 
-def _older(found: list[Estimate], begun: int) -> list[Estimate]:
-    return [one for one in found if one.created < begun]
+def _older(found: list[Estimate], file_created: int) -> list[Estimate]:
+    return [one for one in found if one.created < file_created]

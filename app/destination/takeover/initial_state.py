@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from app.destination.takeover.cursor_verification import CursorVerification
-from app.destination.takeover.existing_rows import check_earliest, tell_latest
+from app.destination.takeover.existing_rows import check_earliest, log_omitted_rows
 from connectors.mysql.ddl.definition import Database, Table, TableName
 from connectors.mysql.lookup.start import (
     Earliest,
@@ -125,7 +125,7 @@ class InitialStateBuilder:
         )
 
     def _by_coordinates(self, cursor: Cursor) -> bool:
-        return self._proving.reads_by_place(cursor.offset, cursor.proof)
+        return self._proving.reads_by_coordinates(cursor.offset, cursor.proof)
 
     def _continued(
         self, history: SchemaHistory, cursor: Cursor, before: SourceOffset
@@ -152,7 +152,7 @@ class InitialStateBuilder:
         self._check_existing_rows()
         if self.policy is not None and isinstance(self.start, Latest):
             baseline = self._baseline()
-            return self._begun(
+            return self._new_history(
                 self._cursor(baseline.at), baseline.tables, baseline.databases, views=baseline.views
             )
         offset = first_offset(self.start, self.facts, self.address)
@@ -173,7 +173,7 @@ class InitialStateBuilder:
                 accepted=self.accepts_incomplete,
             )
         elif isinstance(self.start, Latest):
-            tell_latest(self.destination, self.address, self.captures)
+            log_omitted_rows(self.destination, self.address, self.captures)
 
     def _cursor(self, offset: SourceOffset) -> Cursor:
         return Cursor(
@@ -202,7 +202,7 @@ class InitialStateBuilder:
         """
         baseline = self._baseline()
         if has_column_names(self.facts) and not self._is_near(cursor.offset):
-            opened = self._begun(cursor, {}, baseline.databases, before)
+            opened = self._new_history(cursor, {}, baseline.databases, before)
             return replace(opened, is_partial=bool(baseline.tables))
         kept, changed, views = self._certain(cursor, baseline)
         if changed and not has_column_names(self.facts):
@@ -210,7 +210,7 @@ class InitialStateBuilder:
                 "%s: it is not known what these were at %s, and their rows will be set aside until a statement "
                 "makes them anew: %s", self.destination, cursor.offset.coordinates, _listed(changed),
             )  # fmt: skip
-        return self._begun(cursor, kept, baseline.databases, before, views=views)
+        return self._new_history(cursor, kept, baseline.databases, before, views=views)
 
     def _certain(
         self, cursor: Cursor, baseline: Baseline
@@ -246,7 +246,7 @@ class InitialStateBuilder:
         sizes = [size for _, size in self.facts.binlogs[files.index(at.file) :]]
         return sum(sizes) - at.pos <= _NEAR_BYTES
 
-    def _begun(
+    def _new_history(
         self,
         cursor: Cursor,
         tables: Mapping[TableName, Table],

@@ -90,10 +90,10 @@ def living(clients: Iterable[str], worker: str) -> Iterable[str]:
     this worker before its restart."""
     for client in clients:
         name, _, rest = client.partition(".")
-        who, _, process = rest.rpartition(".")
+        worker_of_client, _, process = rest.rpartition(".")
         if name != _CLIENT or process == PROCESS or is_gone(process):
             continue
-        if who != worker or is_here(process):
+        if worker_of_client != worker or is_here(process):
             yield process
 
 

@@ -117,12 +117,12 @@ async def recover(
     try:
         state = await folded(destination, checkpoint, read, whole_history=whole_history)
     except (JournalUnreadable, JournalTooNew) as error:
-        where = {
+        context = {
             "destination": destination,
             "topic": journal.topic,
             "partition": journal.number,
         }
-        error.where = {**where, **error.where}
+        error.where = {**context, **error.where}
         raise
     await verification.check(state, journal, checkpoint)
     return state

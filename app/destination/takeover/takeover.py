@@ -169,8 +169,8 @@ class Takeover:
         # The previous leader is fenced, so the server has all transactions that the journal mentions.
         first = self._first()
         async with beside(self._answer(first, installation)) as answer:
-            ahead = _EarlyAnswer(source=first, answer=answer)
-            led = await self._read(producer, topics, installation, ahead, confirm=confirm)
+            early = _EarlyAnswer(source=first, answer=answer)
+            led = await self._read(producer, topics, installation, early, confirm=confirm)
         point("recover.after")
         # If this took long since the first check, the id may have been taken from a later leader.
         await lease.confirm()
@@ -181,7 +181,7 @@ class Takeover:
         producer: TransactionalProducer,
         topics: Topics,
         installation: str,
-        ahead: _EarlyAnswer,
+        early: _EarlyAnswer,
         *,
         confirm: Confirm,
     ) -> TakenOver:
@@ -190,18 +190,18 @@ class Takeover:
         state = await self._recovered(installation, confirm)
         self.phases.reached("journal read")
         self._check_desired_state(state)
-        standing = await self._selected(state, installation, ahead)
+        selected = await self._selected(state, installation, early)
         self.phases.reached("server asked")
-        facts, address = standing.facts, standing.address
+        facts, address = selected.facts, selected.address
         opening = InitialStateBuilder(
             destination=plan.name,
             installation=installation,
-            start=standing.source.start,
+            start=selected.source.start,
             facts=facts,
             address=address,
             policy=plan.history,
-            moved=standing.moved.offset if standing.moved is not None else None,
-            is_same_binlog=standing.moved is not None and standing.moved.is_same_binlog,
+            moved=selected.moved.offset if selected.moved is not None else None,
+            is_same_binlog=selected.moved is not None and selected.moved.is_same_binlog,
             captures=plan.rules.routes.captures,
             accepts_incomplete=plan.accepts(Accepted.INCOMPLETE_START),
             accepts_unproven=plan.accepts(Accepted.UNPROVEN),
@@ -214,7 +214,7 @@ class Takeover:
             state = await self._recovered(installation, confirm, whole_history=True)
             opened = await asyncio.to_thread(opening.open, state)
         self.phases.reached("history opened")
-        opened.notes.extend(standing.notes)
+        opened.notes.extend(selected.notes)
         last, now = state.cursor.epoch if state.cursor is not None else 0, time.time()
         epoch = next_epoch(last, term=self.signals.permit.lease.term, now=now)
         cursor = replace(opened.cursor, epoch=epoch, written_ms=int(now * 1000))
@@ -246,9 +246,9 @@ class Takeover:
     async def _answer(self, source: Source | None, installation: str) -> Answer | None:
         if source is None:
             return None
-        return await in_its_own_thread(lambda: self._asked(source, installation))
+        return await in_its_own_thread(lambda: self._query(source, installation))
 
-    def _asked(self, source: Source, installation: str) -> Answer:
+    def _query(self, source: Source, installation: str) -> Answer:
         """Ask a server; raises if it cannot be captured at all."""
         replica = str(uuid.uuid5(_REPLICAS, f"{installation}.{self.plan.name}"))
         address = replace(source.address, replica_uuid=replica)
@@ -269,36 +269,36 @@ class Takeover:
         return address, facts
 
     async def _selected(
-        self, state: DestinationState, installation: str, ahead: _EarlyAnswer
+        self, state: DestinationState, installation: str, early: _EarlyAnswer
     ) -> SelectedSource:
         """The first source that fits; waits for one. The first one may have been asked already."""
         status = self.status
         answers: dict[str, asyncio.Task[Answer | None]] = {}
-        if ahead.source is not None and self.sources.first(state.source_choice) is ahead.source:
-            await asyncio.wait([ahead.answer])
-            answers[str(ahead.source.address)] = ahead.answer
+        if early.source is not None and self.sources.first(state.source_choice) is early.source:
+            await asyncio.wait([early.answer])
+            answers[str(early.source.address)] = early.answer
 
         def judge(source: Source) -> Answer:
             # An answer is used once; a second request asks the server again.
             task = answers.pop(str(source.address), None)
             answer = task.result() if task is not None else None
-            return answer or self._asked(source, installation)
+            return answer or self._query(source, installation)
 
-        def tell(why: str) -> None:
+        def show_wait(why: str) -> None:
             status.show(State.RETRYING, why)
 
-        asked = state.source_choice.asked
-        self.signals.tried_ms = asked.ts_ms if asked is not None else 0
+        last_request = state.source_choice.request
+        self.signals.tried_ms = last_request.ts_ms if last_request is not None else 0
         self.signals.leave = None
         try:
-            standing = await in_its_own_thread(lambda: self.sources.stand(state, judge, tell))
+            selected = await in_its_own_thread(lambda: self.sources.select(state, judge, show_wait))
         finally:
             status.sources = self.sources.to_json()
-        if standing.facts.has_gtids or not self.plan.failover.fingerprints:
-            standing.notes.extend(state.fingerprints.clear())
+        if selected.facts.has_gtids or not self.plan.failover.fingerprints:
+            selected.notes.extend(state.fingerprints.clear())
         elif state.cursor is not None:
-            standing.notes.extend(state.fingerprints.cut(state.cursor.offset))
-        return standing
+            selected.notes.extend(state.fingerprints.cut(state.cursor.offset))
+        return selected
 
     def _check_desired_state(self, state: DestinationState) -> None:
         """Raise Leaving if the desired state is not to run; this worker may not have seen it yet."""

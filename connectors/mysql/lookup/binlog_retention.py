@@ -37,22 +37,24 @@ class Retention:
     space: int | None
     """Total bytes above which the oldest files are purged; None: no such limit."""
 
-    def holds(self, place: Coordinates) -> bool:
+    def holds(self, position: Coordinates) -> bool:
         """Whether the position's file exists."""
-        return any(name == place.file for name, _ in self.binlogs)
+        return any(name == position.file for name, _ in self.binlogs)
 
-    def is_end(self, place: Coordinates) -> bool:
+    def is_end(self, position: Coordinates) -> bool:
         """Whether the position is at or past the end of the binlog."""
         name, size = self.binlogs[-1]
-        return place.file == name and place.pos >= size
+        return position.file == name and position.pos >= size
 
-    def behind(self, place: Coordinates) -> int:
+    def bytes_from(self, position: Coordinates) -> int:
         """Bytes from the head of the position's file to the end of the binlog."""
         names = [name for name, _ in self.binlogs]
-        return sum(size for _, size in self.binlogs[names.index(place.file) :])
+        return sum(size for _, size in self.binlogs[names.index(position.file) :])
 
-    def seconds_left(self, place: Coordinates, now: float, begun: Callable[[str], float]) -> float:
-        """Seconds until the position's file is old enough to be purged; ``begun`` returns a file's
+    def seconds_left(
+        self, position: Coordinates, now: float, creation_time: Callable[[str], float]
+    ) -> float:
+        """Seconds until the position's file is old enough to be purged; ``creation_time`` returns a file's
         creation time.
 
         The last file is purged only once another follows it, which at the earliest is now.
@@ -60,16 +62,16 @@ class Retention:
         if self.seconds is None:
             return math.inf
         names = [name for name, _ in self.binlogs]
-        at = names.index(place.file)
-        ended = now if at + 1 == len(names) else begun(names[at + 1])
+        at = names.index(position.file)
+        ended = now if at + 1 == len(names) else creation_time(names[at + 1])
         return max(0.0, ended + self.seconds - now)
 
-    def space_left(self, place: Coordinates) -> float:
+    def space_left(self, position: Coordinates) -> float:
         """Bytes that may be written before the position's file is purged because of the space limit."""
-        return math.inf if self.space is None else max(0, self.space - self.behind(place))
+        return math.inf if self.space is None else max(0, self.space - self.bytes_from(position))
 
 
-def read_kept(address: SourceAddress) -> Retention:
+def read_retention(address: SourceAddress) -> Retention:
     """Query the server; raise SourceLost or SourceRefused if it does not answer."""
     with connected(address) as cursor:
         wanted = ", ".join(["%s"] * len(_VARIABLES))
@@ -93,6 +95,6 @@ def space_limit(variables: dict[str, str]) -> int | None:
     return min((limit for limit in limits if limit), default=None)
 
 
-def begun_at(address: SourceAddress, file: str) -> float:
+def created_at(address: SourceAddress, file: str) -> float:
     """Creation time of a binlog file, seconds since 1970, from its first event."""
     return float(Spans(address, file).begun())

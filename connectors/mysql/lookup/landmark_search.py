@@ -21,7 +21,7 @@ from connectors.mysql.binlog.events import Event
 from connectors.mysql.binlog.transaction_context import GTIDS
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.landmark import Landmark, Mark
-from connectors.mysql.lookup.binlog_retention import begun_at
+from connectors.mysql.lookup.binlog_retention import created_at
 from connectors.mysql.lookup.listed_events import listed
 from connectors.mysql.lookup.transaction_spans import Span, Spans
 from connectors.mysql.position import Coordinates, SourceOffset
@@ -107,7 +107,7 @@ def _as_listed(landmark: Landmark, address: SourceAddress) -> Found:
     gtid_mode=ON sends no more of it."""
     detail = f"no transaction from {landmark.start} to {landmark.end}"
     written = landmark.first.timestamp if landmark.first is not None else 0
-    if int(begun_at(address, landmark.start.file)) > written:
+    if int(created_at(address, landmark.start.file)) > written:
         return Found(False, detail=f"{detail}: {landmark.start.file} was begun later")
     try:
         first = listed(landmark.start, address, most=1)

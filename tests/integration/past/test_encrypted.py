@@ -11,7 +11,7 @@ import pytest
 
 from connectors.mysql.lookup.after_gtids import position_after
 from connectors.mysql.lookup.binlog_end import read_end
-from connectors.mysql.lookup.binlog_retention import read_kept
+from connectors.mysql.lookup.binlog_retention import read_retention
 from connectors.mysql.lookup.landmark_search import transactions_before
 from connectors.mysql.lookup.start import Latest, check, first_offset
 from connectors.mysql.position import Coordinates
@@ -75,7 +75,7 @@ def _ends_where_positions_do(server: Mysql, cursor: Cursor) -> None:
     check(latest, facts, address)
     assert position_after(facts.gtid_executed, facts, address) == end
     assert transactions_before(end, address).gtids == facts.gtid_executed
-    kept = read_kept(address)
+    kept = read_retention(address)
     assert kept.is_end(end)
     assert not kept.is_end(replace(end, pos=end.pos - 1))
     assert read_end(address).binlogs == kept.binlogs == facts.binlogs

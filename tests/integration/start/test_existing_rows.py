@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.destination.takeover.existing_rows import check_earliest, tell_latest
+from app.destination.takeover.existing_rows import check_earliest, log_omitted_rows
 from connectors.errors import StartIncomplete
 from devstack import Stack
 from devstack.mysql import Mysql
@@ -48,7 +48,7 @@ def test_a_binlog_with_all_is_taken_and_one_that_was_purged_or_reset_is_refused_
         checked(mysql)
     with caplog.at_level(logging.WARNING):
         checked(mysql, accepted=True)
-        tell_latest("shop", address_of(mysql), shop)
+        log_omitted_rows("shop", address_of(mysql), shop)
     assert [record.message.count("shop.t ") for record in caplog.records] == [1, 1]
     # A reset takes numbers and GTIDs back, but not the tables' age.
     begun = ask(mysql, "SELECT UNIX_TIMESTAMP()")

@@ -19,7 +19,7 @@ from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
 class Aligned:
     """The result of comparing two runs."""
 
-    behind: Fingerprint | None = None
+    last_match: Fingerprint | None = None
     """The last published transaction, as the other server has it; None if no position is certain."""
     lacking: tuple[Fingerprint, ...] = ()
     """Published transactions that may still arrive there: they are after the last one it has."""
@@ -27,7 +27,7 @@ class Aligned:
     """Published transactions that it lacks although it has later ones."""
     own: tuple[Fingerprint, ...] = ()
     """Its own transactions between published ones."""
-    places: int = 0
+    matches: int = 0
     """The number of positions at which the whole run matches."""
     skipped: int = field(default=0)
     """How many of the transactions read there were published."""
@@ -38,9 +38,9 @@ def align(kept: Sequence[Fingerprint], found: Sequence[Fingerprint]) -> Aligned:
     ends = [at for at in _starts(kept, found, len(kept)) if at + len(kept) <= len(found)]
     if kept and len(ends) == 1:
         last = ends[0] + len(kept)
-        return Aligned(behind=found[last - 1], places=1, skipped=last)
+        return Aligned(last_match=found[last - 1], matches=1, skipped=last)
     if len(ends) > 1 or not kept:
-        return Aligned(places=len(ends))
+        return Aligned(matches=len(ends))
     return _with_gaps(kept, found)
 
 
@@ -50,12 +50,12 @@ def count_before_start(kept: Sequence[Fingerprint], found: Sequence[Fingerprint]
 
     None if there is no such position, or more than one.
     """
-    places = [
+    starts = [
         at
         for at in range(len(kept))
         if found and all(mine.is_of(theirs) for mine, theirs in zip(kept[at:], found, strict=False))
     ]
-    return places[0] if len(places) == 1 else None
+    return starts[0] if len(starts) == 1 else None
 
 
 def _starts(kept: Sequence[Fingerprint], found: Sequence[Fingerprint], length: int) -> list[int]:
@@ -78,16 +78,16 @@ def _with_gaps(kept: Sequence[Fingerprint], found: Sequence[Fingerprint]) -> Ali
         lost += kept[block.a + block.size : after.a]
         own += found[block.b + block.size : after.b]
     last = blocks[-1]
-    tail, behind = kept[last.a + last.size :], last.b + last.size
-    if behind < len(found):
+    tail, end = kept[last.a + last.size :], last.b + last.size
+    if end < len(found):
         lost += tail
         tail = ()
     return Aligned(
-        behind=found[behind - 1],
+        last_match=found[end - 1],
         lacking=tuple(tail),
         lost=tuple(lost),
         own=tuple(own),
-        skipped=behind,
+        skipped=end,
     )
 
 

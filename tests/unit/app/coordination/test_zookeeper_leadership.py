@@ -78,7 +78,7 @@ class Member:
         self.shared = ZooKeeperLeadership(
             self.runner,
             self._opens,
-            who=Identity(worker=name, address=f"{name}:1"),
+            identity=Identity(worker=name, address=f"{name}:1"),
             nodes=NODES,
             prefix=prefix,
             delay=0.1,

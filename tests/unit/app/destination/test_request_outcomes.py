@@ -61,7 +61,7 @@ class Scene:
     def notify(self, kind: Kind[Any], notice: Any) -> None:
         """What the tail has read."""
         if kind is OUTCOME:
-            self.answers.heard(notice)
+            self.answers.record_applied(notice)
         else:
             self.destination.notify(kind, notice)
 
@@ -192,7 +192,7 @@ async def test_an_answer_that_kafka_does_not_take_is_given_again(
 
 
 async def test_a_request_ends_what_a_failed_destination_waits_for(scene: Scene) -> None:
-    waiting = asyncio.create_task(scene.destination._until_told(PermanentLease()))
+    waiting = asyncio.create_task(scene.destination._wait_for_request(PermanentLease()))
     await asyncio.sleep(0)
     scene.destination.notify(RESOLUTION, SimpleNamespace(destination="shop"))
     async with asyncio.timeout(5):

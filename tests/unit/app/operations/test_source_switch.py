@@ -53,7 +53,7 @@ async def test_a_source_that_the_settings_do_not_have_is_refused_and_nothing_is_
 async def test_a_request_is_later_than_the_last_one_whatever_the_clock_says() -> None:
     made = journal()
     far = 99_999_999_999_999
-    made.folded.source_choice.asked = SourceRequest(
+    made.folded.source_choice.request = SourceRequest(
         destination="shop", id="x", address="a:3306", by="me", ts_ms=far
     )
     found = await request_switch(made.journal, "b:3306", by="anna", wait=None)

@@ -80,6 +80,6 @@ def test_the_rest_of_a_transaction_that_is_published_in_part_is_not_gone_on_with
     resume = Resume(transaction_id=GTID, rows=3, published=2, part=1)
     publisher: Any = SimpleNamespace(cursor=replace(BEFORE, resume=resume))
     with caplog.at_level(logging.WARNING):
-        assert skipping().begun(publisher) == BEFORE
+        assert skipping().start_cursor(publisher) == BEFORE
     assert publisher.cursor == BEFORE
     assert "2 record(s)" in caplog.text

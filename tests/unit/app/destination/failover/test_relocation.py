@@ -58,7 +58,7 @@ def test_what_is_lost_is_carried_to_who_goes_on_there_and_said_by_nobody_before(
     assert (moved.offset.coordinates, moved.skipped) == (Coordinates("a.000001", 299), 2)
     assert [one.digest for one in moved.lost] == ["b"]
     assert isinstance(moved.loss, LostInReplication)
-    assert moved.ahead_ms == -2500
+    assert moved.clock_skew_ms == -2500
 
 
 def test_what_is_lost_stops_it_where_the_settings_do_not_let_that_be() -> None:

@@ -73,11 +73,11 @@ class World:
         self._offset += 1
         self.state.apply(StoredRecord(*entry, self._offset))
 
-    def stand(self) -> str:
-        standing: SelectedSource = self.sources.stand(self.state, self._judge, self.told.append)
-        for entry in standing.notes:
+    def select(self) -> str:
+        selected: SelectedSource = self.sources.select(self.state, self._judge, self.told.append)
+        for entry in selected.notes:
             self.note(entry)
-        return standing.source.address.host
+        return selected.source.address.host
 
     def _judge(self, source: Source) -> tuple[SourceAddress, ServerFacts]:
         name = source.address.host
@@ -92,12 +92,12 @@ def address(name: str) -> SourceAddress:
 
 def test_another_one_is_read_after_so_many_failures_and_not_before() -> None:
     world = World(retries=3)
-    assert world.stand() == "a"
+    assert world.select() == "a"
     world.lose("a")
     for _ in range(2):
         with pytest.raises(SourceLost):
-            world.stand()
-    assert world.stand() == "b"
+            world.select()
+    assert world.select() == "b"
     assert world.state.source_choice.current is not None
     assert "a:3306 was given up: SourceLost: refused" in world.state.source_choice.current.why
 
@@ -106,29 +106,29 @@ def test_an_answer_in_between_begins_the_count_anew() -> None:
     world = World(retries=2)
     world.lose("a")
     with pytest.raises(SourceLost):
-        world.stand()
+        world.select()
     world.faults.clear()
-    assert world.stand() == "a"
+    assert world.select() == "a"
     world.lose("a")
     with pytest.raises(SourceLost):
-        world.stand()
+        world.select()
 
 
 def test_a_heartbeat_that_failed_counts_as_all_of_them() -> None:
     world = World(retries=3)
-    assert world.stand() == "a"
+    assert world.select() == "a"
     world.sources.silent()
-    assert world.stand() == "b"
+    assert world.select() == "b"
 
 
 def test_one_that_is_unfit_is_passed_over_and_the_list_goes_round() -> None:
     world = World(retries=1)
     world.lose("a")
     world.faults["b"] = PreflightError("log_bin is OFF")
-    assert world.stand() == "c"
+    assert world.select() == "c"
     world.faults.clear()
     world.lose("c")
-    assert world.stand() == "a"
+    assert world.select() == "a"
 
 
 def test_none_that_fits_is_told_with_the_reason_of_each() -> None:
@@ -136,7 +136,7 @@ def test_none_that_fits_is_told_with_the_reason_of_each() -> None:
     world.lose("a", "c")
     world.faults["b"] = PreflightError("log_bin is OFF")
     with pytest.raises(NoSourceFits) as caught:
-        world.stand()
+        world.select()
     for text in ("a:3306: SourceLost", "b:3306: PreflightError: log_bin is OFF", "c:3306"):
         assert text in str(caught.value)
 
@@ -144,34 +144,34 @@ def test_none_that_fits_is_told_with_the_reason_of_each() -> None:
 def test_a_restart_stays_with_it_and_nothing_goes_back_by_itself() -> None:
     world = World(retries=1)
     world.lose("a")
-    assert world.stand() == "b"
+    assert world.select() == "b"
     world.faults.clear()
     world.restart()
-    assert world.stand() == "b"
+    assert world.select() == "b"
 
 
 def test_an_earlier_one_is_gone_back_to_where_that_is_wanted_and_it_is_fit() -> None:
     world = World(retries=1)
     world.lose("a")
-    assert world.stand() == "b"
+    assert world.select() == "b"
     world.sources.prefers_first = True
-    assert world.stand() == "b"
+    assert world.select() == "b"
     world.faults.clear()
     world.sources.prefers_first = True
-    assert world.stand() == "a"
+    assert world.select() == "a"
 
 
 def test_a_look_at_an_earlier_one_leads_nobody_back_before_it_was_fit_for_long_enough() -> None:
     world = World(retries=1, back=True)
     world.lose("a")
-    assert world.stand() == "b"
+    assert world.select() == "b"
     world.faults.clear()
     first = world.sources.sources[0]
     assert world.sources.fits(first, world.state, None)
     # Whatever begins a new run meanwhile.
-    assert world.stand() == "b"
+    assert world.select() == "b"
     world.sources.go_back()
-    assert world.stand() == "a"
+    assert world.select() == "a"
     assert world.state.source_choice.current is not None
     assert "it is fit again, and comes before b:3306" in world.state.source_choice.current.why
 
@@ -181,24 +181,24 @@ def test_where_it_is_switched_off_only_a_person_switches() -> None:
     world.lose("a")
     for _ in range(5):
         with pytest.raises(SourceLost):
-            world.stand()
+            world.select()
     world.ask("c")
-    assert world.stand() == "c"
+    assert world.select() == "c"
 
 
 def test_a_wish_is_tried_once_and_its_outcome_is_kept() -> None:
     world = World(retries=3)
-    assert world.stand() == "a"
+    assert world.select() == "a"
     world.faults["b"] = PreflightError("log_bin is OFF")
     world.ask("b")
-    assert world.stand() == "a"
+    assert world.select() == "a"
     current = world.state.source_choice.current
     assert current is not None
     assert (current.answers, current.refused) == ("w0", "PreflightError: log_bin is OFF")
     world.faults.clear()
-    assert world.stand() == "a"
+    assert world.select() == "a"
     world.ask("nobody")
-    assert world.stand() == "a"
+    assert world.select() == "a"
     current = world.state.source_choice.current
     assert current is not None
     assert current.refused == "it is not among the sources"
@@ -220,12 +220,12 @@ def test_what_a_move_costs_is_logged_where_it_is_made_and_not_at_each_look(
     place = replace(cursor.offset, server_uuid="uuid-a", coordinates=Coordinates("a.000009", 44))
     lost = tuple(cast(Fingerprint, f"transaction {n}") for n in range(7))
     loss = LostInReplication("7 transaction(s) of server uuid-b")
-    moved = RelocatedCursor(offset=place, lost=lost, loss=loss, skipped=16, ahead_ms=-2500)
+    moved = RelocatedCursor(offset=place, lost=lost, loss=loss, skipped=16, clock_skew_ms=-2500)
     monkeypatch.setattr(
         "app.destination.failover.source_selection.Relocation.moved", lambda *_: moved
     )
     world.lose("a")
-    assert world.stand() == "b"
+    assert world.select() == "b"
     world.faults.clear()
     caplog.clear()
     with caplog.at_level(logging.DEBUG, logger="app"):
@@ -233,7 +233,7 @@ def test_what_a_move_costs_is_logged_where_it_is_made_and_not_at_each_look(
             assert world.sources.fits(world.sources.sources[0], world.state, cursor)
         assert caplog.records == []
         world.sources.go_back()
-        assert world.stand() == "a"
+        assert world.select() == "a"
     for text in (
         "shop: the clocks of the sources differ by -2500 ms",
         "7 transaction(s) of server uuid-b",

@@ -112,7 +112,7 @@ def test_a_run_is_found_or_it_is_told_what_differs(
     kept: str, found: str, behind: str | None, lacking: str, lost: str, own: str
 ) -> None:
     aligned = align(prints_of(kept), prints_of(found))
-    assert (aligned.behind and aligned.behind.digest) == behind
+    assert (aligned.last_match and aligned.last_match.digest) == behind
     told = [
         "".join(one.digest for one in run) for run in (aligned.lacking, aligned.lost, aligned.own)
     ]
@@ -125,13 +125,13 @@ def test_it_is_never_a_set() -> None:
 
 
 def test_a_run_at_two_places_is_at_none_unless_times_tell_them_apart() -> None:
-    assert align(prints_of("abab"), prints_of("abababab")).behind is None
-    assert align(prints_of("abab"), prints_of("abababab")).places == 3
+    assert align(prints_of("abab"), prints_of("abababab")).last_match is None
+    assert align(prints_of("abab"), prints_of("abababab")).matches == 3
     kept, found = prints_of("abab", timed=True, first=2), prints_of("abababab", timed=True)
     aligned = align(kept, found)
-    assert aligned.behind == found[5]
+    assert aligned.last_match == found[5]
     # A server that does not tell them matches one that does.
-    assert align(prints_of("bcd", timed=True), prints_of("abcd")).places == 1
+    assert align(prints_of("bcd", timed=True), prints_of("abcd")).matches == 1
 
 
 @pytest.mark.parametrize(
