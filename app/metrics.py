@@ -157,7 +157,7 @@ SCHEMA_CHANGES = Counter(
     ["destination", "outcome"],
     registry=REGISTRY,
 )
-SET_ASIDE = Gauge(
+QUARANTINED = Gauge(
     "aqueduct_tables_set_aside",
     "Captured tables that wait in quarantine for an operator.",
     ["destination"],
@@ -207,7 +207,7 @@ JOURNAL_FOLDED = Counter(
 
 
 OF_A_LEADER = (
-    UP, LAG, UNREAD, UNTIL_PURGED, UNTIL_PURGED_STOPPED, SEQ, EPOCH, SET_ASIDE, GIVEN_UP, HEARTBEAT_FAILURES,
+    UP, LAG, UNREAD, UNTIL_PURGED, UNTIL_PURGED_STOPPED, SEQ, EPOCH, QUARANTINED, GIVEN_UP, HEARTBEAT_FAILURES,
     SCHEMA_STORE_LAG,
 )  # fmt: skip
 """Gauges of destinations led here. They are removed otherwise, or their last values would stay."""

@@ -13,7 +13,7 @@ from app.pipeline.publish.publisher import TopicPlans
 from app.pipeline.rules import Rules
 from app.settings.model import DestinationSettings, Settings
 from app.settings.sources import SourceSettings
-from app.settings.start import place_of
+from app.settings.start import start_position
 from connectors.claims.s3 import S3Access
 from connectors.kafka.client import KafkaClient
 from connectors.kafka.record_batches import MAX_BATCH_BYTES
@@ -74,11 +74,11 @@ def destination_plan(
         worker=settings.worker.id,
         reached_at=settings.worker.advertised_address,
         address=source_address(settings, name),
-        start=place_of(destination.listed[0].start or destination.start),
+        start=start_position(destination.listed[0].start or destination.start),
         sources=tuple(
             Source(
                 address=_address(settings, destination, one),
-                start=place_of(one.start or destination.start),
+                start=start_position(one.start or destination.start),
             )
             for one in destination.listed
         ),

@@ -85,7 +85,7 @@ def build(settings: Settings) -> AqueductApp:
     app.kafka_options = options
     app.folded = (plans.journal().name,)
     app.journal_is = partial(setattr, checkpoint, "journal")
-    app.begins_anew = checkpoint.begin
+    app.folds_from_start = checkpoint.begin
     store = _central_store(settings, plans.journal(), options)
 
     def plan(of: Settings, name: str) -> Plan:

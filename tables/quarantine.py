@@ -122,7 +122,7 @@ class Entry:
     """The number of waiting events when it was given up."""
 
     @property
-    def is_set_aside(self) -> bool:
+    def is_quarantined(self) -> bool:
         """Whether its events wait."""
         return self.outcome not in (Outcome.RELEASED, Outcome.GIVEN_UP)
 
@@ -199,9 +199,9 @@ class Quarantine:
             self.resolutions[name] = Resolution.from_json(value, self._reading)
 
     @property
-    def set_aside(self) -> dict[TableName, Entry]:
+    def quarantined(self) -> dict[TableName, Entry]:
         """Tables whose events wait."""
-        return {name: entry for name, entry in self.entries.items() if entry.is_set_aside}
+        return {name: entry for name, entry in self.entries.items() if entry.is_quarantined}
 
     @property
     def given_up(self) -> dict[TableName, Entry]:
@@ -211,7 +211,7 @@ class Quarantine:
     def add(self, name: TableName, why: str, since: HistoryPosition) -> Entry:
         """Quarantine a table; an already quarantined one stays as it is."""
         before = self.entries.get(name)
-        if before is not None and before.is_set_aside:
+        if before is not None and before.is_quarantined:
             return before
         entry = self.entries[name] = Entry(
             destination=self.destination,
@@ -224,7 +224,7 @@ class Quarantine:
         )
         return entry
 
-    def made_anew(self, record: SchemaRecord) -> list[Entry]:
+    def released_by_statement(self, record: SchemaRecord) -> list[Entry]:
         """Clear the given-up tables that a statement recreates or drops."""
         found = []
         for name in dict.fromkeys(change.name for change in record.changes if remakes(change)):

@@ -131,10 +131,10 @@ def audit(scope: Scope) -> Verdict:
         warehouse = None
         if scope.warehouse is not None:
             origin = Origin(scope.prefix, scope.published.cluster())
-            told_rows = lines(scope.warehouse, origin)
+            dump_lines = lines(scope.warehouse, origin)
             warehouse = Warehouse(
                 rows_of_warehouse,
-                told_rows,
+                dump_lines,
                 scope.destination,
                 versions=versions,
                 routes=scope.routes,
@@ -181,7 +181,7 @@ def _uncounted(subject: Subject, journal_records: Journal) -> set[str]:
     return {
         version.topic
         for (database, table, _), version in subject.versions.items()
-        if (database, table) in journal_records.aside
+        if (database, table) in journal_records.quarantined
     }
 
 
@@ -255,7 +255,7 @@ def _first_delivered(scope: Scope, wanted: Sequence[Partition]) -> str | None:
 def _parked(scope: Scope, done: RecordCheck, journal_records: Journal, topics: object) -> None:
     """Mark the changes in the quarantine topic."""
     name = quarantine_topic(scope.prefix, scope.destination)
-    if not journal_records.aside or not isinstance(topics, dict) or name not in topics:
+    if not journal_records.quarantined or not isinstance(topics, dict) or name not in topics:
         return
     store = done.truth.store
 

@@ -37,7 +37,7 @@ class Transaction(NamedTuple):
 class Change(NamedTuple):
     """A change of a row of a captured table."""
 
-    place: int
+    position: int
     """The transaction's rank and the row's ordinal, in one number that is greater for later changes."""
     n: int
     """The index among all changes, from 0."""
@@ -51,12 +51,12 @@ class Change(NamedTuple):
     @property
     def rank(self) -> int:
         """The rank of its transaction."""
-        return self.place >> ORDINAL_BITS
+        return self.position >> ORDINAL_BITS
 
     @property
     def ordinal(self) -> int:
         """The ordinal of the row in its transaction."""
-        return self.place & _ORDINALS
+        return self.position & _ORDINALS
 
 
 class Store:
@@ -94,8 +94,8 @@ class Store:
         images: tuple[bytes, bytes],
     ) -> None:
         """Add a change of the last transaction."""
-        place = rank << ORDINAL_BITS | ordinal
-        self._waiting.append((place, self.changes, kind, self._number(shape), pos, *images))
+        position = rank << ORDINAL_BITS | ordinal
+        self._waiting.append((position, self.changes, kind, self._number(shape), pos, *images))
         self.changes += 1
         if len(self._waiting) >= _BATCH:
             self.flush()
@@ -108,7 +108,7 @@ class Store:
             self._db.execute("COMMIT")
             self._waiting.clear()
 
-    def say(self, rank: int, text: str, pos: int) -> None:
+    def add_statement(self, rank: int, text: str, pos: int) -> None:
         """Add a statement of a transaction."""
         self._db.execute("INSERT OR REPLACE INTO statement VALUES (?, ?, ?)", (rank, text, pos))
 
@@ -132,8 +132,8 @@ class Store:
         """Remove an XA transaction's changes; yield ordinal, kind, table, offset and images if they
         are kept."""
         if kept:
-            asked = "SELECT * FROM prepared WHERE xid = ? ORDER BY ordinal"
-            for _, ordinal, kind, shape, pos, before, after in self._db.execute(asked, (xid,)):
+            query = "SELECT * FROM prepared WHERE xid = ? ORDER BY ordinal"
+            for _, ordinal, kind, shape, pos, before, after in self._db.execute(query, (xid,)):
                 yield ordinal, kind, self._shapes[shape], pos, before, after
         self._db.execute("DELETE FROM prepared WHERE xid = ?", (xid,))
 
@@ -159,14 +159,14 @@ class Store:
 
     def change(self, rank: int, ordinal: int) -> Change | None:
         """Return a change by its transaction and ordinal."""
-        place = rank << ORDINAL_BITS | ordinal
-        found = self._db.execute("SELECT * FROM change WHERE place = ?", (place,)).fetchone()
+        position = rank << ORDINAL_BITS | ordinal
+        found = self._db.execute("SELECT * FROM change WHERE place = ?", (position,)).fetchone()
         return None if found is None else self._change(found)
 
     def statement(self, rank: int) -> tuple[str, int] | None:
         """Return the statement of a transaction, and its offset."""
-        asked = "SELECT text, pos FROM statement WHERE rank = ?"
-        found: tuple[str, int] | None = self._db.execute(asked, (rank,)).fetchone()
+        query = "SELECT text, pos FROM statement WHERE rank = ?"
+        found: tuple[str, int] | None = self._db.execute(query, (rank,)).fetchone()
         return found
 
     def statements(self) -> Iterator[tuple[int, str, int]]:
@@ -183,23 +183,23 @@ class Store:
         """Return the shapes of all tables with changes."""
         return self._shapes
 
-    def light(self) -> Iterator[tuple[int, int, Shape]]:
+    def positions(self) -> Iterator[tuple[int, int, Shape]]:
         """Yield position, number and table of all changes, without their values."""
-        for place, n, shape in self._db.execute(
+        for position, n, shape in self._db.execute(
             "SELECT place, n, shape FROM change ORDER BY place"
         ):
-            yield place, n, self._shapes[shape]
+            yield position, n, self._shapes[shape]
 
     def of(self, rank: int) -> Iterator[tuple[int, Shape]]:
         """Yield number and table of each change of a transaction."""
         first, last = rank << ORDINAL_BITS, (rank + 1) << ORDINAL_BITS
-        asked = "SELECT n, shape FROM change WHERE place >= ? AND place < ?"
-        for n, shape in self._db.execute(asked, (first, last)):
+        query = "SELECT n, shape FROM change WHERE place >= ? AND place < ?"
+        for n, shape in self._db.execute(query, (first, last)):
             yield n, self._shapes[shape]
 
     def _change(self, found: tuple[int, int, str, int, int, bytes, bytes]) -> Change:
-        place, n, kind, shape, pos, before, after = found
-        return Change(place, n, kind, self._shapes[shape], pos, before, after)
+        position, n, kind, shape, pos, before, after = found
+        return Change(position, n, kind, self._shapes[shape], pos, before, after)
 
     def _number(self, shape: Shape) -> int:
         number = self._numbers.get(id(shape))

@@ -18,8 +18,8 @@ _TYPE = re.compile(
 )
 _CHARSET = re.compile(r" CHARSET (\w+) COLLATE \w+")
 _LABEL = re.compile(r"'((?:[^'\\]|\\.|'')*)'", re.DOTALL)
-_TOLD_TYPE = re.compile(r"([a-z]+)(?:\((.*)\))?(.*)$", re.DOTALL)
-_TOLD_LABEL = re.compile(r"'((?:[^']|'')*)'", re.DOTALL)
+_COLUMN_TYPE = re.compile(r"([a-z]+)(?:\((.*)\))?(.*)$", re.DOTALL)
+_TYPE_LABEL = re.compile(r"'((?:[^']|'')*)'", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "\x1a"}
 
 
@@ -53,7 +53,7 @@ class Shape:
         return self.database, self.table
 
     @property
-    def tells_names(self) -> bool:
+    def has_names(self) -> bool:
         """Whether the binlog contains the columns' names."""
         return bool(self.columns) and self.columns[0].name is not None
 
@@ -129,13 +129,15 @@ def _label(text: str, charset: str | None) -> str:
     return _utf8(raw.decode("latin-1")) if charset is None else label_text(raw, charset)
 
 
-def told_column(name: str, told: str, charset: str | None) -> Column:
-    """A column for consumers: ``told`` is MySQL's ``column_type``, such as ``bigint(20) unsigned``."""
-    found = _TOLD_TYPE.match(told)
-    kind, size, more = (found[1].upper(), found[2], found[3]) if found else (told.upper(), None, "")
+def column_of_type(name: str, column_type: str, charset: str | None) -> Column:
+    """A column for consumers: ``column_type`` is MySQL's ``column_type``, such as ``bigint(20) unsigned``."""
+    found = _COLUMN_TYPE.match(column_type)
+    kind, size, more = (
+        (found[1].upper(), found[2], found[3]) if found else (column_type.upper(), None, "")
+    )
     labels = None
     if kind in ("ENUM", "SET"):
-        labels = tuple(label[1].replace("''", "'") for label in _TOLD_LABEL.finditer(size or ""))
+        labels = tuple(label[1].replace("''", "'") for label in _TYPE_LABEL.finditer(size or ""))
         size = None
     return Column(name, kind, size, "unsigned" in more, charset, labels)
 

@@ -53,12 +53,12 @@ class TableVerdict:
 
 def lines(tables: Sequence[TableVerdict]) -> list[str]:
     """The result as text: each table, its faults, and all of them in one line."""
-    told = []
+    report = []
     for table in tables:
-        told.append(table.line())
-        told += [f"  {finding}" for finding in table.shown]
+        report.append(table.line())
+        report += [f"  {finding}" for finding in table.shown]
         if table.faults > len(table.shown):
-            told.append(f"  … and {table.faults - len(table.shown)} more")
-        told += [f"  not judged: {what}: {n}" for what, n in sorted(table.unjudged.items())]
+            report.append(f"  … and {table.faults - len(table.shown)} more")
+        report += [f"  not judged: {what}: {n}" for what, n in sorted(table.unjudged.items())]
     sums = " ".join(f"{one}={sum(getattr(t, one) for t in tables)}" for one in COUNTS)
-    return [*told, f"warehouse: tables={len(tables)} {sums}"]
+    return [*report, f"warehouse: tables={len(tables)} {sums}"]

@@ -57,8 +57,8 @@ class Finding:
 
     def __str__(self) -> str:
         at = None if self.topic is None else f"{self.topic}[{self.partition}]@{self.offset}"
-        where = " ".join(filter(None, (self.change_id, self.source, at)))
-        return f"{where}: {self.what}" if where else self.what
+        position = " ".join(filter(None, (self.change_id, self.source, at)))
+        return f"{position}: {self.what}" if position else self.what
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ class Verdict:
     """The beginning and end of the source's part that was read."""
     filtered: Counter[str] = field(default_factory=Counter)
     """Changes of tables that the settings exclude, by table."""
-    set_aside: Counter[str] = field(default_factory=Counter)
+    quarantined: Counter[str] = field(default_factory=Counter)
     """Changes in the quarantine topic, by table."""
     shadows: Counter[str] = field(default_factory=Counter)
     """Changes of shadow tables that a tool made, by table."""
@@ -125,28 +125,28 @@ class Verdict:
 
     def lines(self) -> list[str]:
         """The result as text."""
-        told = [f"{self.destination}: {self.window}"]
+        report = [f"{self.destination}: {self.window}"]
         if self.witness:
-            told.append(f"witness: {self.witness}, which cannot check {self.limits}")
-        told.append(
+            report.append(f"witness: {self.witness}, which cannot check {self.limits}")
+        report.append(
             f"{self.changes} row changes and {self.statements} statements in the source, "
             f"{self.records} records in Kafka"
         )
         for title, by_name in self._accounts():
-            told += [f"{title}: {name}: {count}" for name, count in sorted(by_name.items())]
+            report += [f"{title}: {name}: {count}" for name, count in sorted(by_name.items())]
         for kind, found in self.shown.items():
-            told.append(f"{kind.value}: {self.counts[kind]}")
-            told += [f"  {finding}" for finding in found]
+            report.append(f"{kind.value}: {self.counts[kind]}")
+            report += [f"  {finding}" for finding in found]
             if self.counts[kind] > len(found):
-                told.append(f"  … and {self.counts[kind] - len(found)} more")
+                report.append(f"  … and {self.counts[kind] - len(found)} more")
         if self.tables is not None:
-            told += lines(self.tables)
+            report += lines(self.tables)
         if not self.is_complete:
-            told.append(
+            report.append(
                 f"incomplete: {self.witness} cannot read all rows; nothing is proven of those rows, "
                 "and of those after them in their transactions"
             )
-        return [*told, self.last_line()]
+        return [*report, self.last_line()]
 
     def to_json(self) -> dict[str, Any]:
         """For programs."""
@@ -177,7 +177,7 @@ class Verdict:
     def _accounts(self) -> list[tuple[str, Counter[str]]]:
         return [
             ("filtered", self.filtered),
-            ("quarantined", self.set_aside),
+            ("quarantined", self.quarantined),
             ("shadow tables", self.shadows),
             ("older than the topic", self.expired),
             ("not read", self.unread),

@@ -21,7 +21,7 @@ class Side(Enum):
 
     BEFORE = "before"
     WITHIN = "within"
-    BEHIND = "behind"
+    AFTER = "after"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,15 +49,15 @@ class Window:
     last_of_set: Coordinates | None = None
     """Of a set to begin after: its last transaction, if found. Transactions without GTIDs are
     before the window up to it, and in the window from there on."""
-    _is_begun: bool = False
+    _has_begun: bool = False
     _is_over: bool = False
 
     def side(self, name: str, gtid: str | None, at: Coordinates, ts_ms: int) -> Side:
         """Return the side of a transaction that begins there."""
         if not self._begins(name, gtid, at, ts_ms):
             return Side.BEFORE
-        if self._is_behind(name, gtid, at, ts_ms):
-            return Side.BEHIND
+        if self._is_after(name, gtid, at, ts_ms):
+            return Side.AFTER
         return Side.WITHIN
 
     def may_stop(self, at: Coordinates) -> bool:
@@ -78,25 +78,25 @@ class Window:
             case Coordinates():
                 return at.order >= self.begin.order
             case str():
-                self._is_begun = self._is_begun or name == self.begin
-                return self._is_begun
+                self._has_begun = self._has_begun or name == self.begin
+                return self._has_begun
             case int():
                 return ts_ms >= self.begin
         return True
 
-    def _is_behind(self, name: str, gtid: str | None, at: Coordinates, ts_ms: int) -> bool:
-        is_behind = False
+    def _is_after(self, name: str, gtid: str | None, at: Coordinates, ts_ms: int) -> bool:
+        is_after = False
         match self.until:
             case GtidSet():
-                is_behind = gtid is not None and gtid not in self.until
+                is_after = gtid is not None and gtid not in self.until
             case Coordinates():
-                is_behind = at.order >= self.until.order
+                is_after = at.order >= self.until.order
             case str():
-                is_behind = self._is_over
+                is_after = self._is_over
                 self._is_over = self._is_over or name == self.until
             case int():
-                is_behind = ts_ms > self.until
-        return is_behind or not self._is_published(name, gtid, at)
+                is_after = ts_ms > self.until
+        return is_after or not self._is_published(name, gtid, at)
 
     def _is_published(self, name: str, gtid: str | None, at: Coordinates) -> bool:
         end = self.end

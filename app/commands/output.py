@@ -115,7 +115,9 @@ def quarantine_lines(entry: Entry | None) -> list[str]:
     if entry is None:
         return []
     since = f"{time_text(entry.since.ts_ms)}  {position_text(entry.since)}"
-    fate = "quarantined: its rows wait" if entry.is_set_aside else "given up: its rows are dropped"
+    fate = (
+        "quarantined: its rows wait" if entry.is_quarantined else "given up: its rows are dropped"
+    )
     lines = [f"{fate}; it was read up to {since}", f"because {entry.why}"]
     if entry.given is not None:
         lines.append(f"given up by {entry.given.by}, {time_text(entry.given.ts_ms)}")

@@ -135,7 +135,7 @@ class DecodedShare:
             records=sum(batch.records for batch in batches),
             size=encoding.size,
             tables=TableChanges(
-                versions=self._announced, history=self._history, set_aside=self._lost
+                versions=self._announced, history=self._history, quarantined=self._lost
             ),
             dead_letters=encoding.dead_letters,
             trace=self._trace(),

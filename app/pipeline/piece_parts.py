@@ -51,14 +51,14 @@ class TableChanges:
     versions: list[TableVersion] = field(default_factory=list)
     history: list[SchemaRecord] = field(default_factory=list)
     """The effects of statements on tables, in binlog order."""
-    set_aside: list[QuarantinedTable] = field(default_factory=list)
+    quarantined: list[QuarantinedTable] = field(default_factory=list)
     """Tables that can no longer be read."""
 
     def absorb(self, later: TableChanges) -> None:
         """Add what comes right after."""
         self.versions += later.versions
         self.history += later.history
-        self.set_aside += later.set_aside
+        self.quarantined += later.quarantined
 
 
 @dataclass(slots=True, kw_only=True)

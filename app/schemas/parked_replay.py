@@ -52,7 +52,7 @@ class Release:
         self.table = entry.table if goes_on else resolution.table
         """The definition for the next event; None if the binlog itself gives it."""
         self._by_binlog = resolution.table is None
-        self._is_met = goes_on
+        self._is_reached = goes_on
         """Whether rows were decoded: from there on statements take effect. The given definition is
         that of the first rows, so it already includes the statements before them."""
         self.offset = entry.offset
@@ -80,8 +80,8 @@ class Release:
             try:
                 self._gather(event, gathering)
             except AqueductError as error:
-                place = Coordinates(event.transaction.file, event.pos)
-                outcome, reason = Outcome.REFUSED, f"{error.name} at {place}: {error.detail}"
+                position = Coordinates(event.transaction.file, event.pos)
+                outcome, reason = Outcome.REFUSED, f"{error.name} at {position}: {error.detail}"
                 break
             self.offset, done = event.offset + 1, done + 1
             size += sum(weight(item, values_of(item)) for item in gathering.gathered.items[known:])
@@ -116,7 +116,7 @@ class Release:
         table_map = self._last = self._inserting.event(event.rows, gathering)
         if not table_map.hides_not_null:
             self._nullable = {one.name or "": one.nullable for one in table_map.columns}
-        self._is_met = True
+        self._is_reached = True
 
     def _state(self, event: ParkedEvent, gathered: Gathered) -> None:
         """Apply a statement between the rows: it is already on the DDL topic, and takes its effect here."""
@@ -130,7 +130,7 @@ class Release:
             )
             gathered.items.append(item)
             gathered.values += item.values
-        elif self._is_met and not self._by_binlog:
+        elif self._is_reached and not self._by_binlog:
             self.table = self._after(event)
             self._stage.tables.put(event.name, self.table)
 

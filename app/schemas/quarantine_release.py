@@ -57,16 +57,16 @@ class QuarantineRelease:
             entry = quarantine.entries[resolution.name]
             take = self._give_up if resolution.gives_up else self._one
             entry = quarantine.entries[resolution.name] = await take(resolution, entry)
-            who, table = resolution.destination, ".".join(resolution.name)
+            destination, table = resolution.destination, ".".join(resolution.name)
             if entry.is_given_up:
                 log.warning(
                     "%s: table %s is given up by %s: %s event(s) that waited, and what comes of it, are lost",
-                    who, table, resolution.by, entry.lost,
+                    destination, table, resolution.by, entry.lost,
                 )  # fmt: skip
-            elif entry.is_set_aside:
-                log.error("%s: table %s stays quarantined: %s", who, table, entry.reason)
+            elif entry.is_quarantined:
+                log.error("%s: table %s stays quarantined: %s", destination, table, entry.reason)
             else:
-                log.info("%s: table %s is back", who, table)
+                log.info("%s: table %s is back", destination, table)
 
     async def _one(self, resolution: Resolution, entry: Entry) -> Entry:
         release = Release(self.spec, resolution, entry)

@@ -54,7 +54,7 @@ class Schemas:
         known: dict[tuple[str, str], Schema] = {
             name: table for name, table in tables.items() if routes.of(name) is not None
         }
-        known.update(dict.fromkeys(self._quarantine.set_aside, QuarantinedMarker()))
+        known.update(dict.fromkeys(self._quarantine.quarantined, QuarantinedMarker()))
         known.update(dict.fromkeys(self._quarantine.given_up, GivenUp()))
         self._show()
         return known
@@ -65,8 +65,8 @@ class Schemas:
 
     def _quarantined(self, piece: Piece) -> Iterator[Entry]:
         for record in piece.tables.history:
-            yield from map(note_of, self._quarantine.made_anew(record))
-        for added in piece.tables.set_aside:
+            yield from map(note_of, self._quarantine.released_by_statement(record))
+        for added in piece.tables.quarantined:
             yield note_of(self._quarantine.add(added.name, added.why, added.since))
 
     def _checkpointed(self, piece: Piece, cursor: Cursor) -> list[Entry]:
@@ -89,7 +89,7 @@ class Schemas:
         """Return whether a resolution is new for a table that is quarantined or given up."""
         if resolution is None:
             return False
-        unreleased = self._quarantine.set_aside | self._quarantine.given_up
+        unreleased = self._quarantine.quarantined | self._quarantine.given_up
         entry = unreleased.get(resolution.name)
         return entry is not None and entry.resolution != resolution.id
 
@@ -109,7 +109,7 @@ class Schemas:
         if piece.counts.parked:
             self._status.parked.update(piece.counts.parked)
             metrics.PARKED.labels(name).inc(piece.counts.parked.total())
-        if piece.tables.set_aside or piece.tables.history:
+        if piece.tables.quarantined or piece.tables.history:
             self._show()
         if self._is_new and self._history is not None:
             self._is_new = False
@@ -117,11 +117,11 @@ class Schemas:
 
     def _outcome(self, record: SchemaRecord) -> str:
         """Return the metric's label: an unresolved statement that quarantines nothing needs no alert."""
-        is_harmless = not self._quarantine.set_aside.keys() & set(record.unresolved)
+        is_harmless = not self._quarantine.quarantined.keys() & set(record.unresolved)
         return "unknown" if record.outcome == "unresolved" and is_harmless else record.outcome
 
     def _show(self) -> None:
-        waiting, given_up = self._quarantine.set_aside, self._quarantine.given_up
-        self._status.set_aside, self._status.given_up = waiting, given_up
-        metrics.SET_ASIDE.labels(self._rules.destination).set(len(waiting))
+        waiting, given_up = self._quarantine.quarantined, self._quarantine.given_up
+        self._status.quarantined, self._status.given_up = waiting, given_up
+        metrics.QUARANTINED.labels(self._rules.destination).set(len(waiting))
         metrics.GIVEN_UP.labels(self._rules.destination).set(len(given_up))

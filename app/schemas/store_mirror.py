@@ -84,7 +84,7 @@ class Mirror:
             self.show_lag()
             self._wake()
 
-    def is_behind(self, goal: _Goal) -> bool:
+    def lags(self, goal: _Goal) -> bool:
         """Return whether the store lacks anything of the goal."""
         done = self.done
         return (done.run, done.count, done.checkpoint) != (goal.run, goal.count, goal.checkpoint)
@@ -174,7 +174,7 @@ class CentralStore:
         waiting = [
             (mirror, goal)
             for mirror in self._mirrors.values()
-            if (goal := mirror.goal) is not None and mirror.is_behind(goal)
+            if (goal := mirror.goal) is not None and mirror.lags(goal)
         ]
         if not waiting:
             return

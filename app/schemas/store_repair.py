@@ -77,9 +77,9 @@ class Comparison:
         self._forget_all(SNAPSHOT, self._snapshots, self._base.number, heads)
 
     def _forget_all(self, table: str, there: list[Mark], base: int, kept: set[RowKey]) -> None:
-        gone = [mark.key for mark in there if mark.number > base and mark.key not in kept]
-        if gone:
-            self._session.forget(table, self._destination, gone)
+        surplus = [mark.key for mark in there if mark.number > base and mark.key not in kept]
+        if surplus:
+            self._session.forget(table, self._destination, surplus)
 
 
 def batches(records: Iterable[SchemaRecord], count: int) -> Iterator[list[SchemaRecord]]:

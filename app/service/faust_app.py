@@ -103,10 +103,10 @@ class _OurConsumer(driver.Consumer):  # type: ignore[misc]
         """See Faust's; a partition whose rows are missing, wholly or at the beginning, is read again."""
         found = dict(await super().seek_to_committed())
         streams = [tp for tp in self.assignment() if tp.topic in self.app.folded]
-        anew = [tp for tp in streams if self.app.begins_anew(tp.partition)]
-        if anew:
-            log.info("the journal is folded from its beginning: partition(s) %s", _numbers(anew))
-            for tp, offset in (await self.earliest_offsets(*anew)).items():
+        unread = [tp for tp in streams if self.app.folds_from_start(tp.partition)]
+        if unread:
+            log.info("the journal is folded from its beginning: partition(s) %s", _numbers(unread))
+            for tp, offset in (await self.earliest_offsets(*unread)).items():
                 await self._seek(tp, offset)
                 found[tp] = 0
         return found
@@ -165,7 +165,7 @@ class AqueductApp(faust.App):  # type: ignore[misc]
     kafka_options: dict[str, Any]
     folded: Collection[str] = ()
     """The topics that Faust folds into tables."""
-    begins_anew: Callable[[int], bool] = staticmethod(lambda _: False)
+    folds_from_start: Callable[[int], bool] = staticmethod(lambda _: False)
     """Returns whether a partition of these is to be folded from its beginning."""
     journal_is: Callable[[str], None] = staticmethod(lambda _: None)
     """Called with the id of that topic."""
@@ -209,7 +209,7 @@ class AqueductApp(faust.App):  # type: ignore[misc]
         assumes that every broker knows at once a topic that it creates."""
         logs.show_all_if_debugging()
         await super().on_first_start()
-        await self._begun(self.http.maybe_start())
+        await self._await_start(self.http.maybe_start())
         pause = 0.5
         while True:
             try:
@@ -269,9 +269,9 @@ class AqueductApp(faust.App):  # type: ignore[misc]
         """Start our services at once; a takeover waits for no recovery of Faust's tables."""
         await super().on_start()
         for service in self.services:
-            await self._begun(self.add_runtime_dependency(service))
+            await self._await_start(self.add_runtime_dependency(service))
 
-    async def _begun(self, starting: Awaitable[Any]) -> None:
+    async def _await_start(self, starting: Awaitable[Any]) -> None:
         try:
             await starting
         except AqueductError as error:

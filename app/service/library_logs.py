@@ -15,7 +15,7 @@ from typing import Any
 from connectors.errors import AqueductError, printed
 from connectors.tracebacks import traceback_text
 
-_OURS = ("app", "connectors", "tables")
+_OWN_PACKAGES = ("app", "connectors", "tables")
 
 _LEVELS = {
     "faust": logging.WARNING,
@@ -77,7 +77,7 @@ def escape_values() -> None:
 
 
 def _record(name: str, *args: Any, **kwargs: Any) -> logging.LogRecord:
-    kind = _Line if name.partition(".")[0] in _OURS else _Traced
+    kind = _Line if name.partition(".")[0] in _OWN_PACKAGES else _Traced
     return kind(name, *args, **kwargs)
 
 

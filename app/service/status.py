@@ -91,7 +91,7 @@ class DestinationStatus:
     """The commit time of the last published transaction; 0 before the first."""
     purge: Purge | None = None
     """None while it is not known."""
-    set_aside: dict[tuple[str, str], Entry] = field(default_factory=dict)
+    quarantined: dict[tuple[str, str], Entry] = field(default_factory=dict)
     """Quarantined tables, whose events wait for an operator."""
     given_up: dict[tuple[str, str], Entry] = field(default_factory=dict)
     """Tables whose events are dropped, because an operator requested it."""
@@ -166,7 +166,7 @@ class DestinationStatus:
                     "refused": entry.reason or None,
                     "parked_here": self.parked[name],
                 }
-                for name, entry in sorted(self.set_aside.items())
+                for name, entry in sorted(self.quarantined.items())
             ],
             "given_up": [
                 {
@@ -200,13 +200,13 @@ class DestinationStatus:
 
     def line(self) -> str:
         """Return one line for the log: position, lag, rows per second."""
-        where = "no cursor yet" if self.cursor is None else str(self.cursor.offset.coordinates)
+        position = "no cursor yet" if self.cursor is None else str(self.cursor.offset.coordinates)
         seq = 0 if self.cursor is None else self.cursor.seq
         lag = "-" if self.lag_seconds is None else f"{self.lag_seconds:.1f} s"
-        text = f"{self.name}: {self.state.value} at {where}, seq {seq}, lag {lag}"
+        text = f"{self.name}: {self.state.value} at {position}, seq {seq}, lag {lag}"
         text += f", {self.measure_rate():.0f} rows/s"
-        if self.set_aside:
-            text += f", {len(self.set_aside)} table(s) quarantined"
+        if self.quarantined:
+            text += f", {len(self.quarantined)} table(s) quarantined"
         if self.dead_letters:
             text += f", {self.dead_letters.total()} dead letter(s)"
         if not self.error:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from connectors.errors import SettingsError
 
 PREFIX = "AQUEDUCT_"
-_NOT_OURS = ("AQUEDUCT_SINK_", "AQUEDUCT_SPARK_", "AQUEDUCT_TEST_")
+_OTHER_PREFIXES = ("AQUEDUCT_SINK_", "AQUEDUCT_SPARK_", "AQUEDUCT_TEST_")
 """Prefixes of other programs' variables."""
 
 
@@ -22,7 +22,7 @@ def refuse_unknown(settings: Iterable[str], *others: str) -> None:
         name
         for name in sorted(os.environ)
         if name.upper().startswith(PREFIX)
-        and not name.upper().startswith(_NOT_OURS)
+        and not name.upper().startswith(_OTHER_PREFIXES)
         and name.upper().split("__")[0] not in known
     ]
     if unknown:

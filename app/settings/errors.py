@@ -19,13 +19,13 @@ def faults(errors: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return a line for each path that has faults; faults of one value's several forms are joined."""
     found: dict[str, list[str]] = {}
     for error in errors:
-        messages = found.setdefault(_place(error), [])
+        messages = found.setdefault(_setting_path(error), [])
         message = re.sub(r"^Value error, ", "", error["msg"])
         if message not in messages:
             messages.append(message)
-    return [f"{place}: {' or '.join(messages)}" for place, messages in found.items()]
+    return [f"{path}: {' or '.join(messages)}" for path, messages in found.items()]
 
 
-def _place(error: Mapping[str, Any]) -> str:
+def _setting_path(error: Mapping[str, Any]) -> str:
     parts = [str(part) for part in error["loc"]]
     return ".".join(part for part in parts if not _LABEL.fullmatch(part)) or "settings"

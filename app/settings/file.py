@@ -73,7 +73,7 @@ def refuse_unreadable(path: Path) -> None:
         raise SettingsError(f"{path} cannot be read: {error}") from None
     except yaml.YAMLError as error:
         raise SettingsError(
-            f"{path} is not YAML{_where(error)}",
+            f"{path} is not YAML{_line_text(error)}",
             remedy="Quote text that begins with a sign, as in '*text'.",
         ) from None
     except (ValueError, RecursionError) as error:
@@ -107,12 +107,12 @@ def _holds_itself(value: Any, above: tuple[int, ...]) -> bool:
     return id(value) in above or any(_holds_itself(each, (*above, id(value))) for each in inner)
 
 
-def _where(error: yaml.YAMLError) -> str:
+def _line_text(error: yaml.YAMLError) -> str:
     """Return the parser's line, column and message."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+    position = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
     words = getattr(error, "problem", None) or getattr(error, "reason", None) or ""
-    return f"{where}: {_without_values(words)}" if words else where
+    return f"{position}: {_without_values(words)}" if words else position
 
 
 def _without_values(words: str) -> str:

@@ -213,8 +213,8 @@ class DestinationSettings(RecordSettings):
     def _has_sources(self) -> Self:
         if (self.source is None) == (not self.sources):
             raise ValueError("give source, or sources for several, and not both")
-        places = [(source.host, source.port) for source in self.sources]
-        if len(set(places)) < len(places):
+        addresses = [(source.host, source.port) for source in self.sources]
+        if len(set(addresses)) < len(addresses):
             raise ValueError("the sources must be different servers")
         return self
 
@@ -261,13 +261,13 @@ class Settings(BaseSettings):
         owners: dict[tuple[str, int, int], str] = {}
         for name, destination in self.destinations.items():
             for source in destination.listed:
-                place = (source.host, source.port, destination.server_id)
-                if place in owners:
+                server = (source.host, source.port, destination.server_id)
+                if server in owners:
                     raise ValueError(
-                        f"destinations {owners[place]} and {name} have the same server_id "
+                        f"destinations {owners[server]} and {name} have the same server_id "
                         f"{destination.server_id} at {source.host}:{source.port}; each needs its own"
                     )
-                owners[place] = name
+                owners[server] = name
         return self
 
     @classmethod

@@ -27,7 +27,7 @@ from connectors.mysql.lookup.start import (
     Earliest,
     Latest,
 )
-from connectors.mysql.lookup.start import Start as Place
+from connectors.mysql.lookup.start import Start as StartAt
 from connectors.mysql.position import Coordinates, parse_gtids
 
 _LEAST = 100_000_000_000
@@ -67,7 +67,7 @@ class StartPosition(BaseModel):
     gtid_set: str | None = None
 
     @model_validator(mode="after")
-    def _is_one_place(self) -> Self:
+    def _check_one_position(self) -> Self:
         if self.gtid_set is not None:
             str(parse_gtids(self.gtid_set))
             if (self.file, self.pos, self.timestamp) != (None, None, None):
@@ -80,7 +80,7 @@ class StartPosition(BaseModel):
             raise ValueError("give file (with pos or timestamp), timestamp, or gtid_set")
         return self
 
-    def place(self) -> Place:
+    def position(self) -> StartAt:
         """Return the position it means; a file alone means its beginning."""
         if self.gtid_set is not None:
             return AfterGtids(parse_gtids(self.gtid_set))
@@ -102,8 +102,8 @@ Start = Annotated[
 ]
 
 
-def place_of(start: Start | None) -> Place:
+def start_position(start: Start | None) -> StartAt:
     """Return the position to start from; without a start, the end."""
     if isinstance(start, StartPosition):
-        return start.place()
+        return start.position()
     return Earliest() if start == "earliest" else Latest()

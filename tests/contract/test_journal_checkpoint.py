@@ -116,7 +116,7 @@ async def faust_worker(
     app.kafka_options = options
     app.folded = (plans.journal().name,)
     app.journal_is = partial(setattr, checkpoint, "journal")
-    app.begins_anew = checkpoint.begin
+    app.folds_from_start = checkpoint.begin
     topic = app.topic(
         plans.journal().name,
         key_type=bytes,

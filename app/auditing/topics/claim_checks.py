@@ -27,17 +27,17 @@ class Claims:
         """Replace the pointer by the images; return what is wrong with them, or None."""
         if "left_out" in value:
             self._unjudged["rows without images (key_only)"] += 1
-        told = value.get("claim_check")
-        if told is None:
+        claim = value.get("claim_check")
+        if claim is None:
             return None
         if self._store is None:
             self._unjudged["rows in a claim store that the settings do not name"] += 1
             return None
         try:
-            stored = self._store.get(name_of(told["location"]))
+            stored = self._store.get(name_of(claim["location"]))
         except ClaimGone:
             return "its images are not in the claim store"
-        if (len(stored), hashlib.sha256(stored).hexdigest()) != (told["size"], told["sha256"]):
+        if (len(stored), hashlib.sha256(stored).hexdigest()) != (claim["size"], claim["sha256"]):
             return "its images in the claim store differ from those stored"
         del value["claim_check"]
         value.update(orjson.loads(stored))

@@ -57,10 +57,10 @@ class PartitionState:
     """The part of one partition seen so far."""
 
     seq: int = 0
-    place: int = -1
+    position: int = -1
     epoch: int = 0
     first_seq: int | None = None
-    first_place: int | None = None
+    first_position: int | None = None
     tombstones: dict[bytes, Finding] = field(default_factory=dict)
     """Deletes whose tombstone was not read yet, by key."""
 
@@ -103,7 +103,7 @@ class RecordCheck:
         try:
             value = orjson.loads(record.value)
             source = value["source"]
-            is_ours = source["name"] == self.subject.destination
+            is_of_destination = source["name"] == self.subject.destination
             seq, epoch = int(source["seq"]), int(source["epoch"])
             change_id = dict(record.headers)[HEADER_CHANGE_ID].decode()
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
@@ -116,7 +116,7 @@ class RecordCheck:
             )
             self.verdict.add(at)
             return
-        if not is_ours:
+        if not is_of_destination:
             self.others[topic] += 1
             return
         self.greatest = max(self.greatest, seq)
@@ -186,7 +186,7 @@ class RecordCheck:
             self._fault(Kind.REPEATED, one, "it is in Kafka already")
             return
         self.seen[change.n] |= bit
-        self._placed(one, held, change.place * 2 + (half == "1"))
+        self._check_order(one, held, change.position * 2 + (half == "1"))
         self._compared(one, change, half)
 
     def _is_blurred(self, transaction: Transaction, ordinal: str) -> bool:
@@ -198,14 +198,14 @@ class RecordCheck:
         blurred = self.truth.blurred.get(transaction.rank)
         return blurred is not None and ordinal.isdigit() and int(ordinal) >= blurred[0]
 
-    def _placed(self, one: _One, held: PartitionState, place: int) -> None:
-        if held.first_place is None:
-            held.first_place = place
-        if place <= held.place:
+    def _check_order(self, one: _One, held: PartitionState, position: int) -> None:
+        if held.first_position is None:
+            held.first_position = position
+        if position <= held.position:
             self._fault(Kind.OUT_OF_ORDER, one, "it follows a later change of its source")
         elif one.seq <= held.seq:
             self._fault(Kind.OUT_OF_ORDER, one, f"seq {one.seq} follows seq {held.seq}")
-        held.place = max(held.place, place)
+        held.position = max(held.position, position)
 
     def _compared(self, one: _One, change: Change, half: str) -> None:
         source, subject = one.value["source"], self.subject
@@ -218,11 +218,11 @@ class RecordCheck:
             return
         columns = self._comparer.columns(change.shape, version)
         spread = (version.partitions if version else None) or subject.partitions[one.topic]
-        place = (one.partition, spread)
+        target = (one.partition, spread)
         fault = one.claim
         if fault is None and is_whole(one.value):
             fault = self._comparer.fault(change, one.value, half, version) or key_fault(
-                columns, one.value, one.record, place
+                columns, one.value, one.record, target
             )
         if fault is not None:
             self._fault(Kind.DIFFERENT, one, fault)
@@ -240,7 +240,7 @@ class RecordCheck:
             return
         name, _, rest = change_id.rpartition("#")
         transaction = self.truth.store.transaction(name)
-        if held.place < 0 or transaction is None:
+        if held.position < 0 or transaction is None:
             return  # another destination's, or of a delete that is not within
         if transaction.id in self.truth.undecided:
             return
@@ -283,15 +283,15 @@ class RecordCheck:
         if gtid is not None:
             if gtid in truth.before:
                 self.verdict.unjudged["records before the window"] += 1
-            elif gtid in truth.behind:
+            elif gtid in truth.after:
                 self.verdict.unjudged["records after the window"] += 1
             elif self.subject.end.gtids is not None and gtid not in self.subject.end.gtids:
                 self._fault(Kind.CURSOR, one, "it is delivered, but the cursor does not contain it")
             else:
                 self._fault(Kind.FOREIGN, one, "the source has no such transaction")
             return
-        server, _, place = name.partition(":")
-        file, _, pos = place.rpartition(":")
+        server, _, position = name.partition(":")
+        file, _, pos = position.rpartition(":")
         if server != self.subject.server_uuid:
             self.verdict.unjudged[f"records of another server, {server}"] += 1
         elif truth.first is None or _order(file, pos) < truth.first.order:

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from app.auditing.change_store import Change
-from app.auditing.table_shape import Shape, told_column
+from app.auditing.table_shape import Shape, column_of_type
 from app.auditing.topics.topics import Described
 from app.auditing.value_comparison import UNTOLD, Same, comparison
 from connectors.kafka.reading.partition_reader import StoredRecord
@@ -33,7 +33,7 @@ class Columns:
     @classmethod
     def of(cls, shape: Shape, version: Described | None) -> Columns | None:
         """None if the names of the columns are not known."""
-        if shape.tells_names:
+        if shape.has_names:
             names = tuple(column.name or "" for column in shape.columns)
             key = shape.primary_key or ()
         elif version is not None:
@@ -41,9 +41,9 @@ class Columns:
         else:
             return None
         columns = shape.columns
-        if version is not None and not shape.tells_names:
+        if version is not None and not shape.has_names:
             # Without names, signs, character sets and labels may be missing, too.
-            columns = tuple(map(told_column, version.columns, version.types, version.charsets))
+            columns = tuple(map(column_of_type, version.columns, version.types, version.charsets))
         kinds = tuple(column.type for column in columns)
         return cls(names, key, tuple(map(comparison, columns)), kinds)
 
@@ -52,8 +52,8 @@ class Columns:
         if change.kind != "u" or not self.key:
             return False
         old, new = _numbered(change.before), _numbered(change.after)
-        places = [self.names.index(name) + 1 for name in self.key]
-        return any(new.get(place, old.get(place)) != old.get(place) for place in places)
+        indexes = [self.names.index(name) + 1 for name in self.key]
+        return any(new.get(index, old.get(index)) != old.get(index) for index in indexes)
 
 
 def _numbered(image: bytes) -> dict[int, bytes]:
@@ -179,10 +179,10 @@ class Comparer:
 
 
 def key_fault(
-    columns: Columns | None, value: dict[str, Any], record: StoredRecord, place: tuple[int, int]
+    columns: Columns | None, value: dict[str, Any], record: StoredRecord, target: tuple[int, int]
 ) -> str | None:
-    """The fault of a record's key, or of its partition; ``place`` is that, and the number of partitions."""
-    partition, partitions = place
+    """The fault of a record's key, or of its partition; ``target`` is that, and the number of partitions."""
+    partition, partitions = target
     if columns is None:
         return None
     if not columns.key or value["op"] == "t":

@@ -19,7 +19,7 @@ from connectors.wire import journal_topic, schemas_topic
 
 T = TypeVar("T")
 Partition = tuple[str, int]
-_MOST_GONE_BACK = 100
+_MOST_REGRESSIONS = 100
 
 
 class Published(Protocol):
@@ -181,9 +181,9 @@ class Journal:
     destination: str
     cursors: list[CursorRecord] = field(default_factory=list)
     """The first and the last of each epoch that follows another: there may be very many between."""
-    gone_back: list[tuple[CursorRecord, CursorRecord]] = field(default_factory=list)
+    regressions: list[tuple[CursorRecord, CursorRecord]] = field(default_factory=list)
     """A cursor, and the one after it that is of an older epoch or has a smaller number; the first few."""
-    aside: dict[tuple[str, str], bool] = field(default_factory=dict)
+    quarantined: dict[tuple[str, str], bool] = field(default_factory=dict)
     """Tables that were ever quarantined, and whether they still are."""
 
     def take(self, _topic: str, _partition: int, record: StoredRecord) -> None:
@@ -199,14 +199,14 @@ class Journal:
             value = orjson.loads(record.value)
             if not value.get("gone"):
                 name = (value["database"], value["table"])
-                self.aside[name] = value["outcome"] != "released"
+                self.quarantined[name] = value["outcome"] != "released"
 
     def _move(self, cursor: CursorRecord) -> None:
         held = self.cursors
         if held:
             is_back = cursor.epoch < held[-1].epoch or cursor.seq < held[-1].seq
-            if is_back and len(self.gone_back) < _MOST_GONE_BACK:
-                self.gone_back.append((held[-1], cursor))
+            if is_back and len(self.regressions) < _MOST_REGRESSIONS:
+                self.regressions.append((held[-1], cursor))
             if not is_back and [one.epoch for one in held[-2:]] == [cursor.epoch] * 2:
                 held.pop()
         held.append(cursor)

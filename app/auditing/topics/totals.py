@@ -41,23 +41,23 @@ def lost_changes(done: RecordCheck, journal: Journal, *, shadows: Shadows, compa
     if all(value & 7 in _DONE for value in set(done.seen)):
         return
     verdict, store = done.verdict, done.truth.store
-    for place, n, shape in store.light():
+    for position, n, shape in store.positions():
         seen = done.seen[n] & 7
         if seen in _DONE:
             continue
         name = ".".join(shape.name)
-        rank = place >> ORDINAL_BITS
-        ordinal = place & ((1 << ORDINAL_BITS) - 1)
+        rank = position >> ORDINAL_BITS
+        ordinal = position & ((1 << ORDINAL_BITS) - 1)
         blurred = done.truth.blurred.get(rank)
         if blurred is not None and ordinal >= blurred[0]:
             verdict.unjudged[rows_after(blurred[1])] += 1
-        elif done.seen[n] & PARKED and journal.aside.get(shape.name):
-            verdict.set_aside[name] += 1
+        elif done.seen[n] & PARKED and journal.quarantined.get(shape.name):
+            verdict.quarantined[name] += 1
         elif done.seen[n] & DEAD:
             verdict.unjudged[f"{name}: dead letters"] += 1
         elif shadows(*shape.name):
             verdict.shadows[name] += 1
-        elif compacted or _is_expired(done, shape, place):
+        elif compacted or _is_expired(done, shape, position):
             verdict.expired[done.subject.routes.topic(shape.name)] += 1
         else:
             change = store.change(rank, ordinal)
@@ -73,13 +73,13 @@ def lost_changes(done: RecordCheck, journal: Journal, *, shadows: Shadows, compa
             )
 
 
-def _is_expired(done: RecordCheck, shape: Shape, place: int) -> bool:
+def _is_expired(done: RecordCheck, shape: Shape, position: int) -> bool:
     """Whether the topic may have had it: a partition that does not begin at 0 lacks what is older."""
     topic = done.subject.routes.topic(shape.name)
     for number in range(done.subject.partitions.get(topic, 0)):
         if done.subject.beginnings.get((topic, number), 0) > 0:
             held = done.held.get((topic, number))
-            if held is None or held.first_place is None or place * 2 < held.first_place:
+            if held is None or held.first_position is None or position * 2 < held.first_position:
                 return True
     return False
 
@@ -181,7 +181,7 @@ def epochs(done: RecordCheck, journal: Journal) -> None:
             elif epoch > cursor.epoch and span.first <= cursor.seq:
                 what = f"epoch {epoch} has seq {span.first}, which a cursor of epoch {cursor.epoch} has too"
                 _after_fencing(done, span.finding, what)
-    for before, after in journal.gone_back:
+    for before, after in journal.regressions:
         if after.epoch < before.epoch:
             what = (
                 f"the journal has a cursor of epoch {after.epoch} after one of epoch {before.epoch}"
@@ -227,7 +227,7 @@ def cursor(done: RecordCheck, latest: CursorRecord) -> None:
     if gtids is not None:
         held = done.truth.before.copy()
         held.merge(done.truth.within)
-        held.merge(done.truth.behind)
+        held.merge(done.truth.after)
         if not gtids.issubset(held):
             what = f"the cursor contains {gtids}, the source's binlog only {held}"
             done.verdict.add(Finding(kind=Kind.CURSOR, what=what))

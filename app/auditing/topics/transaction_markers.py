@@ -82,10 +82,10 @@ class MarkerCheck:
             self._fault(f"its part {now.parts} is numbered {value['part']}", name, record)
         collections = value["data_collections"]
         assert isinstance(collections, list)
-        told = Counter({each["topic"]: each["event_count"] for each in collections})
-        if told.total() != value["event_count"]:
+        counted = Counter({each["topic"]: each["event_count"] for each in collections})
+        if counted.total() != value["event_count"]:
             self._fault("its counts do not add up", name, record)
-        now.counts += told
+        now.counts += counted
         if not value["last"]:
             return
         self._open = None
@@ -107,15 +107,15 @@ class MarkerCheck:
         """Report the transactions with published rows and without markers."""
         if self._open is not None and self._done.subject.end.partial is None:
             self._missing(self._open.rank, "it has begun and does not end")
-        asked = -1
+        last_rank = -1
         expired = self._done.subject.beginnings.get((self._topic, 0), 0) > 0
-        for place, n, shape in self._done.truth.store.light():
-            rank = place >> ORDINAL_BITS
-            if rank == asked or not self._done.seen[n] & 7:
+        for position, n, shape in self._done.truth.store.positions():
+            rank = position >> ORDINAL_BITS
+            if rank == last_rank or not self._done.seen[n] & 7:
                 continue
             if self._done.subject.routes.topic(shape.name) in self._uncounted:
                 continue
-            asked = rank
+            last_rank = rank
             if expired and (self._first is None or rank < self._first):
                 self._done.verdict.expired[self._topic] += 1
             elif not self._is_noted(rank) and not self._is_open(rank):

@@ -43,7 +43,7 @@ class Truth:
     """Rows of tables that are not captured, by table."""
     before: GtidSet = field(default_factory=GtidSet)
     """Transactions before the window."""
-    behind: GtidSet = field(default_factory=GtidSet)
+    after: GtidSet = field(default_factory=GtidSet)
     """Transactions after it, as far as it was read."""
     within: GtidSet = field(default_factory=GtidSet)
     """Transactions within it, with captured changes or without."""
@@ -85,13 +85,13 @@ class _Reading:
         self._limit: int | None = None
         """The number of published rows of a transaction that is published in part."""
         self._xid: str | None = None
-        self._met: set[str] = set()
+        self._open_xids: set[str] = set()
         self._xa_blurred: dict[str, tuple[int, str]] = {}
         """The same of XA transactions that are not decided yet."""
         self._sets = {
             Side.BEFORE: self.truth.before,
             Side.WITHIN: self.truth.within,
-            Side.BEHIND: self.truth.behind,
+            Side.AFTER: self.truth.after,
         }
 
     def take(self, event: printed.Event) -> bool:
@@ -104,13 +104,13 @@ class _Reading:
             case printed.TransactionEnds():
                 self._end(event)
             case printed.Statement():
-                self._say(event)
-            case printed.XaBegun():
+                self._add_statement(event)
+            case printed.XaBegins():
                 self._xid = event.xid
                 # Its earlier rows, if any, were decided in a part that is not visible here.
                 for _ in self._store.decide(event.xid, kept=False):
                     pass
-                self._met.discard(event.xid)
+                self._open_xids.discard(event.xid)
                 self._xa_blurred.pop(event.xid, None)
             case printed.XaEnded():
                 self._decide(event)
@@ -124,19 +124,19 @@ class _Reading:
                 self._is_first_file = False
         return False
 
-    def _begin(self, begun: printed.TransactionBegins) -> bool:
-        window, at = self._window, Coordinates(self._file, begun.pos)
-        self._name = begun.gtid or f"{window.server_uuid}:{at}"
-        self._pos, self._ordinal, self._rank, self._xid = begun.pos, 0, 0, None
-        self._side = window.side(self._name, begun.gtid, at, begun.ts_ms)
+    def _begin(self, event: printed.TransactionBegins) -> bool:
+        window, at = self._window, Coordinates(self._file, event.pos)
+        self._name = event.gtid or f"{window.server_uuid}:{at}"
+        self._pos, self._ordinal, self._rank, self._xid = event.pos, 0, 0, None
+        self._side = window.side(self._name, event.gtid, at, event.ts_ms)
         self._limit = None
         if window.end.partial is not None and window.end.partial[0] == self._name:
             self._limit = window.end.partial[1]
         if self._side is Side.WITHIN:
             self.truth.first = self.truth.first or at
-        if begun.gtid is not None:
-            self._sets[self._side].add(begun.gtid)
-        return self._side is Side.BEHIND and window.may_stop(at)
+        if event.gtid is not None:
+            self._sets[self._side].add(event.gtid)
+        return self._side is Side.AFTER and window.may_stop(at)
 
     def _end(self, ended: printed.TransactionEnds) -> None:
         if self._side is Side.WITHIN:
@@ -150,7 +150,7 @@ class _Reading:
             self._store.prepare(
                 self._xid, ordinal, row.kind, row.shape, pos=row.pos, images=(row.before, row.after)
             )
-            self._met.add(self._xid)
+            self._open_xids.add(self._xid)
         else:
             self._add(ordinal, row.kind, row.shape, row.pos, row.before, row.after)
 
@@ -162,25 +162,32 @@ class _Reading:
         if not self._captures(*shape.name):
             self.truth.filtered[".".join(shape.name)] += 1
             return
-        self._store.add(self._place(), ordinal, kind, shape, pos=pos, images=(before, after))
+        self._store.add(
+            self._transaction_rank(), ordinal, kind, shape, pos=pos, images=(before, after)
+        )
 
-    def _place(self) -> int:
+    def _transaction_rank(self) -> int:
         """The transaction's rank; it has one from its first captured change on."""
         if not self._rank:
             self._rank = self._store.begin(self._name, self._file, self._pos)
         return self._rank
 
-    def _say(self, said: printed.Statement) -> None:
-        found = _DDL.match(said.sql)
+    def _add_statement(self, statement: printed.Statement) -> None:
+        found = _DDL.match(statement.sql)
         if self._side is not Side.WITHIN or found is None or _NO_TABLES.match(found[2]):
             return
-        self._store.say(self._place(), said.sql, said.pos)
+        self._store.add_statement(self._transaction_rank(), statement.sql, statement.pos)
         if found[1].upper() == "TRUNCATE":
-            name = _truncated(found[2], said.database)
+            name = _truncated(found[2], statement.database)
             if name is not None and self._captures(*name):
                 shape = Shape(*name, (), None)
                 self._store.add(
-                    self._place(), self._ordinal, "t", shape, pos=said.pos, images=(b"", b"")
+                    self._transaction_rank(),
+                    self._ordinal,
+                    "t",
+                    shape,
+                    pos=statement.pos,
+                    images=(b"", b""),
                 )
 
     def _decide(self, ended: printed.XaEnded) -> None:
@@ -190,16 +197,16 @@ class _Reading:
         if (
             is_kept
             and self._side is Side.WITHIN
-            and ended.xid not in self._met
+            and ended.xid not in self._open_xids
             and self._xid is None
         ):
             self.truth.undecided.add(self._name)
         for ordinal, kind, shape, pos, before, after in self._store.decide(ended.xid, kept=is_kept):
             self._add(ordinal, kind, shape, pos, before, after)
-        self._met.discard(ended.xid)
+        self._open_xids.discard(ended.xid)
         blurred = self._xa_blurred.pop(ended.xid, None)
         if is_kept and blurred is not None and self._side is Side.WITHIN:
-            self.truth.blurred.setdefault(self._place(), blurred)
+            self.truth.blurred.setdefault(self._transaction_rank(), blurred)
 
     def _blur(self, rows: printed.UnreadableRows) -> None:
         table = ".".join(rows.shape.name)
@@ -207,9 +214,9 @@ class _Reading:
             self.truth.unread[f"{table}: {rows.why}" if rows.why else table] += 1
         if self._xid is not None:
             self._xa_blurred.setdefault(self._xid, (self._ordinal, table))
-            self._met.add(self._xid)
+            self._open_xids.add(self._xid)
         elif self._side is Side.WITHIN:
-            self.truth.blurred.setdefault(self._place(), (self._ordinal, table))
+            self.truth.blurred.setdefault(self._transaction_rank(), (self._ordinal, table))
 
 
 def _truncated(text: str, database: str | None) -> tuple[str, str] | None:

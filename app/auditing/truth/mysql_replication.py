@@ -71,10 +71,10 @@ class ReplicationBinlog:
 
     def events(self, first: str) -> Generator[Event]:
         """See Witness."""
-        reading, told = second_reader.read(self.address, first, self._charset), _AuditEvents()
+        reading, events = second_reader.read(self.address, first, self._charset), _AuditEvents()
         try:
             for each in reading:
-                yield from told.take(each)
+                yield from events.take(each)
         except second_reader.Unreadable as error:
             raise TruthUnreadable(
                 f"mysql-replication stops: {error}",
@@ -110,11 +110,11 @@ class _AuditEvents(Transactions):
                 return iter((UnreadableRows(shape, self._pos, why),))
             case second_reader.QueryRead(sql, database):
                 self._database = database or self._database
-                return self._said(sql.rstrip("\n"))
+                return self._statement(sql.rstrip("\n"))
             case second_reader.Prepared(xid, one_phase):
                 return self._xa(f"XA COMMIT {xid} ONE PHASE" if one_phase else f"XA PREPARE {xid}")
             case second_reader.Started(gtid):
-                return iter((self._begun(None if gtid is None else gtid.encode()),))
+                return iter((self._transaction(None if gtid is None else gtid.encode()),))
             case second_reader.Committed():
                 return iter((self._ended(),))
             case second_reader.FileBegins(file):

@@ -38,7 +38,7 @@ _TLS = {
     Tls.VERIFY_CA: "VERIFY_CA",
     Tls.VERIFY_IDENTITY: "VERIFY_IDENTITY",
 }
-_TOLD = 500
+_LONGEST_COMPLAINT = 500
 
 
 def program(given: str | None = None) -> tuple[str, ...]:
@@ -174,13 +174,13 @@ def _run(command: list[str]) -> Iterator[bytes]:
                 process.kill()
             code = process.wait()
         if code != 0:
-            said = _said(complaints)
+            complaint = _last_output(complaints)
             raise TruthUnreadable(
-                f"mysqlbinlog exited with code {code}: {said}", remedy=remedy_of(said)
+                f"mysqlbinlog exited with code {code}: {complaint}", remedy=remedy_of(complaint)
             )
 
 
-def _said(file: IO[bytes]) -> str:
+def _last_output(file: IO[bytes]) -> str:
     file.seek(0)
     text = " ".join(file.read().decode(errors="replace").split())
-    return text[-_TOLD:] or "it printed no error"
+    return text[-_LONGEST_COMPLAINT:] or "it printed no error"

@@ -67,7 +67,7 @@ class Statement(NamedTuple):
     pos: int
 
 
-class XaBegun(NamedTuple):
+class XaBegins(NamedTuple):
     """The rows that follow are of an XA transaction."""
 
     xid: str
@@ -93,7 +93,7 @@ Event = (
     | Row
     | UnreadableRows
     | Statement
-    | XaBegun
+    | XaBegins
     | XaEnded
     | TransactionEnds
 )
@@ -131,7 +131,7 @@ class Transactions:
         """Whether a transaction was announced or begun, and has not ended."""
         self._ts_ms = 0
 
-    def _begun(self, name: bytes | None) -> TransactionBegins:
+    def _transaction(self, name: bytes | None) -> TransactionBegins:
         self._is_open = True
         gtid = None if name in (None, b"ANONYMOUS") else (name or b"").decode().lower()
         return TransactionBegins(gtid, self._pos, self._ts_ms)
@@ -140,7 +140,7 @@ class Transactions:
         self._is_open = False
         return TransactionEnds(self._end)
 
-    def _said(self, sql: str) -> Iterator[Event]:
+    def _statement(self, sql: str) -> Iterator[Event]:
         words = sql.upper().split(None, 2)
         first = words[0] if words else ""
         if first == "XA":
@@ -151,10 +151,10 @@ class Transactions:
             yield self._ended()
         elif first == "BEGIN":
             if not self._is_open:  # a server without any announcement, as before MySQL 5.7
-                yield self._begun(None)
+                yield self._transaction(None)
         else:
             if not self._is_open:
-                yield self._begun(None)
+                yield self._transaction(None)
             if kind_of(sql) is Kind.CHANGE:
                 # It has no rows; the end of its transaction follows.
                 return
@@ -168,11 +168,11 @@ class Transactions:
             return
         if found[1] == "START":
             if not self._is_open:
-                yield self._begun(None)
-            yield XaBegun(found[2])
+                yield self._transaction(None)
+            yield XaBegins(found[2])
             return
         if not self._is_open:
-            yield self._begun(None)
+            yield self._transaction(None)
         yield XaEnded(found[2], found[1])
         yield self._ended()
 
@@ -202,7 +202,7 @@ class _Reading(Transactions):
             elif found := _NEXT.match(line):
                 self._advance()
                 if found[1] != b"AUTOMATIC":  # the program's own word, not the server's
-                    yield self._begun(found[1])
+                    yield self._transaction(found[1])
             else:
                 self._advance()
 
@@ -288,7 +288,7 @@ class _Reading(Transactions):
             self._advance()
         if not self._is_open:
             self._ts_ms = _milliseconds(clock)
-        return self._said(b"".join(text).decode("utf-8", "replace").rstrip("\n"))
+        return self._statement(b"".join(text).decode("utf-8", "replace").rstrip("\n"))
 
     def _one_phase(self) -> str | None:
         """The statement after the header of an XA PREPARE that is an XA COMMIT … ONE PHASE."""

@@ -127,22 +127,22 @@ def _fraction(microseconds: int, digits: int) -> str:
 
 def _document(value: read.Document, _: read.ReadColumn) -> bytes | None:
     try:
-        document = _told(value.value)
+        document = _json_value(value.value)
     except (UnicodeDecodeError, TypeError):
         return None
     text = document if isinstance(document, str) else json.dumps(document, ensure_ascii=False)
     return _quoted(text.encode())
 
 
-def _told(value: object) -> Any:
+def _json_value(value: object) -> Any:
     """Plain JSON; TypeError for the package's form of an opaque value, which is no text of MySQL's."""
     match value:
         case bytes():
             return value.decode()
         case dict():
-            return {key.decode(): _told(each) for key, each in value.items()}
+            return {key.decode(): _json_value(each) for key, each in value.items()}
         case list():
-            return [_told(each) for each in value]
+            return [_json_value(each) for each in value]
         case None | bool() | int() | float():
             return value
     raise TypeError(type(value).__name__)

@@ -24,9 +24,9 @@ from tables.routes.routes import Routes
 
 _LONGEST_PAIRING = 10_000
 """Rows of a table that are held in memory to classify them; beyond, they are only counted."""
-Place = tuple[int, int]
+NumberPosition = tuple[int, int]
 """Epoch and number."""
-_NEVER: Place = (-1, -1)
+_NEVER: NumberPosition = (-1, -1)
 _EMPTYING = "rows of a table that is being truncated"
 
 
@@ -41,11 +41,11 @@ class _Table:
     kinds: Mapping[str, str] = field(default_factory=dict)
     """Spark's types."""
     key: tuple[str, ...] = ()
-    emptied: Place = _NEVER
+    emptied: NumberPosition = _NEVER
     """The last truncate that is applied."""
-    may_be_emptied: Place = _NEVER
+    may_be_emptied: NumberPosition = _NEVER
     """One that the sink was about to apply."""
-    behind: int = 0
+    not_applied: int = 0
     topics: set[str] = field(default_factory=set)
 
     def key_of(self, values: Iterable[Any], unrepresentable: Mapping[str, str] | None) -> bytes:
@@ -60,7 +60,7 @@ class Warehouse:
     def __init__(
         self,
         store: WarehouseStore,
-        told: Iterable[dict[str, Any]],
+        parts: Iterable[dict[str, Any]],
         destination: str,
         *,
         versions: Versions,
@@ -72,41 +72,41 @@ class Warehouse:
         self._versions = versions
         self._until: dict[tuple[str, int], int] = {}
         self._tables: dict[tuple[str, str], _Table] = {}
-        self._floors: dict[tuple[str, str], Place] = {}
+        self._floors: dict[tuple[str, str], NumberPosition] = {}
         """Truncates that the sink had begun once its tables were read: they may have been applied."""
-        self._dropped: dict[tuple[str, str], Place] = {}
+        self._dropped: dict[tuple[str, str], NumberPosition] = {}
         """The positions at which the source's own tables were last dropped or renamed."""
-        self._read(told)
+        self._read(parts)
 
     def _read(self, parts: Iterable[dict[str, Any]]) -> None:
         table = _Table(0, ("", ""))
-        for told in parts:
-            if "values" in told:
-                self._hold(table, told)
-            elif "columns" in told:
-                table = self._table((told["database"], told["table"]))
-                table.columns = tuple(name.lower() for name in told["columns"])
-                table.kinds = dict(zip(table.columns, told["types"], strict=True))
-                table.key = tuple(name.lower() for name in told["key"])
-            elif "format" in told:
-                self._until = {(topic, number): until for topic, number, until in told["applied"]}
+        for part in parts:
+            if "values" in part:
+                self._hold(table, part)
+            elif "columns" in part:
+                table = self._table((part["database"], part["table"]))
+                table.columns = tuple(name.lower() for name in part["columns"])
+                table.kinds = dict(zip(table.columns, part["types"], strict=True))
+                table.key = tuple(name.lower() for name in part["key"])
+            elif "format" in part:
+                self._until = {(topic, number): until for topic, number, until in part["applied"]}
             else:
                 self._floors = {
                     (database, name): (epoch, seq)
-                    for database, name, owner, epoch, seq in told["floors"]
+                    for database, name, owner, epoch, seq in part["floors"]
                     if owner == self._destination
                 }
         self._store.flush()
 
-    def _hold(self, table: _Table, told: dict[str, Any]) -> None:
-        values = list(told["values"].values())
-        if told["destination"] == self._destination:
-            body = [values, told["unrepresentable"], told["version"]]
-            row = (told["seq"], told["delta"], told["epoch"], 0 if told["deleted"] else 1)
+    def _hold(self, table: _Table, part: dict[str, Any]) -> None:
+        values = list(part["values"].values())
+        if part["destination"] == self._destination:
+            body = [values, part["unrepresentable"], part["version"]]
+            row = (part["seq"], part["delta"], part["epoch"], 0 if part["deleted"] else 1)
             self._store.hold(WarehouseRow(table.t, *row, orjson.dumps(body)))
         elif table.key:
             # In a log no row replaces another.
-            self._store.leave(table.t, table.key_of(values, told["unrepresentable"]))
+            self._store.leave(table.t, table.key_of(values, part["unrepresentable"]))
 
     def _table(self, name: tuple[str, str]) -> _Table:
         if name not in self._tables:
@@ -124,18 +124,18 @@ class Warehouse:
         # A table that is captured no longer has no rows where it once had them.
         table = self._table(name if route is None else route.logical)
         table.topics.add(topic)
-        place = (int(source["epoch"]), int(source["seq"]))
+        position = (int(source["epoch"]), int(source["seq"]))
         is_applied = record.offset < self._until.get((topic, partition), 0)
         if not is_applied:
-            table.behind += 1
+            table.not_applied += 1
         if value["op"] == "t":
             if is_applied:
-                table.emptied = max(table.emptied, place)
-            elif place <= self._floors.get(table.name, _NEVER):
-                table.may_be_emptied = max(table.may_be_emptied, place)
+                table.emptied = max(table.emptied, position)
+            elif position <= self._floors.get(table.name, _NEVER):
+                table.may_be_emptied = max(table.may_be_emptied, position)
             return
         # A running sink may have merged what its ledger does not have yet.
-        if is_applied or self._store.holds(table.t, place[1]):
+        if is_applied or self._store.holds(table.t, position[1]):
             self._want(table, (partition, record.offset), record.key, value)
 
     def _want(
@@ -174,10 +174,10 @@ class Warehouse:
 
     def _note_dropped(self, value: dict[str, Any]) -> None:
         """Record the position at which a name lost its table, which the sink does not follow."""
-        place = (int(value["source"]["epoch"]), int(value["source"]["seq"]))
+        position = (int(value["source"]["epoch"]), int(value["source"]["seq"]))
         for one in value.get("tables", ()):
             if one["change"] == "dropped" or one["renamed_to"] is not None:
-                self._dropped[one["database"], one["table"]] = place
+                self._dropped[one["database"], one["table"]] = position
         for one in value.get("online", ()):
             # A tool replaced it by its copy, with the same rows.
             self._dropped.pop((one["database"], one["table"]), None)
@@ -197,7 +197,7 @@ class Warehouse:
     def _judged(
         self, table: _Table, seen: Callable[[int], bool], *, is_whole: bool
     ) -> TableVerdict:
-        verdict = TableVerdict(".".join(table.name), behind=table.behind)
+        verdict = TableVerdict(".".join(table.name), behind=table.not_applied)
         self._store.empty(table.t, table.emptied)
         floor = self._floors.get(table.name, _NEVER)
         if not is_whole and floor > table.emptied:
@@ -205,17 +205,17 @@ class Warehouse:
             # longer has it.
             table.may_be_emptied = max(table.may_be_emptied, floor)
         missing: list[ExpectedRow] = []
-        for wanted, told in self._store.wanted(table.t):
+        for wanted, content in self._store.wanted(table.t):
             database, name, image, absent = orjson.loads(wanted.image)
-            place = (wanted.epoch, wanted.seq)
-            if place < self._dropped.get((database, name), _NEVER):
+            position = (wanted.epoch, wanted.seq)
+            if position < self._dropped.get((database, name), _NEVER):
                 verdict.unjudged["rows from before their table was dropped or renamed"] += 1
-            elif told is not None:
+            elif content is not None:
                 types = _types(self._versions.get((database, name, wanted.version)))
-                _compare(table, wanted, told, verdict, image=image, types=types, absent=absent)
-            elif place < table.may_be_emptied:
+                _compare(table, wanted, content, verdict, image=image, types=types, absent=absent)
+            elif position < table.may_be_emptied:
                 verdict.unjudged[_EMPTYING] += 1
-            elif self._store.is_left(table.t, wanted.key):
+            elif self._store.is_of_another(table.t, wanted.key):
                 verdict.unjudged["rows whose key another destination has taken over"] += 1
             else:
                 verdict.rows += 1
@@ -243,7 +243,7 @@ class Warehouse:
 def _compare(
     table: _Table,
     wanted: ExpectedRow,
-    told: bytes,
+    content: bytes,
     verdict: TableVerdict,
     *,
     image: dict[str, Any] | None,
@@ -254,7 +254,7 @@ def _compare(
         verdict.unjudged["rows whose images are not available"] += 1
         return
     verdict.rows += 1
-    values, unrepresentable, version = orjson.loads(told)
+    values, unrepresentable, version = orjson.loads(content)
     held = dict(zip(table.columns, values, strict=True))
     for name in absent:
         # They have the values of an earlier change.
@@ -262,9 +262,11 @@ def _compare(
         verdict.unjudged["columns that the last change of their row does not contain"] += 1
     column = different(image, types, held, _lower(unrepresentable))
     if column is not None:
-        verdict.add("different", f"{_where(wanted)}: {column} has another value")
+        verdict.add("different", f"{_position_text(wanted)}: {column} has another value")
     elif version != wanted.version:
-        verdict.add("different", f"{_where(wanted)}: it has version {version} of its columns")
+        verdict.add(
+            "different", f"{_position_text(wanted)}: it has version {version} of its columns"
+        )
 
 
 def _types(version: Described | None) -> dict[str, str]:
@@ -275,7 +277,7 @@ def _lower(unrepresentable: Mapping[str, str] | None) -> dict[str, str]:
     return {name.lower(): text for name, text in (unrepresentable or {}).items()}
 
 
-def _where(wanted: ExpectedRow) -> str:
+def _position_text(wanted: ExpectedRow) -> str:
     return f"seq {wanted.seq} [{wanted.partition}]@{wanted.offset}"
 
 
@@ -289,17 +291,19 @@ def _stale(
     older: dict[bytes, WarehouseRow] = {}
     if table.key:
         for held in extra:
-            values, unrepresentable, _ = orjson.loads(held.told)
+            values, unrepresentable, _ = orjson.loads(held.content)
             older[table.key_of(values, unrepresentable)] = held
     paired = set()
     for wanted in missing:
         found = older.get(wanted.key)
         if found is None:
-            verdict.add("missing", f"{_where(wanted)}: the row of this change does not exist")
+            verdict.add(
+                "missing", f"{_position_text(wanted)}: the row of this change does not exist"
+            )
         else:
             paired.add(found.seq)
             what = f"the row is in the state of seq {found.seq}, older than this change"
-            verdict.add("different", f"{_where(wanted)}: {what}")
+            verdict.add("different", f"{_position_text(wanted)}: {what}")
     for held in extra:
         if held.seq not in paired:
             verdict.add("extra", f"seq {held.seq}: this row no longer exists at the source")

@@ -27,8 +27,8 @@ def of_record(key: bytes, types: Mapping[str, str]) -> bytes:
     """The form of a record's key, or the key itself if it has none; ``types`` are MySQL's, by the
     columns' names."""
     try:
-        told = orjson.loads(key)
-        return _written({n: _form(sort_of(types.get(n, "")), value) for n, value in told.items()})
+        fields = orjson.loads(key)
+        return _written({n: _form(sort_of(types.get(n, "")), value) for n, value in fields.items()})
     except (orjson.JSONDecodeError, TypeError, ValueError, AttributeError):
         return key
 
@@ -40,14 +40,14 @@ def of_row(
     unrepresentable: Mapping[str, str],
 ) -> bytes:
     """The form of a row of the warehouse; all names are in lower case, ``kinds`` are Spark's types."""
-    told = {}
+    fields = {}
     for name in key:
         value = values[name]
         if value is None and name in unrepresentable:
             value = unrepresentable[name]
         sort = _HELD.get(kinds[name].partition("(")[0], Sort.PLAIN)
-        told[name] = None if value is None else _form(sort, value)
-    return _written(told)
+        fields[name] = None if value is None else _form(sort, value)
+    return _written(fields)
 
 
 def _written(values: Mapping[str, Any]) -> bytes:

@@ -44,7 +44,7 @@ class WarehouseRow(NamedTuple):
     epoch: int
     n: int
     """The number of such rows that are not deleted."""
-    told: bytes
+    content: bytes
 
 
 class ExpectedRow(NamedTuple):
@@ -83,7 +83,7 @@ class WarehouseStore:
         """Add a key whose row, deleted or not, is of another destination."""
         self._note(_OTHERS, (t, key))
 
-    def is_left(self, t: int, key: bytes) -> bool:
+    def is_of_another(self, t: int, key: bytes) -> bool:
         """Whether the row of a key is of another destination; requires flush."""
         found = self._db.execute("SELECT 1 FROM others WHERE t = ? AND key = ?", (t, key))
         return found.fetchone() is not None

@@ -114,7 +114,7 @@ def _outcome(tried: ResolutionOutcome) -> tuple[int, str]:
             f"is given up; {entry.lost} waiting event(s) are lost, and later ones are dropped until the table "
             "is recreated or resolved"
         )
-    if entry.is_set_aside:
+    if entry.is_quarantined:
         return 1, f"refused, it stays quarantined: {entry.reason}"
     return (
         0,

@@ -33,7 +33,7 @@ class QuarantinedTables:
 async def quarantined_tables(journal: Journal) -> QuarantinedTables:
     """Return the tables; raise StateUnknown if the destination has never run."""
     quarantine = (await journal.state(whole_history=False)).quarantine
-    entries = quarantine.set_aside
+    entries = quarantine.quarantined
     waiting = await _waiting_counts(journal, entries) if entries else {}
     return QuarantinedTables(
         quarantined=tuple(

@@ -96,7 +96,7 @@ async def waiting_table(journal: Journal, table: TableName, *, gives_up: bool) -
     """Return the table; raise NotQuarantined if there is nothing to resolve, or to give up."""
     state = await journal.state()
     entry = state.quarantine.entries.get(table)
-    if entry is None or not (entry.is_set_aside or (entry.is_given_up and not gives_up)):
+    if entry is None or not (entry.is_quarantined or (entry.is_given_up and not gives_up)):
         raise NotQuarantined(table=".".join(table), destination=journal.plan.name)
     return QuarantinedTable(journal=journal, state=state, entry=entry)
 

@@ -328,7 +328,7 @@ def test_a_table_that_is_set_aside_is_accounted_for_by_name(planted: Judged) -> 
     partition = cursors(planted)[-1][0]
     planted.append(partition, StoredRecord(key, orjson.dumps(entry), 0))
     verdict = planted.verdict()
-    assert dict(verdict.set_aside) == {"shop.copied": len(waiting)}
+    assert dict(verdict.quarantined) == {"shop.copied": len(waiting)}
     assert "lost" not in verdict.faults
     entry["outcome"] = "released"
     planted.append(partition, StoredRecord(key, orjson.dumps(entry), 0))

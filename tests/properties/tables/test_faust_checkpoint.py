@@ -69,7 +69,7 @@ def test_rows_that_are_read_before_they_have_recovered_give_the_same_state(
         state = journal.fold("shop", written.journal.records)
     expected = journal.fold("shop", written.journal.records)
     assert state.cursor == expected.cursor
-    assert state.quarantine.set_aside.keys() == expected.quarantine.set_aside.keys()
+    assert state.quarantine.quarantined.keys() == expected.quarantine.quarantined.keys()
     history, wanted = state.history(), expected.history()
     assert history is not None
     assert wanted is not None

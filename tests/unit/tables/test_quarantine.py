@@ -59,7 +59,7 @@ def test_what_an_older_version_wrote_gives_nothing_up() -> None:
 
 def test_a_table_that_is_given_up_does_not_wait_and_can_be_resolved() -> None:
     found = folded(ENTRY, RESOLUTION)
-    assert found.set_aside == {}
+    assert found.quarantined == {}
     assert found.given_up == {ORDERS: ENTRY}
     assert found.pending() == []
     later = replace(RESOLUTION, id="r2", table=table(), source="definition")
@@ -86,9 +86,9 @@ def test_it_is_read_again_once_its_name_stands_for_another_table(
     old: Table | None, new: Table | None, *, ends: bool
 ) -> None:
     found = folded(ENTRY)
-    made = found.made_anew(statement(old, new))
+    made = found.released_by_statement(statement(old, new))
     assert [one.outcome for one in made] == ([Outcome.RELEASED] if ends else [])
     assert (ORDERS in found.given_up) is not ends
-    assert found.made_anew(statement(old, new)) == []
+    assert found.released_by_statement(statement(old, new)) == []
     waiting = folded(replace(ENTRY, outcome=Outcome.WAITING))
-    assert waiting.made_anew(statement(old, new)) == []
+    assert waiting.released_by_statement(statement(old, new)) == []

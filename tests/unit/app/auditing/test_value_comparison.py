@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.auditing.character_sets import label_text
-from app.auditing.table_shape import Column, told_column
+from app.auditing.table_shape import Column, column_of_type
 from app.auditing.value_comparison import comparison
 
 
@@ -96,10 +96,10 @@ def test_what_cannot_be_compared_is_not(what: Column) -> None:
 
 
 def test_a_column_that_the_binlog_does_not_tell_is_that_of_its_version() -> None:
-    assert told_column("c", "enum('a,b','it''s')", "utf8mb4").labels == ("a,b", "it's")
-    assert told_column("c", "bigint(20) unsigned", None) == column("BIGINT", "20", unsigned=True)
-    assert told_column("c", "varchar(80)", "latin1") == column("VARCHAR", "80", charset="latin1")
-    assert told_column("c", "datetime", None) == column("DATETIME")
+    assert column_of_type("c", "enum('a,b','it''s')", "utf8mb4").labels == ("a,b", "it's")
+    assert column_of_type("c", "bigint(20) unsigned", None) == column("BIGINT", "20", unsigned=True)
+    assert column_of_type("c", "varchar(80)", "latin1") == column("VARCHAR", "80", charset="latin1")
+    assert column_of_type("c", "datetime", None) == column("DATETIME")
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def full() -> Piece:
         tables=TableChanges(
             versions=[anything],
             history=[anything],
-            set_aside=[QuarantinedTable(name=("shop", "t"), why="odd", since=PLACE)],
+            quarantined=[QuarantinedTable(name=("shop", "t"), why="odd", since=PLACE)],
         ),
         notes=[(b"key", b"value")],
         dead_letters=[LETTER],

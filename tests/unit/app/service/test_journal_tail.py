@@ -164,7 +164,7 @@ def test_a_desired_state_reaches_the_worker_of_a_destination_that_it_has_not_too
     for name in ("shop", "new"):
         worker.hears(control_note(Control(destination=name, desired=DesiredState.PAUSE)))
     assert worker.destination.desired is DesiredState.PAUSE
-    assert worker.all._heard["new"].desired is DesiredState.PAUSE
+    assert worker.all._controls["new"].desired is DesiredState.PAUSE
 
 
 def test_an_outcome_reaches_this_workers_answers() -> None:

@@ -134,7 +134,7 @@ def test_a_row_later_than_the_cursors_hides_nothing_between_the_two() -> None:
         if record.offset <= at_first or record.key.startswith(b"checkpoint/"):
             written.rows.fold(record)
     state, _ = written.resumed()
-    assert set(state.quarantine.set_aside) == {ORDERS}
+    assert set(state.quarantine.quarantined) == {ORDERS}
 
 
 def test_an_older_checkpoint_stays_while_the_newer_one_lacks_a_part() -> None:

@@ -50,7 +50,7 @@ def test_the_journal_tells_only_of_the_destination() -> None:
     topics = RecordedTopics({"aq.__journal": 1}, {("aq.__journal", 0): records})
     found = journal(topics, "aq", "shop", partitions=1)
     assert [one.seq for one in found.cursors] == [5, 6]
-    assert found.aside == {("shop", "t"): False}
+    assert found.quarantined == {("shop", "t"): False}
 
 
 def test_of_many_cursors_few_are_kept_and_each_that_goes_back_is_told() -> None:
@@ -70,5 +70,5 @@ def test_of_many_cursors_few_are_kept_and_each_that_goes_back_is_told() -> None:
     kept = [(one.epoch, one.seq) for one in found.cursors]
     assert (kept[0], kept[-1]) == ((1, 1), (3, 12))
     assert len(kept) < len(told)
-    back = [(one.seq, other.seq, other.offset) for one, other in found.gone_back]
+    back = [(one.seq, other.seq, other.offset) for one, other in found.regressions]
     assert back == [(9, 8, 5), (11, 12, 8)]

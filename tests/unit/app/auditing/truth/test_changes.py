@@ -88,7 +88,7 @@ def test_what_is_behind_the_cursor_or_outside_of_the_bounds_is_not_wanted(store:
     )
     assert names(store) == ["2#0", "3#0"]
     assert f"{SOURCE}:1" in found.before
-    assert f"{SOURCE}:4" in found.behind
+    assert f"{SOURCE}:4" in found.after
 
 
 def test_rows_of_a_prepared_transaction_are_of_its_commit(store: Store) -> None:

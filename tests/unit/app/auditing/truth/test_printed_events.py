@@ -14,7 +14,7 @@ from app.auditing.truth.printed_events import (
     TransactionBegins,
     TransactionEnds,
     UnreadableRows,
-    XaBegun,
+    XaBegins,
     XaEnded,
     events,
 )
@@ -108,7 +108,7 @@ def test_rows_behind_the_headers_of_all_events_of_a_statement_are_of_the_tables_
         ("u", b"1=1", 300),
         ("t", b"1=2", 300),
     ]
-    assert not rows[0].shape.tells_names
+    assert not rows[0].shape.has_names
 
 
 def test_a_value_that_cannot_be_printed_is_told_and_the_next_row_is_read() -> None:
@@ -143,9 +143,9 @@ def test_borders_of_xa_transactions_and_savepoints_are_no_statements() -> None:
         query("XA END X'61',X'',1"), header("XA PREPARE X'61',X'',1"), "XA PREPARE X'61',X'',1\n/*!*/;\n",
         gtid("ANONYMOUS"), query("XA COMMIT X'61',X'',1"),
     )  # fmt: skip
-    told = [each for each in found if isinstance(each, XaBegun | XaEnded | Statement)]
+    told = [each for each in found if isinstance(each, XaBegins | XaEnded | Statement)]
     xid = "X'61',X'',1"
-    assert told == [XaBegun(xid), XaEnded(xid, "PREPARE"), XaEnded(xid, "COMMIT")]
+    assert told == [XaBegins(xid), XaEnded(xid, "PREPARE"), XaEnded(xid, "COMMIT")]
 
 
 def test_a_change_that_is_written_as_a_statement_leaves_its_transaction_open() -> None:

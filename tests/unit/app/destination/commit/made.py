@@ -50,7 +50,7 @@ def piece(**changes: Any) -> Piece:
         ),
         "dead_letters": [DeadLetter("shop.t", GTID, "b.000001:4", 1, "bad")],
         "tables": TableChanges(
-            set_aside=[
+            quarantined=[
                 QuarantinedTable(name=("shop", "odd"), why="its columns differ", since=place)
             ]
         ),

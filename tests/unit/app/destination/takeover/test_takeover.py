@@ -162,7 +162,7 @@ class Scene:
             "app.destination.takeover.journal_verification.Published",
             lambda **_: SimpleNamespace(check=nothing),
         )
-        monkeypatch.setattr("app.destination.takeover.takeover.Takeover._asked", asked)
+        monkeypatch.setattr("app.destination.takeover.takeover.Takeover._query", asked)
         monkeypatch.setattr("app.destination.takeover.takeover.InitialStateBuilder", opening)
         monkeypatch.setattr("app.destination.takeover.takeover.Publisher", publisher)
 

@@ -35,7 +35,7 @@ def test_only_a_statement_that_makes_it_anew_brings_it_back(
     between: list[list[Action]] = [[Ddl(sql)] for sql in statements]
     source = Source([[ROWS], *between, [ROWS], [Truncate(ORDERS)]], gtids=True)
     found = pieces(source, NOWHERE, GIVEN_UP)
-    assert [aside for piece in found for aside in piece.tables.set_aside] == []
+    assert [aside for piece in found for aside in piece.tables.quarantined] == []
     # Two rows, and that it was emptied.
     assert len(orders(records_of(found))) == (3 if is_read else 0)
 

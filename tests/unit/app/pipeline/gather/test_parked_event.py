@@ -64,7 +64,7 @@ def test_a_table_is_set_aside_by_a_statement_that_nobody_can_resolve_and_stays_s
     )
     found = pieces(source, NOWHERE, KNOWN)
     records = records_of(found)
-    assert [aside.name for piece in found for aside in piece.tables.set_aside] == [ORDERS]
+    assert [aside.name for piece in found for aside in piece.tables.quarantined] == [ORDERS]
     assert len(told(records, "aq.shop.orders")) == 1
     assert len(told(records, "aq.shop.log")) == 1
     assert len(waiting_in(records)) == 3
@@ -81,7 +81,7 @@ def test_a_table_that_nobody_captures_sets_nothing_aside() -> None:
         [[unclear], [RowsOf(OTHER, "c", ((1, 1),))], [RowsOf(LOG, "c", ((1, 1),))]], gtids=True
     )
     found = pieces(source, NOWHERE, KNOWN)
-    assert [aside for piece in found for aside in piece.tables.set_aside] == []
+    assert [aside for piece in found for aside in piece.tables.quarantined] == []
     assert found[-1].error is None
     assert len(told(records_of(found), "aq.shop.log")) == 1
 
@@ -90,5 +90,5 @@ def test_a_table_without_history_is_read_by_the_binlog_where_that_tells_all() ->
     unclear = Ddl("ALTER TABLE orders FROBNICATE c")
     source = Source([[unclear], [RowsOf(ORDERS, "c", ((1, 1),))]], gtids=True)
     found = pieces(source, NOWHERE, {LOG: table(LOG)})
-    assert [aside for piece in found for aside in piece.tables.set_aside] == []
+    assert [aside for piece in found for aside in piece.tables.quarantined] == []
     assert len(told(records_of(found), "aq.shop.orders")) == 1
