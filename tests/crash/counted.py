@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-import pymysql
 from pymysqlreplication import BinLogStreamReader
 from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
 
 from devstack.mysql import Mysql
+from tests.harness.sql import ask
 
 _READER_SERVER_ID = 5798
 _ROWS = (WriteRowsEvent, UpdateRowsEvent, DeleteRowsEvent)
@@ -21,10 +21,7 @@ _ROWS = (WriteRowsEvent, UpdateRowsEvent, DeleteRowsEvent)
 
 def place_of(server: Mysql) -> str:
     """The end of its binlog, with the server's port in front."""
-    connection = pymysql.connect(host=server.host, port=server.port, user="root")
-    with connection, connection.cursor() as cursor:
-        cursor.execute("SHOW BINARY LOG STATUS")
-        file, place = cursor.fetchone()[:2]
+    ((file, place, *_),) = ask(server, "SHOW BINARY LOG STATUS")
     return f"{server.port}|{file}|{place}"
 
 

@@ -153,6 +153,7 @@ class Servers:
             charset="utf8mb4",
             connect_timeout=seconds,
             read_timeout=seconds,
+            ssl_disabled=True,
         )
 
     def run(self, *statements: str, to: Mysql | None = None) -> list[tuple[object, ...]]:

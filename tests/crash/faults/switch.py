@@ -12,7 +12,7 @@ from devstack.mysql import Mysql
 from tests.crash import load as loads
 from tests.crash.scenario import fault
 from tests.crash.scene import DESTINATION, Scene
-from tests.harness.sql import ask
+from tests.harness.sql import ask, connected
 from tests.harness.wait import until
 from tests.integration.failover.servers import Pair, pair, promote
 
@@ -134,13 +134,7 @@ def _alike(both: Pair) -> None:
 
 
 def _received(standby: Mysql, gtids: str) -> bool:
-    connection = pymysql.connect(
-        host=standby.host,
-        port=standby.port,
-        user="root",
-        cursorclass=pymysql.cursors.DictCursor,
-    )
-    with connection, connection.cursor() as cursor:
+    with connected(standby, cursorclass=pymysql.cursors.DictCursor) as cursor:
         cursor.execute("SHOW REPLICA STATUS")
         (row,) = cursor.fetchall()
         held = f"{row['Retrieved_Gtid_Set']},{row['Executed_Gtid_Set']}".strip(",")
