@@ -3,9 +3,10 @@
 import struct
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from devstack import class_archive
 from devstack.ports import HOST, exchange, free_port, wait_until_ready
 from devstack.processes import Child, Children
 
@@ -63,7 +64,7 @@ class Kafka:
         self.log = folder / "kafka.log"
         self._controller_port = free_port()
         self._folder = folder
-        self._classpath = f"{jars}/*"
+        self._jars = jars
         self._java = java
         self._owner = owner
         self._options = {name: str(value) for name, value in (options or {}).items()}
@@ -82,15 +83,15 @@ class Kafka:
         """The running broker, if there is one."""
         return self._child if self._child and self._child.alive() else None
 
-    def start(self) -> None:
-        """Start the broker and return once it has registered itself and answers."""
+    def start(self, jvm: Sequence[str] = ()) -> None:
+        """Start the broker and return once it has registered itself and answers; `jvm`: more options."""
         data = self._folder / "data"
         data.mkdir(parents=True, exist_ok=True)
         properties = self._folder / "server.properties"
         properties.write_text(self._properties(data))
         if not (data / "meta.properties").exists():
             self._format(properties)
-        command = self._command("kafka.Kafka", str(properties), heap="512m")
+        command = self._command(*jvm, "kafka.Kafka", str(properties), heap="512m")
         label = f"kafka {self.address}"
         self._child = self._owner.start(command, label=label, log=self.log)
         wait_until_ready(
@@ -127,8 +128,9 @@ class Kafka:
         return [
             *(self._java, f"-Xmx{heap}", "-XX:+UseSerialGC"),
             *([] if self._lasting else ["-XX:TieredStopAtLevel=1"]),
+            *class_archive.use(self._jars, self._java),
             f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
-            *("-cp", self._classpath),
+            *("-cp", f"{self._jars}/*"),
             *arguments,
         ]
 

@@ -1,7 +1,9 @@
 """Run a real standalone ZooKeeper."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from devstack import class_archive
 from devstack.ports import HOST, exchange, free_port, wait_until_ready
 from devstack.processes import Child, Children
 
@@ -25,7 +27,7 @@ class ZooKeeper:
         self.address = f"{HOST}:{self.port}"
         self.log = folder / "zookeeper.log"
         self._folder = folder
-        self._classpath = f"{jars}/*"
+        self._jars = jars
         self._java = java
         self._owner = owner
         self._child: Child | None = None
@@ -35,16 +37,17 @@ class ZooKeeper:
         """The running server, if there is one."""
         return self._child if self._child and self._child.alive() else None
 
-    def start(self) -> None:
-        """Start the server and return once it serves requests."""
+    def start(self, jvm: Sequence[str] = ()) -> None:
+        """Start the server and return once it serves requests; `jvm`: more options."""
         (self._folder / "data").mkdir(parents=True, exist_ok=True)
         settings = self._folder / "zoo.cfg"
         settings.write_text(self._settings())
         main = "org.apache.zookeeper.server.ZooKeeperServerMain"
         command = [
             *(self._java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+            *class_archive.use(self._jars, self._java),
             f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
-            *("-cp", self._classpath, main, str(settings)),
+            *("-cp", f"{self._jars}/*", *jvm, main, str(settings)),
         ]
         label = f"zookeeper {self.address}"
         self._child = self._owner.start(command, label=label, log=self.log)
