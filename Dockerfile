@@ -19,6 +19,8 @@ COPY --from=worker-packages /venv /venv
 COPY connectors/ /app/connectors/
 COPY tables/ /app/tables/
 COPY app/ /app/app/
+# Else each start compiles all modules again.
+RUN /venv/bin/python -m compileall -q /app
 ENV PATH=/venv/bin:$PATH \
     PYTHONPATH=/app \
     PYTHONUNBUFFERED=1 \
@@ -60,6 +62,7 @@ RUN useradd --uid 10001 --create-home aqueduct \
 COPY --from=sink-packages /venv /venv
 COPY --from=jars /build/.cache/jars/spark /opt/jars
 COPY spark_sink/ /app/spark_sink/
+RUN /venv/bin/python -m compileall -q /app
 ENV PATH=/venv/bin:$PATH \
     PYTHONPATH=/app \
     PYTHONUNBUFFERED=1 \

@@ -15,6 +15,9 @@ DDL_STATEMENTS ?= 5000
 # In the order that tests/conftest.py gives: what waits for servers first, so that all jobs end together.
 SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
+# Else each worker and each command compiles all modules again, which takes a second.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-stop test test-long test-servers test-sink check crash crash-requests crash-brokers audit-wide crash-sink fuzz ddl-random bench bench-flat bench-large bench-new-tables bench-replay bench-takeover bench-sink-age bench-sink-aged lock stack-up stack-down stack-status clean
 
