@@ -53,7 +53,7 @@ def _outcome(chosen: Command, options: argparse.Namespace) -> int:
     except AqueductError as error:
         if "DEST" in error.advice and (name := getattr(options, "destination", None)):
             # So that the printed command can be run as it is.
-            error.where.setdefault("destination", name)
+            error.context.setdefault("destination", name)
         return _failed(error, 1)
     except BrokenPipeError:
         # The reader closed the pipe; the interpreter would complain at its end.

@@ -22,7 +22,7 @@ from devstack.progress import say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class BinlogRange:
     """The start of a workload, and the file with the row of ``mark`` after it."""
 
     file: str
@@ -39,7 +39,7 @@ class Workload:
     """A recipe and its position in the server's binlog."""
 
     recipe: Recipe
-    place: Place
+    position: BinlogRange
 
 
 def forget_other(folder: Path, recipes: Sequence[Recipe]) -> None:
@@ -52,13 +52,15 @@ def forget_other(folder: Path, recipes: Sequence[Recipe]) -> None:
 
 def workloads(mysql: Mysql, folder: Path, recipes: Sequence[Recipe]) -> dict[str, Workload]:
     """The workloads by name, stored or written now."""
-    places = _memory(folder).get("places")
-    if not places or not _still_there(mysql, places):
+    positions = _memory(folder).get("places")
+    if not positions or not _still_there(mysql, positions):
         _file(folder).unlink(missing_ok=True)
-        places = _make(mysql, recipes)
-        memory = {"digest": digest(recipes), "places": places}
+        positions = _make(mysql, recipes)
+        memory = {"digest": digest(recipes), "places": positions}
         _file(folder).write_text(json.dumps(memory, indent=1))
-    return {recipe.name: Workload(recipe, Place(**places[recipe.name])) for recipe in recipes}
+    return {
+        recipe.name: Workload(recipe, BinlogRange(**positions[recipe.name])) for recipe in recipes
+    }
 
 
 def _file(folder: Path) -> Path:
@@ -73,18 +75,18 @@ def _memory(folder: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _still_there(mysql: Mysql, places: dict[str, Any]) -> bool:
+def _still_there(mysql: Mysql, positions: dict[str, Any]) -> bool:
     with _connect(mysql) as connection, connection.cursor() as cursor:
         cursor.execute("SHOW BINARY LOGS")
         sizes = {row[0]: row[1] for row in cursor.fetchall()}
     return all(
-        place["end_file"] in sizes and place["bytes"] == _size(sizes, place)
-        for place in places.values()
+        position["end_file"] in sizes and position["bytes"] == _size(sizes, position)
+        for position in positions.values()
     )
 
 
 def _make(mysql: Mysql, recipes: Sequence[Recipe]) -> dict[str, Any]:
-    places = {}
+    positions = {}
     with _connect(mysql) as connection, connection.cursor() as cursor:
         for statement in (*BASE, *(text for recipe in recipes for text in recipe.schema)):
             cursor.execute(statement)
@@ -96,17 +98,19 @@ def _make(mysql: Mysql, recipes: Sequence[Recipe]) -> dict[str, Any]:
             end_file, end_gtids = _next_file(cursor)
             cursor.execute(f"INSERT INTO {MARK} (workload) VALUES (%s)", [recipe.name])
             cursor.execute("SHOW BINARY LOGS")
-            place = {"file": file, "end_file": end_file}
-            size = _size({row[0]: row[1] for row in cursor.fetchall()}, place)
-            places[recipe.name] = asdict(
-                Place(file=file, gtids=gtids, end_file=end_file, end_gtids=end_gtids, bytes=size)
+            position = {"file": file, "end_file": end_file}
+            size = _size({row[0]: row[1] for row in cursor.fetchall()}, position)
+            positions[recipe.name] = asdict(
+                BinlogRange(
+                    file=file, gtids=gtids, end_file=end_file, end_gtids=end_gtids, bytes=size
+                )
             )
             seconds = time.monotonic() - began
             say(
                 "bench", f"{recipe.name} is made: {size / 2**20:.0f} MiB of binlog, {seconds:.0f} s"
             )
         _next_file(cursor)
-    return places
+    return positions
 
 
 def _next_file(cursor: Any) -> tuple[str, str]:
@@ -117,9 +121,11 @@ def _next_file(cursor: Any) -> tuple[str, str]:
     return str(status[0]), "".join(str(status[4]).split())
 
 
-def _size(sizes: dict[str, int], place: dict[str, str]) -> int:
+def _size(sizes: dict[str, int], position: dict[str, str]) -> int:
     """Bytes of a workload's files, without its end file."""
-    return sum(size for name, size in sizes.items() if place["file"] <= name < place["end_file"])
+    return sum(
+        size for name, size in sizes.items() if position["file"] <= name < position["end_file"]
+    )
 
 
 def _connect(mysql: Mysql) -> Any:

@@ -60,14 +60,18 @@ async def read(bootstrap: str, topics: Sequence[str], peer: Peer) -> Contents:
     contents = Contents()
     async with consumer:
         ends: dict[TopicPartition, int] = await consumer.end_offsets(list(consumer.assignment()))
-        waiting = {place for place, end in ends.items() if end}
+        waiting = {partition for partition, end in ends.items() if end}
         while waiting:
             fetched = await consumer.getmany(timeout_ms=_PATIENCE_MS)
             if not fetched:
                 raise RunFailed(f"{', '.join(topics)}: could not be read to the end")
             for message in itertools.chain.from_iterable(fetched.values()):
                 _add(contents, message.topic, message.key, message.value, peer)
-            waiting = {place for place in waiting if await consumer.position(place) < ends[place]}
+            waiting = {
+                partition
+                for partition in waiting
+                if await consumer.position(partition) < ends[partition]
+            }
     return contents
 
 

@@ -127,8 +127,8 @@ class Runs:
     def skip(self, name: str) -> float:
         """CPU seconds per million rows of a workload whose tables are filtered."""
         workload = self._workloads[name]
-        over = Workload(_only_mark(workload.recipe), workload.place)
-        behind = replace(workload.place, file=workload.place.end_file)
+        over = Workload(_only_mark(workload.recipe), workload.position)
+        behind = replace(workload.position, file=workload.position.end_file)
         cost = self._measure(over).startup_cpu
         cost -= self._measure(Workload(over.recipe, behind)).startup_cpu
         per_million = cost * 1e6 / workload.recipe.rows

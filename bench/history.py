@@ -58,7 +58,7 @@ FILE_BYTES = 1 << 30
 _TYPES = ("bigint unsigned", "int", "decimal(12,2)", "datetime(6)", "tinyint(1)", "json")
 
 
-def place_of(number: int) -> HistoryPosition:
+def position_of(number: int) -> HistoryPosition:
     """The position of a statement; other events lie between two statements."""
     pos = 400 + (number * 40_000) % FILE_BYTES
     file = f"binlog.{1 + number * 40_000 // FILE_BYTES:06}"
@@ -118,12 +118,12 @@ class History:
 
     def checkpoint(self, number: int) -> SchemaCheckpoint:
         """A checkpoint of all present tables."""
-        place = place_of(self.count)
+        position = position_of(self.count)
         head = CheckpointHead(
             destination="bench",
             number=number,
-            place=HistoryPosition.between(offset_of(self.count), ts_ms=place.ts_ms),
-            made_ms=place.ts_ms,
+            position=HistoryPosition.between(offset_of(self.count), ts_ms=position.ts_ms),
+            made_ms=position.ts_ms,
             count=self.count,
             server=SERVER,
             begins=number == 1,
@@ -154,7 +154,7 @@ class History:
         return SchemaRecord(
             destination="bench",
             number=self.count,
-            place=place_of(self.count),
+            position=position_of(self.count),
             statement=f"ALTER TABLE `{name[1]}` {action}",
             type="ALTER TABLE",
             session=Session(database="bench", sql_mode=frozenset({"STRICT_TRANS_TABLES"})),
@@ -164,7 +164,7 @@ class History:
 
 def offset_of(number: int) -> SourceOffset:
     """The offset after a statement."""
-    return SourceOffset(server_uuid=UUID, coordinates=place_of(number).end)
+    return SourceOffset(server_uuid=UUID, coordinates=position_of(number).end)
 
 
 def transactions(tables: int, ddls: int, *, every: int | None) -> Iterator[list[Entry]]:

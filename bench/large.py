@@ -123,8 +123,7 @@ def execute(mysql: Mysql, *statements: str) -> None:
 def fill(mysql: Mysql, rows: int, *, width: int = 0) -> None:
     """Write one transaction of one statement with so many rows, each with ``width`` bytes of text."""
     digits = " UNION ALL ".join(f"SELECT {n} d" for n in range(10))
-    places = len(str(rows - 1))
-    names = [f"t{n}" for n in range(places)]
+    names = [f"t{n}" for n in range(len(str(rows - 1)))]
     tables = ", ".join(f"({digits}) {name}" for name in names)
     number = " + ".join(f"{name}.d * {10**n}" for n, name in enumerate(names))
     execute(

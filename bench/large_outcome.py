@@ -84,8 +84,8 @@ async def _values(kafka: str, topic: str) -> Any:
         max_partition_fetch_bytes=8 * 1024 * 1024,
     ) as consumer:
         ends = await consumer.end_offsets(list(consumer.assignment()))
-        ((place, end),) = ends.items()
-        while await consumer.position(place) < end:
+        ((partition, end),) = ends.items()
+        while await consumer.position(partition) < end:
             for records in (await consumer.getmany(timeout_ms=500)).values():
                 for record in records:
                     yield record.value

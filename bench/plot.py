@@ -106,25 +106,25 @@ def _curves(costs: dict[str, list[tuple[int, float]]], top: int) -> Iterator[str
     deepest = max((rows for rows, _ in points), default=10**5)
     decades = (4, ceil(log10(deepest * 0.95)))  # a run ends slightly before its round number
 
-    def place(rows: float, cost: float) -> tuple[float, float]:
+    def position(rows: float, cost: float) -> tuple[float, float]:
         across = (log10(rows) - decades[0]) / (decades[1] - decades[0])
         return 60 + across * (_WIDTH - 160), top + _CURVE_HEIGHT * (1 - cost / highest)
 
     for power in range(decades[0], decades[1] + 1):
-        x, y = place(10**power, 0)
+        x, y = position(10**power, 0)
         yield f'<line x1="{x:.0f}" y1="{top}" x2="{x:.0f}" y2="{y:.0f}" stroke="#dddddd"/>'
         yield _text(round(x) - 20, round(y) + 16, f"{10**power:,}")
     for share in (0, 0.5, 1):
-        _, y = place(10 ** decades[0], share * highest)
+        _, y = position(10 ** decades[0], share * highest)
         yield f'<line x1="60" y1="{y:.0f}" x2="{_WIDTH - 100}" y2="{y:.0f}" stroke="#dddddd"/>'
         yield _text(20, round(y) + 4, f"{share * highest:.0f}")
     dearest_first = sorted(costs.items(), key=lambda named: -named[1][-1][1] if named[1] else 0)
     for number, (name, line) in enumerate(dearest_first):
-        shape = " ".join("{:.1f},{:.1f}".format(*place(rows, cost)) for rows, cost in line)
+        shape = " ".join("{:.1f},{:.1f}".format(*position(rows, cost)) for rows, cost in line)
         colour = _COLOURS[name]
         yield f'<polyline points="{shape}" fill="none" stroke="{colour}" stroke-width="2"/>'
         if line:
-            x, y = place(*line[-1])
+            x, y = position(*line[-1])
             yield _text(round(x) + 6, round(y) - 4 + 18 * number, _NAMES[name])
 
 

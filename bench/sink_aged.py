@@ -122,7 +122,7 @@ class Aged:
             spark=spark,
             folder=Path(root),
             name=("shop", "t"),
-            place=PLACE,
+            position=PLACE,
             applier=applier,
             ledger=ledger,
             maintenance=maintenance,

@@ -40,7 +40,7 @@ class Past:
     folder: Path
     """The warehouse's folder."""
     name: Name
-    place: tuple[str, int]
+    position: tuple[str, int]
     """The topic and partition."""
     applier: Applier
     ledger: Ledger
@@ -92,12 +92,12 @@ class Past:
 
     def _entries(self, batches: int) -> DataFrame:
         """One row per batch, each with the end offset of the newest one."""
-        until, now = self.ledger.applied()[self.place], int(time.time() * 1000)
+        until, now = self.ledger.applied()[self.position], int(time.time() * 1000)
         return self.spark.range(batches).selectExpr(
             "'past' AS query_id",
             f"{self.number}L + id AS batch_id",
-            f"'{self.place[0]}' AS topic",
-            f"{self.place[1]} AS partition",
+            f"'{self.position[0]}' AS topic",
+            f"{self.position[1]} AS partition",
             f"{until}L AS from_offset",
             f"{until}L AS until_offset",
             "0L AS records",

@@ -20,7 +20,7 @@ from app.destination.takeover.journal_verification import Verification
 from app.destination.takeover.recovery import recover
 from bench import session
 from bench.errors import BenchError
-from bench.history import SERVER, UTF8, UUID, place_of, table_of
+from bench.history import SERVER, UTF8, UUID, position_of, table_of
 from bench.log_file import LogFile
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.partition_reader import StoredRecord
@@ -65,10 +65,10 @@ class Aged:
         """The first checkpoint of its schema history, and a statement after it."""
         self.history.init(self.name)
         tables = {("bench", f"table_{number:05}"): table_of(number) for number in range(TABLES)}
-        at = HistoryPosition.between(self.offset(), ts_ms=place_of(0).ts_ms)
+        at = HistoryPosition.between(self.offset(), ts_ms=position_of(0).ts_ms)
         entries = checkpoint_records(self.history.baseline(tables, {"bench": UTF8}, at, SERVER))
         made = self.history.apply(
-            place_of(1), "bench", "CREATE TABLE last (id INT)", Session(database="bench")
+            position_of(1), "bench", "CREATE TABLE last (id INT)", Session(database="bench")
         )
         assert made is not None
         return entries + history_records(made)

@@ -14,7 +14,7 @@ from typing import Any
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
 from connectors.mysql.position import SourceOffset
-from tables.journal_format import Entry, damaged, decoded, encoded, gone, is_gone
+from tables.journal_format import Entry, damaged, decoded, encoded, is_tombstone, tombstone
 from tables.journal_kind import Kind, StatePart
 
 SLOTS, PER_SLOT = 64, 256
@@ -39,7 +39,7 @@ class Fingerprints:
     def take(self, kind: str, names: list[str], record: StoredRecord) -> None:  # noqa: ARG002
         """Fold a record in, whose key ends with the slot in the ring."""
         try:
-            if is_gone(record):
+            if is_tombstone(record):
                 self._slots.pop(int(names[0]), None)
                 return
             value = decoded(record)
@@ -90,7 +90,7 @@ class Fingerprints:
         """Remove all."""
         keys = [self._key(at) for at in self._slots]
         self._slots.clear()
-        return [gone(key) for key in keys]
+        return [tombstone(key) for key in keys]
 
     def _key(self, at: int) -> bytes:
         return FINGERPRINTS.key(self.destination, str(at))

@@ -35,18 +35,20 @@ def encoded(value: dict[str, Any]) -> bytes:
     return orjson.dumps({"format": FORMAT, **value})
 
 
-GONE = encoded({"gone": True})
+TOMBSTONE = encoded({"gone": True})
 """The value of a removed record."""
 
 
-def gone(key: bytes) -> Entry:
+def tombstone(key: bytes) -> Entry:
     """A record that removes a key: compaction leaves only it."""
-    return key, GONE
+    return key, TOMBSTONE
 
 
-def is_gone(record: StoredRecord) -> bool:
+def is_tombstone(record: StoredRecord) -> bool:
     """Whether a record only removes its key."""
-    return record.value == GONE or (len(record.value) < 64 and decoded(record) == {"gone": True})
+    return record.value == TOMBSTONE or (
+        len(record.value) < 64 and decoded(record) == {"gone": True}
+    )
 
 
 def decoded(record: StoredRecord) -> dict[str, Any]:

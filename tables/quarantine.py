@@ -19,7 +19,7 @@ from connectors.mysql.ddl.definition import Table, TableName
 from tables.journal_format import Entry as Note
 from tables.journal_format import decoded, encoded
 from tables.journal_kind import Kind, StatePart
-from tables.schema_history.codec.record_json import Reading, given_from, given_json, place_json
+from tables.schema_history.codec.record_json import Reading, given_from, given_json, position_json
 from tables.schema_history.definition_json import table_json
 from tables.schema_history.position import HistoryPosition
 from tables.schema_history.record import Given, SchemaRecord, remakes
@@ -137,7 +137,7 @@ class Entry:
             "destination": self.destination,
             "database": self.name[0],
             "table": self.name[1],
-            "since": place_json(self.since),
+            "since": position_json(self.since),
             "why": self.why,
             "outcome": self.outcome.value,
             "offset": self.offset,
@@ -156,7 +156,7 @@ class Entry:
             return cls(
                 destination=value["destination"],
                 name=(value["database"], value["table"]),
-                since=reading.place(value["since"]),
+                since=reading.position(value["since"]),
                 why=value["why"],
                 outcome=Outcome(value["outcome"]),
                 offset=value["offset"],

@@ -86,7 +86,7 @@ def record_value(record: SchemaRecord) -> dict[str, Any]:
         "sql_mode": sorted(record.session.sql_mode),
         "statement": record.statement,
         "given": given_value(record.given),
-        **position_value(record.place),
+        **position_value(record.position),
     }
 
 

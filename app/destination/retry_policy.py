@@ -78,7 +78,7 @@ class ErrorPolicy:
     def _is_stuck(self, error: AqueductError) -> bool:
         if not isinstance(error, CorruptEvent | MalformedEvent | ReaderStalled):
             return False
-        position = str(error.where.get("coordinates", _NOWHERE))
+        position = str(error.context.get("coordinates", _NOWHERE))
         self._damaged[position] = times = self._damaged.pop(position, 0) + 1
         while len(self._damaged) > _MOST_POSITIONS:
             del self._damaged[next(iter(self._damaged))]

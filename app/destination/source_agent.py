@@ -346,7 +346,7 @@ class SourceAgent:
         try:
             await publisher.publish(piece)
         except BatchTooLarge as error:
-            budget.refused(error.where.get("limit"), sent=error.where["size"])
+            budget.refused(error.context.get("limit"), sent=error.context["size"])
             raise
         if budget.through((time.monotonic() - began) / (budget.patience * ANSWER_TIMEOUT)):
             log.info("%s: publishes up to %d bytes at once again", self.plan.name, budget.bytes)

@@ -230,10 +230,10 @@ class Destination:
 
     def _report(self, error: AqueductError, state: State) -> None:
         """Report the error that ended a run."""
-        error.where = {"destination": self.plan.name, **error.where}
+        error.context = {"destination": self.plan.name, **error.context}
         metrics.ERRORS.labels(self.plan.name, error.name).inc()
-        if "event" in error.where:
-            kind = str(error.where["event"])
+        if "event" in error.context:
+            kind = str(error.context["event"])
             metrics.EVENTS.labels(self.plan.name, kind, "refused").inc()
         self.status.show(state, f"{error.name}: {error}")
         # A repeated error is on the status page and in the metrics; the log has it once.

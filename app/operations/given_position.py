@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset, parse_gtids
-from tables.schema_history.position import Asked, AtGtid, AtTime
+from tables.schema_history.position import AtGtid, AtTime, PositionQuery
 
 _UUID = "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _ONE_GTID = re.compile(rf"{_UUID}(:[a-z_]\w*)?:\d+")
@@ -38,7 +38,7 @@ class GivenPosition:
             return cls(parse_gtids(text))
         return cls(Coordinates.parse(text))
 
-    def history_query(self, server_uuid: str, coordinates: Coordinates) -> Asked:
+    def history_query(self, server_uuid: str, coordinates: Coordinates) -> PositionQuery:
         """Return the query for a history of this server, which was read up to these coordinates."""
         match self.value:
             case Coordinates():

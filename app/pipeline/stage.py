@@ -146,7 +146,7 @@ class ChunkStage:
         events: Counter[tuple[int, str]] | None = None,
         effect: Applied | None = None,
     ) -> DecodedShare:
-        head = FileHead(file=chunk.start.file, created=chunk.begun) if chunk.begun else None
+        head = FileHead(file=chunk.start.file, created=chunk.created) if chunk.created else None
         noted = effect.record if effect is not None and share.gathered.error is None else None
         return DecodedShare(
             self.encoder,
@@ -165,7 +165,7 @@ class ChunkStage:
         """Return the tables that can no longer be read after a statement."""
         why = record.reason or ""
         return [
-            QuarantinedTable(name=name, why=why, since=record.place)
+            QuarantinedTable(name=name, why=why, since=record.position)
             for name in self.tables.lost(record)
         ]
 

@@ -203,4 +203,4 @@ class CentralStore:
 
 def _write_snapshot(session: MetaSession, history: SchemaHistory, head: CheckpointHead) -> None:
     session.write(snapshot_rows(history.content(head)))
-    session.expire(head.destination, head.place.ts_ms - history.policy.expire_ms)
+    session.expire(head.destination, head.position.ts_ms - history.policy.expire_ms)

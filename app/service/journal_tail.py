@@ -37,7 +37,7 @@ class Notices:
         try:
             self._take(record)
         except AqueductError as error:
-            error.where |= {"partition": partition, "offset": record.offset}
+            error.context |= {"partition": partition, "offset": record.offset}
             log.error("a record of the journal is passed by here: %s: %s", error.name, error)
         except Exception:
             # One record must not end every worker that reads it.

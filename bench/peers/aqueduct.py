@@ -59,7 +59,7 @@ class Aqueduct:
             },
             "server_id": task.server_id,
             "filter": {"include": rf"{DATABASE}\.{task.workload.recipe.pattern}"},
-            "start": {"file": task.workload.place.file, "pos": 4},
+            "start": {"file": task.workload.position.file, "pos": 4},
             **_decoders(),
         }
         return {

@@ -79,7 +79,7 @@ class Canal:
         return Changes(_OPS[message["type"]], len(message["data"]))
 
     def _settings(self, task: Task) -> dict[str, str]:
-        place = {"journalName": task.workload.place.file, "position": 4, "timestamp": 0}
+        position = {"journalName": task.workload.position.file, "position": 4, "timestamp": 0}
         return {
             "host": task.servers.mysql_host,
             "port": str(task.servers.mysql_port),
@@ -87,7 +87,7 @@ class Canal:
             "password": PASSWORD,
             "database": DATABASE,
             "server_id": str(task.server_id),
-            "position": json.dumps(place),
+            "position": json.dumps(position),
             "filter": rf"{DATABASE}\.{task.workload.recipe.pattern}",
             "topic": task.prefix,
             "kafka.bootstrap.servers": task.servers.kafka,

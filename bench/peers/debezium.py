@@ -111,8 +111,8 @@ def _connector(task: Task) -> dict[str, str]:
 
 def _offset(task: Task) -> bytes:
     """Its initial offset. With GTIDs on the server an offset without them fails the task."""
-    place = task.workload.place
-    value = {"file": place.file, "pos": 4, "ts_sec": 1, "gtids": place.gtids}
+    position = task.workload.position
+    value = {"file": position.file, "pos": 4, "ts_sec": 1, "gtids": position.gtids}
     key = json.dumps([task.prefix, {"server": task.prefix}], separators=(",", ":"))
     return serialized(key.encode(), json.dumps(value, separators=(",", ":")).encode())
 

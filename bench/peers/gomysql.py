@@ -35,7 +35,7 @@ class GoMysql:
         """The program with its position, table and topic."""
         at, (table,) = task.servers, task.workload.recipe.tables
         command = [str(self._program), at.mysql_host, str(at.mysql_port), USER, PASSWORD]
-        command += [task.workload.place.file, table, at.kafka, task.prefix, str(task.server_id)]
+        command += [task.workload.position.file, table, at.kafka, task.prefix, str(task.server_id)]
         return Program(command=command, env=os.environ)
 
     def topics(self, task: Task) -> list[str]:

@@ -36,7 +36,7 @@ def measure(task: Task) -> Result:
         "host": servers.mysql_host,
         "port": servers.mysql_port,
         "server_id": task.server_id,
-        "file": task.workload.place.file,
+        "file": task.workload.position.file,
         "tables": recipe.tables,
         "rows": recipe.rows,
         "answer": str(task.folder / "answer.json"),

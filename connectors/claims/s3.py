@@ -77,9 +77,9 @@ class S3Access:
 class S3Store:
     """Values below ``s3://bucket/prefix``."""
 
-    def __init__(self, place: str, access: S3Access) -> None:
-        self._place = place.rstrip("/")
-        self._bucket, _, self._prefix = self._place.removeprefix(SCHEME).partition("/")
+    def __init__(self, location: str, access: S3Access) -> None:
+        self._location = location.rstrip("/")
+        self._bucket, _, self._prefix = self._location.removeprefix(SCHEME).partition("/")
         self._access = access
         self._made: Any = None
 
@@ -100,7 +100,7 @@ class S3Store:
         is_same = head.get("ETag", "").strip('"') == checksum.hexdigest()
         if not is_whole or not (is_same or self.get(name) == value):
             raise self._error(ClaimStoreLost, "it does not hold what was sent", name)
-        return f"{self._place}/{name}"
+        return f"{self._location}/{name}"
 
     def _head(self, name: str) -> dict[str, Any]:
         try:
@@ -123,8 +123,8 @@ class S3Store:
         return {"Bucket": self._bucket, "Key": key}
 
     def _error(self, kind: type[AqueductError], what: str, name: str) -> AqueductError:
-        where = f"{self._place}/{name}"
-        return kind(what, object=where, endpoint=self._access.endpoint or None)
+        uri = f"{self._location}/{name}"
+        return kind(what, object=uri, endpoint=self._access.endpoint or None)
 
     def _client(self) -> Any:
         """The library's client, made when the first value comes."""

@@ -39,9 +39,9 @@ class AqueductError(Exception):
     retry: ClassVar[Retry] = Retry.MANUAL
     remedy: ClassVar[str] = ""
 
-    def __init__(self, detail: str = "", /, *, remedy: str = "", **where: object) -> None:
+    def __init__(self, detail: str = "", /, *, remedy: str = "", **context: object) -> None:
         self.detail = detail
-        self.where = {name: value for name, value in where.items() if value is not None}
+        self.context = {name: value for name, value in context.items() if value is not None}
         self.advice = remedy or self.remedy
         super().__init__(detail)
 
@@ -54,15 +54,15 @@ class AqueductError(Exception):
         headline = (type(self).__doc__ or "").strip().splitlines()[0].rstrip(".")
         detail = self.detail if isinstance(self.detail, Faults) else printed(self.detail)
         text = f"{headline}: {detail}" if detail else headline
-        if self.where:
+        if self.context:
             text += (
                 " ["
-                + ", ".join(f"{name}={printed(value)}" for name, value in self.where.items())
+                + ", ".join(f"{name}={printed(value)}" for name, value in self.context.items())
                 + "]"
             )
         # A list of faults ends with a newline, so the remedy gets a line of its own.
         end = "" if text.endswith("\n") else ". "
-        advice = printed(self.advice.replace("DEST", str(self.where.get("destination", "DEST"))))
+        advice = printed(self.advice.replace("DEST", str(self.context.get("destination", "DEST"))))
         return f"{text.rstrip('.')}{end}{advice}".strip()
 
 

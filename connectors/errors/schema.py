@@ -68,9 +68,9 @@ class DdlUnresolved(AqueductError):
         *,
         tables: Iterable[tuple[str, str]] = (),
         remedy: str = "",
-        **where: object,
+        **context: object,
     ) -> None:
-        super().__init__(detail, remedy=remedy, **where)
+        super().__init__(detail, remedy=remedy, **context)
         self.tables = tuple(tables)
         """Database and name of each."""
 

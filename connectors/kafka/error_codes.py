@@ -127,12 +127,12 @@ ANSWERS: Final = _read()
 """Name and meaning of each code but 0."""
 
 
-def answered(code: int, detail: str = "", **where: Any) -> AqueductError:
+def answered(code: int, detail: str = "", **context: Any) -> AqueductError:
     """Return the error of a broker's code; for one that is newer than this table, KafkaLost with
     its number."""
     name, kind = ANSWERS.get(code, ("unknown to this version", Kind.UNEXPECTED))
     text = f"{name} ({code})" + (f": {detail}" if detail and detail != name else "")
-    return kind.error(text, remedy=_ADVICE.get(code, ""), **where)
+    return kind.error(text, remedy=_ADVICE.get(code, ""), **context)
 
 
 def _register() -> None:

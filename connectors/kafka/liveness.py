@@ -32,8 +32,8 @@ class Liveness:
     async def check(self) -> None:
         """Return if a broker answers; raise KafkaDenied if one refuses us, else KafkaLost."""
         bootstrap = self._options["bootstrap_servers"]
-        asked = {(host, port) for host, port, _ in collect_hosts(bootstrap)} | self._brokers
-        asking = [asyncio.create_task(self._ask(host, port)) for host, port in asked]
+        brokers = {(host, port) for host, port, _ in collect_hosts(bootstrap)} | self._brokers
+        asking = [asyncio.create_task(self._ask(host, port)) for host, port in brokers]
         refused: AqueductError | None = None
         try:
             for answer in asyncio.as_completed(asking):

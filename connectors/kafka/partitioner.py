@@ -32,9 +32,9 @@ def partitions_of(keys: Sequence[bytes | None], partitions: int) -> list[int]:
     for index, key in enumerate(keys):
         if key is not None:
             by_length.setdefault(len(key), []).append(index)
-    for places in by_length.values():
-        alike: list[bytes] = [keys[index] for index in places]  # type: ignore[misc] # none is None
-        for index, hashed in zip(places, _hashes(alike), strict=True):
+    for indexes in by_length.values():
+        alike: list[bytes] = [keys[index] for index in indexes]  # type: ignore[misc] # none is None
+        for index, hashed in zip(indexes, _hashes(alike), strict=True):
             found[index] = (hashed & _POSITIVE) % partitions
     return found
 
@@ -95,6 +95,6 @@ def _common(first: bytes, last: bytes) -> int:
 def _column(joined: bytes, length: int, start: int, end: int) -> int:
     """The bytes from start to end of each key, as a word in its lane."""
     column = bytearray(8 * (len(joined) // length))
-    for place in range(start, end):
-        column[place - start :: 8] = joined[place::length]
+    for index in range(start, end):
+        column[index - start :: 8] = joined[index::length]
     return int.from_bytes(column, "little")

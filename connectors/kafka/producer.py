@@ -162,14 +162,16 @@ class TransactionalProducer:
 
     def _with_topic(self, error: BaseException) -> BaseException:
         """Return the same error with its topic, if aiokafka has omitted it."""
-        heard = getattr(self._kafka._sender, "heard", None) if self._kafka is not None else None
-        return heard if type(heard) is type(error) and not error.args else error
+        last_refusal = (
+            getattr(self._kafka._sender, "last_refusal", None) if self._kafka is not None else None
+        )
+        return last_refusal if type(last_refusal) is type(error) and not error.args else error
 
     def _late(self) -> AqueductError:
         """Return why a transaction was late: a broker's last answer, if it refused a batch to the end."""
         assert self._kafka is not None
-        if (heard := getattr(self._kafka._sender, "heard", None)) is not None:
-            return translated(heard)
+        if (last_refusal := getattr(self._kafka._sender, "last_refusal", None)) is not None:
+            return translated(last_refusal)
         short = too_few(self._kafka.client.cluster)
         return short or KafkaSlow(f"{self.deadline:.0f} s were not enough")
 
@@ -218,13 +220,13 @@ class _AnswerRecorder(SendProduceReqHandler):  # type: ignore[misc]
     """Sends batches, and records the answer for which they are sent again."""
 
     def handle_response(self, response: Any) -> None:
-        self._sender.heard = None
+        self._sender.last_refusal = None
         super().handle_response(response)
 
     def _can_retry(self, error: Any, batch: Any) -> bool:
         if isinstance(error, BrokerResponseError):
             error.args = error.args or (f"{batch.tp.topic} [{batch.tp.partition}]",)
-            self._sender.heard = error
+            self._sender.last_refusal = error
         return bool(super()._can_retry(error, batch))
 
 

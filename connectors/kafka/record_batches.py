@@ -68,10 +68,10 @@ class BatchWriter:
         "_codec",
         "_keyed",
         "_largest",
-        "_lighten",
         "_max_bytes",
         "_partitions",
         "_records",
+        "_shrink",
         "_timestamp_ms",
         "_topic",
     )
@@ -90,7 +90,7 @@ class BatchWriter:
     ) -> None:
         self._keyed = keyed
         self._topic = topic
-        self._largest, self._lighten = largest, shrink
+        self._largest, self._shrink = largest, shrink
         self._partitions = partitions
         self._codec = _CODECS[compression]
         self._timestamp_ms = timestamp_ms
@@ -125,12 +125,12 @@ class BatchWriter:
         if self._partitions == 1:
             return {0: records} if records else {}
         shares: dict[int, list[Record]] = {}
-        places = partitions_of([key for key, _, _ in records], self._partitions)
-        for place, record in zip(places, records, strict=True):
-            if place in shares:
-                shares[place].append(record)
+        partitions = partitions_of([key for key, _, _ in records], self._partitions)
+        for partition, record in zip(partitions, records, strict=True):
+            if partition in shares:
+                shares[partition].append(record)
             else:
-                shares[place] = [record]
+                shares[partition] = [record]
         return shares
 
     def _batches(self, partition: int, records: list[Record]) -> Iterator[FinishedBatch]:
@@ -153,10 +153,10 @@ class BatchWriter:
 
     def _fitting(self, raw: bytearray, record: Record) -> bytearray:
         """A finished batch; if its only record is too large, one with a smaller record."""
-        if self._lighten is None or len(raw) <= self._largest:
+        if self._shrink is None or len(raw) <= self._largest:
             return raw
         builder = self._builder()
-        builder.append(0, self._timestamp_ms, *self._lighten(self._topic, record))
+        builder.append(0, self._timestamp_ms, *self._shrink(self._topic, record))
         lighter: bytearray = builder.build()
         return lighter
 

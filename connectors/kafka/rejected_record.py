@@ -51,13 +51,13 @@ def too_large(batch: FinishedBatch, limit: int | None) -> RecordTooLarge | Batch
             size=len(batch.raw),
             limit=limit,
         )
-    where = _where(value)
+    position = _position_of(value)
     name = dict(held.headers).get(HEADER_CHANGE_ID)
     allowed = f", and {_known(limit)}" if limit is not None else ""
     return RecordTooLarge(
         f"{len(value)} bytes, {len(batch.raw)} as sent{allowed}",
         topic=batch.topic,
-        **where,
+        **position,
         key=key[:_SHOWN].decode(errors="replace") or None,
         change_id=name.decode() if name else None,
         size=len(value),
@@ -87,7 +87,7 @@ def _records(batch: FinishedBatch) -> list[Any]:
     return list(held) if held is not None else []
 
 
-def _where(value: bytes) -> dict[str, Any]:
+def _position_of(value: bytes) -> dict[str, Any]:
     """A row's table and position; nothing if it is no row."""
     try:
         source = orjson.loads(value)["source"]

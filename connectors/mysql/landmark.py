@@ -146,7 +146,7 @@ def landmark_in(chunk: Chunk, ended: Ended | None, transaction: Transaction) -> 
     elif chunk.context:
         first = Mark.within(chunk.context[0], 0, checksum=False)
     # An event out of a payload, or one that replaces a skipped transaction, is not in the file.
-    is_own = chunk.place is None
+    is_own = chunk.container is None
     if first is None and not is_own:
         return None
     size = HEADER.unpack_from(chunk.data, last)[3]

@@ -122,7 +122,9 @@ class TransactionReader:
         seen = self.seen.copy()
         data = b"".join(chunk.context)
         receiver = QueryTextOnly()
-        self._read(Chunk(start=start, data=data, checksum=False, place=(start, start)), receiver)
+        self._read(
+            Chunk(start=start, data=data, checksum=False, container=(start, start)), receiver
+        )
         self.seen = seen
         self._has_rows = self._has_rows_before = self.open is not None
         if receiver.text is not None:
@@ -130,11 +132,13 @@ class TransactionReader:
 
     def _read(self, chunk: Chunk, changes: Changes) -> None:
         data, prefix, file, first = chunk.data, chunk.prefix, chunk.start.file, chunk.start.pos
-        place = None if chunk.place is None else (chunk.place[0].pos, chunk.place[1].pos)
+        bounds = (
+            None if chunk.container is None else (chunk.container[0].pos, chunk.container[1].pos)
+        )
         tail = CHECKSUM_SIZE if chunk.checksum else 0
         smallest, length, at = HEADER_SIZE + tail, len(data), 0
         # Headers have only 32 bits of the offset, and MariaDB's none at all within a transaction.
-        is_odd = self._mariadb or place is not None or first >> 32
+        is_odd = self._mariadb or bounds is not None or first >> 32
         tables, seen = self._tables, self.seen
         header, view = HEADER.unpack_from, memoryview(data)
         last_map, table_id, table_map = b"", b"", None
@@ -147,7 +151,7 @@ class TransactionReader:
                 if size < smallest or at > length:
                     raise CorruptEvent(f"its header states {size} bytes, more than were received")
                 if is_odd or end_pos < first:
-                    pos, end_pos = place or event_bounds(pos, end_pos, size, self.open)
+                    pos, end_pos = bounds or event_bounds(pos, end_pos, size, self.open)
                 else:
                     pos = end_pos - size
                 end = at - tail
@@ -193,13 +197,13 @@ class TransactionReader:
                 else:
                     if self.open is None and self._announced is None:
                         began = body - HEADER_SIZE
-                    if kind == _PAYLOAD and place is not None:
+                    if kind == _PAYLOAD and bounds is not None:
                         raise CorruptEvent("a compressed transaction within another")
                     self._rare(
                         kind,
                         data[body:end],
                         changes,
-                        place=EventHeader(file, pos, end_pos, flags, timestamp, server_id),
+                        header=EventHeader(file, pos, end_pos, flags, timestamp, server_id),
                     )
                     if kind in _MAY_END and self.open is None:
                         self.ended = (began, body - HEADER_SIZE, end_pos)
@@ -212,10 +216,10 @@ class TransactionReader:
             raise malformed from error
 
     def _place(self, error: AqueductError, file: str, pos: int, kind: int) -> None:
-        error.where.setdefault("coordinates", Coordinates(file, pos))
-        error.where.setdefault("event", type_name(kind))
+        error.context.setdefault("coordinates", Coordinates(file, pos))
+        error.context.setdefault("event", type_name(kind))
         if self.open and self.open.gtid:
-            error.where.setdefault("gtid", self.open.gtid)
+            error.context.setdefault("gtid", self.open.gtid)
 
     def _announce(
         self, data: bytes, body: int, end: int, *, pos: int, anonymous: bool = False
@@ -285,76 +289,81 @@ class TransactionReader:
         self.open = None
         changes.end(opened, pos[1])
 
-    def _rare(self, kind: int, body: bytes, changes: Changes, *, place: EventHeader) -> None:
+    def _rare(self, kind: int, body: bytes, changes: Changes, *, header: EventHeader) -> None:
         """Events that do not occur in MySQL's ordinary small transactions."""
         if kind == EventType.ANONYMOUS_GTID:
-            self._announce(body, 0, len(body), pos=place.pos, anonymous=True)
-            self._announced = without_gtid(self._announced, place, self._server_uuid)
+            self._announce(body, 0, len(body), pos=header.pos, anonymous=True)
+            self._announced = without_gtid(self._announced, header, self._server_uuid)
             self._original_us = original_us(body)
         elif kind == EventType.GTID_TAGGED:
             self._refuse_within()
-            self._announced, self._is_muted = tagged(body, place), False
+            self._announced, self._is_muted = tagged(body, header), False
         elif kind == EventType.TRANSACTION_PAYLOAD:
-            self._payload(body, changes, place=place)
+            self._payload(body, changes, header=header)
         elif kind == EventType.XA_PREPARE:
-            self._prepare(body, changes, place=place)
+            self._prepare(body, changes, header=header)
         elif kind == EventType.ROWS_QUERY:
             changes.query(parse_rows_query(body))
         elif kind == EventType.INCIDENT:
             raise IncidentInBinlog(parse_incident(body))
         elif kind == EventType.EXECUTE_LOAD_QUERY:
-            self._current(place)
-            pos = (place.pos, place.end_pos)
+            self._current(header)
+            pos = (header.pos, header.end_pos)
             self._query(load_query(body), changes, within=True, pos=pos)
         elif kind == MariadbEventType.GTID:
-            self._announce_mariadb(body, place)
+            self._announce_mariadb(body, header)
         elif kind == MariadbEventType.ANNOTATE_ROWS:
             changes.query(parse_annotation(body))
         elif kind == MariadbEventType.QUERY_COMPRESSED:
-            within, _ = self.open is not None, self._current(place)
-            pos = (place.pos, place.end_pos)
+            within, _ = self.open is not None, self._current(header)
+            pos = (header.pos, header.end_pos)
             self._query(uncompressed_query(body), changes, within=within, pos=pos)
         elif kind in PLAIN_ROWS:
-            self._compressed_rows(kind, body, changes, place=place)
-        elif kind not in HARMLESS and (is_known(kind) or not is_ignorable(place.flags)):
+            self._compressed_rows(kind, body, changes, header=header)
+        elif kind not in HARMLESS and (is_known(kind) or not is_ignorable(header.flags)):
             # A known type that is not supported is never ignored, whatever its flags.
             raise UnsupportedEvent(f"an event of {type_name(kind)}")
 
-    def _current(self, place: EventHeader) -> Transaction:
-        return self.open or self._opened(place.file, place.pos, place.timestamp, place.server_id)
+    def _current(self, header: EventHeader) -> Transaction:
+        return self.open or self._opened(
+            header.file, header.pos, header.timestamp, header.server_id
+        )
 
-    def _announce_mariadb(self, body: bytes, place: EventHeader) -> None:
+    def _announce_mariadb(self, body: bytes, header: EventHeader) -> None:
         """MariaDB's GTID event, which is also the BEGIN of a transaction."""
         self._refuse_within()
-        announced = parse_mariadb_gtid(body, place.server_id)
-        self._announced = by_mariadb(announced.gtid, place)
+        announced = parse_mariadb_gtid(body, header.server_id)
+        self._announced = by_mariadb(announced.gtid, header)
         # The changes of a two-phase ALTER have not happened before it is committed.
         self._is_muted = announced.alter in (Alter.START, Alter.ROLLBACK)
         if not announced.standalone:
-            self._current(place)
+            self._current(header)
 
     def _compressed_rows(
-        self, kind: int, body: bytes, changes: Changes, *, place: EventHeader
+        self, kind: int, body: bytes, changes: Changes, *, header: EventHeader
     ) -> None:
         if body[:6] == _DUMMY_TABLE:
             return
-        transaction = self._current(place)
+        transaction = self._current(header)
         self._has_rows = True
-        changes.rows(transaction, self._tables[body[:6]], kind, body, place.pos)
+        changes.rows(transaction, self._tables[body[:6]], kind, body, header.pos)
 
-    def _payload(self, body: bytes, changes: Changes, *, place: EventHeader) -> None:
+    def _payload(self, body: bytes, changes: Changes, *, header: EventHeader) -> None:
         """The events inside a compressed one."""
-        start, end = Coordinates(place.file, place.pos), Coordinates(place.file, place.end_pos)
+        start, end = (
+            Coordinates(header.file, header.pos),
+            Coordinates(header.file, header.end_pos),
+        )
         data = payload_events(body)
-        self._read(Chunk(start=start, data=data, checksum=False, place=(start, end)), changes)
+        self._read(Chunk(start=start, data=data, checksum=False, container=(start, end)), changes)
 
-    def _prepare(self, body: bytes, changes: Changes, *, place: EventHeader) -> None:
+    def _prepare(self, body: bytes, changes: Changes, *, header: EventHeader) -> None:
         """The end of an XA transaction: its XA PREPARE, or its XA COMMIT ... ONE PHASE."""
-        transaction = self._current(place)
+        transaction = self._current(header)
         xid, is_one_phase = parse_xa_prepare(body)
         if not is_one_phase:
             if self._has_rows:
                 raise MalformedEvent("rows that are only prepared were given out")
             changes.xa(transaction, xid, is_prepared=True)
         self.open = None
-        changes.end(transaction, place.end_pos)
+        changes.end(transaction, header.end_pos)

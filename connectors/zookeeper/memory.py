@@ -46,7 +46,7 @@ class MemoryServer:
             raise NodeTaken(path)
         self.zxid += 1
         self.nodes[path] = Node(data=data, czxid=self.zxid, owner=owner)
-        self._tell(above)
+        self._notify(above)
         return self.nodes[path]
 
     def remove(self, path: str) -> None:
@@ -54,7 +54,7 @@ class MemoryServer:
         for each in [each for each in self.nodes if each == path or each.startswith(f"{path}/")]:
             self.zxid += 1
             del self.nodes[each]
-            self._tell(each.rpartition("/")[0])
+            self._notify(each.rpartition("/")[0])
 
     def watch(self, path: str, session: MemorySession) -> None:
         """Notify a session once of the next change below a node."""
@@ -70,7 +70,7 @@ class MemoryServer:
         """Whether the servers still have it."""
         return session.id in self._sessions
 
-    def _tell(self, path: str) -> None:
+    def _notify(self, path: str) -> None:
         for session in self._watches.pop(path, ()):
             if session.state is SessionState.CONNECTED:
                 session.changed()

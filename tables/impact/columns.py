@@ -59,9 +59,9 @@ def _order(one: Mapping[str, Column], other: Mapping[str, Column]) -> list[str]:
 
 def _guessed(old: Table, new: Table) -> Iterator[tuple[str, str]]:
     """Yield removed columns with the added columns that have the same neighbour and definition."""
-    gone, come = _between(old, new), _between(new, old)
-    for place, names in gone.items():
-        others = come.get(place, [])
+    removed, added = _between(old, new), _between(new, old)
+    for previous, names in removed.items():
+        others = added.get(previous, [])
         if len(names) == len(others):
             for one, other in zip(names, others, strict=True):
                 if replace(one, name="") == replace(other, name=""):
@@ -72,12 +72,12 @@ def _between(table: Table, other: Table) -> dict[str, list[Column]]:
     """The columns missing in the other table, by the common column before them."""
     stays = {column.name for column in other.columns}
     found: dict[str, list[Column]] = {}
-    place = ""
+    previous = ""
     for column in table.columns:
         if column.name in stays:
-            place = column.name
+            previous = column.name
         else:
-            found.setdefault(place, []).append(column)
+            found.setdefault(previous, []).append(column)
     return found
 
 

@@ -71,11 +71,11 @@ def impact(
     position with the same definition count as one.
     """
     listed = list(changes)
-    told = (
+    impacts = (
         Impact(route=route, finding=finding)
         for route, finding in _Reading(listed, route_of, renames or {}).findings()
     )
-    return tuple(told)
+    return tuple(impacts)
 
 
 def truncated(name: TableName, route_of: RouteOf) -> tuple[Impact, ...]:
@@ -111,12 +111,12 @@ class _Reading:
         self._changes = changes
         self._route_of = route_of
         self._renames = renames
-        self._left = {
+        self._moved_from = {
             change.name: change.old
             for change in changes
             if isinstance(change, TableChange) and change.renamed_to is not None
         }
-        self._come = {
+        self._moved_to = {
             change.name
             for change in changes
             if isinstance(change, TableChange) and change.renamed_from is not None
@@ -136,7 +136,7 @@ class _Reading:
 
     def _of(self, change: OnlineAlter | TableMovedAway | TableChange) -> Iterator[Finding]:
         if isinstance(change, TableMovedAway):
-            yield _set_aside(change)
+            yield _moved_away(change)
         elif isinstance(change, OnlineAlter):
             yield from self._altered(change.name, change.old, change.new)
         elif change.renamed_to is not None:
@@ -163,7 +163,7 @@ class _Reading:
             "Its records end." if route is None else f"Its records continue in {route.topic}."
         )
         logical = to if route is None else route.logical
-        taken = change.name in self._come
+        taken = change.name in self._moved_to
         return Finding(
             kind="table renamed",
             severity=Severity.BREAKING,
@@ -175,9 +175,9 @@ class _Reading:
         )
 
     def _took_name(self, change: TableChange, new: Table, origin: TableName) -> Iterator[Finding]:
-        if self._left.get(change.name) is not None:
+        if self._moved_from.get(change.name) is not None:
             # Another table had this name: for its readers the columns changed.
-            yield from self._altered(change.name, self._left[change.name], new)
+            yield from self._altered(change.name, self._moved_from[change.name], new)
         elif self._route_of(origin) is None:
             yield Finding(
                 kind="table comes in",
@@ -203,13 +203,13 @@ _DROPPED = Finding(
 )
 
 
-def _set_aside(change: TableMovedAway) -> Finding:
-    where = "dropped" if change.to is None else f"now {'.'.join(change.to)}"
+def _moved_away(change: TableMovedAway) -> Finding:
+    state = "dropped" if change.to is None else f"now {'.'.join(change.to)}"
     return Finding(
         kind="table quarantined",
         severity=Severity.CAREFUL,
         new=None if change.to is None else ".".join(change.to),
-        consumers=f"It is {where}, and {change.tool} has another one ready to take its place. "
+        consumers=f"It is {state}, and {change.tool} has another one ready to take its place. "
         "If that does not happen, its records end.",
         warehouse="The table stays with the rows that it has.",
     )

@@ -33,9 +33,9 @@ def as_text(impacts: Sequence[Impact]) -> str:
 
 def _lines(one: Impact) -> Iterator[str]:
     found = one.finding
-    place = ".".join(part for part in (*one.route.table, found.column) if part)
+    column = ".".join(part for part in (*one.route.table, found.column) if part)
     change = " -> ".join(part for part in (found.old, found.new) if part)
-    yield f"{found.severity.value}: {found.kind}: {place}{f': {change}' if change else ''}"
+    yield f"{found.severity.value}: {found.kind}: {column}{f': {change}' if change else ''}"
     if found.consumers:
         yield f"  topic {one.route.topic}: {found.consumers}"
     if found.warehouse:

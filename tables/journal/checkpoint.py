@@ -17,7 +17,7 @@ from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal import state as journal
 from tables.journal.kinds import KINDS
 from tables.journal.state import DestinationState
-from tables.journal_format import decoded, is_gone
+from tables.journal_format import decoded, is_tombstone
 from tables.journal_kind import Kind
 from tables.schema_history.codec.fold import CHECKPOINT, HEAD, NUMBERED
 
@@ -73,7 +73,7 @@ def take(rows: MutableMapping[str, Row], record: StoredRecord) -> None:
     if (kind is not None and not kind.is_checkpointed) or not newer(row, rows.get(key)):
         return
     try:
-        if is_gone(record) or len(record.value) > _LARGEST:
+        if is_tombstone(record) or len(record.value) > _LARGEST:
             rows.pop(key, None)
             return
         rows[key] = row

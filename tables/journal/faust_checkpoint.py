@@ -35,7 +35,7 @@ class FaustCheckpoint:
         self._table: Any = app.GlobalTable(
             "checkpoint", partitions=partitions, recovery_buffer_size=1
         )
-        self._anew: set[int] = set()
+        self._restarted: set[int] = set()
         """Partitions that are to be folded from the journal's beginning."""
         self._folded: dict[int, int] = {}
         """The offset of the last record that a partition's rows hold."""
@@ -52,9 +52,9 @@ class FaustCheckpoint:
         """Whether a partition is to be folded from the journal's beginning; call it before each fold of it."""
         self._folded.pop(partition, None)
         if self._is_whole(self._table.get(f"{_BEGINS}{partition}")):
-            self._anew.discard(partition)
+            self._restarted.discard(partition)
             return False
-        self._anew.add(partition)
+        self._restarted.add(partition)
         return True
 
     def fold(self, record: StoredRecord, partition: int = 0) -> None:
@@ -64,9 +64,9 @@ class FaustCheckpoint:
         since.
         """
         rows = _Rows(self._table, partition)
-        if partition in self._anew:
-            self._anew.discard(partition)
-            self._begin_anew(rows, record)
+        if partition in self._restarted:
+            self._restarted.discard(partition)
+            self._restart(rows, record)
         if partition not in self._folded:
             offsets = (row["offset"] for _, row in rows.own())
             self._folded[partition] = max(offsets, default=-1)
@@ -79,7 +79,7 @@ class FaustCheckpoint:
         """Whether a partition's first row is of this journal."""
         return first is not None and first["value"] == self.journal
 
-    def _begin_anew(self, rows: _Rows, record: StoredRecord) -> None:
+    def _restart(self, rows: _Rows, record: StoredRecord) -> None:
         for key, _ in list(rows.own()):
             del rows[key]
         rows[f"{_BEGINS}{rows.partition}"] = {

@@ -158,7 +158,7 @@ class DestinationState:
             self._apply(record)
         except (JournalUnreadable, JournalTooNew) as error:
             key = record.key.decode("utf-8", "replace")
-            error.where = {**error.where, "offset": record.offset, "key": key}
+            error.context = {**error.context, "offset": record.offset, "key": key}
             self.unreadable[record.key] = error
 
     def check_readable(self) -> None:

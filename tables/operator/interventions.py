@@ -47,10 +47,10 @@ class Interventions:
         """Fold a journal record in."""
         value: dict[str, Any] = decoded(record)
         try:
-            told = Intervention(**value)
+            intervention = Intervention(**value)
         except TypeError as error:
             raise JournalDamaged(f"an intervention cannot be read: {error!r}") from error
-        self.all[told.id] = told
+        self.all[intervention.id] = intervention
 
     def in_order(self) -> list[Intervention]:
         """The oldest first."""
@@ -61,6 +61,8 @@ INTERVENTION_PART = StatePart(lambda _: Interventions())
 INTERVENTION: Kind[Any] = Kind(name="intervention", part=INTERVENTION_PART)
 
 
-def note_of(told: Intervention) -> Note:
+def note_of(intervention: Intervention) -> Note:
     """A record for the journal: ``intervention/<destination>/<id>``."""
-    return INTERVENTION.key(told.destination, told.id), encoded(asdict(told))
+    return INTERVENTION.key(intervention.destination, intervention.id), encoded(
+        asdict(intervention)
+    )

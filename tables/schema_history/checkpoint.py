@@ -29,7 +29,7 @@ class CheckpointPolicy:
         on another server, whose positions are not comparable with earlier ones."""
         since = count - newest.count
         late = now_ms - newest.made_ms >= self.interval_ms
-        moved = server_uuid != newest.place.server_uuid
+        moved = server_uuid != newest.position.server_uuid
         return since >= self.statements or (since > 0 and late) or moved
 
 
@@ -40,7 +40,7 @@ class CheckpointHead:
     destination: str
     number: int
     """Counted from 1; a later one has a greater number, also after going back."""
-    place: HistoryPosition
+    position: HistoryPosition
     made_ms: int
     """By the worker's clock."""
     count: int

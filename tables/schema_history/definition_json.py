@@ -68,8 +68,8 @@ def table_json(table: Table, old: Table | None = None) -> dict[str, Any]:
 
 
 def _counted(values: Iterable[Any], arrays: list[Any], old: tuple[Any, ...]) -> list[Any]:
-    places = {value: place for place, value in enumerate(old)}
-    return [places.get(value, array) for value, array in zip(values, arrays, strict=True)]
+    indexes = {value: index for index, value in enumerate(old)}
+    return [indexes.get(value, array) for value, array in zip(values, arrays, strict=True)]
 
 
 def named(table: Table) -> tuple[str, str]:
@@ -237,12 +237,12 @@ class Definitions:
         key = orjson.dumps(value)
         session = self._sessions.get(key)
         if session is None:
-            told = {**value, "sql_mode": frozenset(value.get("sql_mode", ()))}
+            fields = {**value, "sql_mode": frozenset(value.get("sql_mode", ()))}
             if "charset_collations" in value:
-                told["charset_collations"] = tuple(
+                fields["charset_collations"] = tuple(
                     [(charset, collation) for charset, collation in value["charset_collations"]]
                 )
-            session = self._sessions[key] = Session(**told)
+            session = self._sessions[key] = Session(**fields)
         return session
 
 

@@ -28,7 +28,7 @@ from connectors.mysql.ddl.parsed_statement import ParsedStatement, parse_stateme
 from connectors.mysql.ddl.show_create import create_table
 from tables.schema_history.checkpoint import CheckpointHead, CheckpointPolicy, SchemaCheckpoint
 from tables.schema_history.definition_json import packs
-from tables.schema_history.position import Asked, HistoryPosition
+from tables.schema_history.position import HistoryPosition, PositionQuery
 from tables.schema_history.record import Given, Known, SchemaRecord, TableState, Unresolved
 from tables.schema_history.resolution import Corrections, resolutions
 from tables.schema_history.segment import RewoundHistory, Steps
@@ -74,7 +74,7 @@ class SchemaHistory:
         self,
         tables: Mapping[TableName, Table],
         databases: Mapping[str, Database],
-        place: HistoryPosition,
+        position: HistoryPosition,
         server: Server,
         *,
         made_ms: int | None = None,
@@ -84,11 +84,11 @@ class SchemaHistory:
         with self._lock:
             count = self._steps.count if self._steps else 0
             checkpoint = SchemaCheckpoint(
-                head=self._head(place, count, server, made_ms=made_ms, begins=True),
+                head=self._head(position, count, server, made_ms=made_ms, begins=True),
                 tables=dict(tables),
                 databases=dict(databases),
                 views=frozenset(views),
-                given=self._corrections.behind(place),
+                given=self._corrections.after(position),
             )
             self._steps = Steps(checkpoint)
             self.serve(server)
@@ -98,7 +98,7 @@ class SchemaHistory:
         self,
         tables: Mapping[TableName, Table],
         databases: Mapping[str, Database],
-        place: HistoryPosition,
+        position: HistoryPosition,
         views: Iterable[TableName] = (),
     ) -> tuple[SchemaRecord, ...]:
         """Add tables and views that are captured later, as the server has them at a position; known
@@ -107,7 +107,7 @@ class SchemaHistory:
         A table that the history has under the name of a view is ignored.
         """
         with self._lock:
-            steps, now = self._begun(), self.now()
+            steps, now = self._required_steps(), self.now()
             news: list[Change] = [
                 DatabaseChange(name=name, old=None, new=database)
                 for name, database in databases.items()
@@ -119,14 +119,14 @@ class SchemaHistory:
                 if now.find(*name) is None
             ]
             known = now.views()
-            met = [
+            unknown_views = [
                 ViewChange(name=name, is_there=True)
                 for name in views
                 if steps.versions.name(name) not in known
             ]
             news += [
                 TableChange(name=view.name, old=table, new=None)
-                for view in met
+                for view in unknown_views
                 if (table := now.find(*view.name)) is not None
             ]
             return tuple(
@@ -135,13 +135,13 @@ class SchemaHistory:
                         destination=self.destination,
                         number=steps.count + 1,
                         kind="baseline",
-                        place=place,
+                        position=position,
                         type="BASELINE",
                         changes=tuple(pack),
-                        views=tuple(met) if number == 0 else (),
+                        views=tuple(unknown_views) if number == 0 else (),
                     )
                 )
-                for number, pack in enumerate(packs(news) or ([[]] if met else []))
+                for number, pack in enumerate(packs(news) or ([[]] if unknown_views else []))
             )
 
     def load(
@@ -173,12 +173,12 @@ class SchemaHistory:
     @property
     def records(self) -> tuple[SchemaRecord, ...]:
         """All records after the oldest checkpoint that is held here."""
-        return tuple(self._begun().records)
+        return tuple(self._required_steps().records)
 
     @property
     def checkpoints(self) -> tuple[CheckpointHead, ...]:
         """The held checkpoints, the oldest first; a query before the first is refused."""
-        return tuple(self._begun().heads)
+        return tuple(self._required_steps().heads)
 
     def find(self, schema: str, table: str) -> Table | None:
         """A table's present definition; None if it is dropped, unresolved or unknown."""
@@ -191,25 +191,25 @@ class SchemaHistory:
     def now(self) -> SchemaView:
         """All schemas at the end of the history."""
         with self._lock:
-            steps = self._begun()
+            steps = self._required_steps()
             return steps.view(steps.count)
 
-    def at(self, place: Asked) -> SchemaView:
+    def at(self, position: PositionQuery) -> SchemaView:
         """All schemas as of a position; raise HistoryTooShort or PositionUnknown."""
         with self._lock:
-            steps = self._begun()
-            return steps.view(steps.number_at(place), place)
+            steps = self._required_steps()
+            return steps.view(steps.number_at(position), position)
 
-    def correction(self, name: TableName, place: HistoryPosition) -> Table | None:
+    def correction(self, name: TableName, position: HistoryPosition) -> Table | None:
         """The definition given by an operator that is in force for a table at a position, if any."""
         with self._lock:
-            given = self._corrections.before(name, place)
+            given = self._corrections.before(name, position)
             state = self.state(*name)
-            if given is None or state is None or state.since.server_uuid != place.server_uuid:
+            if given is None or state is None or state.since.server_uuid != position.server_uuid:
                 return None
             (change,) = given.changes
-            is_behind = given.place.start.order >= state.since.start.order
-            return change.new if is_behind and isinstance(change, TableChange) else None
+            is_later = given.position.start.order >= state.since.start.order
+            return change.new if is_later and isinstance(change, TableChange) else None
 
     def snapshot(self) -> Mapping[str, str]:
         """For each database, the statements that rebuild it as it is now."""
@@ -224,14 +224,14 @@ class SchemaHistory:
     def parsed(self, ddl: str, session: Session) -> ParsedStatement:
         """Parse a statement by the rules of the server whose statements are applied now."""
         with self._lock:
-            return parse_statement(ddl, self._server or self._begun().base.server, session)
+            return parse_statement(ddl, self._server or self._required_steps().base.server, session)
 
     def apply_parsed(
         self, position: HistoryPosition, statement: ParsedStatement
     ) -> SchemaRecord | None:
         """Apply a statement; return None if it changes nothing or was applied before."""
         with self._lock:
-            steps = self._begun()
+            steps = self._required_steps()
             if steps.has_passed(position):
                 return None
             before, catalog = self.now(), self._catalog_now()
@@ -245,7 +245,7 @@ class SchemaHistory:
                 SchemaRecord(
                     destination=self.destination,
                     number=steps.count + 1,
-                    place=position,
+                    position=position,
                     statement=statement.text,
                     type=statement.type,
                     session=statement.session,
@@ -262,7 +262,7 @@ class SchemaHistory:
         self,
         name: TableName,
         table: Table | None,
-        place: HistoryPosition,
+        position: HistoryPosition,
         given: Given | None = None,
     ) -> tuple[SchemaRecord, ...]:
         """Give a table's definition from a position on: for an unresolved one, its ``since``.
@@ -271,12 +271,14 @@ class SchemaHistory:
         record too. Without a definition only its author is recorded.
         """
         with self._lock:
-            return tuple(map(self._take, resolutions(self._begun(), name, table, place, given)))
+            return tuple(
+                map(self._take, resolutions(self._required_steps(), name, table, position, given))
+            )
 
-    def rollback(self, position: Asked) -> RewoundHistory:
+    def rollback(self, position: PositionQuery) -> RewoundHistory:
         """Roll back to a position; raise HistoryTooShort or PositionUnknown, and then nothing has changed."""
         with self._lock:
-            old = self._begun()
+            old = self._required_steps()
             number = old.number_at(position)
             steps, again = old.until(number, position)
             self._steps, self._catalog = steps, None
@@ -286,9 +288,9 @@ class SchemaHistory:
     def is_due(self, now_ms: int, server_uuid: str | None = None) -> bool:
         """Whether a checkpoint is due, now that this server is read."""
         with self._lock:
-            steps = self._begun()
+            steps = self._required_steps()
             newest = steps.newest
-            server_uuid = server_uuid or newest.place.server_uuid
+            server_uuid = server_uuid or newest.position.server_uuid
             count = steps.count
             return self.policy.is_due(newest, count=count, server_uuid=server_uuid, now_ms=now_ms)
 
@@ -297,40 +299,40 @@ class SchemaHistory:
     ) -> SchemaCheckpoint:
         """All schemas at a position, where the cursor is to have ``count`` records before it."""
         with self._lock:
-            steps = self._begun()
+            steps = self._required_steps()
             number = steps.number_at(at) if count is None else count
             head = self._head(at, number, self._server or steps.base.server, made_ms=made_ms)
             made = steps.checkpoint(head)
             steps.heads.append(head)
             oldest = at.ts_ms - self.policy.expire_ms
             kept = {name: since for name, since in made.dropped.items() if since.ts_ms >= oldest}
-            return replace(made, dropped=kept, given=self._corrections.behind(at))
+            return replace(made, dropped=kept, given=self._corrections.after(at))
 
     def content(self, head: CheckpointHead) -> SchemaCheckpoint:
         """A held checkpoint with all its schemas; raise HistoryTooShort if it is no longer held."""
         with self._lock:
             if head not in self.checkpoints:
                 raise HistoryTooShort(f"checkpoint {head.number}", destination=self.destination)
-            made = self._begun().checkpoint(head)
-            return replace(made, given=self._corrections.behind(head.place))
+            made = self._required_steps().checkpoint(head)
+            return replace(made, given=self._corrections.after(head.position))
 
     def forget_before(self, checkpoint: int) -> None:
         """Begin at a later checkpoint, by its number, as the journal does from now on; one that is
         not held is older than all held ones."""
         with self._lock:
-            steps = self._begun()
+            steps = self._required_steps()
             for head in steps.heads[1:]:
                 if head.number == checkpoint:
                     self._steps = steps.since(head)
 
-    def _begun(self) -> Steps:
+    def _required_steps(self) -> Steps:
         if self._steps is None:
             raise HistoryTooShort("it has no baseline", destination=self.destination)
         return self._steps
 
     def _head(
         self,
-        place: HistoryPosition,
+        position: HistoryPosition,
         count: int,
         server: Server,
         *,
@@ -341,8 +343,8 @@ class SchemaHistory:
         return CheckpointHead(
             destination=self.destination,
             number=self._checkpoints,
-            place=place,
-            made_ms=place.ts_ms if made_ms is None else made_ms,
+            position=position,
+            made_ms=position.ts_ms if made_ms is None else made_ms,
             count=count,
             server=server,
             begins=begins,
@@ -350,14 +352,14 @@ class SchemaHistory:
 
     def _catalog_now(self) -> Catalog:
         if self._catalog is None:
-            steps = self._begun()
+            steps = self._required_steps()
             self._catalog = Catalog(self._server or steps.base.server)
             fill(self._catalog, self.now())
         return self._catalog
 
     def _take(self, record: SchemaRecord, *, follows: bool = True) -> SchemaRecord:
         """Add the next record; apply it to the catalog if ``follows``."""
-        self._begun().add(record)
+        self._required_steps().add(record)
         if record.kind == "resolution":
             self._corrections.note(record)
         if follows and self._catalog is not None:

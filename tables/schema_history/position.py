@@ -81,72 +81,72 @@ class AtGtid:
     gtid: str
 
 
-Asked = HistoryPosition | SourceOffset | AtTime | AtGtid
+PositionQuery = HistoryPosition | SourceOffset | AtTime | AtGtid
 """Forms of a query: a statement, itself included; a source offset, with all before it; a time; a GTID."""
 
 
-def reached(place: HistoryPosition, asked: Asked) -> bool | None:
-    """Whether the change at ``place`` has happened as of ``asked``; None if that cannot be known."""
-    match asked:
+def reached(position: HistoryPosition, query: PositionQuery) -> bool | None:
+    """Whether the change at ``position`` has happened as of ``query``; None if that cannot be known."""
+    match query:
         case AtTime():
-            return place.ts_ms <= asked.ts_ms
+            return position.ts_ms <= query.ts_ms
         case AtGtid():
-            return _by_gtid(place, asked.gtid)
+            return _by_gtid(position, query.gtid)
         case SourceOffset():
             # With GTIDs the coordinates of an offset may be another server's, or only a hint for
             # the search.
-            verdict = _by_set(place, asked.gtid_set)
+            verdict = _by_set(position, query.gtid_set)
             if verdict is not None:
                 return verdict
             # The server has none now, or had none then.
-            return _by_coordinates(place, asked.server_uuid, asked.coordinates)
-        case _ if asked.server_uuid == place.server_uuid and asked.is_statement:
-            return place.start.order <= asked.start.order
-        case _ if asked.gtid is not None:
-            return _by_gtid(place, asked.gtid)
-    return reached(place, asked.offset)
+            return _by_coordinates(position, query.server_uuid, query.coordinates)
+        case _ if query.server_uuid == position.server_uuid and query.is_statement:
+            return position.start.order <= query.start.order
+        case _ if query.gtid is not None:
+            return _by_gtid(position, query.gtid)
+    return reached(position, query.offset)
 
 
-def _by_coordinates(place: HistoryPosition, server_uuid: str, asked: Coordinates) -> bool | None:
+def _by_coordinates(position: HistoryPosition, server_uuid: str, query: Coordinates) -> bool | None:
     """A statement has happened if reading continues after its beginning."""
-    if place.server_uuid != server_uuid:
+    if position.server_uuid != server_uuid:
         return None
-    if place.is_statement:
-        return place.start.order < asked.order
-    return place.end.order <= asked.order
+    if position.is_statement:
+        return position.start.order < query.order
+    return position.end.order <= query.order
 
 
-def _by_set(place: HistoryPosition, asked: Gtids | None) -> bool | None:
-    if isinstance(asked, MariadbGtidList):
-        return _by_list(place, asked)
-    if asked is None or isinstance(place.gtid_set, MariadbGtidList):
+def _by_set(position: HistoryPosition, query: Gtids | None) -> bool | None:
+    if isinstance(query, MariadbGtidList):
+        return _by_list(position, query)
+    if query is None or isinstance(position.gtid_set, MariadbGtidList):
         return None
-    if place.gtid is not None:
-        return place.gtid in asked
-    return None if place.gtid_set is None else place.gtid_set.issubset(asked)
+    if position.gtid is not None:
+        return position.gtid in query
+    return None if position.gtid_set is None else position.gtid_set.issubset(query)
 
 
-def _by_list(place: HistoryPosition, asked: MariadbGtidList) -> bool | None:
-    if place.gtid is not None:
-        return asked.holds(place.gtid)
-    if isinstance(place.gtid_set, MariadbGtidList):
-        return asked.holds_all(place.gtid_set)
+def _by_list(position: HistoryPosition, query: MariadbGtidList) -> bool | None:
+    if position.gtid is not None:
+        return query.holds(position.gtid)
+    if isinstance(position.gtid_set, MariadbGtidList):
+        return query.holds_all(position.gtid_set)
     # The empty set is the same for both makes of server, and comes before everything.
-    return True if place.gtid_set is not None and not place.gtid_set else None
+    return True if position.gtid_set is not None and not position.gtid_set else None
 
 
-def _by_gtid(place: HistoryPosition, asked: str) -> bool | None:
+def _by_gtid(position: HistoryPosition, query: str) -> bool | None:
     """A transaction has happened as of another of the same origin with the same or a higher number."""
-    if place.gtid is not None:
-        source, number = _split(place.gtid)
-        at, last = _split(asked)
+    if position.gtid is not None:
+        source, number = _split(position.gtid)
+        at, last = _split(query)
         return number <= last if source == at else None
-    if isinstance(place.gtid_set, GtidSet):
+    if isinstance(position.gtid_set, GtidSet):
         # It is after all its members, so only its last one is not before it.
-        source, last = split_gtid(asked)
-        return asked not in place.gtid_set or f"{source}:{last + 1}" not in place.gtid_set
-    if isinstance(place.gtid_set, MariadbGtidList):
-        return MariadbGtidList.parse(asked).holds_all(place.gtid_set)
+        source, last = split_gtid(query)
+        return query not in position.gtid_set or f"{source}:{last + 1}" not in position.gtid_set
+    if isinstance(position.gtid_set, MariadbGtidList):
+        return MariadbGtidList.parse(query).holds_all(position.gtid_set)
     return None
 
 

@@ -78,7 +78,7 @@ class SchemaRecord:
     number: int
     """Counted from 1 without gaps; the order of the steps."""
     kind: Kind = "statement"
-    place: HistoryPosition
+    position: HistoryPosition
     statement: str = ""
     """As in the binlog."""
     type: str = ""

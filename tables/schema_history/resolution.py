@@ -31,34 +31,34 @@ class Corrections:
     def note(self, record: SchemaRecord) -> None:
         """Keep a resolution, which is of one table; the last one at a position is valid."""
         for name in record.tables:
-            self._given.setdefault(name, {})[record.place.identity] = record
+            self._given.setdefault(name, {})[record.position.identity] = record
 
     def changes_of(
-        self, place: HistoryPosition, names: Iterable[TableName], before: SchemaView
+        self, position: HistoryPosition, names: Iterable[TableName], before: SchemaView
     ) -> tuple[TableChange, ...]:
         """The changes given for an unresolved statement; nothing if they are not complete."""
         found = []
         for name in names:
-            record = self._given.get(name, {}).get(place.identity)
+            record = self._given.get(name, {}).get(position.identity)
             if record is None:
                 return ()
             found.append(TableChange(name=name, old=before.find(*name), new=given_by(record)))
         return tuple(found)
 
-    def behind(self, place: HistoryPosition) -> tuple[SchemaRecord, ...]:
+    def after(self, position: HistoryPosition) -> tuple[SchemaRecord, ...]:
         """Those for positions not yet reached."""
         given = (record for records in self._given.values() for record in records.values())
-        return tuple(record for record in given if not reached(record.place, place))
+        return tuple(record for record in given if not reached(record.position, position))
 
-    def before(self, name: TableName, place: HistoryPosition) -> SchemaRecord | None:
+    def before(self, name: TableName, position: HistoryPosition) -> SchemaRecord | None:
         """The last one of a table on the same server that is at or before a position."""
         here = [
             record
             for record in self._given.get(name, {}).values()
-            if record.place.server_uuid == place.server_uuid
-            and record.place.start.order <= place.start.order
+            if record.position.server_uuid == position.server_uuid
+            and record.position.start.order <= position.start.order
         ]
-        return max(here, key=lambda record: record.place.start.order, default=None)
+        return max(here, key=lambda record: record.position.start.order, default=None)
 
 
 def given_by(record: SchemaRecord) -> Table | None:
@@ -72,7 +72,7 @@ def resolutions(
     steps: Steps,
     name: TableName,
     table: Table | None,
-    place: HistoryPosition,
+    position: HistoryPosition,
     given: Given | None = None,
 ) -> list[SchemaRecord]:
     """The records of a given definition: its own, and one for each later statement that it
@@ -81,25 +81,25 @@ def resolutions(
     Without a definition there is one, which records the author.
     """
     if table is None:
-        return [_noted(steps, name, place, given)]
-    amends = _step_at(place, name, steps)
+        return [_noted(steps, name, position, given)]
+    amends = _step_at(position, name, steps)
     made = _Given(steps, amends, given)
-    made.take(name, table, place=place, amends=amends, session=Session(), statement="")
+    made.take(name, table, position=position, amends=amends, session=Session(), statement="")
     for record in steps.records[amends - steps.base.count :]:
         if not made.names:
             break
-        made.meet(record)
+        made.observe(record)
     return made.numbered(steps.count)
 
 
 def _noted(
-    steps: Steps, name: TableName, place: HistoryPosition, given: Given | None
+    steps: Steps, name: TableName, position: HistoryPosition, given: Given | None
 ) -> SchemaRecord:
     return SchemaRecord(
         destination=steps.base.destination,
         number=steps.count + 1,
         kind="resolution",
-        place=place,
+        position=position,
         type="RESOLVE",
         amends=steps.count,
         given=given,
@@ -107,15 +107,15 @@ def _noted(
     )
 
 
-def _step_at(place: HistoryPosition, name: TableName, steps: Steps) -> int:
+def _step_at(position: HistoryPosition, name: TableName, steps: Steps) -> int:
     """The last step that had happened at a position; the checkpoint's own if that holds nothing later."""
-    number = steps.number_of(place)
+    number = steps.number_of(position)
     if number is not None:
         return number
     state = steps.view(steps.base.count).state(*name)
-    if isinstance(state, Unresolved) and state.last.identity == place.identity:
+    if isinstance(state, Unresolved) and state.last.identity == position.identity:
         return steps.base.count
-    return steps.number_at(place)
+    return steps.number_at(position)
 
 
 class _Given:
@@ -135,7 +135,7 @@ class _Given:
         name: TableName,
         table: Table | None,
         *,
-        place: HistoryPosition,
+        position: HistoryPosition,
         amends: int,
         session: Session,
         statement: str,
@@ -147,7 +147,7 @@ class _Given:
             destination=self._steps.base.destination,
             number=0,
             kind="resolution",
-            place=place,
+            position=position,
             statement=statement,
             type="RESOLVE",
             session=session,
@@ -160,7 +160,7 @@ class _Given:
             self.names.add(name)
             self._catalog.put(name, table)
 
-    def meet(self, record: SchemaRecord) -> None:
+    def observe(self, record: SchemaRecord) -> None:
         """Process the next record of the history."""
         touched = self.names.intersection(record.tables)
         if not touched or record.kind == "resolution":
@@ -189,7 +189,7 @@ class _Given:
             self.take(
                 change.name,
                 change.new,
-                place=record.place,
+                position=record.position,
                 amends=record.number,
                 session=record.session,
                 statement=record.statement,

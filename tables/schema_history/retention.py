@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.cursor import Cursor
 from tables.cursor_fold import CURSOR
-from tables.journal_format import Entry, damaged, decoded, gone, is_gone, quoted
+from tables.journal_format import Entry, damaged, decoded, is_tombstone, quoted, tombstone
 from tables.schema_history.codec.fold import CHECKPOINT, HEAD, NUMBERED
 
 _RECORDS = frozenset(kind.name for kind in NUMBERED)
@@ -70,7 +70,7 @@ class Retention:
             raise damaged("a record of the schema history", record, error) from error
 
     def _record(self, record: StoredRecord) -> None:
-        if is_gone(record):
+        if is_tombstone(record):
             self._records.pop(record.key, None)
         else:
             value = decoded(record)
@@ -78,7 +78,7 @@ class Retention:
 
     def _checkpoint(self, number: int, part: str, record: StoredRecord) -> None:
         parts = self._parts.setdefault(number, {})
-        if is_gone(record):
+        if is_tombstone(record):
             parts.pop(part, None)
             if part == HEAD:
                 self._heads.pop(number, None)
@@ -109,7 +109,7 @@ class Retention:
         keys = self._incomplete(heads)
         if base is not None:
             keys += self._before(base)
-        return Expired(checkpoint=base, entries=[gone(key) for key in keys])
+        return Expired(checkpoint=base, entries=[tombstone(key) for key in keys])
 
     def _heads_for(self, count: int) -> dict[int, _Head]:
         """Complete checkpoints that are not past the cursor, from the last baseline on."""

@@ -14,7 +14,7 @@ from connectors.errors import HistoryTooShort, JournalDamaged, PositionUnknown
 from connectors.mysql.ddl.definition import Change, DatabaseChange, TableName
 from connectors.mysql.position import SourceOffset
 from tables.schema_history.checkpoint import CheckpointHead, SchemaCheckpoint
-from tables.schema_history.position import Asked, AtTime, HistoryPosition, reached
+from tables.schema_history.position import AtTime, HistoryPosition, PositionQuery, reached
 from tables.schema_history.record import Dropped, SchemaRecord, Unresolved
 from tables.schema_history.view import Amendment, SchemaView, Version, Versions
 
@@ -80,7 +80,7 @@ class Steps:
         for name in record.unresolved:
             self._put(name, record.number, self._unresolved(name, record))
         if record.kind == "statement":
-            self._statements.setdefault(record.place.server_uuid, []).append(record.number)
+            self._statements.setdefault(record.position.server_uuid, []).append(record.number)
 
     def _change(self, change: Change, number: int) -> None:
         if isinstance(change, DatabaseChange):
@@ -96,8 +96,8 @@ class Steps:
         reason = record.reason or ""
         old = self.view(record.number - 1).state(*name)
         if isinstance(old, Unresolved):
-            return Unresolved(reason=old.reason, since=old.since, last=record.place)
-        return Unresolved(reason=reason, since=record.place, last=record.place)
+            return Unresolved(reason=old.reason, since=old.since, last=record.position)
+        return Unresolved(reason=reason, since=record.position, last=record.position)
 
     def _amend(self, record: SchemaRecord) -> None:
         amends = record.amends
@@ -110,7 +110,7 @@ class Steps:
             name = self.versions.name(change.name)
             amendment = Amendment(
                 amends=max(amends, self.base.count),
-                place=record.place,
+                position=record.position,
                 number=record.number,
                 table=change.new,
             )
@@ -120,7 +120,7 @@ class Steps:
     def _amended_by(self, record: SchemaRecord) -> int:
         """The step whose outcome a resolution corrects: a later checkpoint may be the only one to
         hold it."""
-        number = self.number_of(record.place)
+        number = self.number_of(record.position)
         if number is None and self._begins_with(record):
             number = self.base.count
         if number is None:
@@ -134,62 +134,66 @@ class Steps:
         return any(
             version is not None
             and isinstance(version[1], Unresolved)
-            and version[1].last.identity == resolution.place.identity
+            and version[1].last.identity == resolution.position.identity
             for version in held
         )
 
-    def number_of(self, place: HistoryPosition) -> int | None:
+    def number_of(self, position: HistoryPosition) -> int | None:
         """The number of the statement at exactly this position."""
-        numbers = self._statements.get(place.server_uuid, [])
-        at = bisect_left(numbers, place.start.order, key=self._order)
-        if at == len(numbers) or self.place_of(numbers[at]).identity != place.identity:
+        numbers = self._statements.get(position.server_uuid, [])
+        at = bisect_left(numbers, position.start.order, key=self._order)
+        if at == len(numbers) or self.position_at(numbers[at]).identity != position.identity:
             return None
         return numbers[at]
 
     def _order(self, number: int) -> tuple[int, int]:
-        return self.place_of(number).start.order
+        return self.position_at(number).start.order
 
-    def has_passed(self, place: HistoryPosition) -> bool:
+    def has_passed(self, position: HistoryPosition) -> bool:
         """Whether a statement at this position has certainly been read already."""
-        numbers = self._statements.get(place.server_uuid)
+        numbers = self._statements.get(position.server_uuid)
         if numbers is None:
-            if reached(place, self.base.place):
+            if reached(position, self.base.position):
                 return True
-        elif place.start.order <= self._order(numbers[-1]):
+        elif position.start.order <= self._order(numbers[-1]):
             return True
-        return place.gtid is not None and place.gtid in self._met_elsewhere(place.server_uuid)
+        return position.gtid is not None and position.gtid in self._gtids_elsewhere(
+            position.server_uuid
+        )
 
-    def _met_elsewhere(self, server_uuid: str) -> frozenset[str]:
+    def _gtids_elsewhere(self, server_uuid: str) -> frozenset[str]:
         """GTIDs of statements read from another server before the source was changed."""
         others = {key: numbers for key, numbers in self._statements.items() if key != server_uuid}
         count = sum(map(len, others.values()))
         if self._elsewhere[:2] != (server_uuid, count):
-            places = (self.place_of(number) for numbers in others.values() for number in numbers)
-            gtids = frozenset(place.gtid for place in places if place.gtid)
+            positions = (
+                self.position_at(number) for numbers in others.values() for number in numbers
+            )
+            gtids = frozenset(position.gtid for position in positions if position.gtid)
             self._elsewhere = server_uuid, count, gtids
         return self._elsewhere[2]
 
-    def place_of(self, number: int) -> HistoryPosition:
+    def position_at(self, number: int) -> HistoryPosition:
         """The position of a step; of one included in the checkpoint, the checkpoint's position."""
         at = number - self.base.count
-        return self.records[at - 1].place if at > 0 else self.base.place
+        return self.records[at - 1].position if at > 0 else self.base.position
 
-    def number_at(self, asked: Asked) -> int:
+    def number_at(self, query: PositionQuery) -> int:
         """The last step that had happened as of a position; raise HistoryTooShort or PositionUnknown."""
         unknown = False
-        for number, place in self._marks_from_the_end():
-            verdict = reached(place, asked)
+        for number, position in self._marks_from_the_end():
+            verdict = reached(position, query)
             if verdict:
-                if unknown and not _by_coordinates(asked):
+                if unknown and not _by_coordinates(query):
                     break
                 return number
             unknown = verdict is None or (unknown and verdict is not False)
         if unknown:
             raise PositionUnknown(
-                f"asked for {_asked_text(asked)}", destination=self.base.destination
+                f"asked for {_query_text(query)}", destination=self.base.destination
             )
         raise HistoryTooShort(
-            f"asked for {_asked_text(asked)}, it begins at {_place_text(self.base.place)}",
+            f"asked for {_query_text(query)}, it begins at {_position_text(self.base.position)}",
             destination=self.base.destination,
         )
 
@@ -200,17 +204,17 @@ class Steps:
         for index in range(len(records) - 1, -1, -1):
             number = self.base.count + index + 1
             while heads and heads[-1].count >= number:
-                yield heads[-1].count, heads.pop().place
+                yield heads[-1].count, heads.pop().position
             if records[index].kind != "resolution":
-                yield number, records[index].place
+                yield number, records[index].position
         for head in reversed(heads):
-            yield head.count, head.place
+            yield head.count, head.position
 
-    def view(self, number: int, asked: Asked | None = None) -> SchemaView:
+    def view(self, number: int, query: PositionQuery | None = None) -> SchemaView:
         """All schemas as of a step."""
-        return SchemaView(self.versions, number, asked=asked, places=self.place_of)
+        return SchemaView(self.versions, number, query=query, positions=self.position_at)
 
-    def until(self, number: int, asked: Asked) -> tuple[Steps, list[SchemaRecord]]:
+    def until(self, number: int, query: PositionQuery) -> tuple[Steps, list[SchemaRecord]]:
         """The same up to a position, and the resolutions that were made later but are valid there."""
         new = Steps(SchemaCheckpoint(head=self.base, tables={}, databases={}))
         new.versions.tables = self.versions.tables.until(number)
@@ -218,22 +222,24 @@ class Steps:
         new.versions.views = self.versions.views.until(number)
         kept = self.records[: number - self.base.count]
         later = self.records[number - self.base.count :]
-        new.heads = [head for head in self.heads if not _is_after(head, number, asked)]
+        new.heads = [head for head in self.heads if not _is_after(head, number, query)]
         new._note(kept)
         return new, [
             replace(record, amends=amends, current=not _touched(record, amends, kept))
             for record, amends in ((record, self._amended_by(record)) for record in later)
-            if record.kind == "resolution" and _holds(record, amends, number, asked)
+            if record.kind == "resolution" and _holds(record, amends, number, query)
         ]
 
-    def rewound(self, number: int, asked: Asked, records: Iterable[SchemaRecord]) -> RewoundHistory:
+    def rewound(
+        self, number: int, query: PositionQuery, records: Iterable[SchemaRecord]
+    ) -> RewoundHistory:
         """The removal of the steps after a position, which these records replace."""
         later = self.records[number - self.base.count :]
         return RewoundHistory(
             count=number,
             records=tuple(records),
             forgotten=tuple(record for record in later if record.kind != "resolution"),
-            heads=tuple(head for head in self.heads if _is_after(head, number, asked)),
+            heads=tuple(head for head in self.heads if _is_after(head, number, query)),
         )
 
     def since(self, head: CheckpointHead) -> Steps:
@@ -244,9 +250,11 @@ class Steps:
             new.add(record)
         return new
 
-    def checkpoint(self, head: CheckpointHead, asked: Asked | None = None) -> SchemaCheckpoint:
+    def checkpoint(
+        self, head: CheckpointHead, query: PositionQuery | None = None
+    ) -> SchemaCheckpoint:
         """The result of all steps up to a checkpoint's."""
-        view = self.view(head.count, asked)
+        view = self.view(head.count, query)
         return SchemaCheckpoint(
             head=head,
             tables=view.tables(),
@@ -265,25 +273,25 @@ class Steps:
         self.versions = versions
 
 
-def _by_coordinates(asked: Asked) -> bool:
+def _by_coordinates(query: PositionQuery) -> bool:
     """Whether only positions of its own server are comparable; later ones from another server are
     after it."""
-    match asked:
+    match query:
         case SourceOffset(gtid_set=None) | HistoryPosition(gtid=None, gtid_set=None):
             return True
     return False
 
 
-def _holds(resolution: SchemaRecord, amends: int, number: int, asked: Asked) -> bool:
+def _holds(resolution: SchemaRecord, amends: int, number: int, query: PositionQuery) -> bool:
     """Whether a definition was given for a position at or before the one asked for."""
     if amends != number:
         return amends < number
-    return reached(resolution.place, asked) is not False
+    return reached(resolution.position, query) is not False
 
 
-def _is_after(head: CheckpointHead, number: int, asked: Asked) -> bool:
+def _is_after(head: CheckpointHead, number: int, query: PositionQuery) -> bool:
     """Whether a checkpoint is of a later position; nothing may have happened in between."""
-    return head.count > number or reached(head.place, asked) is False
+    return head.count > number or reached(head.position, query) is False
 
 
 def _touched(resolution: SchemaRecord, amends: int, records: Iterable[SchemaRecord]) -> bool:
@@ -301,7 +309,7 @@ def _versions_of(base: SchemaCheckpoint) -> Versions:
     everything: list[tuple[TableName, Version]] = [
         *base.tables.items(),
         *base.unresolved.items(),
-        *((name, Dropped(since=place)) for name, place in base.dropped.items()),
+        *((name, Dropped(since=position)) for name, position in base.dropped.items()),
     ]
     for name, version in everything:
         found.tables.put(found.name(name), count, version)
@@ -312,9 +320,9 @@ def _versions_of(base: SchemaCheckpoint) -> Versions:
     return found
 
 
-def _asked_text(asked: Asked) -> str:
-    return f"time {asked.ts_ms} ms" if isinstance(asked, AtTime) else str(asked)
+def _query_text(query: PositionQuery) -> str:
+    return f"time {query.ts_ms} ms" if isinstance(query, AtTime) else str(query)
 
 
-def _place_text(place: HistoryPosition) -> str:
-    return f"{place.gtid_set or place.start} (time {place.ts_ms} ms)"
+def _position_text(position: HistoryPosition) -> str:
+    return f"{position.gtid_set or position.start} (time {position.ts_ms} ms)"

@@ -76,9 +76,9 @@ def effect_of(statement: ParsedStatement, catalog: Catalog) -> Effect:
 
 
 def _moved(old: frozenset[TableName], new: frozenset[TableName]) -> tuple[ViewChange, ...]:
-    gone = (ViewChange(name=name, is_there=False) for name in sorted(old - new))
-    made = (ViewChange(name=name, is_there=True) for name in sorted(new - old))
-    return (*gone, *made)
+    dropped_views = (ViewChange(name=name, is_there=False) for name in sorted(old - new))
+    created_views = (ViewChange(name=name, is_there=True) for name in sorted(new - old))
+    return (*dropped_views, *created_views)
 
 
 def _emptied(statement: ParsedStatement, catalog: Catalog) -> tuple[TableName, ...]:
@@ -101,21 +101,21 @@ def _trusted(changes: tuple[Change, ...]) -> Effect:
         else:
             # If a name occurs again, as when tables are swapped, the last change counts.
             unresolved.pop(change.name, None)
-            known.append(_without_stand_in(change))
+            known.append(_without_placeholder(change))
     reason = "it changes a definition that is not known" if unresolved else None
     return Effect(changes=tuple(known), reason=reason, unresolved=tuple(unresolved))
 
 
 def _is_doubtful(change: TableChange) -> bool:
-    return any(table is not None and _stands_in(table) for table in (change.old, change.new))
+    return any(table is not None and _is_placeholder(table) for table in (change.old, change.new))
 
 
-def _stands_in(table: Table) -> bool:
+def _is_placeholder(table: Table) -> bool:
     return any(column.name == _NAMELESS.name for column in table.columns)
 
 
-def _without_stand_in(change: TableChange) -> TableChange:
-    if change.old is None or not _stands_in(change.old):
+def _without_placeholder(change: TableChange) -> TableChange:
+    if change.old is None or not _is_placeholder(change.old):
         return change
     return TableChange(
         name=change.name,

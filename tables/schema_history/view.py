@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from connectors.errors import printed
 from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import Database, Server, Table, TableName
-from tables.schema_history.position import Asked, HistoryPosition, reached
+from tables.schema_history.position import HistoryPosition, PositionQuery, reached
 from tables.schema_history.record import Dropped, Known, TableState, Unresolved
 from tables.schema_history.timeline import Timeline
 
@@ -25,7 +25,7 @@ class Amendment:
     """A definition that an operator gave, valid from a position after a step."""
 
     amends: int
-    place: HistoryPosition
+    position: HistoryPosition
     number: int
     """The number of the step that gave it."""
     table: Version
@@ -33,7 +33,7 @@ class Amendment:
     @property
     def order(self) -> tuple[int, tuple[int, int], int]:
         """The order among several: the greatest is valid."""
-        return self.amends, self.place.start.order, self.number
+        return self.amends, self.position.start.order, self.number
 
 
 @dataclass(slots=True)
@@ -64,8 +64,8 @@ class SchemaView:
         versions: Versions,
         number: int,
         *,
-        asked: Asked | None,
-        places: Callable[[int], HistoryPosition],
+        query: PositionQuery | None,
+        positions: Callable[[int], HistoryPosition],
     ) -> None:
         self._versions = versions
         self._tables, self._databases = versions.tables, versions.databases
@@ -73,8 +73,8 @@ class SchemaView:
         self._amendments = dict(versions.amendments)
         self.number = number
         """The number of the last step that had happened."""
-        self._asked = asked
-        self._places = places
+        self._query = query
+        self._positions = positions
 
     def find(self, schema: str, table: str) -> Table | None:
         """A table's definition; None if it is dropped, unresolved or unknown."""
@@ -89,8 +89,8 @@ class SchemaView:
         version, since = found
         if isinstance(version, Unresolved | Dropped):
             return version
-        place = self._place(since)
-        return Dropped(since=place) if version is None else Known(table=version, since=place)
+        position = self._position(since)
+        return Dropped(since=position) if version is None else Known(table=version, since=position)
 
     def database(self, name: str) -> Database | None:
         """The defaults that tables take from a database; None if it is dropped or unknown."""
@@ -150,7 +150,7 @@ class SchemaView:
             found = self._at(name)
             if found is not None:
                 version, since = found
-                yield name, Dropped(since=self._place(since)) if version is None else version
+                yield name, Dropped(since=self._position(since)) if version is None else version
 
     def _at(self, name: TableName) -> tuple[Version, HistoryPosition | int] | None:
         """A version, and the position or the step that made it."""
@@ -163,13 +163,13 @@ class SchemaView:
         ]
         if amended:
             last = max(amended, key=lambda one: one.order)
-            return last.table, last.place
+            return last.table, last.position
         return (found[1], found[0]) if found else None
 
-    def _place(self, since: HistoryPosition | int) -> HistoryPosition:
-        return since if isinstance(since, HistoryPosition) else self._places(since)
+    def _position(self, since: HistoryPosition | int) -> HistoryPosition:
+        return since if isinstance(since, HistoryPosition) else self._positions(since)
 
     def _holds(self, one: Amendment) -> bool:
-        if one.amends != self.number or self._asked is None:
+        if one.amends != self.number or self._query is None:
             return one.amends <= self.number
-        return reached(one.place, self._asked) is not False
+        return reached(one.position, self._query) is not False

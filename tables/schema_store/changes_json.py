@@ -56,10 +56,10 @@ def _table_json(table: Table | None) -> dict[str, Any] | None:
 
 def _part_json(part: Column | Index) -> dict[str, Any]:
     values = {field.name: (getattr(part, field.name), field.default) for field in fields(part)}
-    return {name: value for name, (value, usual) in values.items() if _is_told(value, usual)}
+    return {name: value for name, (value, usual) in values.items() if _differs(value, usual)}
 
 
-def _is_told(value: object, usual: object) -> bool:
+def _differs(value: object, usual: object) -> bool:
     return usual is MISSING or value != usual
 
 
@@ -99,12 +99,12 @@ class Changes:
         return cast(Table, self._kept[key])
 
     def _part(self, kind: type[Part], value: dict[str, Any]) -> Part:
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             name: tuple(one) if type(one) is list else one for name, one in value.items()
         }
-        key = (kind, *told.items())
+        key = (kind, *fields.items())
         if key not in self._kept:
-            self._kept[key] = kind(**told)
+            self._kept[key] = kind(**fields)
         return cast(Part, self._kept[key])
 
 

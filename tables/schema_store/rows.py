@@ -39,14 +39,14 @@ _OTHERS = {"baseline": "#base-", "resolution": "#given-"}
 
 def key_of(record: SchemaRecord) -> RowKey:
     """The key of a record's row."""
-    server, file, offset = record.place.identity
+    server, file, offset = record.position.identity
     other = _OTHERS.get(record.kind)
     return RowKey(f"{server}{other}{record.number}" if other else server, _short(file), offset)
 
 
 def snapshot_key(head: CheckpointHead) -> RowKey:
     """The key of a checkpoint's row."""
-    server, file, offset = head.place.identity
+    server, file, offset = head.position.identity
     return RowKey(server, _short(file), offset)
 
 
@@ -65,7 +65,7 @@ def record_rows(record: SchemaRecord) -> list[HistoryRow]:
     if len(tables) > LIST_CHARACTERS:
         value["tables"] = [".".join(name) for name in record.concerned]
     extra, parts = _extra(value)
-    key, ts_ms = key_of(record), record.place.ts_ms
+    key, ts_ms = key_of(record), record.position.ts_ms
     rows = [
         HistoryRow(
             destination=record.destination,
@@ -141,7 +141,7 @@ def _snapshot_row(head: CheckpointHead, key: RowKey, data: str, extra: str) -> S
         file=key.file,
         offset=key.offset,
         master_id=key.master_id,
-        ts_ms=head.place.ts_ms,
+        ts_ms=head.position.ts_ms,
         data=data,
         extra=extra,
     )
@@ -207,7 +207,7 @@ def history_of(stored: Stored) -> SchemaHistory | None:
     is none."""
     found = _Found(stored)
     heads = [head for head, _ in found.heads.values()]
-    begins = max((place for place, head in enumerate(heads) if head.begins), default=0)
+    begins = max((index for index, head in enumerate(heads) if head.begins), default=0)
     heads = heads[begins:]
     if not heads:
         return None

@@ -30,8 +30,8 @@ from tables.journal.partition import JournalPartition
 from tables.journal_format import Entry
 from tables.schema_history.codec.journal_records import (
     checkpoint_records,
-    gone_records,
     history_records,
+    tombstones,
 )
 from tables.schema_history.history import SchemaHistory
 from tests.unit.tables.made import ORDERS, SERVER, applied, between, names_of, offset, table
@@ -255,7 +255,7 @@ async def test_the_rows_of_an_older_checkpoint_go_when_a_newer_one_is_whole(
 
 async def test_what_the_journal_forgets_is_no_row(writer: Writer, follower: Follower) -> None:
     await writer.checkpoint(150)
-    await writer.commit(gone_records(heads=writer.history.checkpoints[1:]))
+    await writer.commit(tombstones(heads=writer.history.checkpoints[1:]))
     rows = await follower.rows(writer.end)
     assert "checkpoint/shop/2/head" not in rows
 

@@ -21,13 +21,13 @@ _ROWS = (WriteRowsEvent, UpdateRowsEvent, DeleteRowsEvent)
 
 def place_of(server: Mysql) -> str:
     """The end of its binlog, with the server's port in front."""
-    ((file, place, *_),) = ask(server, "SHOW BINARY LOG STATUS")
-    return f"{server.port}|{file}|{place}"
+    ((file, position, *_),) = ask(server, "SHOW BINARY LOG STATUS")
+    return f"{server.port}|{file}|{position}"
 
 
-def is_at(status: Mapping[str, Any], place: str) -> bool:
+def is_at(status: Mapping[str, Any], position: str) -> bool:
     """Whether a destination is at this place or behind it, on the same server."""
-    port, file, pos = place.split("|")
+    port, file, pos = position.split("|")
     read = [one["address"] for one in status["sources"] if one["is_read"]]
     cursor = status.get("cursor")
     if not cursor or not read or not str(read[0]).endswith(f":{port}"):

@@ -97,8 +97,8 @@ def spoil(stack: Stack, prefix: str) -> RecordedTopics:
     """The topics with another value in one record of each of some tables, and without one record."""
     planting = Planting(recorded(stack, prefix), prefix)
     for table, column, wrong in SPOILED:
-        place = planting.find(f"shop.{table}", lambda value: bool(value["op"] == "c"))[0]
-        planting.alter(place, partial(_put, column=column, wrong=wrong))
+        position = planting.find(f"shop.{table}", lambda value: bool(value["op"] == "c"))[0]
+        planting.alter(position, partial(_put, column=column, wrong=wrong))
     planting.drop(planting.find("shop.gone")[0])
     return planting.topics
 

@@ -82,7 +82,7 @@ def partition_by_chance() -> None:
         calls[0] += 1
         if calls[0] == _STEADY + 1:
             say_done()
-        return [(place + (calls[0] > _STEADY)) % count for place in real(keys, count)]
+        return [(position + (calls[0] > _STEADY)) % count for position in real(keys, count)]
 
     _batches.partitions_of = partitions_of
 

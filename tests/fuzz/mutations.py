@@ -41,7 +41,7 @@ _TEXTS = (
 )  # fmt: skip
 
 
-def place(random: Random, size: int) -> int:
+def position(random: Random, size: int) -> int:
     """Somewhere in so many bytes, and often near their beginning."""
     return random.randrange(min(size, _HEAD) if random.random() < 0.4 else size) if size else 0
 
@@ -49,26 +49,26 @@ def place(random: Random, size: int) -> int:
 def _flipped(random: Random, data: bytearray) -> None:
     for _ in range(random.choice((1, 1, 1, 2, 8))):
         if data:
-            data[place(random, len(data))] ^= 1 << random.randrange(8)
+            data[position(random, len(data))] ^= 1 << random.randrange(8)
 
 
 def _byte(random: Random, data: bytearray) -> None:
     if data:
-        data[place(random, len(data))] = random.choice(_BYTES)
+        data[position(random, len(data))] = random.choice(_BYTES)
 
 
 def _number(random: Random, data: bytearray) -> None:
-    at, number = place(random, len(data)), random.choice(_NUMBERS)
+    at, number = position(random, len(data)), random.choice(_NUMBERS)
     data[at : at + len(number)] = number
 
 
 def _packed(random: Random, data: bytearray) -> None:
-    at = place(random, len(data))
+    at = position(random, len(data))
     data[at : at + 1] = random.choice(_PACKED)
 
 
 def _shorter(random: Random, data: bytearray) -> None:
-    del data[place(random, len(data)) :]
+    del data[position(random, len(data)) :]
 
 
 def _longer(random: Random, data: bytearray) -> None:
@@ -76,17 +76,17 @@ def _longer(random: Random, data: bytearray) -> None:
 
 
 def _without(random: Random, data: bytearray) -> None:
-    at = place(random, len(data))
+    at = position(random, len(data))
     del data[at : at + random.choice((1, 1, 2, 4, 20))]
 
 
 def _twice(random: Random, data: bytearray) -> None:
-    at, size = place(random, len(data)), random.choice((1, 2, 4, 16, 64))
+    at, size = position(random, len(data)), random.choice((1, 2, 4, 16, 64))
     data[at:at] = data[at : at + size] * random.choice((1, 1, 2, 30))
 
 
 def _zeros(random: Random, data: bytearray) -> None:
-    at, size = place(random, len(data)), random.choice((2, 8, 32))
+    at, size = position(random, len(data)), random.choice((2, 8, 32))
     data[at : at + size] = bytes(len(data[at : at + size]))
 
 
@@ -105,7 +105,7 @@ def changed(random: Random, data: bytes) -> bytes:
 
 def spliced(random: Random, one: bytes, other: bytes) -> bytes:
     """The beginning of one and the end of another."""
-    return one[: place(random, len(one))] + other[place(random, len(other)) :]
+    return one[: position(random, len(one))] + other[position(random, len(other)) :]
 
 
 def body_of(event: bytes) -> bytes:

@@ -57,7 +57,7 @@ RULES = Rules(
 
 def sound(error: AqueductError) -> None:
     """An error of ours says where, in few words."""
-    demand("coordinates" in error.where, f"an error without coordinates: {error}")
+    demand("coordinates" in error.context, f"an error without coordinates: {error}")
     demand(len(str(error)) < _LONGEST_MESSAGE, f"an error of {len(str(error))} characters")
 
 
@@ -168,7 +168,7 @@ def cutter(random: Random) -> bool:
         sound(error)
         return False
     finally:
-        carried = sum(len(chunk.data) for chunk in chunks if chunk.place is None)
+        carried = sum(len(chunk.data) for chunk in chunks if chunk.container is None)
         demand(carried <= len(wire), "more bytes were given out than came")
         for chunk in chunks:
             demand(chunk.data or chunk.passed or chunk is chunks[-1], "an empty chunk")

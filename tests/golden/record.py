@@ -47,10 +47,10 @@ def record(series: str, owner: Children) -> None:
         }
         data = (mysql.data / file).read_bytes()[:end]
         mysql.stop()
-    place = FOLDER / series
-    place.mkdir(exist_ok=True)
-    (place / f"{file}{SUFFIX}").write_bytes(data)
-    (place / f"{file}.json").write_text(_text({**head, "steps": events}))
+    position = FOLDER / series
+    position.mkdir(exist_ok=True)
+    (position / f"{file}{SUFFIX}").write_bytes(data)
+    (position / f"{file}.json").write_text(_text({**head, "steps": events}))
 
 
 def _text(expected: dict[str, Any]) -> str:

@@ -75,7 +75,7 @@ def _filters(options: argparse.Namespace) -> Filters:
 
 
 def _row(record: SchemaRecord) -> list[str]:
-    position, given = record.place, record.given
+    position, given = record.position, record.given
     return [
         time_text(given.ts_ms if given else position.ts_ms),
         position_text(position),

@@ -88,7 +88,7 @@ def _lines(name: TableName, found: TableHistory) -> Iterator[str]:
 
 def _step_lines(step: Step) -> Iterator[str]:
     record, what = step.record, record_kind(step.record)
-    yield f"{record.number}  {time_text(record.place.ts_ms)}  {position_text(record.place)}  {what}"
+    yield f"{record.number}  {time_text(record.position.ts_ms)}  {position_text(record.position)}  {what}"
     if record.given is not None:
         yield f"    given by {record.given.by}, {time_text(record.given.ts_ms)}"
     if record.reason is not None:

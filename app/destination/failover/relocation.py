@@ -273,7 +273,7 @@ class Relocation:
             if len(rest) >= _FEWEST or all(one.original_us for one in rest):
                 return purged
         channel = self._followed()
-        if channel is not None and channel.behind_seconds != 0:
+        if channel is not None and channel.lag_seconds != 0:
             # They may still arrive.
             return 0
         if before == len(prints) or (purged is not None and purged <= before):

@@ -122,7 +122,7 @@ async def recover(
             "topic": journal.topic,
             "partition": journal.number,
         }
-        error.where = {**context, **error.where}
+        error.context = {**context, **error.context}
         raise
     await verification.check(state, journal, checkpoint)
     return state

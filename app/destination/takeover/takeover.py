@@ -344,7 +344,7 @@ class Takeover:
 def _noted(
     error: WitnessesDiffer, quarantine: Quarantine, facts: ServerFacts, cursor: Cursor
 ) -> Note:
-    position, gtid = error.where.get("coordinates"), error.where.get("gtid")
+    position, gtid = error.context.get("coordinates"), error.context.get("gtid")
     at = position if isinstance(position, Coordinates) else cursor.offset.coordinates
     since = HistoryPosition(
         server_uuid=facts.server_uuid,

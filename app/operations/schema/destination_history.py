@@ -12,7 +12,7 @@ from tables.cursor import Cursor
 from tables.journal.state import DestinationState
 from tables.quarantine import Entry, Outcome
 from tables.schema_history.history import SchemaHistory
-from tables.schema_history.position import Asked, reached
+from tables.schema_history.position import PositionQuery, reached
 from tables.schema_history.view import SchemaView
 
 BEGIN = "Run a worker with this destination; its first run begins the history."
@@ -44,7 +44,7 @@ class DestinationHistory:
         server = self.history.checkpoints[-1].server
         return (name[0].lower(), name[1].lower()) if server.lower_case_table_names else name
 
-    def query(self, position: GivenPosition, server: str | None = None) -> Asked:
+    def query(self, position: GivenPosition, server: str | None = None) -> PositionQuery:
         """Return a given position as a query for this history."""
         offset = self.cursor.offset
         return position.history_query(server or offset.server_uuid, offset.coordinates)

@@ -61,5 +61,5 @@ async def store_history(store: MetaStore, destination: str) -> DestinationHistor
 
 def _end_of(history: SchemaHistory) -> SourceOffset:
     newest = history.checkpoints[-1]
-    last = history.records[-1].place if history.count > newest.count else newest.place
+    last = history.records[-1].position if history.count > newest.count else newest.position
     return SourceOffset(server_uuid=last.server_uuid, coordinates=last.end)

@@ -73,5 +73,5 @@ def _mark(
 
 def _is_up_to(record: SchemaRecord, mark: AtTime | int) -> bool:
     if isinstance(mark, AtTime):
-        return record.place.ts_ms <= mark.ts_ms
+        return record.position.ts_ms <= mark.ts_ms
     return record.number <= mark

@@ -51,7 +51,7 @@ class TableSummary:
 async def table_history(read: ReadHistory, table: TableName) -> TableHistory:
     """Return the steps of a table, the oldest first."""
     found = await read()
-    begin = found.history.checkpoints[0].place
+    begin = found.history.checkpoints[0].position
     return TableHistory(
         begin=begin,
         at_begin=found.history.at(begin).state(*table),

@@ -133,7 +133,7 @@ class Decoder:
             self._send(Failed(number, located, trace))
         except Exception:
             # Its details may be of any type; their text is enough.
-            details = {name: str(value) for name, value in located.where.items()}
+            details = {name: str(value) for name, value in located.context.items()}
             plain = type(located)(located.detail, remedy=located.advice, **details)
             self._send(Failed(number, plain, trace))
 

@@ -82,7 +82,7 @@ def sifted(
 
 def refused(part: SiftedRows, error: AqueductError, *, limit: int, row: int) -> AqueductError:
     """Return the error that stops a destination at an undecodable row; ``row``: its index in the event."""
-    table = error.where.get("table")
+    table = error.context.get("table")
     if limit:
         return DeadLetterLimitReached(f"{limit} are allowed: {part.reason}", table=table)
     remedy = (

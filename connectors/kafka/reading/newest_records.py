@@ -23,7 +23,7 @@ from connectors.kafka.reading.partition_reader import HELD, StoredRecord
 _SILENCE = 4 * TRANSACTION_TIMEOUT
 """Seconds without any record after which an end is given up."""
 _POLL_MS = 200
-_ASKED = 8
+_MOST_PARTITIONS = 8
 """Partitions with an open transaction for which the brokers are asked at once."""
 _FEW, _MORE = 32, 8
 """The number of offsets read at first, and its factor for each next time."""
@@ -56,7 +56,7 @@ class _Progress:
     async def check(self, positions: Mapping[TopicPartition, int]) -> None:
         """Raise TransactionOpen if one has kept a partition at its position for a while."""
         if self._time() - self._last > HELD:
-            for tp, position in list(positions.items())[:_ASKED]:
+            for tp, position in list(positions.items())[:_MOST_PARTITIONS]:
                 await refuse_open(self._options, *tp, position=position)
             self._last = self._time()
 
@@ -154,25 +154,25 @@ async def _read(
     progress: _Progress,
 ) -> None:
     """Read each partition from its start to its span's end, and keep the last wanted record."""
-    left = set(starts)
+    remaining = set(starts)
     reached: dict[TopicPartition, int] = {}
     consumer.assign(list(starts))
     for tp, start in starts.items():
         consumer.seek(tp, start)
-    while left:
-        for tp, records in (await consumer.getmany(*left, timeout_ms=_POLL_MS)).items():
+    while remaining:
+        for tp, records in (await consumer.getmany(*remaining, timeout_ms=_POLL_MS)).items():
             for one in records:
                 stored = StoredRecord(
                     one.key or b"", one.value or b"", one.offset, tuple(one.headers)
                 )
                 if one.offset < spans[tp][1] and wanted(stored):
                     found[tp] = stored
-        for tp in list(left):
+        for tp in list(remaining):
             position = await consumer.position(tp)
             if position > reached.get(tp, -1):
                 reached[tp] = position
                 progress.made()
             if position >= spans[tp][1]:
-                left.discard(tp)
+                remaining.discard(tp)
                 consumer.pause(tp)
-        await progress.check({tp: reached[tp] for tp in left})
+        await progress.check({tp: reached[tp] for tp in remaining})

@@ -39,24 +39,24 @@ class OpenTransaction:
     """The time of its producer's last write there."""
 
     def __str__(self) -> str:
-        whose = (
+        owner = (
             f"transactional id {self.transactional_id!r}"
             if self.transactional_id is not None
             else "no transactional id that a broker knows"
         )
         at = datetime.fromtimestamp(self.written_ms / 1000, UTC).isoformat(timespec="seconds")
-        return f"{whose}, producer {self.producer_id}, from offset {self.offset}, last written {at}"
+        return f"{owner}, producer {self.producer_id}, from offset {self.offset}, last written {at}"
 
     def ending(self, topic: str, partition: int) -> str:
         """Return the command that ends it."""
-        where = f"--topic {shlex.quote(topic)} --partition {partition}"
+        partition_options = f"--topic {shlex.quote(topic)} --partition {partition}"
         if self.transactional_id is None:
             return (
-                f"kafka-transactions.sh --bootstrap-server SERVER abort {where} "
+                f"kafka-transactions.sh --bootstrap-server SERVER abort {partition_options} "
                 f"--start-offset {self.offset}"
             )
-        whose = shlex.quote(self.transactional_id)
-        return f"python -m app journal abort DEST {where} --transactional-id {whose}"
+        owner = shlex.quote(self.transactional_id)
+        return f"python -m app journal abort DEST {partition_options} --transactional-id {owner}"
 
 
 def held_up(found: Sequence[OpenTransaction], topic: str, partition: int) -> TransactionOpen:
@@ -80,7 +80,7 @@ async def open_transactions(
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
             await client.bootstrap()
-            return await _asked(client, topic, partition)
+            return await _open_in(client, topic, partition)
     except (KafkaError, OSError, TimeoutError, ValueError) as error:
         log.debug("open transactions are not known", exc_info=error)
         return []
@@ -97,7 +97,7 @@ async def refuse_open(
         raise held_up(held, topic, partition)
 
 
-async def _asked(client: AIOKafkaClient, topic: str, partition: int) -> list[OpenTransaction]:
+async def _open_in(client: AIOKafkaClient, topic: str, partition: int) -> list[OpenTransaction]:
     cluster = await client.fetch_all_metadata()
     client.cluster = cluster
     leader = next(
@@ -116,8 +116,8 @@ async def _asked(client: AIOKafkaClient, topic: str, partition: int) -> list[Ope
     ]
     ids: dict[int, str] = {}
     for broker in cluster.brokers():
-        said = await _send(client, broker.nodeId, transactions([one[0] for one in active]))
-        ids.update({producer: name for name, producer, *_ in said.transaction_states})
+        described = await _send(client, broker.nodeId, transactions([one[0] for one in active]))
+        ids.update({producer: name for name, producer, *_ in described.transaction_states})
     found = [
         OpenTransaction(
             producer_id=one[0], transactional_id=ids.get(one[0]), offset=one[5], written_ms=one[3]

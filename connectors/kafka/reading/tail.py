@@ -62,12 +62,12 @@ class Tail:
             began = time.monotonic()
             try:
                 async with open_consumer(self.options, self.topic, "read_committed") as consumer:
-                    await self._place(consumer)
+                    await self._seek(consumer)
                     await self._follow(consumer)
             except OffsetOutOfRangeError as error:
                 self._cut(error)
             except (KafkaError, KafkaLost, OSError, TimeoutError) as error:
-                await self._tell(error)
+                await self._report(error)
             if time.monotonic() - began > _LONGEST_PAUSE:
                 pause = _FIRST_PAUSE
             await asyncio.sleep(pause)
@@ -94,7 +94,7 @@ class Tail:
             "error": None if error is None else f"{error.name}: {error}",
         }
 
-    async def _place(self, consumer: AIOKafkaConsumer) -> None:
+    async def _seek(self, consumer: AIOKafkaConsumer) -> None:
         """Seek to the next offset; for a new partition, to the end of committed records."""
         every = [TopicPartition(self.topic, part) for part in self.partitions]
         consumer.assign(every)
@@ -137,9 +137,9 @@ class Tail:
             raise KafkaLost("it has records that do not come", topic=self.topic)
         self._late = late
 
-    async def _tell(self, error: BaseException) -> None:
+    async def _report(self, error: BaseException) -> None:
         known, self.error = self.error, await explained(error, self.options)
-        self.error.where.setdefault("topic", self.topic)
+        self.error.context.setdefault("topic", self.topic)
         self._failed.set()
         if known is None or known.name != self.error.name:
             log.error(

@@ -94,23 +94,23 @@ async def read_all(
 
 async def _read(consumer: AIOKafkaConsumer, ends: dict[TopicPartition, int], take: Take) -> None:
     loop = asyncio.get_running_loop()
-    heard = loop.time()
-    left, reached = set(ends), dict[TopicPartition, int]()
-    while left:
-        batches = await consumer.getmany(*left, timeout_ms=_POLL_MS, max_records=_MOST_RECORDS)
-        if loop.time() - heard > _SILENCE:
-            raise KafkaLost("the end of some partitions was not reached", partitions=len(left))
+    last_arrival = loop.time()
+    remaining, reached = set(ends), dict[TopicPartition, int]()
+    while remaining:
+        batches = await consumer.getmany(*remaining, timeout_ms=_POLL_MS, max_records=_MOST_RECORDS)
+        if loop.time() - last_arrival > _SILENCE:
+            raise KafkaLost("the end of some partitions was not reached", partitions=len(remaining))
         for tp, records in batches.items():
             for one in records:
                 if one.offset < ends[tp]:
                     take(tp.topic, tp.partition, _stored(one))
-        for tp in list(left):
+        for tp in list(remaining):
             position = await consumer.position(tp)
             if position > reached.get(tp, -1):
                 # Markers of transactions whose records were compacted away give no record.
-                reached[tp], heard = position, loop.time()
+                reached[tp], last_arrival = position, loop.time()
             if position >= ends[tp]:
-                left.discard(tp)
+                remaining.discard(tp)
                 consumer.pause(tp)
 
 

@@ -127,18 +127,18 @@ async def _unled(admin: AIOKafkaAdminClient, names: list[str]) -> set[str]:
             continue
         for each in topic["partitions"]:
             leaders[each["leader"]][name].append((each["partition"], _LATEST))
-    for node, asked in leaders.items():
-        found |= await _unready(admin, node, dict(asked))
+    for node, partitions in leaders.items():
+        found |= await _unready(admin, node, dict(partitions))
     return found
 
 
 async def _unready(
-    admin: AIOKafkaAdminClient, node: int, asked: dict[str, list[tuple[int, int]]]
+    admin: AIOKafkaAdminClient, node: int, partitions: dict[str, list[tuple[int, int]]]
 ) -> set[str]:
     """Topics with a partition that this broker does not yet lead."""
-    request: Any = OffsetRequest(-1, 0, list(asked.items()))
+    request: Any = OffsetRequest(-1, 0, list(partitions.items()))
     try:
         answer = await admin._send_request(request, node)
     except KafkaError:
-        return set(asked)
+        return set(partitions)
     return {topic for topic, partitions in answer.topics if any(code for _, code, *_ in partitions)}

@@ -57,11 +57,11 @@ class Topics:
         Raises TopicGone, TopicUnfit naming every fault, KafkaDenied, KafkaRefused or KafkaLost.
         """
         async with self._looking(plans) as (admin, missing):
-            gone = [plan for plan in missing if plan.name in before]
-            if gone:
+            lost = [plan for plan in missing if plan.name in before]
+            if lost:
                 # Some brokers report a topic that an account may not see as missing.
-                await _configs(admin, [gone[0].name], absent=True)
-                raise TopicGone(gone[0].command(), topic=gone[0].name)
+                await _configs(admin, [lost[0].name], absent=True)
+                raise TopicGone(lost[0].command(), topic=lost[0].name)
             if missing:
                 await make(admin, missing, made=self._ready.add)
         self._ready.update(plan.name for plan in plans)

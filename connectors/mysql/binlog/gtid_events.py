@@ -34,25 +34,25 @@ class EventHeader(NamedTuple):
     server_id: int
 
 
-def tagged(body: bytes, place: EventHeader) -> Announced:
+def tagged(body: bytes, header: EventHeader) -> Announced:
     """The transaction of a GTID_TAGGED event."""
     source, tag, number, committed = parse_gtid_tagged(body)
     source = f"{source}:{tag}" if tag else source
-    return place.pos, source, number, f"{source}:{number}", committed // 1000
+    return header.pos, source, number, f"{source}:{number}", committed // 1000
 
 
-def without_gtid(announced: Announced | None, place: EventHeader, server_uuid: str) -> Announced:
+def without_gtid(announced: Announced | None, header: EventHeader, server_uuid: str) -> Announced:
     """The transaction of an ANONYMOUS_GTID event, which has the form of a GTID event."""
     committed = announced[4] if announced is not None else 0
-    return place.pos, None, 0, f"{server_uuid}:{place.file}:{place.pos}", committed
+    return header.pos, None, 0, f"{server_uuid}:{header.file}:{header.pos}", committed
 
 
-def by_mariadb(gtid: str, place: EventHeader) -> Announced:
+def by_mariadb(gtid: str, header: EventHeader) -> Announced:
     """The transaction of a MariaDB GTID event, ``domain-server-sequence``."""
     source, _, number = gtid.rpartition("-")
     if number == "0":
         raise ValueError(f"no GTID has the number 0: {gtid}")
-    return place.pos, source, int(number), gtid, 0
+    return header.pos, source, int(number), gtid, 0
 
 
 def gtid_of(event: bytes | memoryview) -> str | None:

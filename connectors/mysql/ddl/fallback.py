@@ -58,11 +58,11 @@ def _names_after(reader: Reader, verb: str) -> list[TableRef]:
 
 def _one(reader: Reader) -> list[TableRef]:
     _ = reader.take("IF", "NOT", "EXISTS") or reader.take("IF", "EXISTS")
-    place = reader.at
+    start = reader.at
     try:
         return [reader.table()]
     except GrammarFault:
-        reader.at = place
+        reader.at = start
         return []
 
 

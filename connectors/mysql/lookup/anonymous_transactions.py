@@ -24,17 +24,17 @@ def refuse_skipped(
     """Raise AnonymousTransaction if a transaction without GTID lies between an offset and the
     start of a dump by GTIDs."""
     files = [name for name, _ in facts.binlogs]
-    place = offset.coordinates
-    if place.file not in files:
+    position = offset.coordinates
+    if position.file not in files:
         return
-    later = files[files.index(place.file) + 1 :]
-    passed = [place.file, *_known(later, gtids, address)]
+    later = files[files.index(position.file) + 1 :]
+    passed = [position.file, *_known(later, gtids, address)]
     if len(passed) == 1:
         return
-    for span in Spans(address, place.file):
+    for span in Spans(address, position.file):
         if span.start.file not in passed[:-1]:
             return
-        if span.gtid is None and span.start.order >= place.order:
+        if span.gtid is None and span.start.order >= position.order:
             raise AnonymousTransaction(
                 f"a dump by GTIDs begins in {passed[-1]}, and passes it over",
                 coordinates=span.start,

@@ -49,15 +49,15 @@ class BinlogEnd:
         """
         if self.server_uuid != offset.server_uuid or not self.binlogs:
             return False
-        end, place = Coordinates(*self.binlogs[-1]), offset.coordinates
-        return _base(end) == _base(place) and end.order < place.order
+        end, position = Coordinates(*self.binlogs[-1]), offset.coordinates
+        return _base(end) == _base(position) and end.order < position.order
 
     def _has_bytes(self, offset: SourceOffset) -> bool:
-        place, names = offset.coordinates, [name for name, _ in self.binlogs]
-        if place.file not in names:
+        position, names = offset.coordinates, [name for name, _ in self.binlogs]
+        if position.file not in names:
             return bool(names)
-        at = names.index(place.file)
-        left = self.binlogs[at][1] - place.pos
+        at = names.index(position.file)
+        left = self.binlogs[at][1] - position.pos
         is_last = at + 1 == len(names)
         return left > (0 if is_last else _TAIL) or any(
             size > _HEAD for _, size in self.binlogs[at + 1 :]
@@ -72,9 +72,9 @@ class BinlogEnd:
         return False
 
 
-def _base(place: Coordinates) -> str:
+def _base(position: Coordinates) -> str:
     """The name of a binlog's files, without their number."""
-    return place.file.rpartition(".")[0]
+    return position.file.rpartition(".")[0]
 
 
 def read_end(address: SourceAddress) -> BinlogEnd:

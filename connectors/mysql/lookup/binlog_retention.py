@@ -97,4 +97,4 @@ def space_limit(variables: dict[str, str]) -> int | None:
 
 def created_at(address: SourceAddress, file: str) -> float:
     """Creation time of a binlog file, seconds since 1970, from its first event."""
-    return float(Spans(address, file).begun())
+    return float(Spans(address, file).creation_time())

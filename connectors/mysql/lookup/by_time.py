@@ -27,7 +27,7 @@ from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from connectors.mysql.stream import dump_command
 
-_TELLS_COMMITS = (8, 0, 1)
+_HAS_COMMIT_TIMES = (8, 0, 1)
 """Since this version a transaction's first event contains its commit time by this server's clock."""
 _CLOCKS_DIFFER_MS = 60_000
 
@@ -44,7 +44,7 @@ def offset_at_time(
     Raises PositionPurged if the binlog begins later, BinlogFileMissing, TimeInFuture,
     EndPositionUnknown.
     """
-    return _Search(ts_ms=ts_ms, facts=facts, address=address).place(file)
+    return _Search(ts_ms=ts_ms, facts=facts, address=address).search(file)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,10 +52,10 @@ class _Search:
     ts_ms: int
     facts: ServerFacts
     address: SourceAddress
-    _gone: set[str] = field(default_factory=set)
+    _missing: set[str] = field(default_factory=set)
     """Files purged during the search."""
 
-    def place(self, file: str | None) -> SourceOffset:
+    def search(self, file: str | None) -> SourceOffset:
         """The position, searched for in one file or in all."""
         files = [name for name, _ in self.facts.binlogs]
         if not files:
@@ -79,12 +79,12 @@ class _Search:
                 low = middle
             else:
                 high = middle
-        if low > 0 and not self._tells_commits and files[low - 1] not in self._gone:
+        if low > 0 and not self._has_commit_times and files[low - 1] not in self._missing:
             # On these servers a transaction's time is the start of its last statement,
             # so one that began before the moment may be logged after one that began
             # later.
             low -= 1
-        elif low < 0 or files[low] in self._gone:
+        elif low < 0 or files[low] in self._missing:
             low = min(low + 1, len(files) - 1)
             self._refuse_if_purged(files[low])
         return low
@@ -94,13 +94,13 @@ class _Search:
         try:
             first = Spans(self.address, file).first_ms()
         except PositionGone:
-            self._gone.add(file)
+            self._missing.add(file)
             return True
         return first is not None and first < self.ts_ms
 
     def _refuse_if_purged(self, first: str) -> None:
         """Raise PositionPurged if a purged transaction may be of that moment or later."""
-        if not (self._gone or was_purged(self.facts)):
+        if not (self._missing or was_purged(self.facts)):
             return
         spans = Spans(self.address, first)
         spans.first_ms()
@@ -128,20 +128,22 @@ class _Search:
             return self._offset(head, spans.previous)
         return self._offset(reached, spans.previous, within)
 
-    def _offset(self, place: Coordinates, *before: GtidSet) -> SourceOffset:
+    def _offset(self, position: Coordinates, *before: GtidSet) -> SourceOffset:
         gtids: Gtids | None = None
         if self.facts.is_mariadb:
-            gtids = mariadb.position_at(place, self.address)
+            gtids = mariadb.position_at(position, self.address)
         elif self.facts.has_gtids:
             gtids = GtidSet()
             for one in before:
                 gtids.merge(one)
-        return SourceOffset(server_uuid=self.facts.server_uuid, coordinates=place, gtid_set=gtids)
+        return SourceOffset(
+            server_uuid=self.facts.server_uuid, coordinates=position, gtid_set=gtids
+        )
 
     @property
-    def _tells_commits(self) -> bool:
+    def _has_commit_times(self) -> bool:
         numbers = tuple(map(int, re.findall(r"\d+", self.facts.variables.get("version", ""))[:3]))
-        return not self.facts.is_mariadb and numbers >= _TELLS_COMMITS
+        return not self.facts.is_mariadb and numbers >= _HAS_COMMIT_TIMES
 
 
 def was_purged(facts: ServerFacts) -> bool:

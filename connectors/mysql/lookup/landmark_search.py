@@ -48,18 +48,18 @@ class Found:
 def find_landmark(landmark: Landmark, facts: ServerFacts, address: SourceAddress) -> Found:
     """Whether a server has a transaction at the position it was read from, with the same bytes."""
     sizes = dict(facts.binlogs)
-    for place in (landmark.start, landmark.end):
-        size = sizes.get(place.file)
+    for position in (landmark.start, landmark.end):
+        size = sizes.get(position.file)
         if size is None:
-            return _unlisted(landmark, place, facts, address)
+            return _unlisted(landmark, position, facts, address)
         if not size:
             raise BinlogFileMissing(
-                f"{place.file}: it is in the index, and is missing",
+                f"{position.file}: it is in the index, and is missing",
                 source=address,
-                coordinates=place,
+                coordinates=position,
             )
-        if place.pos > size:
-            return Found(False, detail=f"{place.file} has only {size} bytes")
+        if position.pos > size:
+            return Found(False, detail=f"{position.file} has only {size} bytes")
     if landmark.end.pos > LARGEST:
         return _by_gtid(landmark, facts, address)
     try:
@@ -69,34 +69,34 @@ def find_landmark(landmark: Landmark, facts: ServerFacts, address: SourceAddress
 
 
 def _unlisted(
-    landmark: Landmark, place: Coordinates, facts: ServerFacts, address: SourceAddress
+    landmark: Landmark, position: Coordinates, facts: ServerFacts, address: SourceAddress
 ) -> Found:
     """The file was purged, deleted, lost by a reset, or renamed."""
-    detail = f"it has no file {place.file}"
+    detail = f"it has no file {position.file}"
     oldest, newest = (Coordinates(facts.binlogs[at][0], 0) for at in (0, -1))
-    if not _is_alike(place.file, newest.file):
+    if not _is_alike(position.file, newest.file):
         return _by_gtid(landmark, facts, address)
-    if place.order < oldest.order:
+    if position.order < oldest.order:
         return Found(False, is_purged=True, detail=detail)
-    if place.order[0] < newest.order[0]:
-        raise BinlogFileMissing(detail, source=address, coordinates=place)
+    if position.order[0] < newest.order[0]:
+        raise BinlogFileMissing(detail, source=address, coordinates=position)
     return Found(False, detail=detail)
 
 
 def _compared(landmark: Landmark, address: SourceAddress) -> Found:
     """Compare the bytes of the first and last event."""
     marks = ((landmark.start, landmark.first), (_last(landmark), landmark.last))
-    for place, mark in marks:
+    for position, mark in marks:
         if mark is None:
             continue
-        event = event_at(place, address)
+        event = event_at(position, address)
         if event is None:
-            return Found(False, detail=f"no event begins at {place}")
+            return Found(False, detail=f"no event begins at {position}")
         found = Mark.of(event)
         if found != mark:
             return Found(
                 False,
-                detail=f"the transaction at {place} is another one (written at {found.timestamp}, not at "
+                detail=f"the transaction at {position} is another one (written at {found.timestamp}, not at "
                 f"{mark.timestamp}, seconds since 1970)",
             )
     return Found(True)
@@ -145,15 +145,15 @@ def _by_gtid(landmark: Landmark, facts: ServerFacts, address: SourceAddress) -> 
     return Found(True)
 
 
-def event_at(place: Coordinates, address: SourceAddress) -> Event | None:
+def event_at(position: Coordinates, address: SourceAddress) -> Event | None:
     """The event that begins at a position; None if none does."""
-    offset = SourceOffset(server_uuid="", coordinates=place)
+    offset = SourceOffset(server_uuid="", coordinates=position)
     stream = BinlogStream(replace(address, server_id=dump_command.UNREGISTERED_ID), offset)
     stream.open()
     try:
         for placed in stream.events_there_are():
             if placed.event.type not in PASSED:
-                return placed.event if placed.start == place else None
+                return placed.event if placed.start == position else None
     except (SourceRefused, PositionGone, CorruptEvent, MalformedEvent):
         # The server reads from any offset it is given, and refuses the bytes it finds there.
         return None
@@ -187,18 +187,18 @@ class PrecedingTransactions:
     created: int
 
 
-def transactions_before(place: Coordinates, address: SourceAddress) -> PrecedingTransactions:
+def transactions_before(position: Coordinates, address: SourceAddress) -> PrecedingTransactions:
     """Read a file's headers up to a position; raise PositionWithin if that is within a transaction."""
-    spans, within = Spans(address, place.file), GtidSet()
+    spans, within = Spans(address, position.file), GtidSet()
     last: Span | None = None
     for span in spans.steps():
         if span is None:
             continue
-        if span.start.order >= place.order:
+        if span.start.order >= position.order:
             break
-        if span.end.order > place.order:
+        if span.end.order > position.order:
             raise PositionWithin(
-                f"{place} is within a transaction, from {span.start} to {span.end}",
+                f"{position} is within a transaction, from {span.start} to {span.end}",
                 gtid=span.gtid,
                 source=address,
             )
@@ -206,7 +206,7 @@ def transactions_before(place: Coordinates, address: SourceAddress) -> Preceding
         if span.gtid is not None and span.gtid.count("-") == _DASHES_OF_UUID:
             within.add(span.gtid)
     within.merge(spans.previous)
-    created = spans.created or spans.begun()
+    created = spans.created or spans.creation_time()
     return PrecedingTransactions(
         within, _landmark(last, address) if last is not None else None, created
     )

@@ -27,13 +27,15 @@ class Listed:
     end: int
 
 
-def listed(place: Coordinates, address: SourceAddress, *, most: int = _FEW) -> list[Listed]:
+def listed(position: Coordinates, address: SourceAddress, *, most: int = _FEW) -> list[Listed]:
     """The events from a position on, in its file; raises SourceRefused if none begins there."""
     with connected(address) as cursor:
-        cursor.execute(f"SHOW BINLOG EVENTS IN %s FROM %s LIMIT {most:d}", (place.file, place.pos))
+        cursor.execute(
+            f"SHOW BINLOG EVENTS IN %s FROM %s LIMIT {most:d}", (position.file, position.pos)
+        )
         return [Listed(str(row[2]), int(row[1]), int(row[4])) for row in cursor.fetchall()]
 
 
-def is_end(place: Coordinates, address: SourceAddress) -> bool:
+def is_end(position: Coordinates, address: SourceAddress) -> bool:
     """Whether no transaction is after a position in its file."""
-    return all(one.kind in _OF_NO_TRANSACTION for one in listed(place, address))
+    return all(one.kind in _OF_NO_TRANSACTION for one in listed(position, address))

@@ -58,7 +58,7 @@ class _Open(Generic[Effect]):
     omitted: SkippedTransaction
     head: bytes
     """Its first event, if that announces it."""
-    is_begun: bool
+    has_begun: bool
     effect: Effect | None = None
 
 
@@ -71,7 +71,7 @@ class TransactionSkipper(Generic[Effect]):
     def __init__(self, wanted: frozenset[str], server_uuid: str) -> None:
         self.done: list[SkippedTransaction] = []
         """Transactions skipped so far; the publisher reads this after their ends."""
-        self._left = set(wanted)
+        self._wanted = set(wanted)
         self._server_uuid = server_uuid
         self._open: _Open[Effect] | None = None
         self._passed: dict[int, int] = {}
@@ -81,7 +81,7 @@ class TransactionSkipper(Generic[Effect]):
 
         ``effect``: that of the statement at the chunk's end.
         """
-        if chunk.begun or not self._concerns(chunk):
+        if chunk.created or not self._concerns(chunk):
             yield chunk, effect
             return
         for kind, count in chunk.passed.items():
@@ -91,47 +91,47 @@ class TransactionSkipper(Generic[Effect]):
             yield part, own
 
     def _concerns(self, chunk: Chunk) -> bool:
-        return self._open is not None or any(_may_hold(chunk, one) for one in self._left)
+        return self._open is not None or any(_may_hold(chunk, one) for one in self._wanted)
 
     def _cut(self, chunk: Chunk, effect: Effect | None) -> Iterator[tuple[Chunk, Effect | None]]:
         data, prefix = chunk.data, chunk.prefix
         begin = 0
-        is_begun = is_within = bool(chunk.context)
+        has_begun = is_within = bool(chunk.context)
         start, pos = chunk.start, chunk.start
         for kind, at, after in walk(data, 0, len(data), prefix):
             if kind in PASSED:
                 continue
-            event_start, pos = _place(chunk, data, at, pos)
+            event_start, pos = _event_bounds(chunk, data, at, pos)
             event = _bare(data[at:after], chunk.checksum)
             if kind in GTIDS or not (is_within or self._open):
                 if self._open is not None:
                     yield self._ended(event_start, b"")
                     begin, start = at - prefix, event_start
-                is_within, is_begun = True, _is_begun(event)
+                is_within, has_begun = True, _is_begin(event)
                 name = self._name(event, event_start)
-                if name in self._left:
-                    self._left.discard(name)
+                if name in self._wanted:
+                    self._wanted.discard(name)
                     if at - prefix > begin:
                         yield _part(chunk, begin, at - prefix, start), None
                     omitted = SkippedTransaction(name, event_start, pos)
                     head = event if kind in GTIDS else b""
-                    self._open = _Open(omitted, head, is_begun)
+                    self._open = _Open(omitted, head, has_begun)
             if self._open is None:
                 if kind in ALWAYS_ENDS:
                     is_within = False
                 elif kind in QUERIES:
-                    ends, is_begun = statement_ends(event, kind, is_begun=is_begun)
+                    ends, has_begun = statement_ends(event, kind, has_begun=has_begun)
                     is_within = not ends
                 continue
             opened = self._open
             opened.omitted.events[kind] += kind not in GTIDS
             ends = kind in ALWAYS_ENDS
             if kind in QUERIES:
-                ends, opened.is_begun = statement_ends(event, kind, is_begun=opened.is_begun)
+                ends, opened.has_begun = statement_ends(event, kind, has_begun=opened.has_begun)
             if effect is not None and after == len(data):
                 opened.effect = effect
             if ends:
-                yield self._ended(pos if chunk.place is None else chunk.place[1], event)
+                yield self._ended(pos if chunk.container is None else chunk.container[1], event)
                 begin, start, is_within = after, pos, False
         if self._open is None and begin < len(data):
             yield _part(chunk, begin, len(data), start), effect
@@ -148,7 +148,7 @@ class TransactionSkipper(Generic[Effect]):
             start=omitted.start,
             data=data,
             checksum=False,
-            place=(omitted.start, end),
+            container=(omitted.start, end),
             ends_in_statement=opened.effect is not None,
         )
         return chunk, opened.effect
@@ -174,12 +174,12 @@ def _part(chunk: Chunk, begin: int, end: int, start: Coordinates) -> Chunk:
     )
 
 
-def _place(
+def _event_bounds(
     chunk: Chunk, data: bytes, at: int, last: Coordinates
 ) -> tuple[Coordinates, Coordinates]:
     """Start and end of an event; if it contains no position, the end of the last one."""
-    if chunk.place is not None:
-        return chunk.place
+    if chunk.container is not None:
+        return chunk.container
     size, low = struct.unpack_from("<II", data, at + 9)
     if not low:
         return last, last
@@ -197,7 +197,7 @@ def _bare(event: bytes, checksum: bool) -> bytes:
     return event[:9] + size.to_bytes(4, "little") + event[13:size]
 
 
-def _is_begun(event: bytes) -> bool:
+def _is_begin(event: bytes) -> bool:
     """Whether an event opens a transaction that needs an end of its own."""
     if event[4] != MARIADB_GTID:
         return False

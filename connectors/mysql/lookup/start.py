@@ -138,22 +138,22 @@ def _check_gtids(
 
 
 def _check_coordinates(offset: SourceOffset, facts: ServerFacts, address: SourceAddress) -> None:
-    place = offset.coordinates
+    position = offset.coordinates
     if offset.server_uuid != facts.server_uuid:
         raise SourceDiverged(
             f"the cursor is of server {offset.server_uuid}, this one is {facts.server_uuid}, "
             "and without GTIDs their binlogs have nothing in common",
             source=address,
         )
-    size = dict(facts.binlogs).get(place.file)
-    if size is not None and place.pos <= size:
+    size = dict(facts.binlogs).get(position.file)
+    if size is not None and position.pos <= size:
         return
     held = ", ".join(f"{name} ({bytes_} bytes)" for name, bytes_ in facts.binlogs[-5:])
-    detail, (last, _) = f"{place} is not in its binlogs: {held}", facts.binlogs[-1]
-    is_alike = place.file.rpartition(".")[0] == last.rpartition(".")[0]
-    if is_alike and place.order > Coordinates(last, 0).order:
+    detail, (last, _) = f"{position} is not in its binlogs: {held}", facts.binlogs[-1]
+    is_alike = position.file.rpartition(".")[0] == last.rpartition(".")[0]
+    if is_alike and position.order > Coordinates(last, 0).order:
         raise PositionPastEnd(detail, source=address)
-    if is_alike and place.order < head_of(facts).order:
+    if is_alike and position.order < head_of(facts).order:
         raise PositionPurged(detail, source=address)
     raise BinlogFileMissing(detail, source=address)
 
@@ -203,11 +203,11 @@ def in_current_terms(
 
 def _in_next_file(offset: SourceOffset, facts: ServerFacts, address: SourceAddress) -> SourceOffset:
     """The head of the next file, for the end of one that has transactions without GTIDs."""
-    place, files = offset.coordinates, [name for name, _ in facts.binlogs]
-    later = files[files.index(place.file) + 1 :]
-    if not later or not is_end(place, address):
+    position, files = offset.coordinates, [name for name, _ in facts.binlogs]
+    later = files[files.index(position.file) + 1 :]
+    if not later or not is_end(position, address):
         raise AnonymousTransaction(
-            f"it has more of them after {place}", source=address, coordinates=place
+            f"it has more of them after {position}", source=address, coordinates=position
         )
     head = Coordinates(later[0], FIRST_EVENT)
     return replace(offset, coordinates=head, gtid_set=previous_of(head.file, address))

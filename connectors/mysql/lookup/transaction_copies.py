@@ -152,8 +152,8 @@ class Copies:
         with connected(self.address) as cursor:
             cursor.execute("SELECT GTID_SUBTRACT(@@GLOBAL.gtid_executed, %s)", (",".join(wanted),))
             known = GtidSet.parse(cursor.fetchall()[0][0])
-        place = Coordinates(self.facts.binlogs[0][0], dump_command.FIRST_EVENT)
-        return SourceOffset(server_uuid="", coordinates=place, gtid_set=known)
+        position = Coordinates(self.facts.binlogs[0][0], dump_command.FIRST_EVENT)
+        return SourceOffset(server_uuid="", coordinates=position, gtid_set=known)
 
     def _unlogged(self, known: GtidSet) -> str:
         variables = self.facts.variables

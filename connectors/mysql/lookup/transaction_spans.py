@@ -89,7 +89,7 @@ class Spans:
     _has_head: bool = False
     _start: Coordinates | None = None
     _gtid: str | None = None
-    _is_begun: bool = False
+    _has_begun: bool = False
     _packets: Packets = field(default_factory=lambda: Packets(_USUAL, checksum=False))
 
     def __iter__(self) -> Iterator[Span]:
@@ -105,7 +105,7 @@ class Spans:
                 return self.last_committed_ms
         return None
 
-    def begun(self) -> int:
+    def creation_time(self) -> int:
         """The file's creation time, seconds since 1970."""
         for kind, timestamp, _, _ in self._heads():
             if kind == EventType.FORMAT_DESCRIPTION:
@@ -146,7 +146,7 @@ class Spans:
             ends = kind in ALWAYS_ENDS
             if kind in QUERIES:
                 event = self._packets.event()
-                ends, self._is_begun = statement_ends(event, kind, is_begun=self._is_begun)
+                ends, self._has_begun = statement_ends(event, kind, has_begun=self._has_begun)
             if ends:
                 self.last_committed_ms = committed or latest * 1000 + 999
                 yield self._ended(Coordinates(file, pos))
@@ -166,7 +166,7 @@ class Spans:
         finally:
             stream.close()
 
-    def _walk(self, packets: Packets, place: Coordinates) -> Iterator[_Head]:
+    def _walk(self, packets: Packets, position: Coordinates) -> Iterator[_Head]:
         """Yield the headers of all events received whole."""
         make = _Head._make
         while True:
@@ -178,7 +178,7 @@ class Spans:
                     break
                 yield make((kind, timestamp, size, low))
                 packets.at = packets.begin = packets.done = after
-            if not packets.is_odd(packets.at) or not packets.join(place):
+            if not packets.is_odd(packets.at) or not packets.join(position):
                 return
 
     def _event(self) -> Event:
@@ -202,13 +202,13 @@ class Spans:
     def _begin(self, kind: int, start: Coordinates) -> int:
         """A transaction begins; return its commit time in milliseconds, or 0 if the event does
         not contain it."""
-        self._start, self._gtid, self._is_begun = start, None, False
+        self._start, self._gtid, self._has_begun = start, None, False
         if kind not in GTIDS:
             return 0
         event = self._event()
         if kind == MARIADB_GTID:
             parsed = parse_mariadb_gtid(event.body, event.server_id)
-            self._gtid, self._is_begun = parsed.gtid, not parsed.standalone
+            self._gtid, self._has_begun = parsed.gtid, not parsed.standalone
             return 0
         if kind == EventType.GTID_TAGGED:
             self._gtid = gtid_announced(event)
@@ -226,7 +226,7 @@ class Spans:
         return span
 
 
-def statement_ends(event: bytes | memoryview, kind: int, *, is_begun: bool) -> tuple[bool, bool]:
+def statement_ends(event: bytes | memoryview, kind: int, *, has_begun: bool) -> tuple[bool, bool]:
     """Whether a QUERY event ends its transaction, or is one by itself; and whether one is open after it."""
     text = statement_of(event, kind)
     if begins_transaction(text):
@@ -234,8 +234,8 @@ def statement_ends(event: bytes | memoryview, kind: int, *, is_begun: bool) -> t
     statement = text[:_LONGEST].decode("latin-1")
     what = kind_of(statement)
     if what is Kind.XA:
-        return verb_of(statement) in ("COMMIT", "ROLLBACK"), is_begun
-    return what in (Kind.COMMIT, Kind.ROLLBACK) or not is_begun, is_begun
+        return verb_of(statement) in ("COMMIT", "ROLLBACK"), has_begun
+    return what in (Kind.COMMIT, Kind.ROLLBACK) or not has_begun, has_begun
 
 
 def previous_gtids(event: Event) -> GtidSet:

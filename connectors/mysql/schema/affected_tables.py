@@ -50,11 +50,11 @@ def mentioned(query: Query, names: Iterable[TableName]) -> set[TableName]:
     return {
         name
         for name in names
-        if _stands_in(name[1], text) and (lowered(name[0]) == default or _stands_in(name[0], text))
+        if _occurs_in(name[1], text) and (lowered(name[0]) == default or _occurs_in(name[0], text))
     }
 
 
-def _stands_in(name: str, text: str) -> bool:
+def _occurs_in(name: str, text: str) -> bool:
     """Whether a name occurs in a text, plain or quoted in either way."""
     plain = lowered(name)
     forms: Collection[str] = {plain, plain.replace("`", "``"), plain.replace('"', '""')}

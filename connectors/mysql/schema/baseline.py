@@ -100,7 +100,7 @@ class _Moment:
     low: SourceOffset
     """An earlier position, up to which all statements had taken effect."""
     at: Coordinates
-    asked: set[TableName]
+    queried: set[TableName]
     held: set[TableName]
     """The asked ones that existed, and are locked."""
     there: set[TableName]
@@ -197,7 +197,7 @@ class _Reading:
         found = _touched(late, changed | moment.there) | (changed & moment.there)
         if not self._is_atomic:
             # A table that is not listed may exist; only asking for it shows that.
-            found |= changed - moment.asked
+            found |= changed - moment.queried
         return found - moment.held - self._denied
 
     def _moment(self, names: set[TableName]) -> _Moment:
@@ -268,11 +268,11 @@ class _Reading:
         restless: Collection[TableName] = (),
     ) -> Baseline:
         """The tables with a certain state, and the reasons why others are missing."""
-        user, sight = self._account(), Privileges(self._facts.grants)
+        user, privileges = self._account(), Privileges(self._facts.grants)
         unseen = {
             name: f"only some of its columns may be seen: {remedy(name, user)}"
             for name in inventory.tables
-            if sight.may_lack_columns(name)
+            if privileges.may_lack_columns(name)
         }
         for name in inventory.undescribed:
             unseen[name] = f"its columns cannot be seen: {remedy(name, user)}"

@@ -32,7 +32,7 @@ from connectors.mysql.schema.table_map_completion import (
 _T = FieldType
 _LABELLED = {_T.ENUM, _T.SET}
 _WITH_COLLATION = CHARACTER | _LABELLED | {_T.BLOB_COMPRESSED, _T.VARCHAR_COMPRESSED}
-_TOLD = ("unsigned", "collation", "labels", "geometry_type", "dimensions", "visible")
+_COMPARED = ("unsigned", "collation", "labels", "geometry_type", "dimensions", "visible")
 
 
 def differences(
@@ -194,7 +194,7 @@ def _completed_with_map(mapped: MappedColumn, definition: ColumnDefinition) -> M
     column = completed(mapped, definition)
     found = {
         name: value
-        for name in _TOLD
+        for name in _COMPARED
         if (value := getattr(mapped, name)) is not None and value != getattr(column, name)
     }
     return replace(column, **found) if found else column

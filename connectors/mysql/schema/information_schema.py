@@ -23,7 +23,7 @@ from connectors.mysql.schema.information_schema_columns import quoted
 from connectors.mysql.schema.row_key import depends_on_order
 from connectors.mysql.server.system_databases import SYSTEM
 
-_LEFT_OUT = {1684, ER.LOCK_WAIT_TIMEOUT}
+_SKIPPED_ERRORS = {1684, ER.LOCK_WAIT_TIMEOUT}
 """Warnings that a table was omitted because a statement was just changing it."""
 _TABLES = (
     "SELECT table_schema, table_name, table_type, engine, {options}, table_collation, table_comment"
@@ -91,28 +91,28 @@ class InventoryReader:
     def names(self) -> set[TableName]:
         """The names of all tables."""
         names = ", ".join(["%s"] * len(self._leave_out))
-        where = f"table_schema NOT IN ({names}) AND table_type NOT LIKE '%%VIEW'"
-        sql = f"SELECT table_schema, table_name FROM information_schema.tables WHERE {where}"  # noqa: S608
+        condition = f"table_schema NOT IN ({names}) AND table_type NOT LIKE '%%VIEW'"
+        sql = f"SELECT table_schema, table_name FROM information_schema.tables WHERE {condition}"  # noqa: S608
         return set(self._rows(sql, self._leave_out))
 
     def views(self) -> set[TableName]:
         """The names of all views."""
         names = ", ".join(["%s"] * len(self._leave_out))
-        where = f"table_schema NOT IN ({names}) AND table_type LIKE '%%VIEW'"
-        sql = f"SELECT table_schema, table_name FROM information_schema.tables WHERE {where}"  # noqa: S608
+        condition = f"table_schema NOT IN ({names}) AND table_type LIKE '%%VIEW'"
+        sql = f"SELECT table_schema, table_name FROM information_schema.tables WHERE {condition}"  # noqa: S608
         return set(self._rows(sql, self._leave_out))
 
-    def _read(self, where: str, questions: Iterable[Iterable[str]]) -> Inventory:
+    def _read(self, condition: str, questions: Iterable[Iterable[str]]) -> Inventory:
         """The tables that the questions select."""
         self._is_whole = True
         found: dict[TableName, Table] = {}
         undescribed: set[TableName] = set()
         for question in map(tuple, questions):
-            columns = self._columns_where(where, question)
-            keys = self._keys_where(where, question)
+            columns = self._read_columns(condition, question)
+            keys = self._read_keys(condition, question)
             # MariaDB, and older MySQL with some columns of keys, would open each table for these.
             options = "''" if self._server.mariadb else "create_options"
-            for row in self._rows(_TABLES.format(options=options, where=where), question):
+            for row in self._rows(_TABLES.format(options=options, condition=condition), question):
                 name: TableName = (row[0], row[1])
                 table = self._table(row[2:], columns.get(name, []), keys.get(name, {}))
                 if table is None:
@@ -131,38 +131,40 @@ class InventoryReader:
             is_whole=self._is_whole,
         )
 
-    def _columns_where(
-        self, where: str, question: tuple[str, ...]
+    def _read_columns(
+        self, condition: str, question: tuple[str, ...]
     ) -> dict[TableName, list[tuple[int, Column]]]:
         """Each table's columns with their ordinal positions."""
         found: dict[TableName, list[tuple[int, Column]]] = defaultdict(list)
         known, server = self._columns, self._server
-        for database, table, place, *rest in self._rows_with(
-            _COLUMNS, self._of_columns, where, question
+        for database, table, ordinal, *rest in self._rows_with(
+            _COLUMNS, self._of_columns, condition, question
         ):
             row: information_schema_columns.Row = tuple(rest)
             column = known.get(row)
             if column is None:
                 column = known[row] = information_schema_columns.column(row, server)
-            found[database, table].append((place, column))
+            found[database, table].append((ordinal, column))
         return found
 
-    def _keys_where(
-        self, where: str, question: tuple[str, ...]
+    def _read_keys(
+        self, condition: str, question: tuple[str, ...]
     ) -> dict[TableName, dict[str, list[information_schema_keys.Row]]]:
         """The parts of each key of each table."""
         found: dict[TableName, dict[str, list[information_schema_keys.Row]]] = defaultdict(dict)
-        for database, table, key, *rest in self._rows_with(_KEYS, self._of_keys, where, question):
+        for database, table, key, *rest in self._rows_with(
+            _KEYS, self._of_keys, condition, question
+        ):
             found[database, table].setdefault(key, []).append(tuple(rest))
         return found
 
     def _rows_with(
-        self, sql: str, more: list[str], where: str, question: tuple[str, ...]
+        self, sql: str, more: list[str], condition: str, question: tuple[str, ...]
     ) -> list[_Row]:
         """The result with all properties that this version has; unsupported ones are not queried again."""
         while True:
             try:
-                return self._rows(sql.format(more=more[0], where=where), question)
+                return self._rows(sql.format(more=more[0], condition=condition), question)
             except pymysql.MySQLError as error:
                 if error.args[0] != ER.BAD_FIELD_ERROR or len(more) == 1:
                     raise
@@ -184,7 +186,7 @@ class InventoryReader:
         words = [f"ENGINE={engine}", *_options(options or "", kind)]
         if comment:
             words.append(f"COMMENT={quoted(comment)}")
-        if kind == "SYSTEM VERSIONED" and not any(_tells_end(column) for column in found):
+        if kind == "SYSTEM VERSIONED" and not any(_is_period_end(column) for column in found):
             found += _HIDDEN_PERIOD
             indexes = tuple(map(_with_end, indexes))
         return Table(
@@ -223,7 +225,7 @@ class InventoryReader:
         rows = [tuple(map(_text, row)) for row in self._cursor.fetchall()]
         if self._cursor.warning_count:
             self._cursor.execute("SHOW WARNINGS")
-            if any(code in _LEFT_OUT for _, code, _ in self._cursor.fetchall()):
+            if any(code in _SKIPPED_ERRORS for _, code, _ in self._cursor.fetchall()):
                 self._is_whole = False
         return rows
 
@@ -257,7 +259,7 @@ _HIDDEN_PERIOD = [
 ]
 
 
-def _tells_end(column: Column) -> bool:
+def _is_period_end(column: Column) -> bool:
     return column.definition.startswith("GENERATED ALWAYS AS ROW END")
 
 

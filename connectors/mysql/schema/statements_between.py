@@ -28,7 +28,7 @@ from connectors.mysql.stream.replica import BinlogStream
 
 _PATIENCE = 30.0
 _PAUSE = 0.02
-_TELLS_WHAT_IT_LEAVES_OUT = (5, 7)
+_REPORTS_SKIPPED = (5, 7)
 """Since this version a heartbeat contains the position after transactions that a reader by GTIDs
 already knows."""
 _NOWHERE = Coordinates("", 0)
@@ -80,8 +80,8 @@ class StatementsRead:
 
         Such a server sends everything that it has written, so anything it does not send is known.
         """
-        leaves_out = self._by_gtids and self.server.version < _TELLS_WHAT_IT_LEAVES_OUT
-        return leaves_out and self.begin.coordinates.order >= end.order
+        skips_silently = self._by_gtids and self.server.version < _REPORTS_SKIPPED
+        return skips_silently and self.begin.coordinates.order >= end.order
 
     @property
     def _by_gtids(self) -> bool:
@@ -105,8 +105,8 @@ class StatementsRead:
         if isinstance(known, GtidSet):
             known = known.copy()
             known.update(gtid for gtid, _ in self.gtids)
-        asked = known if self._by_gtids else None
-        start = replace(self.begin, coordinates=self._start(known), gtid_set=asked)
+        gtids = known if self._by_gtids else None
+        start = replace(self.begin, coordinates=self._start(known), gtid_set=gtids)
         stream = BinlogStream(address, start)
         stream.open()
         gtid: str | None = None
@@ -123,7 +123,7 @@ class StatementsRead:
                     self._take(parse_query(body, charsets), gtid, placed.end)
         finally:
             stream.close()
-        self._reached = max(self._reached, stream.place, key=lambda one: one.order)
+        self._reached = max(self._reached, stream.position, key=lambda one: one.order)
 
     def _take(self, query: Query, gtid: str | None, end: Coordinates) -> None:
         if kind_of(query.sql) not in _CHANGES_NO_TABLE:

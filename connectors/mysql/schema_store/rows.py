@@ -87,7 +87,7 @@ class Stored:
     snapshots: list[SnapshotRow]
 
 
-def is_ours(extra: str | None) -> bool:
+def is_aqueducts(extra: str | None) -> bool:
     """Whether a row was written by us and is still part of the history."""
     try:
         value = json.loads(extra or "null")

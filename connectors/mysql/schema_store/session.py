@@ -24,7 +24,7 @@ from connectors.mysql.schema_store.rows import (
     RowKey,
     SnapshotRow,
     Stored,
-    is_ours,
+    is_aqueducts,
 )
 from connectors.mysql.schema_store.tables import COLUMNS, HISTORY, KEY, SNAPSHOT
 
@@ -119,7 +119,7 @@ class MetaSession:
             )
             for row in cursor:
                 found = dict(zip(fields, row, strict=True))
-                if is_ours(found["extra"]):
+                if is_aqueducts(found["extra"]):
                     yield found
 
 

@@ -15,10 +15,10 @@ SNAPSHOT, HISTORY = "meta_snapshot", "meta_history"
 
 KEY = ("destination", "binlog_master_id", "binlog_file", "binlog_offest")
 """The columns that identify a row."""
-_PLACE = ("destination", "binlog_file", "binlog_offest", "binlog_master_id", "binlog_timestamp")
+_POSITION = ("destination", "binlog_file", "binlog_offest", "binlog_master_id", "binlog_timestamp")
 COLUMNS = {
-    SNAPSHOT: (*_PLACE, "data", "extra"),
-    HISTORY: (*_PLACE, "use_schema", "sql_schema", "sql_table", "sql_text", "sql_type", "extra"),
+    SNAPSHOT: (*_POSITION, "data", "extra"),
+    HISTORY: (*_POSITION, "use_schema", "sql_schema", "sql_table", "sql_text", "sql_type", "extra"),
 }
 """The columns besides the number and the two times."""
 

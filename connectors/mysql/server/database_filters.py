@@ -41,7 +41,7 @@ class BinlogFilters:
     def __bool__(self) -> bool:
         return bool(self.do or self.ignore)
 
-    def left_out(self, captured: Iterable[str]) -> list[str]:
+    def excluded(self, captured: Iterable[str]) -> list[str]:
         """The databases, of these, whose changes are not in the binlog."""
         return sorted(
             {one for one in captured if one in self.ignore or (self.do and one not in self.do)}

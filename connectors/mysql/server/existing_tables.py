@@ -38,4 +38,4 @@ def with_excluded_databases(
         return facts
     captured = captured_there(cursor, include, captures)
     captured = replace(captured, databases=captured.databases | {*filters.ignore})
-    return replace(facts, left_out=tuple(filters.left_out(captured.known)))
+    return replace(facts, excluded=tuple(filters.excluded(captured.known)))

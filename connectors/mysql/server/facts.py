@@ -137,7 +137,7 @@ class ServerFacts:
     charsets: Charsets
     is_replica: bool
     binlog_filters: BinlogFilters = field(default_factory=BinlogFilters)
-    left_out: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
     """Captured databases whose changes those filters exclude from the binlog."""
     gtids_before_binlogs: str = ""
     """MariaDB's position before its oldest binlog file."""

@@ -53,7 +53,7 @@ def check(
             remedy="Correct them, then restart this destination; nothing was read or written",
         )
     for replica in facts.replicas:
-        if replica.server_id == address.server_id and not _is_ours(replica, facts, address):
+        if replica.server_id == address.server_id and not _is_this_worker(replica, facts, address):
             raise ServerIdConflict(
                 f"{address} has another replica with it, at {replica.host or 'an unnamed host'}, "
                 f"UUID {replica.uuid or 'unknown'}",
@@ -61,7 +61,7 @@ def check(
             )
 
 
-def _is_ours(replica: Replica, facts: ServerFacts, address: SourceAddress) -> bool:
+def _is_this_worker(replica: Replica, facts: ServerFacts, address: SourceAddress) -> bool:
     """Whether a replica is this destination's own connection of an earlier run."""
     if facts.is_mariadb or "server_uuid" not in facts.variables:
         # Such servers store no UUIDs of replicas.
@@ -86,10 +86,10 @@ def _faults(
     yield from _grant_faults(facts, address)
     if history and not _names_columns(facts) and Privileges(facts.grants).is_nothing:
         to = account(facts.current_user, address.user)
-        places = sorted(map(database_pattern, databases)) or ["*.*"]
+        scopes = sorted(map(database_pattern, databases)) or ["*.*"]
         yield (
             "its binlog names no columns, and the account may read no table, so that nothing does: "
-            + " ".join(grant("SELECT", place, to) for place in places)
+            + " ".join(grant("SELECT", scope, to) for scope in scopes)
         )
     if facts.variables.get("server_id") == str(address.server_id):
         yield (
@@ -109,7 +109,7 @@ def _faults(
 def _filter_faults(facts: ServerFacts) -> Iterator[str]:
     """Captured databases that are excluded from the binlog."""
     filters = facts.binlog_filters
-    if not facts.left_out:
+    if not facts.excluded:
         return
     settings = "; ".join(
         f"{name} = {', '.join(listed)}"
@@ -117,7 +117,7 @@ def _filter_faults(facts: ServerFacts) -> Iterator[str]:
         if listed
     )
     yield (
-        f"its binlog omits {', '.join(facts.left_out)}, which the filter captures ({settings}): start mysqld "
+        f"its binlog omits {', '.join(facts.excluded)}, which the filter captures ({settings}): start mysqld "
         "without these options, or remove the databases from filter.include; to continue without their "
         "changes, add binlog_filters to the destination's `accept` in the settings"
     )

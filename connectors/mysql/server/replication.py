@@ -26,14 +26,14 @@ class Channel:
     receives: str
     """``Yes``, ``Connecting`` or ``No``."""
     applies: bool
-    behind_seconds: int | None
+    lag_seconds: int | None
     error: str
 
     def __str__(self) -> str:
         applies = "applies" if self.applies else "applies nothing"
         text = f"follows {self.source}: receives {self.receives}, {applies}"
-        if self.behind_seconds is not None:
-            text += f", {self.behind_seconds} s behind"
+        if self.lag_seconds is not None:
+            text += f", {self.lag_seconds} s behind"
         return f"{text} ({self.error})" if self.error else text
 
 
@@ -100,7 +100,7 @@ def _channel(row: dict[str, object]) -> Channel:
         source=f"{value_of('source_host', 'master_host')}:{value_of('source_port', 'master_port')}",
         receives=value_of("replica_io_running", "slave_io_running"),
         applies=value_of("replica_sql_running", "slave_sql_running") == "Yes",
-        behind_seconds=int(lag) if lag.isdigit() else None,
+        lag_seconds=int(lag) if lag.isdigit() else None,
         error=value_of("last_io_error") or value_of("last_sql_error"),
     )
 
@@ -111,6 +111,6 @@ def clock_ms(address: SourceAddress) -> int:
     A clock that was set to local time shows here too: binlogs contain no time zones.
     """
     with connected(address) as cursor:
-        ours = time.time()
+        sent_at = time.time()
         cursor.execute("SELECT ROUND(UNIX_TIMESTAMP(NOW(6)) * 1000)")
-        return int(cursor.fetchall()[0][0]) - round(1000 * (ours + time.time()) / 2)
+        return int(cursor.fetchall()[0][0]) - round(1000 * (sent_at + time.time()) / 2)

@@ -50,7 +50,7 @@ def replication_filters(cursor: Cursor, facts: ServerFacts) -> list[ReplicationF
 def _of_channels(cursor: Cursor) -> list[ReplicationFilter] | None:
     """The filters of the channels; None if the server has no channel."""
     for statement in _STATEMENTS:
-        rows = _asked(cursor, statement)
+        rows = _rows(cursor, statement)
         if rows is None:
             continue
         return (
@@ -68,8 +68,8 @@ def _of_channels(cursor: Cursor) -> list[ReplicationFilter] | None:
 
 def _of_schema(cursor: Cursor) -> list[ReplicationFilter]:
     rows: list[dict[str, object]] = []
-    for asked in _TABLES:
-        rows += _asked(cursor, asked) or []
+    for statement in _TABLES:
+        rows += _rows(cursor, statement) or []
     return [
         _rule(str(row["filter_name"]), rule)
         for row in rows
@@ -102,7 +102,7 @@ def _split(value: object, *, whole: bool) -> list[str]:
     return [one.strip() for one in text.split(",") if one.strip()]
 
 
-def _asked(cursor: Cursor, statement: str) -> list[dict[str, object]] | None:
+def _rows(cursor: Cursor, statement: str) -> list[dict[str, object]] | None:
     """The rows of a statement; None if the server does not support or permit it."""
     try:
         cursor.execute(statement)

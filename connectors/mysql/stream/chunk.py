@@ -35,10 +35,10 @@ class Chunk:
     before; they are context and are not counted."""
     context_start: Coordinates | None = None
     """The start of the transaction of ``context``."""
-    place: tuple[Coordinates, Coordinates] | None = None
+    container: tuple[Coordinates, Coordinates] | None = None
     """Start and end of the event that contained these, if they came out of one; they have no
     offsets of their own."""
-    begun: int = 0
+    created: int = 0
     """If it is the head of a file, without events: the file's creation time, seconds since 1970."""
     passed: dict[int, int] = field(default_factory=dict)
     """Number of events, by type, that the reader itself handled since the previous chunk."""
@@ -48,7 +48,7 @@ class Chunk:
     @property
     def begins_between(self) -> bool:
         """Whether it begins between two transactions."""
-        return not self.context and self.place is None
+        return not self.context and self.container is None
 
     @property
     def size(self) -> int:

@@ -67,7 +67,7 @@ class Cutter:
 
     def __init__(
         self,
-        place: Coordinates,
+        position: Coordinates,
         *,
         checksum: bool,
         target: int = TARGET,
@@ -75,7 +75,7 @@ class Cutter:
         prepared: PreparedTransactions | None = None,
         again: Again | None = None,
     ) -> None:
-        self.place = place
+        self.position = position
         """A lower bound of the walk's position: the start of the last file, chunk or heartbeat."""
         self._target = self._most = target
         self._aim = aim
@@ -84,7 +84,7 @@ class Cutter:
         self._context = Context()
         self._withheld = WithheldRows(self._packets, prepared, again, most=target)
         self._passed: dict[int, int] = {}
-        self._begun = 0  # when the file was created, while only its head has been received
+        self._created = 0  # when the file was created, while only its head has been received
 
     @property
     def answer(self) -> bytes | None:
@@ -112,10 +112,10 @@ class Cutter:
         packets.filled += received
         if self._aim is not None:
             self._target = min(self._aim(), self._most)
-        with with_position(self.place):
+        with with_position(self.position):
             while (step := self._walk()) != event_actions.MORE:
                 if step == event_actions.ODD:
-                    if not packets.join(self.place):
+                    if not packets.join(self.position):
                         break
                     continue
                 yield from self._placed(step)
@@ -180,8 +180,8 @@ class Cutter:
 
     def _placed(self, step: int) -> Iterator[Chunk]:
         """Run the action of one event; errors carry the event's position."""
-        place = self._packets.coordinates(self._packets.at, self.place)
-        with with_position(place[0], f"an event of type {self._packets.kind()}: "):
+        position = self._packets.coordinates(self._packets.at, self.position)
+        with with_position(position[0], f"an event of type {self._packets.kind()}: "):
             yield from self._stepped(step)
 
     def _stepped(self, step: int) -> Iterator[Chunk]:
@@ -194,7 +194,7 @@ class Cutter:
         elif step == event_actions.PAYLOAD:
             yield from self._payload()
         elif step == event_actions.GROUP:
-            self._withheld.begin(self.place)
+            self._withheld.begin(self.position)
             self._packets.at = self._packets.after()
         elif step == event_actions.END:
             raise CorruptEvent("an XA transaction ends as others do")
@@ -236,8 +236,8 @@ class Cutter:
     def _cut(self, end: int) -> Chunk:
         """Emit everything up to an offset, which is the end of a transaction or lies within one."""
         packets, context = self._packets, self._context
-        checksum, self._begun = bool(packets.checksum), 0
-        start = packets.coordinates(packets.begin, self.place)[0]
+        checksum, self._created = bool(packets.checksum), 0
+        start = packets.coordinates(packets.begin, self.position)[0]
         chunk = Chunk(
             start=start,
             data=bytes(packets.view[packets.begin : end]),
@@ -254,7 +254,7 @@ class Cutter:
             context.start = context.start or start
             context.add(chunk.data, prefix=PACKET_PREFIX, checksum=checksum)
         packets.begin = packets.done = end
-        self.place = start
+        self.position = start
         return chunk
 
     # Statements.
@@ -267,7 +267,7 @@ class Cutter:
         if begins_transaction(text):
             self._began = True
             if kind is Kind.XA:
-                self._withheld.begin(self.place)
+                self._withheld.begin(self.position)
             packets.at = packets.after()
         elif kind is Kind.XA and decides(statement):
             yield from self._ended(self._withheld.decide(statement))
@@ -308,7 +308,7 @@ class Cutter:
     def _payload(self) -> Iterator[Chunk]:
         packets = self._packets
         payload = Payload.parse(packets.event()[LOOK - PACKET_PREFIX :])
-        if self._withheld.keep(payload, self.place) or payload.size <= LARGE_PAYLOAD:
+        if self._withheld.keep(payload, self.position) or payload.size <= LARGE_PAYLOAD:
             yield from self._ended(None)
             return
         packets.verify()
@@ -324,23 +324,23 @@ class Cutter:
             yield self.flush()
         if packets.at > packets.begin:
             yield self._cut(packets.at)
-        place = packets.coordinates(packets.at, self.place)
+        position = packets.coordinates(packets.at, self.position)
         for piece in pieces:
-            yield self._piece(piece, place)
+            yield self._piece(piece, position)
 
-    def _piece(self, piece: bytes, place: tuple[Coordinates, Coordinates]) -> Chunk:
+    def _piece(self, piece: bytes, position: tuple[Coordinates, Coordinates]) -> Chunk:
         context = self._context
         chunk = Chunk(
-            start=place[0],
+            start=position[0],
             data=piece,
             checksum=False,
             context=context.events,
             context_start=context.start,
-            place=place,
+            container=position,
             passed=self._passed,
         )
         self._passed = {}
-        context.start = context.start or place[0]
+        context.start = context.start or position[0]
         context.add(piece, prefix=0, checksum=False)
         return chunk
 
@@ -365,13 +365,13 @@ class Cutter:
         packets.remove()
         packets.checksum = checksum
         if kind == EventType.ROTATE:
-            self.place = Coordinates(*parse_rotate(event))
-            self._begun = 0
+            self.position = Coordinates(*parse_rotate(event))
+            self._created = 0
         elif kind in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2):
             # It reports the server's position, which is past everything not yet emitted.
             file, pos = heartbeat_position(event)
-            if packets.at == packets.begin and file == self.place.file:
-                self.place = Coordinates(file, max(pos, self.place.pos))
+            if packets.at == packets.begin and file == self.position.file:
+                self.position = Coordinates(file, max(pos, self.position.pos))
         elif event.end_pos:
             yield from self._head(event)
 
@@ -379,12 +379,16 @@ class Cutter:
         """The head of a file up to an event: everything before it was read, and earlier files
         are no longer needed."""
         if event.type == EventType.FORMAT_DESCRIPTION:
-            self._begun = event.timestamp
-        if not self._begun or self.pending or self._open:
+            self._created = event.timestamp
+        if not self._created or self.pending or self._open:
             return
-        self.place = Coordinates(self.place.file, event.end_pos)
+        self.position = Coordinates(self.position.file, event.end_pos)
         yield Chunk(
-            start=self.place, data=b"", checksum=False, begun=self._begun, passed=self._passed
+            start=self.position,
+            data=b"",
+            checksum=False,
+            created=self._created,
+            passed=self._passed,
         )
         self._passed = {}
 

@@ -67,22 +67,24 @@ def request(address: SourceAddress, offset: SourceOffset, *, mariadb: bool) -> t
     gtids = offset.gtid_set
     if mariadb:
         # With @slave_connect_state set, the server finds the position itself.
-        place = Coordinates("", FIRST_EVENT) if gtids else offset.coordinates
-        return _by_coordinates(address, place, flags=_ANNOTATIONS if address.statements else 0)
+        position = Coordinates("", FIRST_EVENT) if gtids else offset.coordinates
+        return _by_coordinates(address, position, flags=_ANNOTATIONS if address.statements else 0)
     if isinstance(gtids, GtidSet) and gtids:
         return _by_gtids(address, gtids)
     return _by_coordinates(address, offset.coordinates, flags=_HEARTBEAT_V2)
 
 
-def _by_coordinates(address: SourceAddress, place: Coordinates, *, flags: int) -> tuple[int, bytes]:
-    if place.pos > _LARGEST:
+def _by_coordinates(
+    address: SourceAddress, position: Coordinates, *, flags: int
+) -> tuple[int, bytes]:
+    if position.pos > _LARGEST:
         raise PositionGone(
             "without GTIDs, a server sends nothing from an offset beyond 4 GiB in a file",
-            coordinates=place,
+            coordinates=position,
         )
     flags |= _flags(address)
-    head = struct.pack("<IHI", place.pos, flags, address.server_id)
-    return COM_BINLOG_DUMP, head + place.file.encode()
+    head = struct.pack("<IHI", position.pos, flags, address.server_id)
+    return COM_BINLOG_DUMP, head + position.file.encode()
 
 
 def _by_gtids(address: SourceAddress, gtids: GtidSet) -> tuple[int, bytes]:

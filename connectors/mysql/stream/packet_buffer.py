@@ -69,24 +69,24 @@ class Packets:
 
     def space(self) -> memoryview:
         """The memory for the next bytes; never empty."""
-        left, size = self.filled - self.begin, len(self.buffer)
-        if left == 0 and size > self._usual:
+        kept, size = self.filled - self.begin, len(self.buffer)
+        if kept == 0 and size > self._usual:
             self._move(self._usual)
         elif size - self.filled < RECEIVE // 4:
-            self._move(2 * size if left > size // 2 else size)
+            self._move(2 * size if kept > size // 2 else size)
         return self.view[self.filled : self.filled + RECEIVE]
 
     def _move(self, size: int) -> None:
         """Move the remaining bytes to the front of a buffer of this size."""
-        left = self.view[self.begin : self.filled]
+        kept = self.view[self.begin : self.filled]
         if size != len(self.buffer):
             self._allot(size)
-        self.buffer[: len(left)] = left
-        gone = self.begin
-        self.begin, self.filled = 0, len(left)
-        self.done -= gone
-        self.at -= gone
-        self._joined -= gone
+        self.buffer[: len(kept)] = kept
+        shift = self.begin
+        self.begin, self.filled = 0, len(kept)
+        self.done -= shift
+        self.at -= shift
+        self._joined -= shift
 
     def is_odd(self, at: int) -> bool:
         """Whether the packet at this offset holds something other than one whole event, as far as received."""
@@ -98,7 +98,7 @@ class Packets:
             return True
         return there >= LOOK and length != 1 + look(self.buffer, at)[2]
 
-    def join(self, place: Coordinates) -> bool:
+    def join(self, position: Coordinates) -> bool:
         """Join the packets that an event was split into; return whether all of them have been received.
 
         A packet that does not begin with OK is the server's last: it becomes ``answer``. Source:
@@ -106,7 +106,7 @@ class Packets:
         """
         lengths = self._lengths()
         if not lengths:
-            self._look_ahead(place)
+            self._check_next_length(position)
             return False
         begin, total = self.at + _HEADER, sum(lengths)
         if total and self.buffer[begin] != 0:
@@ -119,11 +119,13 @@ class Packets:
             to, at = to + length, at + length
         self._close_gap(to, at)
         if total <= HEADER_SIZE or self.after() != to:
-            raise MalformedEvent(f"{total} bytes came where an event was to be", coordinates=place)
+            raise MalformedEvent(
+                f"{total} bytes came where an event was to be", coordinates=position
+            )
         self._joined = self.at
         return True
 
-    def _look_ahead(self, place: Coordinates) -> None:
+    def _check_next_length(self, position: Coordinates) -> None:
         """Raise if a packet would be longer than its event: on a quiet source the rest may never come."""
         length, there = self._length(self.at), self.filled - self.at
         if there < LOOK or length == SPLIT or self.buffer[self.at + _HEADER]:
@@ -131,7 +133,7 @@ class Packets:
         size = look(self.buffer, self.at)[2]
         if length != 1 + size:
             raise MalformedEvent(
-                f"{length} bytes are to come where an event of {size} is", coordinates=place
+                f"{length} bytes are to come where an event of {size} is", coordinates=position
             )
 
     def _lengths(self) -> list[int]:
@@ -160,9 +162,9 @@ class Packets:
             self._close_gap(self.at, after)
 
     def _close_gap(self, begin: int, end: int) -> None:
-        left = self.filled - end
-        self.buffer[begin : begin + left] = self.buffer[end : self.filled]
-        self.filled = begin + left
+        kept = self.filled - end
+        self.buffer[begin : begin + kept] = self.buffer[end : self.filled]
+        self.filled = begin + kept
 
     def take_out(self, begin: int) -> bytes:
         """Remove and return the events from an offset up to the next one."""
@@ -211,21 +213,21 @@ class Packets:
         if zlib.crc32(self.event()) != uint(self.view, after - self.checksum, self.checksum):
             raise CorruptEvent("its CRC32 does not match")
 
-    def coordinates(self, at: int, place: Coordinates) -> tuple[Coordinates, Coordinates]:
-        """Start and end of an event in its file; ``place`` for one that is in no file, or not yet received.
+    def coordinates(self, at: int, position: Coordinates) -> tuple[Coordinates, Coordinates]:
+        """Start and end of an event in its file; ``position`` for one that is in no file, or not yet received.
 
         The header has 32 bits for the offset, and a file may be larger; offsets only grow in a
-        file, so the result is the next such offset after ``place``.
+        file, so the result is the next such offset after ``position``.
         """
         if self.filled - at < LOOK:
-            return place, place
+            return position, position
         size, low = _size_and_end(self.buffer, at)
         if not low:
-            return place, place
-        end = place.pos & ~_LOW | low
-        if end < place.pos:
+            return position, position
+        end = position.pos & ~_LOW | low
+        if end < position.pos:
             end += _LOW + 1
-        return Coordinates(place.file, max(end - size, 0)), Coordinates(place.file, end)
+        return Coordinates(position.file, max(end - size, 0)), Coordinates(position.file, end)
 
 
 def unpacked(data: bytes, *, checksum: bool) -> bytes:
@@ -241,8 +243,8 @@ def packed_again(events: bytes, *, checksum: bool, end: int = 0) -> bytes:
     found = []
     for _, at, after in walk(events, 0, len(events), 0):
         size = after - at + (CHECKSUM_SIZE if checksum else 0)
-        place = end if after == len(events) else 0
-        event = events[at : at + 9] + _SIZE_AND_END.pack(size, place) + events[at + 17 : after]
+        position = end if after == len(events) else 0
+        event = events[at : at + 9] + _SIZE_AND_END.pack(size, position) + events[at + 17 : after]
         found += [(1 + size).to_bytes(3, "little"), b"\0\0", event]
         if checksum:
             found.append(zlib.crc32(event).to_bytes(CHECKSUM_SIZE, "little"))
@@ -269,12 +271,12 @@ def heartbeat_position(event: Event) -> tuple[str, int]:
 
 
 @contextlib.contextmanager
-def with_position(place: Coordinates, what: str = "") -> Iterator[None]:
+def with_position(position: Coordinates, what: str = "") -> Iterator[None]:
     """Add the position to errors, and turn errors of malformed bytes into MalformedEvent."""
     try:
         yield
     except AqueductError as error:
-        error.where.setdefault("coordinates", place)
+        error.context.setdefault("coordinates", position)
         raise
     except (IndexError, ValueError, KeyError, struct.error) as error:
-        raise MalformedEvent(f"{what}{error}", coordinates=place) from error
+        raise MalformedEvent(f"{what}{error}", coordinates=position) from error

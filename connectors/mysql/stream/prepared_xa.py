@@ -38,15 +38,15 @@ class PreparedTransactions:
     """The transactions prepared and not yet decided at the reader's position."""
 
     def __init__(self, known: Mapping[str, PreparedPosition], *, keep: int = KEPT) -> None:
-        self._places = dict(known)
+        self._positions = dict(known)
         self._rows: dict[str, bytes] = {}
         self._keep = keep
         self._size = 0
 
-    def add(self, xid: str, place: PreparedPosition, rows: bytes | None) -> None:
+    def add(self, xid: str, position: PreparedPosition, rows: bytes | None) -> None:
         """Record a prepared transaction; ``rows`` is None if they are too many to keep."""
         self.take(xid)
-        self._places[xid] = place
+        self._positions[xid] = position
         if rows is None:
             return
         self._rows[xid] = rows
@@ -60,11 +60,11 @@ class PreparedTransactions:
         they were kept."""
         rows = self._rows.pop(xid, None)
         self._size -= len(rows or b"")
-        return self._places.pop(xid, None), rows
+        return self._positions.pop(xid, None), rows
 
 
 def rows_again(
-    events: Iterable[bytes], xid: str, place: PreparedPosition, *, enough: int
+    events: Iterable[bytes], xid: str, position: PreparedPosition, *, enough: int
 ) -> Iterator[bytes]:
     """An XA transaction's rows, from events that are read again, in pieces cut after rows.
 
@@ -72,7 +72,7 @@ def rows_again(
     """
     rest = (event for event in events if event[4] not in PASSED)
     for event in rest:
-        if event[4] in GTIDS and place.gtid in (None, gtid_of(event)):
+        if event[4] in GTIDS and position.gtid in (None, gtid_of(event)):
             yield from _pieces(rest, xid, xid_announced(event), enough=enough)
             return
     raise PreparedRowsGone("the server does not have them any more")

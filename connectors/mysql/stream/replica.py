@@ -86,8 +86,8 @@ class BinlogStream:
         self._server = server
         self._aim = aim
         self._address = address
-        self._asked = replace(offset, gtid_set=None) if by_coordinates else offset
-        self._place = offset.coordinates
+        self._requested = replace(offset, gtid_set=None) if by_coordinates else offset
+        self._position = offset.coordinates
         self._checksum = False
         self._offset = offset
         self._prepared = PreparedTransactions(prepared or {})
@@ -143,8 +143,8 @@ class BinlogStream:
     def _ask(self, connection: pymysql.Connection) -> None:
         """Become a replica on a connection, up to the request after which only events come."""
         mariadb = "mariadb" in connection.get_server_info().lower()
-        wanted = dump_command.settings(self._address, self._asked, mariadb=mariadb)
-        command, body = dump_command.request(self._address, self._asked, mariadb=mariadb)
+        wanted = dump_command.settings(self._address, self._requested, mariadb=mariadb)
+        command, body = dump_command.request(self._address, self._requested, mariadb=mariadb)
         with connection.cursor() as cursor:
             cursor.execute(_FACTS)
             facts = {str(name).lower(): str(value) for name, value in cursor.fetchall()}
@@ -169,7 +169,7 @@ class BinlogStream:
     def events(self) -> Iterator[PositionedEvent]:
         """Yield each event in order, for ever; ends only with an error, which is SourceLost after ``close``."""
         yield from self.events_there_are()
-        raise SourceLost("it ended the stream", source=self._address, coordinates=self._place)
+        raise SourceLost("it ended the stream", source=self._address, coordinates=self._position)
 
     def events_there_are(self) -> Iterator[PositionedEvent]:
         """Yield each event in order, up to the current end of the binlog; for a client that is no replica."""
@@ -177,10 +177,10 @@ class BinlogStream:
             try:
                 event = parse_event(data, checksum=self._has_checksum(data))
             except CorruptEvent as error:
-                raise CorruptEvent(error.detail, coordinates=self._place) from error
+                raise CorruptEvent(error.detail, coordinates=self._position) from error
             placed = self._placed(event)
             if event.type == EventType.ROTATE:
-                self._place = Coordinates(*parse_rotate(event))
+                self._position = Coordinates(*parse_rotate(event))
             yield placed
 
     def chunks(self, room: Callable[[], bool]) -> Iterator[Chunk]:
@@ -189,7 +189,7 @@ class BinlogStream:
         ``room`` returns whether a chunk would be consumed at once; if not, more data is collected.
         """
         cutter = Cutter(
-            self._place,
+            self._position,
             checksum=self._checksum,
             prepared=self._prepared,
             again=self._again,
@@ -204,7 +204,7 @@ class BinlogStream:
             if cutter.pending and not self._closed.is_set():
                 # Whole transactions received before the error are valid.
                 yield cutter.flush()
-            _at(error, cutter.place)
+            _at(error, cutter.position)
             raise
 
     def received(self, packets: Packets) -> Iterator[None]:
@@ -283,25 +283,25 @@ class BinlogStream:
             if not self._is_used:
                 connection._force_close()
 
-    def _again(self, xid: str, place: PreparedPosition) -> Iterator[bytes]:
+    def _again(self, xid: str, position: PreparedPosition) -> Iterator[bytes]:
         """An XA transaction's events, read over a connection of their own."""
         address = replace(self._address, server_id=dump_command.UNREGISTERED_ID)
         try:
-            self._other = BinlogStream(address, self._offset_of(place))
+            self._other = BinlogStream(address, self._offset_of(position))
             self._refuse_if_closed()
-            yield from rows_again(self._other._to_the_end(), xid, place, enough=TARGET)
+            yield from rows_again(self._other._to_the_end(), xid, position, enough=TARGET)
         except (PositionGone, PreparedRowsGone) as error:
-            raise PreparedRowsGone(error.detail, xid=xid, prepared_at=place) from error
+            raise PreparedRowsGone(error.detail, xid=xid, prepared_at=position) from error
         finally:
             if self._other is not None:
                 self._other.close()
 
-    def _offset_of(self, place: PreparedPosition) -> SourceOffset:
+    def _offset_of(self, position: PreparedPosition) -> SourceOffset:
         """The offset from which to read a transaction again: by its GTID, which another server knows too."""
         known: Gtids | None = None
-        if place.gtid and isinstance(self._offset.gtid_set, GtidSet):
-            known = gtids_but(place.gtid, self._address)
-        return replace(self._offset, coordinates=place.coordinates, gtid_set=known)
+        if position.gtid and isinstance(self._offset.gtid_set, GtidSet):
+            known = gtids_but(position.gtid, self._address)
+        return replace(self._offset, coordinates=position.coordinates, gtid_set=known)
 
     def _to_the_end(self) -> Iterator[bytes]:
         """Yield each event, whole, verified, without its checksum, up to the current end of the binlog."""
@@ -318,10 +318,12 @@ class BinlogStream:
         try:
             packet = self._connection._read_packet()
         except pymysql.MySQLError as error:
-            raise _at(translated(error, self._address), self._place) from error
+            raise _at(translated(error, self._address), self._position) from error
         except (OSError, AttributeError, ValueError) as error:
             # A socket closed by another thread during a read raises any of these.
-            raise SourceLost(str(error), source=self._address, coordinates=self._place) from error
+            raise SourceLost(
+                str(error), source=self._address, coordinates=self._position
+            ) from error
         if packet.is_eof_packet():
             return None
         data: bytes = packet.get_all_data()
@@ -334,29 +336,29 @@ class BinlogStream:
         return self._checksum
 
     @property
-    def place(self) -> Coordinates:
+    def position(self) -> Coordinates:
         """The position after the last event yielded singly."""
-        return self._place
+        return self._position
 
     def _placed(self, event: Event) -> PositionedEvent:
         if event.type in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2):
             return self._beaten(event)
         if not event.end_pos:
-            return PositionedEvent(event, self._place, self._place)
+            return PositionedEvent(event, self._position, self._position)
         # The header has 32 bits for the offset, and a file may be larger; offsets only grow in a file.
-        end = self._place.pos & ~0xFFFFFFFF | event.end_pos
-        if end < self._place.pos:
+        end = self._position.pos & ~0xFFFFFFFF | event.end_pos
+        if end < self._position.pos:
             end += 1 << 32
-        start = Coordinates(self._place.file, max(end - event.size, 0))
-        self._place = Coordinates(self._place.file, end)
-        return PositionedEvent(event, start, self._place)
+        start = Coordinates(self._position.file, max(end - event.size, 0))
+        self._position = Coordinates(self._position.file, end)
+        return PositionedEvent(event, start, self._position)
 
     def _beaten(self, event: Event) -> PositionedEvent:
         """A heartbeat is in no file; it contains the server's position within events it does not send."""
         file, pos = heartbeat_position(event)
-        if file == self._place.file:
-            self._place = Coordinates(file, max(pos, self._place.pos))
-        return PositionedEvent(event, self._place, self._place)
+        if file == self._position.file:
+            self._position = Coordinates(file, max(pos, self._position.pos))
+        return PositionedEvent(event, self._position, self._position)
 
 
 def gathered(
@@ -378,6 +380,6 @@ def gathered(
         yield from cutter.take(received)
 
 
-def _at(error: AqueductError, place: Coordinates) -> AqueductError:
-    error.where.setdefault("coordinates", place)
+def _at(error: AqueductError, position: Coordinates) -> AqueductError:
+    error.context.setdefault("coordinates", position)
     return error

@@ -195,10 +195,10 @@ def read(address: SourceAddress, file: str, charset_of: CharsetOf) -> Generator[
         filter_non_implemented_events=False,
         verify_checksum=True,
         enable_logging=False,
-        pymysql_wrapper=_Connections(address, heard := PacketTap()).connect,
+        pymysql_wrapper=_Connections(address, packets := PacketTap()).connect,
     )
     try:
-        yield from _Reading(charset_of, heard).all(stream.fetchone)
+        yield from _Reading(charset_of, packets).all(stream.fetchone)
     finally:
         with suppress(pymysql.MySQLError, OSError):
             stream.close()
@@ -207,9 +207,9 @@ def read(address: SourceAddress, file: str, charset_of: CharsetOf) -> Generator[
 class _Connections:
     """Makes the connections of one reading and no more: the package would silently restart."""
 
-    def __init__(self, address: SourceAddress, heard: PacketTap) -> None:
+    def __init__(self, address: SourceAddress, packets: PacketTap) -> None:
         self._address = address
-        self._heard = heard
+        self._packets = packets
         self._made = 0
 
     def connect(self, **settings: Any) -> Any:
@@ -220,37 +220,37 @@ class _Connections:
         if "cursorclass" in settings:
             connection.cursorclass = settings["cursorclass"]
         else:
-            self._heard.listen(connection)
+            self._packets.listen(connection)
         return connection
 
 
 class _Reading:
-    def __init__(self, charset_of: CharsetOf, heard: PacketTap) -> None:
+    def __init__(self, charset_of: CharsetOf, packets: PacketTap) -> None:
         self._charset_of = charset_of
-        self._heard = heard
+        self._packets = packets
         self._file = ""
         self._end = FIRST_EVENT
         self._tables: dict[int, ReadTable] = {}
         self._unread: dict[int, Unread] = {}
         """Tables that the package cannot read."""
 
-    def place(self) -> str:
+    def position(self) -> str:
         return f"{self._file}:{self._end}"
 
     def all(self, fetch: Callable[[], Any]) -> Iterator[Read]:
         """Yield all events; any exception of the package becomes Unreadable, except at rows and tables."""
         while True:
-            self._heard.taken()
+            self._packets.taken()
             try:
                 event = fetch()
             except Unreadable as error:
-                raise Unreadable(f"{error} at {self.place()}") from error
+                raise Unreadable(f"{error} at {self.position()}") from error
             except Exception as error:
-                yield from self._failed(error, self._heard.taken())
+                yield from self._failed(error, self._packets.taken())
                 continue
             if event is None:
                 return
-            for packet in self._heard.taken()[:-1]:  # rows of tables the package did not read
+            for packet in self._packets.taken()[:-1]:  # rows of tables the package did not read
                 yield from self._rows_unread(packet)
             yield from self.take(event)
 
@@ -270,7 +270,7 @@ class _Reading:
                 self._end = last.end
                 yield Read(last.pos, last.end, last.seconds, unread)
                 return
-        raise Unreadable(f"it fails at {self.place()}: {why}") from error
+        raise Unreadable(f"it fails at {self.position()}: {why}") from error
 
     def _unread_by(self, table_id: int, why: str) -> Unread | None:
         table = self._tables.get(table_id)
@@ -286,7 +286,7 @@ class _Reading:
     def take(self, event: Any) -> Iterator[Read]:
         packet = event.packet
         if event._is_event_valid is False:
-            raise Unreadable(f"the event at {self.place()} has a wrong checksum")
+            raise Unreadable(f"the event at {self.position()} has a wrong checksum")
         if isinstance(event, package.RotateEvent) and packet.log_pos == 0:
             self._file, self._end = event.next_binlog, FIRST_EVENT
             self._tables, self._unread = {}, {}
@@ -296,7 +296,7 @@ class _Reading:
             return
         pos = packet.log_pos - packet.event_size
         if pos != self._end:
-            raise Unreadable(f"it skips what is between {self.place()} and {pos}")
+            raise Unreadable(f"it skips what is between {self.position()} and {pos}")
         what = self._what(event)
         if what is not None:
             yield Read(pos, packet.log_pos, packet.timestamp, what)
@@ -333,7 +333,7 @@ class _Reading:
             return Started(None)
         if code not in _HARMLESS:
             what = _KNOWN.get(code, f"an event of type {code}")
-            raise Unreadable(f"it does not read the event at {self.place()}: {what}")
+            raise Unreadable(f"it does not read the event at {self.position()}: {what}")
         return None
 
     def _describe(self, event: Any) -> None:
@@ -368,8 +368,8 @@ class _Reading:
             columns.append(
                 ReadColumn(name, column.type, size_of(column), column.unsigned, charset, own)
             )
-        places = reported.simple_primary_key_list or list(reported.primary_keys_with_prefix)
-        key = tuple(columns[place].name for place in places) or None
+        indexes = reported.simple_primary_key_list or list(reported.primary_keys_with_prefix)
+        key = tuple(columns[position].name for position in indexes) or None
         return ReadTable(event.schema, event.table, tuple(columns), key)
 
     def _charset(self, collation: int | None) -> str | None:
@@ -381,7 +381,7 @@ class _Reading:
         table = self._tables[event.table_id]
         if not all(column.name for column in table.columns):
             raise Unreadable(
-                f"the binlog at {self.place()} does not name the columns of {table.database}.{table.table}"
+                f"the binlog at {self.position()} does not name the columns of {table.database}.{table.table}"
                 " (binlog_row_metadata)"
             )
         event.packet.read_binary_json = partial(_document, event.packet.read_binary_json)

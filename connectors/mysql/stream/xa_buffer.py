@@ -26,15 +26,15 @@ Again = Callable[[str, PreparedPosition], Iterator[bytes]]
 class Open:
     """An XA transaction in progress."""
 
-    place: PreparedPosition
+    position: PreparedPosition
     head: int
     """Bytes from its start to its first rows."""
     is_large: bool = False
     """Whether some of its rows were dropped: they are read again if it is committed."""
 
 
-def _never(xid: str, place: PreparedPosition) -> Iterator[bytes]:
-    raise PreparedRowsGone("nothing reads them again", xid=xid, prepared_at=place)
+def _never(xid: str, position: PreparedPosition) -> Iterator[bytes]:
+    raise PreparedRowsGone("nothing reads them again", xid=xid, prepared_at=position)
 
 
 class WithheldRows:
@@ -59,17 +59,17 @@ class WithheldRows:
         self.open: Open | None = None
         """The transaction in progress."""
 
-    def begin(self, place: Coordinates) -> None:
-        """Start an XA transaction here; ``place`` is a lower bound of the walk's position."""
-        self.open = Open(self._place(place), self._packets.after() - self._packets.done)
+    def begin(self, position: Coordinates) -> None:
+        """Start an XA transaction here; ``position`` is a lower bound of the walk's position."""
+        self.open = Open(self._position(position), self._packets.after() - self._packets.done)
 
     def end(self) -> None:
         """End the transaction in progress."""
         self.open = None
 
-    def _place(self, place: Coordinates) -> PreparedPosition:
+    def _position(self, position: Coordinates) -> PreparedPosition:
         packets = self._packets
-        start = packets.coordinates(packets.done, place)[0]
+        start = packets.coordinates(packets.done, position)[0]
         return PreparedPosition(start, gtid_of(packets.event_at(packets.done)))
 
     def drop(self) -> bool:
@@ -96,26 +96,26 @@ class WithheldRows:
             if not xa.is_large:
                 return None
             self.drop()
-            return self._again(xid, xa.place)
+            return self._again(xid, xa.position)
         rows = unpacked(packets.take_out(packets.done + xa.head), checksum=bool(packets.checksum))
         is_large = xa.is_large or len(rows) > self._most
-        self._prepared.add(xid, xa.place, None if is_large else rows)
+        self._prepared.add(xid, xa.position, None if is_large else rows)
         return None
 
     def decide(self, statement: str) -> Iterator[bytes] | None:
         """Handle XA COMMIT or XA ROLLBACK, which is next. Return missing events that must come before it."""
         xid = xid_of(statement)
-        place, rows = self._prepared.take(xid)
+        position, rows = self._prepared.take(xid)
         if verb_of(statement) == "ROLLBACK":
             return None
-        if place is None:
+        if position is None:
             raise PreparedRowsGone("it was prepared before reading began", xid=xid)
         if rows is None:
-            return self._again(xid, place)
+            return self._again(xid, position)
         self._packets.put_in(packed_again(rows, checksum=bool(self._packets.checksum)))
         return None
 
-    def keep(self, payload: Payload, place: Coordinates) -> bool:
+    def keep(self, payload: Payload, position: Coordinates) -> bool:
         """Replace a payload, which is next, by its announcement if its transaction is only prepared."""
         if starts(payload.first()) is None:
             return False
@@ -128,7 +128,7 @@ class WithheldRows:
         if is_one_phase:
             return False
         kept = bytes(rows) if len(rows) <= self._most else None
-        self._prepared.add(xid, self._place(place), kept)
+        self._prepared.add(xid, self._position(position), kept)
         begin, end, checksum = packets.at, packets.low_end(), bool(packets.checksum)
         packets.at = packets.after()
         packets.take_out(begin)

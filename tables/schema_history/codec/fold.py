@@ -15,7 +15,7 @@ from typing import Any
 
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import Change
-from tables.journal_format import damaged, decoded, is_gone
+from tables.journal_format import damaged, decoded, is_tombstone
 from tables.journal_kind import Kind, StatePart
 from tables.schema_history.checkpoint import CheckpointHead
 from tables.schema_history.codec.record_json import Reading
@@ -90,7 +90,7 @@ class HistoryFold:
                 raise damaged("a record of the schema history", record, error) from error
 
     def _record(self, record: StoredRecord) -> None:
-        if is_gone(record):
+        if is_tombstone(record):
             if self._records.pop(record.key, None) is None:
                 key, _, part = record.key.rpartition(b"/")
                 self._more.get(key, {}).pop(int(part) if part.isdigit() else 0, None)
@@ -107,7 +107,7 @@ class HistoryFold:
     def _checkpoint(self, number: int, part: str, record: StoredRecord) -> None:
         self._highest = max(self._highest, number)
         parts = self._parts.setdefault(number, {})
-        if is_gone(record):
+        if is_tombstone(record):
             if part == HEAD:
                 self._heads.pop(number, None)
             else:

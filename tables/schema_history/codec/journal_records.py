@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import orjson
 
-from tables.journal_format import Entry, encoded, gone
+from tables.journal_format import Entry, encoded, tombstone
 from tables.schema_history.checkpoint import CheckpointHead, SchemaCheckpoint
 from tables.schema_history.codec.fold import BASELINE, CHECKPOINT, HEAD, HISTORY, RESOLVED
 from tables.schema_history.codec.record_json import head_json, items_json, record_json
@@ -26,7 +26,7 @@ _KINDS = {"statement": HISTORY, "baseline": BASELINE, "resolution": RESOLVED}
 def record_key(record: SchemaRecord) -> bytes:
     """``history/<destination>/<server>/<file>/<offset>``; for others followed by a number or a
     table, and by a time."""
-    server, file, offset = record.place.identity
+    server, file, offset = record.position.identity
     parts = [record.destination, server, file, str(offset)]
     if record.kind == "baseline":
         parts.append(str(record.number))
@@ -58,7 +58,7 @@ def history_records(record: SchemaRecord, *, limit: int = PACK_BYTES) -> list[En
         value["more"] = len(others)
     found = [(key, encoded(value))]
     for part, pack in enumerate(others, start=1):
-        header = {"number": record.number, "ts_ms": record.place.ts_ms, "part": part}
+        header = {"number": record.number, "ts_ms": record.position.ts_ms, "part": part}
         more = encoded({**header, "changes": orjson.Fragment(pack)})
         found.append((key + f"/{part}".encode(), more))
     return found
@@ -89,7 +89,7 @@ def _packed(items: list[bytes], limit: int) -> list[bytes]:
     return [b"[" + b",".join(pack) + b"]" for pack in packs]
 
 
-def gone_records(
+def tombstones(
     records: Iterable[SchemaRecord] = (), heads: Iterable[CheckpointHead] = ()
 ) -> list[Entry]:
     """Journal entries that remove records and checkpoints."""
@@ -97,12 +97,12 @@ def gone_records(
     for head in heads:
         parts: list[int | str] = [HEAD, *range(head.parts)]
         keys += [checkpoint_key(head.destination, head.number, part) for part in parts]
-    return [gone(key) for key in keys]
+    return [tombstone(key) for key in keys]
 
 
 def rewound_records(rewound: RewoundHistory) -> list[Entry]:
     """The journal entries of a rollback, for the transaction of the cursor that goes back."""
-    found = gone_records(rewound.forgotten, rewound.heads)
+    found = tombstones(rewound.forgotten, rewound.heads)
     for record in rewound.records:
         found += history_records(record)
     return found

@@ -26,25 +26,25 @@ from tables.schema_history.position import HistoryPosition
 from tables.schema_history.record import Given, SchemaRecord, Unresolved
 
 
-def place_json(place: HistoryPosition) -> dict[str, Any]:
+def position_json(position: HistoryPosition) -> dict[str, Any]:
     """A position in the stream."""
     found: dict[str, Any] = {
-        "server_uuid": place.server_uuid,
-        "file": place.start.file,
-        "pos": place.start.pos,
-        "end_pos": place.end.pos,
-        "ts_ms": place.ts_ms,
-        "server_id": place.server_id,
-        "thread": place.thread,
+        "server_uuid": position.server_uuid,
+        "file": position.start.file,
+        "pos": position.start.pos,
+        "end_pos": position.end.pos,
+        "ts_ms": position.ts_ms,
+        "server_id": position.server_id,
+        "thread": position.thread,
     }
-    if place.end.file != place.start.file:
-        found["end_file"] = place.end.file
-    if place.gtid is not None:
-        found["gtid"] = place.gtid
-    if place.gtid_set is not None:
-        found["gtid_set"] = str(place.gtid_set)
-    if place.user is not None:
-        found["user"] = place.user
+    if position.end.file != position.start.file:
+        found["end_file"] = position.end.file
+    if position.gtid is not None:
+        found["gtid"] = position.gtid
+    if position.gtid_set is not None:
+        found["gtid_set"] = str(position.gtid_set)
+    if position.user is not None:
+        found["user"] = position.user
     return found
 
 
@@ -54,7 +54,7 @@ def record_json(record: SchemaRecord) -> dict[str, Any]:
         "destination": record.destination,
         "number": record.number,
         "kind": record.kind,
-        **place_json(record.place),
+        **position_json(record.position),
         "statement": record.statement,
         "type": record.type,
         "session": session_json(record.session),
@@ -98,7 +98,7 @@ def head_json(head: CheckpointHead) -> dict[str, Any]:
         "parts": head.parts,
         "made_ms": head.made_ms,
         "begins": head.begins,
-        **place_json(head.place),
+        **position_json(head.position),
         "server": server_json(head.server),
     }
 
@@ -112,10 +112,10 @@ def items_json(checkpoint: SchemaCheckpoint) -> list[list[Any]]:
         text, digest = named(table)
         items.append(["table", table_name, [orjson.Fragment(text), digest]])
     for table_name, state in checkpoint.unresolved.items():
-        places = [place_json(state.since), place_json(state.last)]
-        items.append(["unresolved", table_name, [state.reason, *places]])
+        positions = [position_json(state.since), position_json(state.last)]
+        items.append(["unresolved", table_name, [state.reason, *positions]])
     for table_name, since in checkpoint.dropped.items():
-        items.append(["dropped", table_name, place_json(since)])
+        items.append(["dropped", table_name, position_json(since)])
     items += (["view", name, True] for name in sorted(checkpoint.views))
     items += (["given", record.tables[0], record_json(record)] for record in checkpoint.given)
     return items
@@ -131,8 +131,8 @@ class Reading:
     def _text(self, text: str) -> str:
         return self._texts.setdefault(text, text)
 
-    def place(self, value: dict[str, Any]) -> HistoryPosition:
-        """Read what ``place_json`` wrote."""
+    def position(self, value: dict[str, Any]) -> HistoryPosition:
+        """Read what ``position_json`` wrote."""
         file, gtid_set = self._text(value["file"]), value.get("gtid_set")
         start = Coordinates(file, value["pos"])
         end_file = self._text(value["end_file"]) if "end_file" in value else file
@@ -156,7 +156,7 @@ class Reading:
             destination=self._text(value["destination"]),
             number=value["number"],
             kind=value["kind"],
-            place=self.place(value),
+            position=self.position(value),
             statement=value["statement"],
             type=self._text(value["type"]),
             session=definitions.session(value["session"]),
@@ -180,7 +180,7 @@ class Reading:
         return CheckpointHead(
             destination=value["destination"],
             number=value["number"],
-            place=self.place(value),
+            position=self.position(value),
             made_ms=value["made_ms"],
             count=value["count"],
             server=server_from(value["server"]),
@@ -202,11 +202,11 @@ class Reading:
             elif kind == "database":
                 databases[name] = Database(charset=value[0], collation=value[1])
             elif kind == "unresolved":
-                since, last = map(self.place, value[1:])
+                since, last = map(self.position, value[1:])
                 state = Unresolved(reason=value[0], since=since, last=last)
                 unresolved[self.definitions.name(name)] = state
             elif kind == "dropped":
-                dropped[self.definitions.name(name)] = self.place(value)
+                dropped[self.definitions.name(name)] = self.position(value)
             elif kind == "view":
                 views.add(self.definitions.name(name))
             elif kind == "given":

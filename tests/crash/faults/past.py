@@ -64,7 +64,7 @@ def _down(at: Scene) -> None:
 def _cover(at: Scene, cursor: dict[str, object]) -> None:
     """Write until the server has the cursor's GTIDs and its place again."""
     wanted = GtidSet.parse(str(cursor["gtid_set"]))
-    place = Coordinates(str(cursor["file"]), int(str(cursor["pos"])))
+    position = Coordinates(str(cursor["file"]), int(str(cursor["pos"])))
     with at.connect() as connection, connection.cursor() as rows:
         number = _FIRST
         connection.autocommit(True)
@@ -74,9 +74,9 @@ def _cover(at: Scene, cursor: dict[str, object]) -> None:
             end = Coordinates(str(file), int(size))
             rows.execute("SELECT @@GLOBAL.gtid_executed")
             has_gtids = wanted.issubset(GtidSet.parse(rows.fetchall()[0][0]))
-            if has_gtids and end.order > place.order:
+            if has_gtids and end.order > position.order:
                 return
-            if end.order[0] < place.order[0]:
+            if end.order[0] < position.order[0]:
                 rows.execute("FLUSH BINARY LOGS")
             for _ in range(50):
                 number += 1

@@ -32,9 +32,9 @@ class Places:
 
     names: dict[Place, tuple[str, int]] = field(default_factory=dict)
 
-    def add(self, place: Place, change_id: str) -> None:
+    def add(self, position: Place, change_id: str) -> None:
         """Note one row, behind all that are noted."""
-        self.names.setdefault(place, (change_id, len(self.names) + 1))
+        self.names.setdefault(position, (change_id, len(self.names) + 1))
 
 
 def read_binlog(server: Server, database: str, places: Places) -> Truth:
@@ -64,8 +64,8 @@ def take(found: Topics, message: Any, places: Places) -> None:
     value = orjson.loads(message.value)
     source = value["source"]
     headers = {name for name, _ in message.headers}
-    place = (source["gtid"] or "", source["file"], source["pos"], source["row"])
-    name, rank = places.names.get(place, ("/".join(map(str, place)), 0))
+    position = (source["gtid"] or "", source["file"], source["pos"], source["row"])
+    name, rank = places.names.get(position, ("/".join(map(str, position)), 0))
     half = 1 if _OLD_KEY in headers else 0
     if headers & {_NEW_KEY, _OLD_KEY}:
         name = f"{name}/{half}"

@@ -66,10 +66,10 @@ class Tail:
             await consumer.stop()
 
     def _take(self, message: Any) -> None:
-        place = message.topic, message.partition
-        if message.offset <= self._offsets.get(place, -1):
+        position = message.topic, message.partition
+        if message.offset <= self._offsets.get(position, -1):
             return
-        self._offsets[place] = message.offset
+        self._offsets[position] = message.offset
         if message.value is None:
             return
         self.rows += 1

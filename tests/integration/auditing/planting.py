@@ -31,17 +31,17 @@ class Planting:
             if record.value and wanted(orjson.loads(record.value))
         ]
 
-    def record(self, place: tuple[Partition, int]) -> StoredRecord:
+    def record(self, position: tuple[Partition, int]) -> StoredRecord:
         """The record there."""
-        return self.topics.records[place[0]][place[1]]
+        return self.topics.records[position[0]][position[1]]
 
-    def put(self, place: tuple[Partition, int], record: StoredRecord) -> None:
+    def put(self, position: tuple[Partition, int], record: StoredRecord) -> None:
         """Put a record there."""
-        self.topics.records[place[0]][place[1]] = record
+        self.topics.records[position[0]][position[1]] = record
 
-    def drop(self, place: tuple[Partition, int]) -> StoredRecord:
+    def drop(self, position: tuple[Partition, int]) -> StoredRecord:
         """Take the record away."""
-        return self.topics.records[place[0]].pop(place[1])
+        return self.topics.records[position[0]].pop(position[1])
 
     def append(self, partition: Partition, record: StoredRecord) -> None:
         """Put a record behind all others of a partition."""
@@ -49,14 +49,17 @@ class Planting:
         records.append(replace(record, offset=records[-1].offset + 1))
 
     def alter(
-        self, place: tuple[Partition, int], change: Callable[[dict[str, Any]], object], **more: Any
+        self,
+        position: tuple[Partition, int],
+        change: Callable[[dict[str, Any]], object],
+        **more: Any,
     ) -> None:
         """Change the value of a record, and other fields of it."""
-        record = self.record(place)
+        record = self.record(position)
         value = orjson.loads(record.value)
         change(value)
-        self.put(place, replace(record, value=orjson.dumps(value), **more))
+        self.put(position, replace(record, value=orjson.dumps(value), **more))
 
-    def number(self, place: tuple[Partition, int], seq: int) -> None:
+    def number(self, position: tuple[Partition, int], seq: int) -> None:
         """Give the record this number."""
-        self.alter(place, lambda value: value["source"].update(seq=seq))
+        self.alter(position, lambda value: value["source"].update(seq=seq))

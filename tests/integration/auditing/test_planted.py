@@ -74,9 +74,9 @@ def test_what_a_worker_published_is_clean_and_all_of_it_is_judged(planted: Judge
 
 
 def test_a_record_that_is_not_there_is_lost_and_its_number_missing(planted: Judged) -> None:
-    place = planted.find("shop.keyed", of_key(a=3))[0]
-    change_id = dict(planted.record(place).headers)["change_id"].decode()
-    planted.drop(place)
+    position = planted.find("shop.keyed", of_key(a=3))[0]
+    change_id = dict(planted.record(position).headers)["change_id"].decode()
+    planted.drop(position)
     verdict = planted.verdict()
     assert verdict.faults == {"lost": 1, "seq_gaps": 1, "transactions": 1}
     (found,) = next(iter(verdict.shown.values()))
@@ -85,26 +85,26 @@ def test_a_record_that_is_not_there_is_lost_and_its_number_missing(planted: Judg
 
 
 def test_half_of_a_key_change_and_a_tombstone_are_missed_too(planted: Judged) -> None:
-    place = planted.find(
+    position = planted.find(
         "shop.keyed", lambda value: value["op"] == "d" and value["before"]["a"] == 1
     )[0]
-    partition, at = place
+    partition, at = position
     assert planted.record((partition, at + 1)).value == b""
     planted.drop((partition, at + 1))
     assert planted.faults() == {"lost": 1}
-    planted.drop(place)
+    planted.drop(position)
     assert planted.faults()["lost"] == 1
 
 
 def test_the_last_records_missing_are_a_cursor_too_far(planted: Judged) -> None:
-    place = planted.find("shop.log", of_key(a=11))[0]
-    planted.drop(place)
+    position = planted.find("shop.log", of_key(a=11))[0]
+    planted.drop(position)
     assert planted.faults() == {"lost": 1, "seq_gaps": 1, "cursor": 1, "transactions": 1}
 
 
 def test_a_record_that_stands_there_twice_is_repeated(planted: Judged) -> None:
-    place = planted.find("shop.kinds", of_key(id=3))[0]
-    planted.append(place[0], planted.record(place))
+    position = planted.find("shop.kinds", of_key(id=3))[0]
+    planted.append(position[0], planted.record(position))
     faults = planted.faults()
     assert faults["repeated"] == 1
     assert faults["seq_gaps"] == 1  # its number too
@@ -128,8 +128,8 @@ def test_numbers_put_right_do_not_hide_that_records_changed_places(planted: Judg
     seqs = [orjson.loads(record.value)["source"]["seq"] for record in (one, two)]
     planted.put(first, replace(two, offset=one.offset))
     planted.put(second, replace(one, offset=two.offset))
-    for place, seq in zip((first, second), seqs, strict=True):
-        planted.number(place, seq)
+    for position, seq in zip((first, second), seqs, strict=True):
+        planted.number(position, seq)
     assert planted.faults() == {"out_of_order": 1}
 
 
@@ -146,44 +146,46 @@ ALTERED = {
 
 @pytest.mark.parametrize("column", ALTERED)
 def test_another_value_is_different_whatever_its_type(planted: Judged, column: str) -> None:
-    place = planted.find("shop.kinds", of_key(id=18446744073709551615))[0]
-    planted.alter(place, lambda value: value["after"].update({column: ALTERED[column]}))
+    position = planted.find("shop.kinds", of_key(id=18446744073709551615))[0]
+    planted.alter(position, lambda value: value["after"].update({column: ALTERED[column]}))
     verdict = planted.verdict()
     assert verdict.faults == {"different": 1}
     assert f"{column} has another value" in str(next(iter(verdict.shown.values()))[0])
 
 
 def test_another_key_form_or_partition_is_different(planted: Judged) -> None:
-    place = planted.find("shop.keyed", of_key(a=3))[0]
-    record = planted.record(place)
-    planted.put(place, replace(record, key=b'{"a":3,"b":"y"}'))
+    position = planted.find("shop.keyed", of_key(a=3))[0]
+    record = planted.record(position)
+    planted.put(position, replace(record, key=b'{"a":3,"b":"y"}'))
     assert planted.faults() == {"different": 1}
-    planted.put(place, record)
-    planted.alter(place, lambda value: value.update(op="u", before=value["after"]))
+    planted.put(position, record)
+    planted.alter(position, lambda value: value.update(op="u", before=value["after"]))
     assert planted.faults()["different"] == 1
-    planted.put(place, record)
-    planted.alter(place, lambda value: value["after"].pop("x"))
+    planted.put(position, record)
+    planted.alter(position, lambda value: value["after"].pop("x"))
     assert planted.faults()["different"] == 1
-    planted.drop(place)
-    name, number = place[0]
+    planted.drop(position)
+    name, number = position[0]
     planted.append((name, 1 - number), record)
     assert planted.faults()["different"] == 1
 
 
 def test_a_record_of_no_change_is_foreign(planted: Judged) -> None:
-    place = planted.find("shop.kinds", of_key(id=1))[0]
-    record = planted.record(place)
+    position = planted.find("shop.kinds", of_key(id=1))[0]
+    record = planted.record(position)
     change_id = dict(record.headers)["change_id"]
-    planted.put(place, replace(record, headers=(("change_id", change_id.replace(b"#0", b"#7")),)))
+    planted.put(
+        position, replace(record, headers=(("change_id", change_id.replace(b"#0", b"#7")),))
+    )
     faults = planted.faults()
     assert (faults["foreign"], faults["lost"]) == (1, 1)
-    planted.put(place, replace(record, value=b"{}"))
+    planted.put(position, replace(record, value=b"{}"))
     assert planted.faults()["foreign"] == 1
 
 
 def test_a_row_that_was_rolled_back_would_be_foreign(planted: Judged) -> None:
-    place = planted.find("shop.log", of_key(a=7))[0]
-    record = planted.record(place)
+    position = planted.find("shop.log", of_key(a=7))[0]
+    record = planted.record(position)
     name = dict(record.headers)["change_id"].decode()
     source, _, number = name.partition("#")[0].rpartition(":")
     dropped = f"{source}:{int(number) + 2}"  # the XA ROLLBACK behind it
@@ -191,27 +193,27 @@ def test_a_row_that_was_rolled_back_would_be_foreign(planted: Judged) -> None:
     def forge(value: dict[str, Any]) -> None:
         value["source"]["gtid"] = dropped
 
-    planted.alter(place, forge, headers=(("change_id", f"{dropped}#0".encode()),))
+    planted.alter(position, forge, headers=(("change_id", f"{dropped}#0".encode()),))
     assert planted.faults()["foreign"] == 1
 
 
 def test_a_number_given_twice_and_one_left_out_are_gaps(planted: Judged) -> None:
-    place = planted.find("shop.wide", of_key(id=9))[0]
-    planted.alter(place, lambda value: value["source"].update(seq=value["source"]["seq"] - 1))
+    position = planted.find("shop.wide", of_key(id=9))[0]
+    planted.alter(position, lambda value: value["source"].update(seq=value["source"]["seq"] - 1))
     assert planted.faults()["seq_gaps"] == 2
 
 
 def test_an_older_epoch_behind_a_newer_one_is_found(planted: Judged) -> None:
-    place = planted.find("shop.wide", of_key(id=200))[0]
-    planted.alter(place, lambda value: value["source"].update(epoch=1))
+    position = planted.find("shop.wide", of_key(id=200))[0]
+    planted.alter(position, lambda value: value["source"].update(epoch=1))
     faults = planted.faults()
     assert faults["epochs_back"] == 1
     assert faults["after_fencing"] >= 1
 
 
 def test_a_commit_after_fencing_is_found_where_its_partition_shows_nothing(planted: Judged) -> None:
-    for place in planted.find("shop.copied"):
-        planted.alter(place, lambda value: value["source"].update(epoch=1))
+    for position in planted.find("shop.copied"):
+        planted.alter(position, lambda value: value["source"].update(epoch=1))
     faults = planted.faults()
     assert "epochs_back" not in faults
     assert faults["after_fencing"] >= 1
@@ -222,8 +224,8 @@ def cursors(planted: Judged) -> list[tuple[tuple[str, int], int]]:
 
 
 def test_a_cursor_of_an_old_leader_behind_a_newer_claim_is_found(planted: Judged) -> None:
-    place = cursors(planted)[-1]
-    planted.append(place[0], planted.record(place))
+    position = cursors(planted)[-1]
+    planted.append(position[0], planted.record(position))
     last = cursors(planted)[-1]
     planted.alter(last, lambda value: value.update(epoch=1))
     assert planted.faults()["after_fencing"] >= 1
@@ -268,12 +270,12 @@ def test_borders_that_do_not_count_what_is_there_are_found(planted: Judged) -> N
 
 
 def test_a_statement_that_is_not_told_or_told_otherwise_is_found(planted: Judged) -> None:
-    place = planted.find("__ddl.shop", lambda value: value["ddl"].startswith("ALTER"))[0]
-    planted.alter(place, lambda value: value.update(ddl="ALTER TABLE shop.keyed DROP x"))
+    position = planted.find("__ddl.shop", lambda value: value["ddl"].startswith("ALTER"))[0]
+    planted.alter(position, lambda value: value.update(ddl="ALTER TABLE shop.keyed DROP x"))
     assert planted.faults() == {"different": 1}
-    planted.append(place[0], planted.drop(place))
+    planted.append(position[0], planted.drop(position))
     assert planted.faults()["different"] == 1
-    planted.topics.records[place[0]].pop()
+    planted.topics.records[position[0]].pop()
     assert planted.faults() == {"lost": 1, "seq_gaps": 1}
 
 
@@ -295,7 +297,9 @@ def test_only_the_window_is_audited(planted: Judged) -> None:
         planted.find("shop.kinds", of_key(id=1))[0],
         planted.find("shop.log", of_key(a=11))[0],
     )
-    gtids = [orjson.loads(planted.record(place).value)["source"]["gtid"] for place in (early, late)]
+    gtids = [
+        orjson.loads(planted.record(position).value)["source"]["gtid"] for position in (early, late)
+    ]
     source = gtids[0].rpartition(":")[0]
     middle = (int(gtids[0].rpartition(":")[2]) + int(gtids[1].rpartition(":")[2])) // 2
     half = GtidSet.parse(f"{source}:1-{middle}")
@@ -336,8 +340,8 @@ def test_a_table_that_is_set_aside_is_accounted_for_by_name(planted: Judged) -> 
 
 
 def test_a_row_that_is_a_dead_letter_is_counted_apart_and_not_lost(planted: Judged) -> None:
-    (place,) = planted.find("shop.keyed", of_key(a=3))[:1]
-    header = next(each for each in planted.drop(place).headers if each[0] == "change_id")
+    (position,) = planted.find("shop.keyed", of_key(a=3))[:1]
+    header = next(each for each in planted.drop(position).headers if each[0] == "change_id")
     name = f"{planted.prefix}.__dead_letters.shop"
     letter = StoredRecord(b"", b"x", 0, (header, ("meta", orjson.dumps({"kind": "row"}))))
     planted.topics.counts[name] = 1

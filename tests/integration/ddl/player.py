@@ -147,10 +147,10 @@ class Player:
         """The statements between the last end of the binlog and this one."""
         begin, self._end = self._end, self._end_of_binlog()
         charsets = charsets_of(self._mysql)
-        for place, end in _stretches(begin, self._end):
-            path = self._mysql.data / place.file
+        for position, end in _stretches(begin, self._end):
+            path = self._mysql.data / position.file
             mariadb = "mariadb" in self._mysql.data.parent.name
-            for step in steps_of(path, charsets, begin=place.pos, end=end, mariadb=mariadb):
+            for step in steps_of(path, charsets, begin=position.pos, end=end, mariadb=mariadb):
                 if isinstance(step, Statement):
                     query = step.query
                     under = session_of(

@@ -85,12 +85,12 @@ def test_what_a_standby_has_purged_is_not_lost_and_one_that_lags_past_the_window
     begin = end_of(both.master)
     insert(both.master, *["before"] * 20)
     both.caught_up()
-    place = end_of(both.standby)
+    position = end_of(both.standby)
     had = _prints(both.master, begin)
     ask(both.standby, "STOP REPLICA")
     # The clock of the one that was read is ahead; with that known the search begins early enough.
     late = [replace(one, ts_ms=one.ts_ms + 30_000) for one in had]
-    assert _moved(both, late, ahead=30_000).offset.coordinates == place
+    assert _moved(both, late, ahead=30_000).offset.coordinates == position
     with pytest.raises(StandbyLags, match="lacks the last 20"):
         _moved(both, late)
     time.sleep(2.5)
@@ -102,7 +102,7 @@ def test_what_a_standby_has_purged_is_not_lost_and_one_that_lags_past_the_window
     with pytest.raises(LostInReplication, match="20 transaction"):
         _moved(both, kept)
     moved = _moved(both, kept, report_lost=True)
-    assert (moved.offset.coordinates, list(moved.lost)) == (place, kept[20:])
+    assert (moved.offset.coordinates, list(moved.lost)) == (position, kept[20:])
     with pytest.raises(NoAlignment):
         _moved(both, kept[20:])
 

@@ -169,9 +169,9 @@ def _commanded(both: Pair, worker: Worker, kept: str, capsys: pytest.CaptureFixt
         assert (code, told.err) == (0, ""), told.err
         return told.out
 
-    place = json.loads(said("show", "shop", "--format", "json"))
-    assert place["source"]["address"] == f"127.0.0.1:{both.standby.port}"
-    assert "it is fit again, and comes before" in place["source"]["why"]
+    position = json.loads(said("show", "shop", "--format", "json"))
+    assert position["source"]["address"] == f"127.0.0.1:{both.standby.port}"
+    assert "it is fit again, and comes before" in position["source"]["why"]
     epoch = worker.destination()["cursor"]["epoch"]
     assert "back: " in said("set", "shop", "--gtid", kept, *_LOSE)
     worker.wait(lambda status: status["cursor"]["epoch"] > epoch + 1 and status["rows"] == 3)

@@ -72,8 +72,8 @@ def test_a_standby_that_lags_is_waited_for_and_what_it_lost_stops_the_destinatio
         ask(both.standby, "STOP REPLICA SQL_THREAD")
         insert(both.master, "lost", "three", "four")
         has_rows(worker, 5)
-        place = "Read_Source_Log_Pos"
-        until(lambda: _told(both, place) == ask(both.master, "SHOW BINARY LOG STATUS")[0][1])
+        position = "Read_Source_Log_Pos"
+        until(lambda: _told(both, position) == ask(both.master, "SHOW BINARY LOG STATUS")[0][1])
         both.master.kill()
         shows(worker, "RETRYING", "StandbyLags", "it lacks the last 3", "applies nothing")
         # The classic way to lose a transaction.

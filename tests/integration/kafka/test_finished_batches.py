@@ -115,9 +115,11 @@ async def test_sequences_go_on_when_records_are_sent_one_by_one_in_between(
         async with one.transaction() as kafka:
             sent = [await send_finished(kafka, batch) for batch in finished(topic, many)]
             for key, value, headers in single:
-                place = partition_of(key, PARTITIONS)
+                position = partition_of(key, PARTITIONS)
                 sent.append(
-                    await kafka.send(topic, key=key, value=value, headers=headers, partition=place)
+                    await kafka.send(
+                        topic, key=key, value=value, headers=headers, partition=position
+                    )
                 )
             sent += [await send_finished(kafka, batch) for batch in finished(topic, many)]
             await asyncio.gather(*sent)

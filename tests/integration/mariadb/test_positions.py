@@ -151,9 +151,9 @@ def test_a_place_within_an_event_is_refused(
     mariadb: Mysql, domains: tuple[SourceOffset, list[tuple[str | None, int]]]
 ) -> None:
     begin, _ = domains
-    place = Coordinates(begin.coordinates.file, begin.coordinates.pos + 1)
+    position = Coordinates(begin.coordinates.file, begin.coordinates.pos + 1)
     with pytest.raises(PositionWithin, match=f"from {begin.coordinates} to "):
-        first_offset(AtCoordinates(place), facts_of(mariadb), address_of(mariadb))
+        first_offset(AtCoordinates(position), facts_of(mariadb), address_of(mariadb))
 
 
 def test_a_transaction_the_server_never_wrote_is_refused_before_and_by_the_server(

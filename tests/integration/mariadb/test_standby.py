@@ -137,14 +137,14 @@ def _has(server: Mysql, note: str) -> bool:
     return bool(ask(server, f"SELECT 1 FROM shop.t WHERE note = '{note}'"))
 
 
-def _moved(both: Pair, position: Gtids, *, accept_errant: bool = False) -> RelocatedCursor:
+def _moved(both: Pair, gtids: Gtids, *, accept_errant: bool = False) -> RelocatedCursor:
     """Where the master is gone on with behind the standby's position."""
-    place = SourceOffset(
-        server_uuid="standby", coordinates=Coordinates("binlog.000001", 4), gtid_set=position
+    offset = SourceOffset(
+        server_uuid="standby", coordinates=Coordinates("binlog.000001", 4), gtid_set=gtids
     )
     switch = Relocation(
         cursor=Cursor(
-            destination="shop", installation="i", epoch=1, seq=5, versions=0, offset=place
+            destination="shop", installation="i", epoch=1, seq=5, versions=0, offset=offset
         ),
         facts=facts_of(both.master),
         address=address_of(both.master),

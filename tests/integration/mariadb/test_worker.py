@@ -118,8 +118,8 @@ def destinations_of(
     }
     shop = wanted["destinations"]["shop"]
     shop["filter"]["black"] = r"shop\.secret"
-    place = {"file": middle.coordinates.file, "pos": middle.coordinates.pos}
-    starts = {"gtids": {"gtid_set": str(middle.gtid_set)}, "place": place, "late": "latest"}
+    position = {"file": middle.coordinates.file, "pos": middle.coordinates.pos}
+    starts = {"gtids": {"gtid_set": str(middle.gtid_set)}, "place": position, "late": "latest"}
     for number, (name, start) in enumerate(starts.items(), start=1):
         own = {"start": start, "server_id": shop["server_id"] + number}
         wanted["destinations"][name] = shop | own

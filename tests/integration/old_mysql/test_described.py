@@ -161,7 +161,7 @@ def test_a_definition_that_is_not_that_of_the_rows_is_refused_by_what_differs(
     run(stack.mysql, f"ALTER TABLE {table} {change}")
     with pytest.raises(DefinitionMismatch, match=what) as caught:
         complete(stack.mysql, bare)
-    assert caught.value.where["table"] == table
+    assert caught.value.context["table"] == table
 
 
 def test_a_label_that_the_server_cannot_print_is_refused(stack: Stack) -> None:

@@ -129,7 +129,7 @@ def test_statements_are_in_the_store_and_read_back_they_are_the_history(
     table = history.find("shop", "t")
     assert table is not None
     assert [column.name for column in table.columns][2:] == [f"c{n}" for n in range(1, 9)]
-    (uuid,) = {record.place.server_uuid for record in history.records}
+    (uuid,) = {record.position.server_uuid for record in history.records}
     assert uuid == ask(mysql, "SELECT @@server_uuid")[0][0]
     for words in (("show", "shop", "shop.t"), ("rebuild", "shop"), ("audit", "shop")):
         asked = (*words, "--format", "json")

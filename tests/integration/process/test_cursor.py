@@ -216,7 +216,7 @@ def test_without_gtids_a_transaction_is_skipped_by_where_it_begins(
 ) -> None:
     wanted = settings(stack, without_gtids, tmp_path, decoders=0)
     run(without_gtids, insert(1))
-    place = end_of(without_gtids)
+    position = end_of(without_gtids)
     run(without_gtids, insert(2, 3), insert(4))
     with running(
         {**wanted, "destinations": {"shop": {**wanted["destinations"]["shop"], "start": "latest"}}},
@@ -224,13 +224,22 @@ def test_without_gtids_a_transaction_is_skipped_by_where_it_begins(
     ) as worker:
         worker.wait(lambda status: status["state"] == "RUNNING")
         back = ("set", "shop", "--earliest", "--why", "x", "--yes-lose-changes")
-        skip = ("skip", "shop", "--file", place.file, "--why", "x", "--yes-lose-changes", "--pos")
-        assert "AlreadyPast" in say(*skip, str(place.pos))[2]
+        skip = (
+            "skip",
+            "shop",
+            "--file",
+            position.file,
+            "--why",
+            "x",
+            "--yes-lose-changes",
+            "--pos",
+        )
+        assert "AlreadyPast" in say(*skip, str(position.pos))[2]
         worker.process.kill()
         worker.process.wait()
     assert say(*back)[0] == 0
-    assert "PositionWithin" in say(*skip, str(place.pos + 1))[2]
-    assert say(*skip, str(place.pos))[0] == 0
+    assert "PositionWithin" in say(*skip, str(position.pos + 1))[2]
+    assert say(*skip, str(position.pos))[0] == 0
     with running(wanted, tmp_path) as worker:
         reached(stack, wanted, worker, [1, 4])
         assert worker.stop() == 0

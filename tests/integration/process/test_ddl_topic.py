@@ -118,8 +118,8 @@ def test_all_statements_are_listed_with_when_and_where(published: Published) -> 
 def test_a_table_is_shown_as_it_was_before_and_behind_a_statement(published: Published) -> None:
     def at(value: dict[str, Any], behind: int = 0) -> list[str] | None:
         source = value["source"]
-        place = f"{source['file']}:{source['pos'] + behind}"
-        code, told = published.asks("show", "shop", "shop.t", "--at", place)
+        position = f"{source['file']}:{source['pos'] + behind}"
+        code, told = published.asks("show", "shop", "shop.t", "--at", position)
         return columns(told["definition"]) if code == 0 else None
 
     dropped = published.statement("ALTER TABLE t DROP")

@@ -111,7 +111,7 @@ def written(mysql: Mysql) -> tuple[list[Entry], list[SourceOffset]]:
     for number, sql in enumerate(STORY, 1):
         run(mysql, "USE shop", sql)
         now = place_of(mysql)
-        place = HistoryPosition(
+        position = HistoryPosition(
             server_uuid=now.server_uuid,
             start=places[-1].coordinates,
             end=now.coordinates,
@@ -121,7 +121,7 @@ def written(mysql: Mysql) -> tuple[list[Entry], list[SourceOffset]]:
             thread=100 + number,
             user="dba@%",
         )
-        record = history.apply(place, "shop", sql, Session(database="shop"))
+        record = history.apply(position, "shop", sql, Session(database="shop"))
         assert record is not None
         entries += history_records(record)
         places.append(now)

@@ -39,7 +39,7 @@ class Mark:
     """A moment, and where the server's end was then."""
 
     ts_ms: int
-    place: Coordinates
+    position: Coordinates
     gtids: Gtids | None
 
 
@@ -85,7 +85,7 @@ def test_a_moment_is_the_place_of_the_first_transaction_that_was_committed_then_
     facts, address = facts_of(server), address_of(server)
     for mark in marks:
         found = first_offset(AtTime(mark.ts_ms), facts, address)
-        assert (found.coordinates, found.gtid_set) == (mark.place, mark.gtids)
+        assert (found.coordinates, found.gtid_set) == (mark.position, mark.gtids)
     time.sleep(1.05 - time.time() % 1)
     behind_all = offset_at_time(int(time.time() * 1000), facts, address)
     assert (behind_all.coordinates, behind_all.gtid_set) == (end_of(server), facts.gtids_at_end)
@@ -95,13 +95,13 @@ def test_a_moment_in_a_file_is_looked_for_there_alone(server: Mysql, marks: list
     facts, address = facts_of(server), address_of(server)
     first, second = facts.binlogs[0][0], facts.binlogs[1][0]
     found = offset_at_time(marks[3].ts_ms, facts, address, file=second)
-    assert (found.coordinates, found.gtid_set) == (marks[3].place, marks[3].gtids)
+    assert (found.coordinates, found.gtid_set) == (marks[3].position, marks[3].gtids)
     head = offset_at_time(marks[3].ts_ms, facts, address, file=first)
     assert head.coordinates == Coordinates(first, 4)
     assert not head.gtid_set
     # A file of which all is behind the moment begins with its first transaction.
     early = offset_at_time(marks[0].ts_ms, facts, address, file=second)
-    assert (early.coordinates, early.gtid_set) == (marks[2].place, marks[2].gtids)
+    assert (early.coordinates, early.gtid_set) == (marks[2].position, marks[2].gtids)
     with pytest.raises(BinlogFileMissing, match=r"other\.000001"):
         offset_at_time(marks[0].ts_ms, facts, address, file="other.000001")
 
@@ -122,7 +122,7 @@ def test_a_place_within_a_transaction_is_refused_with_both_its_ends(
 ) -> None:
     facts, address = facts_of(server), address_of(server)
     span = next(iter(Spans(address, facts.binlogs[1][0])))
-    assert span.start == marks[2].place
+    assert span.start == marks[2].position
     found = first_offset(AtCoordinates(span.start), facts, address)
     assert found.gtid_set == marks[2].gtids
     with connected(server) as cursor:
@@ -151,7 +151,7 @@ def test_the_files_are_bisected_and_not_all_read(
     facts = facts_of(server)
     assert len(facts.binlogs) > 40
     found = offset_at_time(marks[4].ts_ms, facts, address_of(server))
-    assert (found.coordinates, found.gtid_set) == (marks[4].place, marks[4].gtids)
+    assert (found.coordinates, found.gtid_set) == (marks[4].position, marks[4].gtids)
     assert len(asked) <= 8
 
 
@@ -159,7 +159,7 @@ def test_what_is_gone_is_refused_by_its_own_name(server: Mysql, marks: list[Mark
     """It comes last here: the binlog is purged and begun anew."""
     facts, address = facts_of(server), address_of(server)
     cursor_at = SourceOffset(
-        server_uuid=facts.server_uuid, coordinates=marks[1].place, gtid_set=marks[1].gtids
+        server_uuid=facts.server_uuid, coordinates=marks[1].position, gtid_set=marks[1].gtids
     )
     check(cursor_at, facts, address)
     kept = facts.binlogs[20][0]
@@ -177,7 +177,7 @@ def test_what_is_gone_is_refused_by_its_own_name(server: Mysql, marks: list[Mark
     with pytest.raises(PositionPurged, match="its oldest binlog file"):
         offset_at_time(marks[1].ts_ms, facts, address)
     with pytest.raises(PositionPurged):
-        first_offset(AtCoordinates(marks[1].place), facts, address)
+        first_offset(AtCoordinates(marks[1].position), facts, address)
     assert first_offset(Earliest(), facts, address).coordinates == Coordinates(kept, 4)
     ahead = Coordinates(facts.binlogs[-1][0], facts.binlogs[-1][1] + 1)
     with pytest.raises(PositionPastEnd):

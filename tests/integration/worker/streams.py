@@ -54,7 +54,9 @@ def placed(chunk: Chunk) -> list[tuple[Coordinates, Event]]:
         begin = here + chunk.prefix
         here = begin + int.from_bytes(chunk.data[begin + 9 : begin + 13], "little")
         event = parse_event(chunk.data[begin:here], checksum=chunk.checksum)
-        end = chunk.place[1] if chunk.place else Coordinates(chunk.start.file, event.end_pos)
+        end = (
+            chunk.container[1] if chunk.container else Coordinates(chunk.start.file, event.end_pos)
+        )
         found.append((end, event))
     return found
 

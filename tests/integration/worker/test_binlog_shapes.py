@@ -341,8 +341,8 @@ def test_a_tagged_gtid_names_its_transaction(stack: Stack) -> None:
 
 
 def test_closing_a_stream_ends_a_read_that_waits(stack: Stack) -> None:
-    place = SourceOffset(server_uuid="", coordinates=end_of(stack.mysql))
-    stream = BinlogStream(address_of(stack.mysql, heartbeat=60.0), place)
+    position = SourceOffset(server_uuid="", coordinates=end_of(stack.mysql))
+    stream = BinlogStream(address_of(stack.mysql, heartbeat=60.0), position)
     stream.open()
     ended: list[BaseException] = []
 

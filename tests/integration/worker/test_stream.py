@@ -109,12 +109,12 @@ def test_a_compressed_transaction_comes_whole_or_if_large_as_its_events(
         parse_event(data[begin:end], checksum=False)
         for _, begin, end in walk(data, 0, len(data), prefix=0)
     ]
-    from_payload = [chunk for chunk in found if chunk.place]
+    from_payload = [chunk for chunk in found if chunk.container]
     assert len(from_payload) > 3
     assert events_of(from_payload) == inner
     assert events_of(found)[0] == first
     for chunk in from_payload:
-        assert chunk.place == (found[1].start, from_payload[0].place[1])  # type: ignore[index]
+        assert chunk.container == (found[1].start, from_payload[0].container[1])  # type: ignore[index]
         assert parse_event(chunk.context[0], checksum=False).body == first.body
         assert chunk.context_start == begin
     assert [event.type for event in events_of(found[-1:])] == [33, 40]

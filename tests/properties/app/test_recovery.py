@@ -96,7 +96,7 @@ class Worker:
         self.journal = WrittenJournal()
         self.rows = MemoryCheckpoint()
         self.history = SchemaHistory()
-        self.twin = begun("orders", "log", place=between(900))
+        self.twin = begun("orders", "log", position=between(900))
         self.next = 0
         self.epoch = 1
         self.history.init("shop")
@@ -111,7 +111,7 @@ class Worker:
         return checkpoint_records(checkpoint, limit=PART_BYTES)
 
     @property
-    def place(self) -> int:
+    def position(self) -> int:
         """Where the cursor stands: behind the last statement."""
         return place_of(self.next) - 1
 
@@ -123,7 +123,7 @@ class Worker:
             epoch=self.epoch,
             seq=self.epoch,
             versions=0,
-            offset=offset(self.place),
+            offset=offset(self.position),
             history=self.history.count,
         )
         self.journal.write(
@@ -136,21 +136,21 @@ class Worker:
         """Some statements of the stream, in one transaction."""
         entries: list[Entry] = []
         for _ in range(1 + more % 3):
-            sql, place = statement(self.next), at(place_of(self.next))
-            record = self.history.apply(place, "shop", sql, SHOP)
-            assert record == self.twin.apply(place, "shop", sql, SHOP)
+            sql, position = statement(self.next), at(place_of(self.next))
+            record = self.history.apply(position, "shop", sql, SHOP)
+            assert record == self.twin.apply(position, "shop", sql, SHOP)
             entries += history_records(record, limit=PART_BYTES) if record else []
             self.next += 1
         self.commit(entries)
 
     def checkpoint(self, _: int) -> None:
-        made = self.history.checkpoint(between(self.place), made_ms=self.place)
-        self.twin.checkpoint(between(self.place), made_ms=self.place)
+        made = self.history.checkpoint(between(self.position), made_ms=self.position)
+        self.twin.checkpoint(between(self.position), made_ms=self.position)
         self.commit(self.parts(made))
 
     def checkpoint_broken_off(self, more: int) -> None:
         """Only some of its parts were written; the next one has another number all the same."""
-        made = self.history.checkpoint(between(self.place), made_ms=self.place)
+        made = self.history.checkpoint(between(self.position), made_ms=self.position)
         parts = self.parts(made)
         self.journal.write(parts[: more % len(parts)])
         self.crash(more)
@@ -169,14 +169,14 @@ class Worker:
 
     def widen(self, more: int) -> None:
         news: Mapping[TableName, Any] = {("wide", f"w{more}"): table("w")}
-        records = self.history.add_baseline(news, {"wide": LATIN}, between(self.place))
-        self.twin.add_baseline(news, {"wide": LATIN}, between(self.place))
+        records = self.history.add_baseline(news, {"wide": LATIN}, between(self.position))
+        self.twin.add_baseline(news, {"wide": LATIN}, between(self.position))
         self.commit(written(records))
 
     def begin_anew(self, _: int) -> None:
         tables, databases = self.history.now().tables(), self.history.now().databases()
-        made = self.history.baseline(tables, databases, between(self.place), SERVER)
-        self.twin.baseline(tables, databases, between(self.place), SERVER)
+        made = self.history.baseline(tables, databases, between(self.position), SERVER)
+        self.twin.baseline(tables, databases, between(self.position), SERVER)
         self.commit(self.parts(made))
 
     def go_back(self, more: int) -> None:
@@ -308,7 +308,7 @@ def test_every_place_that_is_kept_shows_what_it_showed(acts: list[tuple[Any, int
         act(worker, more)
     worker.rows = MemoryCheckpoint()
     whole = worker.recovered(whole_history=True)
-    oldest = whole.checkpoints[0].place.start.pos
+    oldest = whole.checkpoints[0].position.start.pos
     for number in range(worker.next + 1):
         asked = offset(place_of(number) - 1)
         if asked.coordinates.pos < oldest:

@@ -78,11 +78,11 @@ def test_each_change_is_published_once_by_its_name_and_numbered_without_gaps(
         change for change in changes if change[1] != "tombstone"
     ]
     assert not pieces or pieces[-1].seq == len(in_order)
-    for place in {(record.topic, record.partition) for record in records}:
+    for position in {(record.topic, record.partition) for record in records}:
         numbers = [
             record.seq
             for record in records
-            if (record.topic, record.partition) == place and record.value
+            if (record.topic, record.partition) == position and record.value
         ]
         assert numbers == sorted(numbers)
 
@@ -104,8 +104,8 @@ def test_a_rows_order_counts_the_published_rows_of_its_transaction(
     orders: dict[str, list[tuple[int, int]]] = {}
     for record in records_of(pieces_of(Source(history, gtids=True), cut, max_bytes=max_bytes)):
         if record.value and "op" in record.value:
-            place = record.value["transaction"]
-            orders.setdefault(place["id"], []).append((record.seq, place["total_order"]))
+            position = record.value["transaction"]
+            orders.setdefault(position["id"], []).append((record.seq, position["total_order"]))
     for found in orders.values():
         assert [order for _, order in sorted(found)] == list(range(1, len(found) + 1))
 
@@ -155,12 +155,12 @@ def test_a_run_that_ends_after_any_commit_and_resumes_publishes_what_an_uncut_on
         stored = Cursor.from_json(orjson.loads(orjson.dumps(cursor.to_json())))
         state.cursor = at = replace(stored, epoch=2)
         assert state.is_whole()
-        place = cursor.offset.coordinates
-        later = joined(run(source.chunks(place, cut), at, state.versions, rules))
+        position = cursor.offset.coordinates
+        later = joined(run(source.chunks(position, cut), at, state.versions, rules))
         assert by_topic(records_of(pieces[:n] + later)) == by_topic(whole)
         assert versions_of(pieces[:n] + later) == versions
         # The source may be cut elsewhere the next time; then only the parts are others.
-        later = joined(run(source.chunks(place, other), at, state.versions, rules))
+        later = joined(run(source.chunks(position, other), at, state.versions, rules))
         assert rows_by_topic(records_of(pieces[:n] + later)) == rows_by_topic(whole)
         assert versions_of(pieces[:n] + later) == versions
         if borders:
@@ -208,7 +208,7 @@ def test_an_error_leaves_what_was_whole_before_it_and_nothing_of_what_it_broke(
         assert [told(piece) for piece in turns[: len(pieces)]] == [told(piece) for piece in pieces]
     error = pieces[-1].error
     assert isinstance(error, UnsupportedEvent)
-    assert error.where["coordinates"] == broken.broken
+    assert error.context["coordinates"] == broken.broken
     assert broken.broken is not None
     commits = joined(pieces)
     published = records_of(commits)
@@ -225,12 +225,12 @@ def test_an_error_leaves_what_was_whole_before_it_and_nothing_of_what_it_broke(
         cursor = _after(cursor, commit)
         for version in commit.tables.versions:
             state.versions[version.database, version.table] = version
-    place = cursor.offset.coordinates
+    position = cursor.offset.coordinates
     if gtids:
-        assert cursor.offset.gtid_set == gtids_to(broken.ended(place))
+        assert cursor.offset.gtid_set == gtids_to(broken.ended(position))
     if pieces[-1].whole:
-        assert broken.ended(place) == ended
-    later = run(sound.chunks(place, cut), cursor, state.versions, rules)
+        assert broken.ended(position) == ended
+    later = run(sound.chunks(position, cut), cursor, state.versions, rules)
     whole = joined(
         run(sound.chunks(sound.first, cut), first_cursor(sound, gtids=gtids), rules=rules)
     )

@@ -13,7 +13,7 @@ from tables.journal import state as journal
 from tables.journal.checkpoint import resume_from
 from tables.journal_format import Entry
 from tables.quarantine import Quarantine, note_of
-from tables.schema_history.codec.journal_records import checkpoint_records, gone_records
+from tables.schema_history.codec.journal_records import checkpoint_records, tombstones
 from tests.unit.tables.journal.faust_table import LOOPS, Table, checkpoint_of, kept
 from tests.unit.tables.journal.test_rows import Written
 from tests.unit.tables.made import ORDERS, between
@@ -40,7 +40,7 @@ ACTS: tuple[Callable[[Written, int], Any], ...] = (
     lambda written, number: written.alter(200 + 100 * number),
     lambda written, number: written.checkpoint(201 + 100 * number),
     lambda written, _: written.commit(set_aside()),
-    lambda written, _: written.commit(gone_records(heads=written.history.checkpoints[:-1])),
+    lambda written, _: written.commit(tombstones(heads=written.history.checkpoints[:-1])),
     lambda written, number: written.commit(
         checkpoint_records(written.history.checkpoint(between(150 + 100 * number), made_ms=0))
     ),

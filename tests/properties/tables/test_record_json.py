@@ -122,7 +122,7 @@ records = st.builds(
     destination=texts,
     number=st.integers(1, 10**6),
     kind=st.sampled_from(["statement", "baseline", "resolution"]),
-    place=places,
+    position=places,
     statement=texts,
     type=texts,
     session=sessions,
@@ -146,18 +146,18 @@ def test_a_record_is_read_as_it_was_written(
 
 @settings(deadline=None)
 @given(
-    place=places,
+    position=places,
     tables=st.dictionaries(names, tables, max_size=4),
     databases=st.dictionaries(texts, databases, max_size=2),
     others=st.dictionaries(names, st.tuples(texts, places, places), max_size=2),
 )
 def test_a_checkpoint_is_read_as_it_was_written(
-    place: HistoryPosition, tables: Any, databases: Any, others: Any
+    position: HistoryPosition, tables: Any, databases: Any, others: Any
 ) -> None:
     head = CheckpointHead(
         destination="shop",
         number=3,
-        place=place,
+        position=position,
         made_ms=7,
         count=9,
         server=Server(version=(10, 11, 6), mariadb=True, lower_case_table_names=2),
@@ -178,7 +178,7 @@ def test_a_checkpoint_is_read_as_it_was_written(
                 destination="shop",
                 number=2,
                 kind="resolution",
-                place=place,
+                position=position,
                 changes=(TableChange(name=("a", "b"), old=None, new=table()),),
             ),
         ),

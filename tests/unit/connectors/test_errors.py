@@ -50,7 +50,11 @@ def test_an_error_of_each_class_is_the_same_in_another_process(error: type[Aqued
         found = pickle.loads(pickle.dumps(sent, protocol=5))
         assert type(found) is error
         assert str(found) == str(sent)
-        assert (found.detail, found.where, found.advice) == (sent.detail, sent.where, sent.advice)
+        assert (found.detail, found.context, found.advice) == (
+            sent.detail,
+            sent.context,
+            sent.advice,
+        )
 
 
 def test_what_where_and_remedy_stand_in_this_order() -> None:

@@ -80,7 +80,7 @@ def between(
 
 def begun(
     *names: str,
-    place: HistoryPosition | None = None,
+    position: HistoryPosition | None = None,
     server: Server = SERVER,
     policy: CheckpointPolicy | None = None,
 ) -> SchemaHistory:
@@ -88,7 +88,7 @@ def begun(
     history = SchemaHistory(policy=policy)
     history.init("shop")
     tables = {("shop", name): table() for name in names}
-    history.baseline(tables, {"shop": UTF8}, place or between(100), server)
+    history.baseline(tables, {"shop": UTF8}, position or between(100), server)
     return history
 
 
@@ -112,8 +112,8 @@ class WrittenJournal:
     def write(self, entries: Iterable[Entry]) -> None:
         """One transaction; its control record takes an offset too."""
         start = self.end
-        for place, (key, value) in enumerate(entries):
-            self.records.append(StoredRecord(key, value, start + place))
+        for position, (key, value) in enumerate(entries):
+            self.records.append(StoredRecord(key, value, start + position))
 
     def compacted(self) -> list[StoredRecord]:
         """What a broker leaves at least."""

@@ -40,7 +40,7 @@ def folded(*notes: Entry | Resolution, without: tuple[str, ...] = ()) -> Quarant
 
 def statement(old: Table | None, new: Table | None) -> SchemaRecord:
     change = TableChange(name=ORDERS, old=old, new=new)
-    return SchemaRecord(destination="shop", number=1, place=at(300), changes=(change,))
+    return SchemaRecord(destination="shop", number=1, position=at(300), changes=(change,))
 
 
 def test_what_is_kept_is_read_as_it_was_written() -> None:

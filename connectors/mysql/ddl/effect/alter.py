@@ -75,10 +75,10 @@ class _Alteration:
     def result(self) -> Table:
         """The resulting table."""
         self._keep_columns()
-        self._place_columns()
-        self._place_invisible_key()
+        self._insert_columns()
+        self._move_invisible_key()
         if self._terms.server.mariadb:
-            self._place_hidden_period()
+            self._hide_period()
         self._convert()
         for action in self._actions:
             if isinstance(action, AddPeriod):
@@ -160,13 +160,13 @@ class _Alteration:
         self._converted[id(column)] = column
         return column
 
-    def _place_columns(self) -> None:
+    def _insert_columns(self) -> None:
         """Insert new columns and move others, in the statement's order."""
         for action in self._actions:
             if isinstance(action, AddColumn):
                 self._add(action)
-            elif isinstance(action, ChangeColumn) and action.behind is not None:
-                self._move(action, action.behind)
+            elif isinstance(action, ChangeColumn) and action.after is not None:
+                self._move(action, action.after)
             elif isinstance(action, AddIndex):
                 self._indexes.append(action.spec)
 
@@ -177,33 +177,33 @@ class _Alteration:
         column = self._made(action.spec)
         self._indexes += of_column(action.spec, self._terms.server)
         self._new.add(name)
-        place = len(self._columns) if action.behind is None else self._behind(action.behind)
-        self._columns.insert(place, column)
+        index = len(self._columns) if action.after is None else self._index_after(action.after)
+        self._columns.insert(index, column)
 
-    def _place_invisible_key(self) -> None:
+    def _move_invisible_key(self) -> None:
         """The primary key that the server generated stays first."""
         if not has_invisible_key(self._table, self._terms.server):
             return
-        place = numbered(self._columns, self._table.columns[0].name)
-        if place:
-            self._columns.insert(0, self._columns.pop(place))
+        index = numbered(self._columns, self._table.columns[0].name)
+        if index:
+            self._columns.insert(0, self._columns.pop(index))
 
-    def _place_hidden_period(self) -> None:
+    def _hide_period(self) -> None:
         self._columns = with_hidden_last(self._columns, versioned=self._versioned())
 
-    def _move(self, action: ChangeColumn, behind: str) -> None:
-        place = numbered(self._columns, action.spec.name)
-        if place is not None:
-            column = self._columns.pop(place)
-            self._columns.insert(self._behind(behind), column)
+    def _move(self, action: ChangeColumn, after: str) -> None:
+        index = numbered(self._columns, action.spec.name)
+        if index is not None:
+            column = self._columns.pop(index)
+            self._columns.insert(self._index_after(after), column)
 
-    def _behind(self, name: str) -> int:
+    def _index_after(self, name: str) -> int:
         if name == FIRST:
             return 0
-        place = numbered(self._columns, name)
-        if place is None:
+        index = numbered(self._columns, name)
+        if index is None:
             raise Refused(f"there is no column {name} to add a column after")
-        return place + 1
+        return index + 1
 
     def _convert(self) -> None:
         """CONVERT TO applies to columns that this statement creates, too."""

@@ -32,7 +32,7 @@ class Draft:
         self._tables: dict[TableName, tuple[TableName, Table] | None] = {}
         self._databases: dict[str, tuple[str, Database] | None] = {}
         self._temporary: dict[TemporaryName, Table | None] = {}
-        self._gone: set[TemporaryName] = set()
+        self._dropped_temporary: set[TemporaryName] = set()
         self._others = state.others
 
     # --- names --------------------------------------------------------------------------------------
@@ -101,7 +101,9 @@ class Draft:
     def is_temporary(self, name: TableName) -> bool:
         """Whether this connection has a temporary table of that name."""
         key = (self.terms.session.thread, self._state.key(name))
-        return key not in self._gone and (key in self._temporary or key in self._state.temporary)
+        return key not in self._dropped_temporary and (
+            key in self._temporary or key in self._state.temporary
+        )
 
     def temporary(self, name: TableName) -> Table | None:
         """This connection's temporary table; None if its columns are unknown."""
@@ -116,11 +118,11 @@ class Draft:
         """Create or alter a temporary table."""
         key = (self.terms.session.thread, self._state.key(name))
         self._temporary[key] = table
-        self._gone.discard(key)
+        self._dropped_temporary.discard(key)
 
     def drop_temporary(self, name: TableName) -> None:
         """Drop a temporary table."""
-        self._gone.add((self.terms.session.thread, self._state.key(name)))
+        self._dropped_temporary.add((self.terms.session.thread, self._state.key(name)))
 
     # --- databases and views ------------------------------------------------------------------------
 
@@ -186,6 +188,6 @@ class Draft:
             else:
                 state.databases[name] = database
         state.temporary.update(self._temporary)
-        for gone in self._gone:
-            state.temporary.pop(gone, None)
+        for dropped in self._dropped_temporary:
+            state.temporary.pop(dropped, None)
         state.others = self._others

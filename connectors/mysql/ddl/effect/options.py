@@ -35,8 +35,8 @@ def is_sequence(table: Table | None) -> bool:
     """Whether a table is a MariaDB sequence, whose rows are no user data."""
     if table is None or "SEQUENCE" not in table.options.upper():
         return False
-    told = dict(_parsed(table.options).texts).get("SEQUENCE", "")
-    return told.upper() in _TRUE
+    sequence = dict(_parsed(table.options).texts).get("SEQUENCE", "")
+    return sequence.upper() in _TRUE
 
 
 def _text(options: dict[str, str], versioned: bool) -> str:

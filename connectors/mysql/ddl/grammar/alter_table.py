@@ -108,7 +108,7 @@ def _add(reader: Reader) -> list[Action]:
     if reader.key == "(":
         return _add_several(reader, if_not_exists)
     spec = column(reader)
-    return [AddColumn(spec=spec, behind=_position(reader), if_not_exists=if_not_exists)]
+    return [AddColumn(spec=spec, after=_position(reader), if_not_exists=if_not_exists)]
 
 
 def _add_key(spec: IndexSpec) -> AddIndex:
@@ -142,7 +142,7 @@ def _change(reader: Reader) -> Action:
     name = reader.column()
     spec = column(reader)
     return ChangeColumn(
-        kind="CHANGE COLUMN", name=name, spec=spec, behind=_position(reader), if_exists=if_exists
+        kind="CHANGE COLUMN", name=name, spec=spec, after=_position(reader), if_exists=if_exists
     )
 
 
@@ -154,7 +154,7 @@ def _modify(reader: Reader) -> Action:
         kind="MODIFY COLUMN",
         name=spec.name,
         spec=spec,
-        behind=_position(reader),
+        after=_position(reader),
         if_exists=if_exists,
     )
 

@@ -28,18 +28,18 @@ def content(sql: str, start: int, server: Server) -> int | None:
     if not sql.startswith("/*!", start) and not (maria and server.mariadb):
         return None
     begin = start + (4 if maria else 3)
-    asked = _asked(sql, begin, server)
-    if asked is None:
+    version = _version(sql, begin, server)
+    if version is None:
         return begin
     major, minor, patch = server.version
-    if int(asked) > major * 10000 + minor * 100 + patch:
+    if int(version) > major * 10000 + minor * 100 + patch:
         return None
-    if server.mariadb and not maria and int(asked) in _MYSQL_ONLY:
+    if server.mariadb and not maria and int(version) in _MYSQL_ONLY:
         return None
-    return begin + len(asked)
+    return begin + len(version)
 
 
-def _asked(sql: str, begin: int, server: Server) -> str | None:
+def _version(sql: str, begin: int, server: Server) -> str | None:
     """The digits of the version that a comment requires; None if it is for any."""
     if server.mariadb:
         six = _SIX.match(sql, begin)

@@ -139,23 +139,21 @@ def key_options(reader: Reader) -> str:
             found.append(reader.rendered(begin, reader.at))
         elif reader.take_one(frozenset({"INVISIBLE", "IGNORED"})):
             found.append(reader.rendered(begin, reader.at))
-        elif not (
-            reader.take("VISIBLE") or reader.take("NOT", "IGNORED") or _option_left_out(reader)
-        ):
+        elif not (reader.take("VISIBLE") or reader.take("NOT", "IGNORED") or _skip_option(reader)):
             return " ".join(found)
 
 
-_LEFT_OUT = frozenset(
+_SKIPPED_OPTIONS = frozenset(
     {"KEY_BLOCK_SIZE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE", "CLUSTERING", "M", "DISTANCE"}
 )  # fmt: skip
 _STATEMENT_OPTIONS = frozenset({"ALGORITHM", "LOCK"})
 
 
-def _option_left_out(reader: Reader) -> bool:
+def _skip_option(reader: Reader) -> bool:
     """Skip an option about storage, known or an engine's own."""
     following = reader.keys[reader.at + 1]
     assigned = reader.is_name() and following == "=" and reader.key not in _STATEMENT_OPTIONS
-    if reader.key not in _LEFT_OUT and not assigned:
+    if reader.key not in _SKIPPED_OPTIONS and not assigned:
         return False
     reader.at += 1
     reader.take("=")

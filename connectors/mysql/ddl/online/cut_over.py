@@ -69,7 +69,7 @@ def logical(
     ``known`` are the tables that exist after it, preferably as ``TableNames``; ``before`` returns the
     last definition of a name before it, also if the table was gone by then.
     """
-    return tuple(_Reading(changes, rules, known=known, before=before).told())
+    return tuple(_Reading(changes, rules, known=known, before=before).logical_changes())
 
 
 class _Reading:
@@ -88,12 +88,12 @@ class _Reading:
         self._known = _Both(known, changes)
         self._origins, self._ends = _moves(changes)
 
-    def told(self) -> Iterator[Logical]:
+    def logical_changes(self) -> Iterator[Logical]:
         for change in self._changes:
             if isinstance(change, DatabaseChange):
                 yield change
             elif change.renamed_to is not None:
-                yield from self._gone(change)
+                yield from self._removed(change)
             elif change.renamed_from is not None:
                 yield from self._come(change)
             elif (found := self._rules.shadow(change.name, self._known)) is not None:
@@ -103,15 +103,15 @@ class _Reading:
             else:
                 yield change
 
-    def _gone(self, change: TableChange) -> Iterator[Logical]:
+    def _removed(self, change: TableChange) -> Iterator[Logical]:
         """A table left a name, for another or for none."""
         name, end = change.name, self._ends.get(change.name)
         if end is None or self._rules.could_shadow(name, end) or self._is_replaced(name):
             # It only passed through this name; or it is reported under its new name, or with its shadow.
             return
-        aside = self._rules.could_shadow(end, name)
-        if aside is not None and change.old is not None:
-            yield TableMovedAway(name=name, old=change.old, tool=aside.tool, to=end)
+        shadow = self._rules.could_shadow(end, name)
+        if shadow is not None and change.old is not None:
+            yield TableMovedAway(name=name, old=change.old, tool=shadow.tool, to=end)
         elif (found := self._rules.shadow(name, self._known)) is not None:
             yield Noise(change=change, shadow=found)
         else:
@@ -159,16 +159,16 @@ class _Both(Collection[TableName]):
     def __init__(self, after: Collection[TableName], changes: Sequence[Change]) -> None:
         self._after = after
         named = (change.name for change in changes if isinstance(change, TableChange))
-        self._gone = dict.fromkeys(name for name in named if name not in after)
+        self._removed = dict.fromkeys(name for name in named if name not in after)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._gone or name in self._after
+        return name in self._removed or name in self._after
 
     def __iter__(self) -> Iterator[TableName]:
-        return chain(self._gone, self._after)
+        return chain(self._removed, self._after)
 
     def __len__(self) -> int:
-        return len(self._gone) + len(self._after)
+        return len(self._removed) + len(self._after)
 
 
 def _moves(

@@ -27,7 +27,7 @@ class AddColumn:
 
     kind: ClassVar[str] = "ADD COLUMN"
     spec: ColumnSpec
-    behind: str | None = None
+    after: str | None = None
     """The preceding column, or FIRST; None: at the end."""
     if_not_exists: bool = False
 
@@ -39,7 +39,7 @@ class ChangeColumn:
     kind: str
     name: str
     spec: ColumnSpec
-    behind: str | None = None
+    after: str | None = None
     """None: its position is unchanged."""
     if_exists: bool = False
 

@@ -21,8 +21,8 @@ def converted(column: Column, to: Database, *, server: Server, session: Session)
         return column
     name, exact = column.type.partition("(")[0], ""
     if name in ("enum", "set"):
-        told = labels_in(column.exact_type or column.type)
-        labels = read_again(told, column.charset, to.charset)
+        labels_before = labels_in(column.exact_type or column.type)
+        labels = read_again(labels_before, column.charset, to.charset)
         strict = text_types.is_strict(session)
         if column.exact_type or "?" not in column.type:
             exact = exactly(name, labels, to.charset)

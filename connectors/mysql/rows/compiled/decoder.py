@@ -188,10 +188,10 @@ class CompiledDecoder:
         while row < end:
             if run is None:
                 run = self._run(kind, data[at + 8 : at + kind.head_size], data, row)
-            behind = run(data, row, end, found, self)
-            if behind == row:
+            end_of_run = run(data, row, end, found, self)
+            if end_of_run == row:
                 break
-            row, run = behind, None
+            row, run = end_of_run, None
         if row != end:
             raise IndexError("a row ends past the end of its event")
         return found
@@ -247,10 +247,10 @@ class CompiledDecoder:
     def _object(self, image: Image | None) -> str | None:
         if image is None:
             return None
-        shown = self._told(ruled(image, self._rules))
+        shown = self._shown_values(ruled(image, self._rules))
         return _dumped({name: value for name, value in shown if value is not ABSENT})
 
-    def _told(self, image: Image | tuple[()]) -> Iterator[tuple[str, Any]]:
+    def _shown_values(self, image: Image | tuple[()]) -> Iterator[tuple[str, Any]]:
         """The columns by name, except omitted ones."""
         for index, (name, value) in enumerate(zip(self._names, image, strict=True)):
             if index not in self._table.hidden:
@@ -277,13 +277,13 @@ class CompiledDecoder:
 
     def _marks(self, shown: Image | tuple[()], *images: Image | None) -> str | None:
         marks: dict[str, list[str]] = {}
-        if absent := [name for name, value in self._told(shown) if value is ABSENT]:
+        if absent := [name for name, value in self._shown_values(shown) if value is ABSENT]:
             marks["absent"] = absent
         found = {
             name
             for image in images
             if image is not None
-            for name, value in self._told(image)
+            for name, value in self._shown_values(image)
             if isinstance(value, ReplacedText)
         }
         if found:

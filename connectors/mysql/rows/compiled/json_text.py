@@ -42,13 +42,13 @@ class Documents:
         """Functions by the number of elements."""
         self._counts: dict[bytes, int] = {}
         self._turn = 0
-        self._left = [0]
+        self._budget = [0]
         """The number of bytes of the document that may still be read; functions share this list."""
 
     def text(self, raw: bytes) -> str:
         """The text of a document, spaced as MySQL prints it."""
         if raw:
-            self._left[0] = len(raw)
+            self._budget[0] = len(raw)
             if raw[0] == plain.SMALL_OBJECT:
                 made = self._objects.get(raw[5 : 5 + 4 * raw[1]], self._object)
                 return made(raw, 1, 0)
@@ -61,24 +61,26 @@ class Documents:
         count = raw[at] | raw[at + 1] << 8
         is_turn = self._is_turn()
         if not 0 < count <= _MOST_MEMBERS or not (is_turn or self._alike):
-            return plain.value_text(raw, plain.SMALL_OBJECT, at, depth, self._left)
+            return plain.value_text(raw, plain.SMALL_OBJECT, at, depth, self._budget)
         # A head of four bytes, four for each name, three for each value; then the names themselves.
         values = 4 + 4 * count
         begin = values + 3 * count
         entries = raw[at + 4 : at + values]
-        end = sum(_PLACE.unpack_from(raw, at + values - 4))
+        end = sum(_ENTRY.unpack_from(raw, at + values - 4))
         shape = entries + raw[at + begin : at + end]
         made = self._alike.get(shape)
         if made is not None:
             return made(raw, at, depth)
-        text = plain.value_text(raw, plain.SMALL_OBJECT, at, depth, self._left)
+        text = plain.value_text(raw, plain.SMALL_OBJECT, at, depth, self._budget)
         if not is_turn:
             return text
         # The object is valid, or reading it would have failed; but its names may be at any offsets.
-        places = list(_PLACE.iter_unpack(entries))
-        if all(begin <= offset <= end - size for offset, size in places) and self._is_often(shape):
-            names = [str(raw[at + offset :][:size], "utf-8") for offset, size in places]
-            source = _source(raw[at + values : at + begin : 3], place=slice(begin, end))
+        entry_spans = list(_ENTRY.iter_unpack(entries))
+        if all(begin <= offset <= end - size for offset, size in entry_spans) and self._is_often(
+            shape
+        ):
+            names = [str(raw[at + offset :][:size], "utf-8") for offset, size in entry_spans]
+            source = _source(raw[at + values : at + begin : 3], names_slice=slice(begin, end))
             namespace = {"names": raw[at + begin : at + end], "otherwise": self._object}
             for n, name in enumerate(names):
                 namespace[f"l{n}"] = ("{" if n == 0 else ", ") + encode_basestring(name) + ": "
@@ -94,13 +96,13 @@ class Documents:
         if count > _MOST_ELEMENTS and types == _INT16 * count:
             words = raw[at + 4 : at + 4 + 3 * count]
             if len(words) == 3 * count and depth <= plain.MAX_DEPTH:
-                plain.spend(self._left, count)
+                plain.spend(self._budget, count)
                 # Python prints a list of integers as MySQL does.
                 return str([word for (word,) in _WORD.iter_unpack(words)])
-        text = plain.value_text(raw, plain.SMALL_ARRAY, at, depth, self._left)
+        text = plain.value_text(raw, plain.SMALL_ARRAY, at, depth, self._budget)
         if 0 < count <= _MOST_ELEMENTS and self._is_turn() and self._is_often(raw[at : at + 1]):
             namespace = {"otherwise": self._array}
-            self._arrays[count] = self._made(_source(types, place=None), namespace)
+            self._arrays[count] = self._made(_source(types, names_slice=None), namespace)
         return text
 
     def _entry(self, raw: bytes, at: int, kind: int, word: int, depth: int) -> str:
@@ -109,7 +111,7 @@ class Documents:
             return self._object(raw, at + word, depth + 1)
         if kind == plain.SMALL_ARRAY:
             return self._array(raw, at + word, depth + 1)
-        return plain.entry_text(raw, at, plain.SMALL, kind, word, depth, self._left)
+        return plain.entry_text(raw, at, plain.SMALL, kind, word, depth, self._budget)
 
     def _is_turn(self) -> bool:
         self._turn = (self._turn + 1) % _EVERY
@@ -136,13 +138,13 @@ class Documents:
             "arrays": self._arrays,
             "array": self._array,
             "other": self._entry,
-            "left": self._left,
+            "left": self._budget,
         }
         made: ContainerFunction = function_of(source, namespace)
         return made
 
 
-_PLACE = Struct("<HH")
+_ENTRY = Struct("<HH")
 _WORD = Struct("<xh")
 _INT16 = bytes([plain.INT16])
 
@@ -178,18 +180,18 @@ _LONG = 40
 """From this many bytes on orjson quotes faster, although it returns bytes."""
 
 
-def _source(types: bytes, *, place: slice | None) -> str:
-    """The source of a function for containers of so many entries; ``place`` is the range of an object's names.
+def _source(types: bytes, *, names_slice: slice | None) -> str:
+    """The source of a function for containers of that many entries; ``names_slice``: the range of their names.
 
     In it ``t0`` and ``w0`` are type and word of the first entry, ``x0`` is a string.
     """
     words = "".join("Bh" if kind == plain.INT16 else "BH" for kind in types)
-    names_size = 0 if place is None else 4 * len(types)
+    names_size = 0 if names_slice is None else 4 * len(types)
     variables = "".join(f", t{n}, w{n}" for n in range(len(types)))
     # A container given to a function may differ in the high byte of the count, and in the names.
     unlike = f"count != {len(types)}"
-    if place is not None:
-        unlike += f" or raw[at + {place.start}:at + {place.stop}] != names"
+    if names_slice is not None:
+        unlike += f" or raw[at + {names_slice.start}:at + {names_slice.stop}] != names"
     lines = [
         f"entries = layout('<HH{names_size}x{words}').unpack_from",
         "def made(raw, at, depth):",
@@ -214,8 +216,8 @@ def _source(types: bytes, *, place: slice | None) -> str:
             text = f"{{{_EXPRESSIONS[kind].format(n=n)} if t{n} == {kind} else {other}}}"
         else:
             text = f"{{{other}}}"
-        pieces.append(text if place is None else f"{{l{n}}}{text}")
-    whole = "[" + ", ".join(pieces) + "]" if place is None else "".join(pieces) + "}}"
+        pieces.append(text if names_slice is None else f"{{l{n}}}{text}")
+    whole = "[" + ", ".join(pieces) + "]" if names_slice is None else "".join(pieces) + "}}"
     return "\n".join([*lines, f"    return f'{whole}'"])
 
 

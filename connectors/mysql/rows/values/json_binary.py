@@ -49,16 +49,16 @@ def document_text(raw: bytes) -> str:
     return value_text(raw, raw[0], 1, 0, [len(raw)]) if raw else "null"
 
 
-def spend(left: list[int], size: int) -> None:
+def spend(budget: list[int], size: int) -> None:
     """Count bytes of a document as read; without a limit, invalid offsets could cause endless
     repeated reads."""
-    left[0] -= size
-    if left[0] < 0:
+    budget[0] -= size
+    if budget[0] < 0:
         raise ValueError("parts of a JSON document share their bytes")
 
 
-def value_text(data: bytes, kind: int, at: int, depth: int, left: list[int]) -> str:
-    """The value of a type whose bytes begin at ``at``; ``left`` is how many bytes may still be read."""
+def value_text(data: bytes, kind: int, at: int, depth: int, budget: list[int]) -> str:
+    """The value of a type whose bytes begin at ``at``; ``budget`` is how many bytes may still be read."""
     if kind <= LARGE_ARRAY:
         if depth > MAX_DEPTH:
             raise ValueError("a JSON document is nested too deep")
@@ -66,13 +66,13 @@ def value_text(data: bytes, kind: int, at: int, depth: int, left: list[int]) -> 
         count, size = layout.head(data, at)
         if at + max(size, count * (layout.width + 1)) > len(data):
             raise IndexError(f"a JSON container states {size} bytes, of {len(data) - at}")
-        spend(left, count)
+        spend(budget, count)
         if kind in (SMALL_OBJECT, LARGE_OBJECT):
-            return _object(data, at, layout, count, depth, left)
-        return _array(data, at, layout, count, depth, left)
+            return _object(data, at, layout, count, depth, budget)
+        return _array(data, at, layout, count, depth, budget)
     if kind == STRING:
         size, at = _length(data, at)
-        spend(left, size)
+        spend(budget, size)
         return encode_basestring(str(read_bytes(data, at, size)[0], "utf-8"))
     if kind in _INTEGERS:
         width, signed = _INTEGERS[kind]
@@ -83,7 +83,7 @@ def value_text(data: bytes, kind: int, at: int, depth: int, left: list[int]) -> 
         return LITERALS[data[at]]
     if kind == OPAQUE:
         size, start = _length(data, at + 1)
-        spend(left, size)
+        spend(budget, size)
         return _opaque(data[at], read_bytes(data, start, size)[0])
     raise ValueError(f"a JSON value has the unknown type {kind}")
 
@@ -120,23 +120,25 @@ SMALL = _Layout("H", {LITERAL: 0, INT16: 2, UINT16: 2})
 _LARGE = _Layout("I", {LITERAL: 0, INT16: 2, UINT16: 2, INT32: 4, UINT32: 4})
 
 
-def _object(data: bytes, at: int, layout: _Layout, count: int, depth: int, left: list[int]) -> str:
+def _object(
+    data: bytes, at: int, layout: _Layout, count: int, depth: int, budget: list[int]
+) -> str:
     keys_at = at + 2 * layout.width
     keys = layout.keys(data, keys_at, count)
     values = layout.values(data, keys_at + count * (layout.width + 2), count)
     members = []
     for n in range(0, 2 * count, 2):
         start = at + keys[n]
-        spend(left, keys[n + 1])
+        spend(budget, keys[n + 1])
         name = _name(read_bytes(data, start, keys[n + 1])[0])
-        members.append(name + entry_text(data, at, layout, values[n], values[n + 1], depth, left))
+        members.append(name + entry_text(data, at, layout, values[n], values[n + 1], depth, budget))
     return "{" + ", ".join(members) + "}"
 
 
-def _array(data: bytes, at: int, layout: _Layout, count: int, depth: int, left: list[int]) -> str:
+def _array(data: bytes, at: int, layout: _Layout, count: int, depth: int, budget: list[int]) -> str:
     values = layout.values(data, at + 2 * layout.width, count)
     elements = [
-        entry_text(data, at, layout, values[n], values[n + 1], depth, left)
+        entry_text(data, at, layout, values[n], values[n + 1], depth, budget)
         for n in range(0, 2 * count, 2)
     ]
     return "[" + ", ".join(elements) + "]"
@@ -149,12 +151,12 @@ def _name(raw: bytes) -> str:
 
 
 def entry_text(
-    data: bytes, at: int, layout: _Layout, kind: int, word: int, depth: int, left: list[int]
+    data: bytes, at: int, layout: _Layout, kind: int, word: int, depth: int, budget: list[int]
 ) -> str:
     """The value of an entry: ``word`` is the value itself or its offset in the container."""
     size = layout.inlined.get(kind)
     if size is None:
-        return value_text(data, kind, at + word, depth + 1, left)
+        return value_text(data, kind, at + word, depth + 1, budget)
     if not size:
         return LITERALS[word & 0xFF]
     word &= (1 << (8 * size)) - 1
@@ -174,13 +176,13 @@ def double_text(value: float) -> str:
     if not value or 1e-4 <= abs(value) < 1e15:
         return text
     negative, digits, _ = Decimal(text).normalize().as_tuple()
-    place = Decimal(text).adjusted()
+    exponent = Decimal(text).adjusted()
     sign, first, more = "-" if negative else "", str(digits[0]), "".join(map(str, digits[1:]))
-    if place > _LAST_FIXED and len(digits) > place + 1:
+    if exponent > _LAST_FIXED and len(digits) > exponent + 1:
         return text
-    if place > _LAST_FIXED or place < -_LAST_FIXED - 1:
-        return f"{sign}{first}{'.' if more else ''}{more}e{place}"
-    return f"{sign}0.{'0' * (-place - 1)}{first}{more}"
+    if exponent > _LAST_FIXED or exponent < -_LAST_FIXED - 1:
+        return f"{sign}{first}{'.' if more else ''}{more}e{exponent}"
+    return f"{sign}0.{'0' * (-exponent - 1)}{first}{more}"
 
 
 _LAST_FIXED = 14

@@ -55,38 +55,38 @@ class Broker:
         if owner is not None and owner.open is not None:
             self.take_over(name)
 
-    def write(self, name: str, epoch: int, place: Place, key: bytes, value: bytes) -> None:
+    def write(self, name: str, epoch: int, position: Place, key: bytes, value: bytes) -> None:
         """Put something into the open transaction, or begin one; raise Fenced."""
         owner = self.owner(name, epoch)
         if owner.open is None:
             self._transactions += 1
             owner.open = self._transactions
-        self.logs.setdefault(place, []).append(Written(key, value, owner.open))
+        self.logs.setdefault(position, []).append(Written(key, value, owner.open))
 
     def commit(self, name: str, epoch: int) -> None:
         """End the open transaction; raise Fenced."""
         self._end(self.owner(name, epoch), is_committed=True)
 
-    def seen(self, place: Place) -> Iterator[StoredRecord]:
+    def seen(self, position: Place) -> Iterator[StoredRecord]:
         """What is committed, in its order."""
-        for offset, one in enumerate(self.logs.get(place, [])):
+        for offset, one in enumerate(self.logs.get(position, [])):
             if one is not None and one.transaction in self.committed:
                 yield StoredRecord(one.key, one.value, offset)
 
-    def end(self, place: Place) -> int:
+    def end(self, position: Place) -> int:
         """Where a partition ends, open transactions included."""
-        return len(self.logs.get(place, []))
+        return len(self.logs.get(position, []))
 
-    def read(self, place: Place, start: int, end: int) -> list[StoredRecord] | None:
+    def read(self, position: Place, start: int, end: int) -> list[StoredRecord] | None:
         """What is committed between two offsets; None while an open transaction stands before the end."""
-        log = self.logs.get(place, [])[:end]
+        log = self.logs.get(position, [])[:end]
         if any(one is not None and one.transaction not in self._ended for one in log):
             return None
-        return [record for record in self.seen(place) if start <= record.offset < end]
+        return [record for record in self.seen(position) if start <= record.offset < end]
 
-    def compact(self, place: Place, *, keeps: Callable[[bytes], bool]) -> None:
+    def compact(self, position: Place, *, keeps: Callable[[bytes], bool]) -> None:
         """Remove what a later committed record of the same key replaces, and what was aborted."""
-        log = self.logs.get(place, [])
+        log = self.logs.get(position, [])
         newest = {
             one.key: offset
             for offset, one in enumerate(log)

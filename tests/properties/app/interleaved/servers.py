@@ -16,12 +16,12 @@ class Standby(Source):
         super().__init__(history, gtids=True)
         for event in self._events:
             event.start, event.end = _moved(event.start), _moved(event.end)
-        self.starts = [_moved(place) for place in self.starts]
-        self.ends = [_moved(place) for place in self.ends]
+        self.starts = [_moved(position) for position in self.starts]
+        self.ends = [_moved(position) for position in self.ends]
 
 
-def _moved(place: Coordinates) -> Coordinates:
-    return Coordinates(place.file.replace("binlog", "standby"), place.pos + 1000)
+def _moved(position: Coordinates) -> Coordinates:
+    return Coordinates(position.file.replace("binlog", "standby"), position.pos + 1000)
 
 
 def both(history: Sequence[list[Action]]) -> tuple[Source, Source]:

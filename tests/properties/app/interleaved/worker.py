@@ -102,10 +102,10 @@ class _Producer:
     ) -> asyncio.Future[None]:
         return await self._sent((topic, partition), b"", bytes(batch._build()))
 
-    async def _sent(self, place: Place, key: bytes, value: bytes) -> asyncio.Future[None]:
+    async def _sent(self, position: Place, key: bytes, value: bytes) -> asyncio.Future[None]:
         sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:
-            await self._link.ask(lambda: self._broker.write(ID, self._epoch, place, key, value))
+            await self._link.ask(lambda: self._broker.write(ID, self._epoch, position, key, value))
         except AqueductError as error:
             # As aiokafka has it: it is the future that tells.
             sent.set_exception(error)

@@ -43,10 +43,10 @@ def story(
     """Statements that stand at 200, 300, and so on, a day apart, by app@% in connection 12."""
     history = SchemaHistory()
     history.init("shop")
-    place = replace(between(100, gtids=f"{UUID}:1"), ts_ms=BEGIN_MS)
+    position = replace(between(100, gtids=f"{UUID}:1"), ts_ms=BEGIN_MS)
     known = {("shop", name): table() for name in tables}
     made = Story(
-        history, checkpoint_records(history.baseline(known, {"shop": UTF8}, place, server))
+        history, checkpoint_records(history.baseline(known, {"shop": UTF8}, position, server))
     )
     for number, sql in enumerate(statements, 1):
         here = at(100 + 100 * number, gtid=f"{UUID}:{number + 1}", ts_ms=BEGIN_MS + number * DAY_MS)

@@ -27,8 +27,8 @@ def end(pos: int, gtids: Gtids | None = None, *more: int) -> BinlogEnd:
 
 
 def offset(pos: int, gtids: Gtids | None = None, server: str = UUID) -> SourceOffset:
-    place = Coordinates("b.000001", pos)
-    return SourceOffset(server_uuid=server, coordinates=place, gtid_set=gtids)
+    position = Coordinates("b.000001", pos)
+    return SourceOffset(server_uuid=server, coordinates=position, gtid_set=gtids)
 
 
 def to(number: int) -> GtidSet:
@@ -144,9 +144,9 @@ def value(name: str, **labels: str) -> float | None:
 def test_a_destination_that_is_led_no_more_exports_its_state_alone() -> None:
     status = DestinationStatus("lags")
     status.show(State.RUNNING, None)
-    place = offset(100)
+    position = offset(100)
     status.cursor = Cursor(
-        destination="lags", installation="i", epoch=1, seq=0, versions=0, offset=place
+        destination="lags", installation="i", epoch=1, seq=0, versions=0, offset=position
     )
     watch = LagWatch(status, lambda: None, lambda: None)
     watch._show(end(300))

@@ -96,21 +96,21 @@ class Source:
         """The name of a transaction, from 1 on."""
         return f"{UUID}:{number}" if self._gtids else f"{UUID}:{self.starts[number - 1]}"
 
-    def ended(self, place: Coordinates) -> int:
+    def ended(self, position: Coordinates) -> int:
         """How many transactions have ended at a place."""
-        return sum(end.order <= place.order for end in self.ends)
+        return sum(end.order <= position.order for end in self.ends)
 
     def chunks(self, start: Coordinates, cuts: Sequence[bool]) -> Iterator[Chunk]:
         """What is read from a transaction's beginning on; a place is cut at, or not, wherever reading began."""
         held: list[_Event] = []
         context: _Context | None = None
-        place = 0
+        position = 0
         for n, event in enumerate(self._events):
             following = self._events[n + 1] if n + 1 < len(self._events) else None
             is_cut = event.must_cut
             if event.may_cut:
-                is_cut = is_cut or cuts[place % len(cuts)]
-                place += 1
+                is_cut = is_cut or cuts[position % len(cuts)]
+                position += 1
             if event.start.order < start.order:
                 continue
             held.append(event)

@@ -14,13 +14,13 @@ _BEGUN = 1_795_000_000
 
 
 def cursor_at(pos: int) -> Cursor:
-    place = Coordinates("b.000009", pos)
-    offset = SourceOffset(server_uuid="u-1", coordinates=place, gtid_set=GtidSet())
+    position = Coordinates("b.000009", pos)
+    offset = SourceOffset(server_uuid="u-1", coordinates=position, gtid_set=GtidSet())
     return Cursor(destination="shop", installation="i", epoch=1, seq=7, versions=0, offset=offset)
 
 
 def head(file: str, pos: int) -> Chunk:
-    return Chunk(start=Coordinates(file, pos), data=b"", checksum=False, begun=_BEGUN)
+    return Chunk(start=Coordinates(file, pos), data=b"", checksum=False, created=_BEGUN)
 
 
 def test_the_cursor_moves_into_a_file_that_is_begun_with_what_shows_it_again() -> None:

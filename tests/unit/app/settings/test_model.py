@@ -55,8 +55,8 @@ def test_all_faults_are_told_in_one_message(write: Write) -> None:
     )
     told = message()
     assert "3 fault(s)" in told
-    for place in ("destinations.shop.server_id:", "destinations.shop.source.port:", "colour:"):
-        assert f"\n  - {place}" in told
+    for position in ("destinations.shop.server_id:", "destinations.shop.source.port:", "colour:"):
+        assert f"\n  - {position}" in told
 
 
 def test_the_environment_overrides_the_file(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:

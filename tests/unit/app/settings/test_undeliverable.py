@@ -51,14 +51,14 @@ HOSTS = ("minio", "minio-1.example", "10.0.0.7:9000", "minio.example.:9000/s3", 
 NO_HOSTS = ("minio_1:9000", "-minio", "minio-.example", "a..b", "é.example", "b" * 64, "[zz]:9000")
 
 
-@pytest.mark.parametrize("place", [*HOSTS, *NO_HOSTS, ".".join(["c" * 63] * 5)])
-def test_an_endpoint_is_taken_where_the_library_takes_it(place: str) -> None:
-    url = f"http://{place}"
+@pytest.mark.parametrize("position", [*HOSTS, *NO_HOSTS, ".".join(["c" * 63] * 5)])
+def test_an_endpoint_is_taken_where_the_library_takes_it(position: str) -> None:
+    url = f"http://{position}"
     try:
         is_endpoint = bool(is_valid_endpoint_url(url) or is_valid_ipv6_endpoint_url(url))
     except ValueError:
         is_endpoint = False
-    assert is_endpoint is (place in HOSTS)
+    assert is_endpoint is (position in HOSTS)
     if is_endpoint:
         assert taken("s3://b1", endpoint=url).claim_check_s3.endpoint == url
     else:

@@ -85,7 +85,7 @@ async def test_a_broker_that_does_not_know_the_account_is_named(
     error = await explained(NOBODY, OPTIONS)
     assert type(error) is KafkaDenied
     assert "invalid credentials" in str(error)
-    assert error.where == {"broker": "two:9093"}
+    assert error.context == {"broker": "two:9093"}
     # In any order: a client does not begin with the same broker each time.
     assert {"host": "two", "port": 9093, "security_protocol": "SASL_PLAINTEXT"} in asked
 

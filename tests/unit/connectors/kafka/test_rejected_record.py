@@ -44,7 +44,7 @@ async def test_the_batch_is_the_one_whose_answer_says_so() -> None:
 def test_its_largest_record_is_told_with_table_key_place_and_sizes() -> None:
     found = too_large(batch(row("a"), row("b" * 5000), row("c")), 1000)
     size = len(row("b" * 5000))
-    assert found.where == {
+    assert found.context == {
         "topic": "aq.shop.t",
         "table": "shop.t",
         "gtid": "u:7",
@@ -61,15 +61,15 @@ def test_its_largest_record_is_told_with_table_key_place_and_sizes() -> None:
 
 def test_what_is_no_row_is_told_without_a_table() -> None:
     found = too_large(batch(b"\xff" * 100), None)
-    assert "table" not in found.where
-    assert found.where["size"] == 100
+    assert "table" not in found.context
+    assert found.context["size"] == 100
 
 
 def test_where_each_record_fits_the_batch_is_refused_and_is_to_be_cut() -> None:
     many = batch(*(row(os.urandom(200).hex()) for _ in range(20)))
     found = too_large(many, 2000)
     assert type(found) is BatchTooLarge
-    assert found.where == {"topic": "aq.shop.t", "size": len(many.raw), "limit": 2000}
+    assert found.context == {"topic": "aq.shop.t", "size": len(many.raw), "limit": 2000}
     assert f"20 record(s) of {len(many.raw)} bytes" in str(found)
     assert found.retry is Retry.TIMED
 
@@ -78,7 +78,7 @@ def test_a_batch_is_cut_too_where_nobody_may_ask_for_the_topics_limit() -> None:
     many = batch(*(row(os.urandom(200).hex()) for _ in range(20)))
     found = too_large(many, None)
     assert type(found) is BatchTooLarge
-    assert found.where == {"topic": "aq.shop.t", "size": len(many.raw)}
+    assert found.context == {"topic": "aq.shop.t", "size": len(many.raw)}
     assert "DescribeConfigs" in str(found)
 
 

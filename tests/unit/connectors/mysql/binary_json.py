@@ -64,8 +64,8 @@ def _container(names: list[bytes] | None, values: list[Any], large: bool) -> byt
         if kind in (4, 5, 6) or (large and kind in (7, 8)):
             entries += bytes([kind]) + raw.ljust(width, b"\0")
         else:
-            place = head + len(key_bytes) + len(behind)
-            entries += bytes([kind]) + struct.pack(offset, place)
+            position = head + len(key_bytes) + len(behind)
+            entries += bytes([kind]) + struct.pack(offset, position)
             behind += raw
     size = head + len(key_bytes) + len(behind)
     count = struct.pack(offset, len(values)) + struct.pack(offset, size)

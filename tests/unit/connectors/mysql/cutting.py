@@ -180,7 +180,7 @@ def assert_sound(found: list[Chunk], wire: Wire, target: int) -> None:
     ]
     at = 0
     for chunk in found:
-        if chunk.begun:
+        if chunk.created:
             # The head of a file, between two transactions, and before all that the file holds.
             assert not chunk.data
             assert not chunk.context
@@ -198,8 +198,8 @@ def assert_sound(found: list[Chunk], wire: Wire, target: int) -> None:
         if any(sent.alone for sent in held):
             assert not any(sent.kind in ROWS or sent.kind == 40 for sent in held)
         if first.inside:
-            assert chunk.place is not None
-            assert chunk.place[0] == chunk.start
+            assert chunk.container is not None
+            assert chunk.container[0] == chunk.start
             assert not chunk.checksum
         # More than enough is only gathered where it came at once, or is one transaction's.
         assert len(chunk.data) < target + 20_000 or len(held) < 6

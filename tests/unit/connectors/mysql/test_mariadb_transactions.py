@@ -141,8 +141,8 @@ def test_a_transaction_that_begins_within_another_is_damage() -> None:
     for second in (gtid(6), mysql_gtid(6)):
         with pytest.raises(CorruptEvent) as caught:
             steps(gtid(5), MAP, ROWS, second)
-        assert caught.value.where["gtid"] == "0-7-5"
-        assert str(caught.value.where["coordinates"]).startswith(FILE)
+        assert caught.value.context["gtid"] == "0-7-5"
+        assert str(caught.value.context["coordinates"]).startswith(FILE)
 
 
 def test_a_statement_has_its_transactions_place() -> None:

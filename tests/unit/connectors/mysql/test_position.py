@@ -24,7 +24,9 @@ def test_what_is_no_place_is_refused(text: str) -> None:
 
 
 def test_an_offset_shows_gtids_where_there_are_any() -> None:
-    place = Coordinates("b.000001", 4)
+    position = Coordinates("b.000001", 4)
     gtids = GtidSet.parse(f"{UUID}:1-3")
-    assert str(SourceOffset(server_uuid=UUID, coordinates=place, gtid_set=gtids)) == f"{UUID}:1-3"
-    assert str(SourceOffset(server_uuid=UUID, coordinates=place)) == "b.000001:4"
+    assert (
+        str(SourceOffset(server_uuid=UUID, coordinates=position, gtid_set=gtids)) == f"{UUID}:1-3"
+    )
+    assert str(SourceOffset(server_uuid=UUID, coordinates=position)) == "b.000001:4"

@@ -126,7 +126,7 @@ def test_savepoints_and_an_empty_rollback_change_nothing() -> None:
 def test_a_rollback_after_rows_stops_the_stream(sql: str) -> None:
     error = stopped(gtid(5), BEGIN, MAP, ROWS, query(sql))
     assert isinstance(error, UnsupportedEvent)
-    assert error.where["gtid"] == f"{SERVER}:5"
+    assert error.context["gtid"] == f"{SERVER}:5"
 
 
 @pytest.mark.parametrize("sql", ["ROLLBACK", "ROLLBACK TO `s`"])
@@ -174,8 +174,8 @@ def test_what_cannot_be_seen_is_refused_with_its_place_and_without_its_data(
     events = gtid(5), BEGIN, query(sql)
     caught = stopped(*events)
     assert type(caught) is error
-    assert caught.where["coordinates"] == places(*events)[2]
-    assert caught.where["gtid"] == f"{SERVER}:5"
+    assert caught.context["coordinates"] == places(*events)[2]
+    assert caught.context["gtid"] == f"{SERVER}:5"
     assert "secret" not in str(caught)
 
 
@@ -190,7 +190,7 @@ def test_the_steps_before_what_stops_the_stream_are_given() -> None:
 def test_a_transaction_that_begins_within_another_is_damage_and_not_a_part_of_it(kind: int) -> None:
     error = stopped(gtid(5), BEGIN, MAP, ROWS, gtid(6, kind=kind))
     assert isinstance(error, CorruptEvent)
-    assert error.where["gtid"] == f"{SERVER}:5"
+    assert error.context["gtid"] == f"{SERVER}:5"
 
 
 def test_a_tables_number_holds_for_its_chunk_only() -> None:

@@ -114,11 +114,11 @@ def test_a_reader_says_what_a_chunk_leaves_open() -> None:
 
 
 def test_pieces_of_a_payload_stand_where_the_payload_does() -> None:
-    place = (Coordinates(FILE, 500), Coordinates(FILE, 900))
+    position = (Coordinates(FILE, 500), Coordinates(FILE, 900))
 
     def piece(*events: bytes, context: tuple[bytes, ...]) -> Chunk:
-        made = chunk_of(*events, start=place[0], context=context, context_start=START)
-        return replace(made, place=place)
+        made = chunk_of(*events, start=position[0], context=context, context_start=START)
+        return replace(made, container=position)
 
     head = chunk_of(gtid(5))
     first = piece(BEGIN, MAP, int_rows(T, 1), context=(gtid(5),))
@@ -126,8 +126,8 @@ def test_pieces_of_a_payload_stand_where_the_payload_does() -> None:
     one, two, end = steps_of([head, first, last], reader())
     assert isinstance(one, Rows)
     assert isinstance(two, Rows)
-    assert one.start == two.start == place[0]
-    assert end == End(two.transaction, place[1])
+    assert one.start == two.start == position[0]
+    assert end == End(two.transaction, position[1])
     assert {step.transaction.id for step in (one, two, end)} == {f"{SERVER}:5"}
     assert {step.transaction.start for step in (one, two, end)} == {START}
 
@@ -135,8 +135,8 @@ def test_pieces_of_a_payload_stand_where_the_payload_does() -> None:
 def test_a_damaged_byte_is_noticed_wherever_it_is() -> None:
     whole = chunk_of(*EVENTS, prefix=PACKET_PREFIX, checksum=True)
     gaps = set()
-    for number, place in enumerate(places(*EVENTS, checksum=True)):
-        begin = place.pos - START.pos + number * PACKET_PREFIX
+    for number, position in enumerate(places(*EVENTS, checksum=True)):
+        begin = position.pos - START.pos + number * PACKET_PREFIX
         gaps |= set(range(begin, begin + PACKET_PREFIX))
     chosen = random.Random(1).sample(sorted(set(range(len(whole.data))) - gaps), 150)
     for at in chosen:

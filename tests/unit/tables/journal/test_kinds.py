@@ -150,7 +150,7 @@ def test_a_newer_version_of_any_kind_that_is_folded_is_refused_by_name(
     state.apply(StoredRecord(key, orjson.dumps({"format": 2}), 7))
     with pytest.raises(JournalTooNew, match="format 2"):
         state.check_readable()
-    assert state.unreadable[key].where["offset"] == 7
+    assert state.unreadable[key].context["offset"] == 7
 
 
 def test_the_checkpoint_returns_the_records_of_one_kind_in_the_journals_order() -> None:

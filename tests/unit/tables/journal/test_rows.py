@@ -14,8 +14,8 @@ from tables.journal_format import Entry
 from tables.quarantine import Quarantine, note_of
 from tables.schema_history.codec.journal_records import (
     checkpoint_records,
-    gone_records,
     history_records,
+    tombstones,
 )
 from tables.schema_history.history import SchemaHistory
 from tests.unit.tables.made import (
@@ -153,7 +153,7 @@ def test_what_is_gone_is_no_row() -> None:
     written = Written()
     written.checkpoint(250)
     head = written.history.checkpoints[-1]
-    written.commit(gone_records(heads=[head]))
+    written.commit(tombstones(heads=[head]))
     written.keep()
     assert "checkpoint/shop/2/head" not in written.rows.rows
 
@@ -281,6 +281,6 @@ def test_a_record_that_cannot_be_read_is_a_row_that_its_destination_alone_refuse
     state, _ = written.resumed()
     with pytest.raises(JournalUnreadable) as caught:
         state.check_readable()
-    assert caught.value.where["offset"] == offset_of_it
+    assert caught.value.context["offset"] == offset_of_it
     other, _ = resume_from("shop-2", written.rows)
     other.check_readable()

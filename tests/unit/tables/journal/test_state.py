@@ -64,8 +64,8 @@ def test_a_record_that_cannot_be_read_is_damage_and_not_passed_by(value: bytes) 
     bad = StoredRecord(journal.cursor_key("shop"), value, 5)
     with pytest.raises(JournalUnreadable) as caught:
         journal.fold("shop", [stored(cursor(seq=9)), bad]).check_readable()
-    assert caught.value.where["offset"] == 5
-    assert caught.value.where["key"] == "cursor/shop"
+    assert caught.value.context["offset"] == 5
+    assert caught.value.context["key"] == "cursor/shop"
     # Of another destination it is no concern, and a later record of its key takes its place.
     journal.fold("shop-2", [bad]).check_readable()
     state = journal.fold("shop", [bad, stored(cursor(seq=9), 6)])

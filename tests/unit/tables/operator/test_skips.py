@@ -38,9 +38,9 @@ def test_a_replay_does_not_turn_a_skip_back() -> None:
 
 
 def test_a_skip_by_its_place_has_a_key_of_its_own() -> None:
-    place = replace(SKIP, transaction="uuid:mysql-bin.000001:4")
-    assert len({note_of(one)[0] for one in (SKIP, place)}) == 2
-    assert set(state_of(note_of(SKIP), note_of(place)).skips.pending) == {
+    position = replace(SKIP, transaction="uuid:mysql-bin.000001:4")
+    assert len({note_of(one)[0] for one in (SKIP, position)}) == 2
+    assert set(state_of(note_of(SKIP), note_of(position)).skips.pending) == {
         GTID,
         "uuid:mysql-bin.000001:4",
     }

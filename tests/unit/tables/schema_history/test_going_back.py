@@ -49,7 +49,7 @@ def test_going_back_forgets_a_checkpoint_of_a_later_place_though_nothing_happene
     head = history.checkpoint(between(450), made_ms=0).head
     rewound = history.rollback(offset(420))
     assert (rewound.count, rewound.forgotten, rewound.heads) == (3, (), (head,))
-    assert history.checkpoints[-1].place.start.pos == 100
+    assert history.checkpoints[-1].position.start.pos == 100
 
 
 def test_going_back_too_far_changes_nothing() -> None:

@@ -45,13 +45,13 @@ def three() -> SchemaHistory:
 def test_a_statement_is_kept_with_all_that_the_tables_of_canal_have_columns_for() -> None:
     history = begun("orders")
     session = Session(database="shop", sql_mode=frozenset({"ANSI_QUOTES"}))
-    place = replace(at(200, gtid=f"{UUID}:5"), user="app@%")
-    record = history.apply(place, "shop", 'ALTER TABLE "orders" ADD a INT', session)
+    position = replace(at(200, gtid=f"{UUID}:5"), user="app@%")
+    record = history.apply(position, "shop", 'ALTER TABLE "orders" ADD a INT', session)
     assert record is not None
     assert (record.destination, record.number, record.outcome) == ("shop", 1, "resolved")
     assert (record.statement, record.type) == ('ALTER TABLE "orders" ADD a INT', "ALTER TABLE")
     assert (record.use_schema, record.schemas, record.tables) == ("shop", ("shop",), (ORDERS,))
-    assert (record.session.sql_mode, record.place) == (session.sql_mode, place)
+    assert (record.session.sql_mode, record.position) == (session.sql_mode, position)
     (change,) = record.changes
     assert isinstance(change, TableChange)
     assert (names_of(change.old), names_of(change.new)) == (["id"], ["id", "a"])
@@ -66,13 +66,13 @@ def test_the_same_statement_at_the_same_place_changes_nothing_the_second_time() 
 
 
 def test_a_statement_that_the_checkpoint_holds_already_changes_nothing() -> None:
-    history = begun("orders", place=between(100, gtids=f"{UUID}:1-9"))
+    history = begun("orders", position=between(100, gtids=f"{UUID}:1-9"))
     assert history.apply(at(90, gtid=f"{UUID}:9"), "shop", "DROP TABLE orders", SHOP) is None
     assert history.apply(at(95, gtid=f"{UUID}:10"), "shop", "DROP TABLE orders", SHOP) is not None
 
 
 def test_a_transaction_that_comes_again_from_another_server_changes_nothing() -> None:
-    history = begun("orders", place=between(100, gtids=f"{UUID}:1-9"))
+    history = begun("orders", position=between(100, gtids=f"{UUID}:1-9"))
     first, again = at(200, gtid=f"{UUID}:10"), at(7000, server=OTHER, gtid=f"{UUID}:10")
     assert history.apply(first, "shop", "ALTER TABLE orders ADD a INT", SHOP) is not None
     assert history.apply(again, "shop", "ALTER TABLE orders ADD a INT", SHOP) is None
@@ -97,7 +97,7 @@ def test_a_place_has_the_greatest_version_that_is_not_behind_it() -> None:
 
 
 def test_places_are_compared_by_the_files_number_and_not_by_its_name() -> None:
-    history = begun("orders", place=between(4, file=999_998))
+    history = begun("orders", position=between(4, file=999_998))
     for file, name in ((999_999, "a"), (1_000_000, "b")):
         assert history.apply(at(500, file=file), "shop", f"ALTER TABLE orders ADD {name} INT", SHOP)
     assert names_of(history.at(offset(600, file=999_999)).find(*ORDERS)) == ["id", "a"]
@@ -106,10 +106,10 @@ def test_places_are_compared_by_the_files_number_and_not_by_its_name() -> None:
 
 
 def test_with_gtids_a_place_is_what_the_set_holds_on_any_server() -> None:
-    history = begun("orders", place=between(100, gtids=f"{UUID}:1-4"))
+    history = begun("orders", position=between(100, gtids=f"{UUID}:1-4"))
     for number, name in ((5, "a"), (9, "b")):
-        place = at(100 * number, gtid=f"{UUID}:{number}")
-        assert history.apply(place, "shop", f"ALTER TABLE orders ADD {name} INT", SHOP)
+        position = at(100 * number, gtid=f"{UUID}:{number}")
+        assert history.apply(position, "shop", f"ALTER TABLE orders ADD {name} INT", SHOP)
     on_other = offset(4, server=OTHER, gtids=f"{UUID}:1-8")
     assert names_of(history.at(on_other).find(*ORDERS)) == ["id", "a"]
     assert names_of(history.at(AtGtid(f"{UUID}:9")).find(*ORDERS)) == ["id", "a", "b"]
@@ -121,7 +121,7 @@ def test_a_place_before_the_oldest_checkpoint_is_refused_by_name() -> None:
     for asked in (offset(99), AtTime(99), at(99)):
         with pytest.raises(HistoryTooShort, match=r"begins at b.000001:100"):
             history.at(asked)
-    with_gtids = begun("orders", place=between(100, gtids=f"{UUID}:1-4"))
+    with_gtids = begun("orders", position=between(100, gtids=f"{UUID}:1-4"))
     with pytest.raises(HistoryTooShort, match=f"{UUID}:1-4"):
         with_gtids.at(offset(9999, gtids=f"{UUID}:1-3"))
 
@@ -134,7 +134,7 @@ def test_a_place_that_compares_with_nothing_is_refused_and_not_guessed() -> None
 
 
 def test_a_gtid_of_another_origin_is_not_taken_for_one_before_all_others() -> None:
-    history = begun("orders", place=between(100, gtids=f"{UUID}:1-4"))
+    history = begun("orders", position=between(100, gtids=f"{UUID}:1-4"))
     assert history.apply(at(200, gtid=f"{UUID}:5"), "shop", "ALTER TABLE orders ADD a INT", SHOP)
     with pytest.raises(PositionUnknown):
         history.at(AtGtid(f"{OTHER}:1"))
@@ -240,7 +240,7 @@ def test_a_checkpoint_is_what_the_records_come_to() -> None:
     applied(history, 600, "CREATE TABLE log (id INT)")
     applied(history, 700, "DROP TABLE log")
     early = history.checkpoint(between(350), made_ms=9)
-    assert (early.head.count, early.head.place, early.head.made_ms) == (2, between(350), 9)
+    assert (early.head.count, early.head.position, early.head.made_ms) == (2, between(350), 9)
     assert {name: names_of(one) for name, one in early.tables.items()} == {ORDERS: ["id", "a", "b"]}
     late = history.checkpoint(between(800), made_ms=9)
     assert (late.head.count, late.tables) == (6, {})
@@ -301,8 +301,8 @@ def test_a_server_that_gains_gtids_keeps_its_history() -> None:
     history = three()
     now = offset(500, gtids=f"{UUID}:1-2")
     assert names_of(history.at(now).find(*ORDERS)) == ["id", "a", "b", "c"]
-    place = at(600, gtid=f"{UUID}:3")
-    assert history.apply(place, "shop", "ALTER TABLE orders ADD d INT", SHOP)
+    position = at(600, gtid=f"{UUID}:3")
+    assert history.apply(position, "shop", "ALTER TABLE orders ADD d INT", SHOP)
     assert len(names_of(history.at(now).find(*ORDERS))) == 4
     assert len(names_of(history.at(offset(700, gtids=f"{UUID}:1-3")).find(*ORDERS))) == 5
 

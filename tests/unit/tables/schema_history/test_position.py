@@ -6,7 +6,7 @@ import pytest
 
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, SourceOffset
-from tables.schema_history.position import Asked, AtGtid, AtTime, HistoryPosition, reached
+from tables.schema_history.position import AtGtid, AtTime, HistoryPosition, PositionQuery, reached
 from tests.unit.tables.made import OTHER, UUID, at, between, offset
 
 
@@ -19,7 +19,7 @@ def mariadb(text: str, *, pos: int = 4) -> SourceOffset:
 
 
 @pytest.mark.parametrize(
-    ("place", "asked", "expected"),
+    ("position", "asked", "expected"),
     [
         # By coordinates: what begins before the place where reading goes on has happened.
         (at(200), offset(200), False),
@@ -92,9 +92,9 @@ def mariadb(text: str, *, pos: int = 4) -> SourceOffset:
     ],
 )
 def test_what_has_happened_as_of_a_place(
-    place: HistoryPosition, asked: Asked, expected: bool | None
+    position: HistoryPosition, asked: PositionQuery, expected: bool | None
 ) -> None:
-    assert reached(place, asked) is expected
+    assert reached(position, asked) is expected
 
 
 def test_a_place_between_transactions_holds_all_before_it() -> None:

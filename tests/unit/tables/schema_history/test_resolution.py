@@ -244,7 +244,7 @@ def test_what_was_given_for_places_still_to_come_is_in_a_checkpoint() -> None:
     history.resolve(ORDERS, table("odd"), at(200))
     history.rollback(offset(150))
     checkpoint = history.checkpoint(between(160), made_ms=0)
-    assert [record.place for record in checkpoint.given] == [at(200)]
+    assert [record.position for record in checkpoint.given] == [at(200)]
     later = begun_at(checkpoint)
     assert applied(later, 200, ODD).outcome == "resolved"
     assert names_of(later.find(*ORDERS)) == ["id", "odd"]

@@ -84,8 +84,8 @@ def test_the_history_read_back_is_the_one_written() -> None:
 def test_each_column_has_what_canal_has_there() -> None:
     history = begun("orders")
     session = Session(sql_mode=frozenset({"ANSI_QUOTES"}), thread=12)
-    place = replace(at(200, ts_ms=1_795_000_000_123, gtid=f"{UUID}:7"), user="dba@10.0.0.1")
-    record = history.apply(place, "shop", 'ALTER TABLE "orders" ADD COLUMN a int', session)
+    position = replace(at(200, ts_ms=1_795_000_000_123, gtid=f"{UUID}:7"), user="dba@10.0.0.1")
+    record = history.apply(position, "shop", 'ALTER TABLE "orders" ADD COLUMN a int', session)
     assert record is not None
     (row,) = record_rows(record)
     assert (row.destination, row.master_id, row.file, row.offset) == ("shop", UUID, "b.000001", 200)
@@ -156,7 +156,7 @@ def test_names_of_rows_fit_into_their_columns() -> None:
     kinds = [replace(long, kind=kind) for kind in ("statement", "baseline", "resolution")]
     for record in kinds:
         file = replace(at(4), start=replace(at(4).start, file="b" * 200 + ".000001"))
-        row = record_rows(replace(record, place=file))[-1]
+        row = record_rows(replace(record, position=file))[-1]
         assert len(f"{row.master_id}{PART}9999") <= 64
         assert (len(row.file), row.file[-6:]) == (64, "000001")
 
@@ -174,7 +174,7 @@ def test_a_record_that_is_missing_makes_the_history_begin_behind_it() -> None:
 def test_a_record_that_is_missing_at_the_end_ends_it() -> None:
     history = mixed()
     found = stored(history)
-    numbers = [record.number for record in history.records if record.place.start.pos < 500]
+    numbers = [record.number for record in history.records if record.position.start.pos < 500]
     holed = replace(found, history=[row for row in found.history if row.offset != 500])
     read = history_of(holed)
     assert read is not None

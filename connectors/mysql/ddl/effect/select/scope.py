@@ -51,9 +51,11 @@ class Scope:
 
     def column(self, table: str, name: str) -> Column:
         """A column by its name, and its table's if given."""
-        places = [self._named(table)] if table else self._sources
-        found = [column for place in places for column in place.columns if same(column.name, name)]
-        if len(found) != 1 or (not table and any(place.shares for place in places)):
+        sources = [self._named(table)] if table else self._sources
+        found = [
+            column for source in sources for column in source.columns if same(column.name, name)
+        ]
+        if len(found) != 1 or (not table and any(source.shares for source in sources)):
             raise Refused(f"the column {name} of its query is not certain")
         return found[0]
 

@@ -71,23 +71,23 @@ def address(name: str) -> SourceAddress:
     return SourceAddress(host=name, port=3306, user="u", password="", server_id=5, replica_uuid="")
 
 
-@pytest.mark.parametrize("place", [PLACE, TIME])
+@pytest.mark.parametrize("position", [PLACE, TIME])
 @pytest.mark.parametrize("is_first", [False, True])
 def test_another_server_is_refused_that_answers_in_place_of_the_one_whose_file_it_is(
-    world: World, place: tuple[str, ...], is_first: bool
+    world: World, position: tuple[str, ...], is_first: bool
 ) -> None:
     if not is_first:
         world.has_cursor()
     world.down.add("a")
     with pytest.raises(SourceDiverged) as caught:
-        world.set(*place)
+        world.set(*position)
     told = str(caught.value)
     assert "but server uuid-b answers" in told
     assert ("at a:3306" if is_first else "belongs to server uuid-a") in told
     assert "Nothing was changed." in told
     assert "--server uuid-b" in told
     with pytest.raises(Taken, match="uuid-b"):
-        world.set(*place, "--server", "uuid-b")
+        world.set(*position, "--server", "uuid-b")
 
 
 def test_the_server_of_the_file_is_found_among_the_sources(world: World) -> None:
@@ -103,9 +103,9 @@ def test_the_server_of_the_file_is_found_among_the_sources(world: World) -> None
 def test_what_every_server_knows_may_be_set_by_another_one(world: World) -> None:
     world.has_cursor()
     world.down.add("a")
-    for place in (("--earliest",), ("--latest",), ("--time", "2026-11-21T10:00:00Z")):
+    for position in (("--earliest",), ("--latest",), ("--time", "2026-11-21T10:00:00Z")):
         with pytest.raises(Taken, match="uuid-b"):
-            world.set(*place)
+            world.set(*position)
 
 
 def test_a_server_without_a_file_is_none(world: World) -> None:

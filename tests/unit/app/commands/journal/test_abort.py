@@ -76,7 +76,7 @@ def test_each_is_listed_with_the_command_that_ends_it(
 
 def test_the_command_in_the_error_ends_it_in_whichever_topic_it_is(scene: Scene) -> None:
     error = held_up([FOREIGN], "aq.__schemas", 0)
-    error.where["destination"] = "shop"
+    error.context["destination"] = "shop"
     words = shlex.split(str(error).rpartition("journal abort ")[2].rstrip("."))
     assert scene.does(*words) == 0
     assert scene.asked == [("aq.__schemas", 0)]

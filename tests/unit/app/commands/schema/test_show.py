@@ -23,7 +23,7 @@ GROWING = (
 
 
 @pytest.mark.parametrize(
-    ("place", "columns"),
+    ("position", "columns"),
     [
         ("b.000001:200", ["id"]),
         ("b.000001:201", ["id", "a"]),
@@ -37,9 +37,9 @@ GROWING = (
     ],
 )
 def test_a_place_may_be_told_in_each_of_its_forms(
-    show: Asked, place: str, columns: list[str]
+    show: Asked, position: str, columns: list[str]
 ) -> None:
-    told = show.json(story(*GROWING), "shop.orders", "--at", place)
+    told = show.json(story(*GROWING), "shop.orders", "--at", position)
     assert [column["name"] for column in told["definition"]["columns"]] == columns
     assert told["state"] == "known"
 
@@ -111,11 +111,12 @@ def test_a_place_that_is_too_old_or_of_another_server_is_refused(show: Asked) ->
 
 
 @pytest.mark.parametrize(
-    "place", ["", "now", "b.000001", "2026-13-01", "10:00x", f"{UUID}:", "0-1-", "2026-09-21T25:00"]
+    "position",
+    ["", "now", "b.000001", "2026-13-01", "10:00x", f"{UUID}:", "0-1-", "2026-09-21T25:00"],
 )
-def test_what_is_no_place_is_wrong_usage(place: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_place_is_wrong_usage(position: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
-        options_of("show", "shop.orders", "--at", place)
+        options_of("show", "shop.orders", "--at", position)
     assert end.value.code == 2
     assert "file:pos" in capsys.readouterr().err
 

@@ -36,7 +36,7 @@ AFTER = replace(BEFORE, seq=2, offset=replace(BEFORE.offset, coordinates=END))
 
 def piece(**changes: Any) -> Piece:
     """A piece that every participant has to do with."""
-    place = HistoryPosition(server_uuid=SERVER, start=BEGIN, end=BEGIN, gtid=None, ts_ms=1)
+    position = HistoryPosition(server_uuid=SERVER, start=BEGIN, end=BEGIN, gtid=None, ts_ms=1)
     given: dict[str, Any] = {
         "coordinates": END,
         "seq": 2,
@@ -51,7 +51,7 @@ def piece(**changes: Any) -> Piece:
         "dead_letters": [DeadLetter("shop.t", GTID, "b.000001:4", 1, "bad")],
         "tables": TableChanges(
             quarantined=[
-                QuarantinedTable(name=("shop", "odd"), why="its columns differ", since=place)
+                QuarantinedTable(name=("shop", "odd"), why="its columns differ", since=position)
             ]
         ),
         "trace": SourceTrace(

@@ -15,8 +15,8 @@ from tests.unit.app.destination.commit.made import BEFORE
 
 def piece(*rows: int) -> Piece:
     letters = [DeadLetter("shop.t", f"gtid:{row}", "b.000001:4", row, "bad") for row in rows]
-    place = Coordinates("b.000001", 9)
-    return Piece(coordinates=place, seq=0, version_count=0, dead_letters=letters)
+    position = Coordinates("b.000001", 9)
+    return Piece(coordinates=position, seq=0, version_count=0, dead_letters=letters)
 
 
 def test_the_first_one_too_many_is_named_and_the_hour_moves_on() -> None:
@@ -29,7 +29,7 @@ def test_the_first_one_too_many_is_named_and_the_hour_moves_on() -> None:
     now[0] = HOUR / 2
     with pytest.raises(DeadLetterLimitReached) as caught:
         letters.before(piece(3, 4), BEFORE)
-    assert caught.value.where == {
+    assert caught.value.context == {
         "table": "shop.t",
         "coordinates": "b.000001:4",
         "gtid": "gtid:4",

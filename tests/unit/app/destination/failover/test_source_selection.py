@@ -217,10 +217,10 @@ def test_what_a_move_costs_is_logged_where_it_is_made_and_not_at_each_look(
         offset=SourceOffset(server_uuid="uuid-b", coordinates=Coordinates("b.000001", 4)),
     )
     world.state.cursor = cursor
-    place = replace(cursor.offset, server_uuid="uuid-a", coordinates=Coordinates("a.000009", 44))
+    position = replace(cursor.offset, server_uuid="uuid-a", coordinates=Coordinates("a.000009", 44))
     lost = tuple(cast(Fingerprint, f"transaction {n}") for n in range(7))
     loss = LostInReplication("7 transaction(s) of server uuid-b")
-    moved = RelocatedCursor(offset=place, lost=lost, loss=loss, skipped=16, clock_skew_ms=-2500)
+    moved = RelocatedCursor(offset=position, lost=lost, loss=loss, skipped=16, clock_skew_ms=-2500)
     monkeypatch.setattr(
         "app.destination.failover.source_selection.Relocation.moved", lambda *_: moved
     )

@@ -306,7 +306,7 @@ async def test_a_topic_of_a_destination_is_made_once_in_its_life(
         return
     with pytest.raises(TopicGone) as error:
         await scene.lead()
-    assert error.value.where["topic"] == gone
+    assert error.value.context["topic"] == gone
     assert "claimed" not in scene.events
 
 

@@ -94,11 +94,11 @@ def test_both_ways_at_once_are_told_and_are_not_back() -> None:
 
 
 @pytest.mark.parametrize(
-    "place", [at(4, mysql("1-9")), at(4), at(4, MariadbGtidList.parse("0-1-9"))]
+    "position", [at(4, mysql("1-9")), at(4), at(4, MariadbGtidList.parse("0-1-9"))]
 )
-def test_the_same_place_and_the_first_cursor_are_free(place: SourceOffset) -> None:
-    assert effect(cursor(place), place, ADDRESS).is_free
-    assert effect(None, place, ADDRESS).is_free
+def test_the_same_place_and_the_first_cursor_are_free(position: SourceOffset) -> None:
+    assert effect(cursor(position), position, ADDRESS).is_free
+    assert effect(None, position, ADDRESS).is_free
 
 
 def test_a_half_published_transaction_is_named_wherever_the_cursor_goes() -> None:

@@ -54,7 +54,7 @@ def test_what_a_later_record_of_the_key_replaces_needs_no_mending() -> None:
 def test_one_without_an_earlier_record_is_named_with_its_place() -> None:
     with pytest.raises(JournalUnreadable) as caught:
         found([StoredRecord(CURSOR, b"", 7)]).pairs()
-    assert caught.value.where == {"destination": "shop", "offset": 7, "key": "cursor/shop"}
+    assert caught.value.context == {"destination": "shop", "offset": 7, "key": "cursor/shop"}
 
 
 def test_those_of_other_destinations_are_none_of_ours() -> None:

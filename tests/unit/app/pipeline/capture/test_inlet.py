@@ -46,7 +46,7 @@ def put(*chunks: Chunk, handed_in: dict[int, list[str]]) -> list[tuple[str, int]
 
 
 def test_a_portion_enters_before_the_next_chunk_that_begins_between_two_transactions() -> None:
-    chunks = [chunk(1), chunk(2, context=(b"gtid",)), chunk(3, place=(START, START)), chunk(4)]
+    chunks = [chunk(1), chunk(2, context=(b"gtid",)), chunk(3, container=(START, START)), chunk(4)]
     assert put(*chunks, handed_in={2: ["a"]}) == [
         ("chunk", 1),
         ("chunk", 2),

@@ -60,7 +60,7 @@ def test_a_reader_that_is_stuck_in_a_statement_is_named_with_its_place(
         monkeypatch.setattr(reader_thread, "STALL_SECONDS", 0.0)
         with pytest.raises(ReaderStalled) as caught:
             one.check()
-        assert caught.value.where["coordinates"] == PLACE
+        assert caught.value.context["coordinates"] == PLACE
         historian.let_go.set()
         assert put.wait(60)
         # It waits for the source now, which is no stall of its own.

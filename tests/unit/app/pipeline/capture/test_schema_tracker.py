@@ -37,11 +37,11 @@ def scanned(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 def followed(source: Source) -> Iterator[Chunk]:
     """The chunks of a source, as they go to a decoder."""
-    place = HistoryPosition.between(first_cursor(source).offset, ts_ms=0)
+    position = HistoryPosition.between(first_cursor(source).offset, ts_ms=0)
     history = SchemaHistory()
     history.init("shop")
     tables = {name: adopted(_table_map(name, 2), CHARSETS, database=UTF8MB4) for name in TABLES}
-    history.baseline(tables, dict.fromkeys(("shop", "other"), UTF8MB4), place, SERVER)
+    history.baseline(tables, dict.fromkeys(("shop", "other"), UTF8MB4), position, SERVER)
     tracker = SchemaTracker(
         history,
         server_uuid=UUID,

@@ -48,7 +48,7 @@ def test_a_decoder_that_dies_is_told(phase: str, fault: str, says: str) -> None:
     assert len(outlet.pieces) <= 3
     assert isinstance(outlet.error, DecoderLost)
     assert says in str(outlet.error)
-    assert outlet.error.where["decoder"] in ("shop decoder 1/2", "shop decoder 2/2")
+    assert outlet.error.context["decoder"] in ("shop decoder 1/2", "shop decoder 2/2")
 
 
 def test_a_decoder_that_dies_as_it_sends_is_told() -> None:
@@ -71,7 +71,7 @@ def test_a_decoder_that_is_killed_while_another_holds_all_up_is_told(
         wait_until(mark.exists)
         os.kill(running.pids[which], signal.SIGKILL)
         assert isinstance(outlet.error, DecoderLost)
-        assert outlet.error.where["pid"] == running.pids[which]
+        assert outlet.error.context["pid"] == running.pids[which]
         assert not running.put(ordered(2))
         wait_until(lambda: not any(is_alive(pid) for pid in running.pids))
 
@@ -88,7 +88,7 @@ def test_a_decoder_that_is_frozen_is_ended_once_it_is_its_turn(which: int) -> No
             if outlet.ended.is_set() or not running.put(ordered(number)):
                 break
         assert isinstance(outlet.error, DecoderStalled)
-        assert outlet.error.where["pid"] == running.pids[which]
+        assert outlet.error.context["pid"] == running.pids[which]
         assert [piece.first for piece in outlet.pieces] == list(range(1, len(outlet.pieces) + 1))
         wait_until(lambda: not any(is_alive(pid) for pid in running.pids))
 

@@ -68,7 +68,7 @@ def test_the_error_within_a_piece_comes_behind_it_and_is_the_end(count: int) -> 
     outlet = run(count, [ordered(0), ordered(1, error=True), ordered(2), ordered(3)])
     assert [piece.first for piece in outlet.pieces] == [1, 2]
     assert isinstance(outlet.error, UnsupportedEvent)
-    assert outlet.error.where == {"coordinates": "b.000001:4"}
+    assert outlet.error.context == {"coordinates": "b.000001:4"}
 
 
 @pytest.mark.parametrize("count", [0, 2])

@@ -38,12 +38,12 @@ def table(name: TableName, width: int = 2) -> Table:
     return adopted(_table_map(name, width), CHARSETS, database=UTF8MB4)
 
 
-def followed(chunks: Iterable[Chunk], place: HistoryPosition) -> Iterator[CapturedChunk]:
+def followed(chunks: Iterable[Chunk], position: HistoryPosition) -> Iterator[CapturedChunk]:
     """The chunks as a worker's decoder gets them, with what statements did."""
     history = SchemaHistory()
     history.init("shop")
     databases = dict.fromkeys(("shop", "other"), UTF8MB4)
-    history.baseline({name: table(name) for name in TABLES}, databases, place, SERVER)
+    history.baseline({name: table(name) for name in TABLES}, databases, position, SERVER)
     historian = SchemaTracker(
         history,
         server_uuid=UUID,

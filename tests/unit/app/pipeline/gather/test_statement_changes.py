@@ -52,7 +52,7 @@ def test_what_only_used_databases_without_captured_tables_is_passed_by() -> None
 @pytest.mark.parametrize("databases", [(), ("a", "shop"), ("b",), ("",)])
 def test_what_may_have_used_others_is_refused_with_its_tables(databases: tuple[str, ...]) -> None:
     error = refused(change("INSERT INTO a.t VALUES ('secret')", *databases))
-    assert error.where["tables"] == "a.t"
+    assert error.context["tables"] == "a.t"
     assert "filter.statements" in str(error)
     assert "secret" not in str(error)
 
@@ -68,7 +68,7 @@ def test_a_tools_own_table_or_one_that_the_settings_name_may_be_filled_from_capt
 def test_a_captured_table_is_named_whatever_the_settings_trust(trusted: str) -> None:
     sql = "UPDATE a.t, orders SET n = 'secret'"
     error = refused(change(sql, "a", "shop"), trusted=trusted)
-    assert error.where["tables"] == "shop.orders"
+    assert error.context["tables"] == "shop.orders"
     assert "secret" not in str(error)
 
 
@@ -79,7 +79,7 @@ def test_a_table_that_was_given_up_is_no_captured_one() -> None:
 def test_a_statement_that_is_not_understood_is_refused_without_its_data() -> None:
     error = refused(change("CALL f('secret')", "a"))
     assert "not certain" in str(error)
-    assert error.where["database"] == "shop"
+    assert error.context["database"] == "shop"
     assert "secret" not in str(error)
 
 

@@ -182,10 +182,10 @@ def test_an_event_that_cannot_be_divided_goes_whole_and_counts_as_one_row() -> N
 def test_the_first_one_stops_by_default_and_is_named() -> None:
     (piece,) = pieces(event(b"a", BAD), limit=0)
     assert isinstance(piece.error, MalformedEvent)
-    assert piece.error.where["table"] == "shop.notes"
-    assert piece.error.where["row_of_event"] == 1
-    assert piece.error.where["gtid"] == f"{UUID}:1"
-    assert isinstance(piece.error.where["coordinates"], Coordinates)
+    assert piece.error.context["table"] == "shop.notes"
+    assert piece.error.context["row_of_event"] == 1
+    assert piece.error.context["gtid"] == f"{UUID}:1"
+    assert isinstance(piece.error.context["coordinates"], Coordinates)
     assert "dead_letter" in str(piece.error)
     assert records_of([piece]) == []
 
@@ -194,7 +194,7 @@ def test_more_in_a_chunk_than_the_limit_stop_before_their_transaction() -> None:
     assert pieces(event(BAD, b"x", BAD), limit=2)[-1].error is None
     (piece,) = pieces(event(BAD, b"x", BAD), limit=1)
     assert isinstance(piece.error, DeadLetterLimitReached)
-    assert piece.error.where["gtid"] == f"{UUID}:1"
+    assert piece.error.context["gtid"] == f"{UUID}:1"
     assert records_of([piece]) == []
     assert piece.dead_letters == []
 

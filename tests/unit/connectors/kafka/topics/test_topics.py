@@ -289,7 +289,7 @@ async def test_a_topic_that_cannot_be_made_stops_only_for_what_a_person_must_cha
     with pytest.raises(error, match="in its own words") as caught:
         await Topics({}).ensure(PLAN)
     assert type(caught.value) is error
-    assert caught.value.where["topic"] == PLAN.name
+    assert caught.value.context["topic"] == PLAN.name
 
 
 async def test_a_topic_that_another_client_has_made_meanwhile_counts_as_made(

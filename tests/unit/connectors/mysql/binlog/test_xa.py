@@ -93,12 +93,12 @@ def test_a_large_one_is_cut_and_each_piece_knows_whose_it_is() -> None:
     source.decide("a", "COMMIT")
     found = fed(source.cutter(100), source.wire.data)
     commit = source.wire.sent[-2]
-    inside = [chunk for chunk in found if chunk.place is not None]
+    inside = [chunk for chunk in found if chunk.container is not None]
     assert len(inside) > 1
     for chunk in inside:
         assert chunk.context[0][19:] == gtid_body(2)
         assert chunk.context_start == Coordinates(START.file, commit.start)
-        assert chunk.place == (
+        assert chunk.container == (
             Coordinates(START.file, commit.start + len(commit.data)),
             Coordinates(START.file, source.wire.pos),
         )
@@ -122,7 +122,7 @@ def test_a_commit_of_a_stranger_is_refused_and_what_was_before_it_comes_out() ->
     cutter = Cutter(START, checksum=True)
     with pytest.raises(PreparedRowsGone) as caught:
         fed(cutter, wire.data)
-    assert caught.value.where["xid"] == xid("who")
+    assert caught.value.context["xid"] == xid("who")
     assert cutter.pending
 
 
@@ -138,8 +138,8 @@ def test_an_xa_transaction_that_ends_as_others_is_never_passed_by(end: Told) -> 
         fed(Cutter(START, checksum=True, target=100), wire.data, None, 50)
 
 
-def read_again(*events: Told, place: PreparedPosition = PLACE) -> list[bytes]:
-    return list(rows_again((event(*one) for one in events), xid("a"), place, enough=1))
+def read_again(*events: Told, position: PreparedPosition = PLACE) -> list[bytes]:
+    return list(rows_again((event(*one) for one in events), xid("a"), position, enough=1))
 
 
 OURS: tuple[Told, ...] = ((2, query_body(f"XA START {xid('a')}")), (30, rows_body(3, 9)))
@@ -168,13 +168,13 @@ def test_whatever_else_is_there_is_not_taken_for_them(events: list[Told]) -> Non
 
 
 def test_without_a_gtid_the_first_transaction_must_be_the_one() -> None:
-    place = PreparedPosition(PLACE.coordinates, None)
+    position = PreparedPosition(PLACE.coordinates, None)
     first = (34, gtid_body(0))
-    assert read_again(first, *OURS, (38, prepare_body("a")), place=place)
+    assert read_again(first, *OURS, (38, prepare_body("a")), position=position)
     with pytest.raises(PreparedRowsGone):
         read_again(
             first, (2, query_body("BEGIN")), (16, b""), first, *OURS, (38, prepare_body("a")),
-            place=place,
+            position=position,
         )  # fmt: skip
 
 

@@ -98,16 +98,16 @@ class Source:
         for kind, body in events:
             self.wire.send(kind, body)
 
-    def again(self, place: PreparedPosition) -> Iterator[bytes]:
+    def again(self, position: PreparedPosition) -> Iterator[bytes]:
         """All that was sent, from a transaction's beginning on, read again."""
         checksum = 4 if self.wire.checksum else 0
         for sent in self.wire.sent:
-            if sent.start >= place.coordinates.pos:
+            if sent.start >= position.coordinates.pos:
                 yield event(sent.data[4], sent.data[19 : len(sent.data) - checksum])
 
     def cutter(self, target: int, keep: int = 1 << 20) -> Cutter:
-        def again(name: str, place: PreparedPosition) -> Iterator[bytes]:
-            return rows_again(self.again(place), name, place, enough=target)
+        def again(name: str, position: PreparedPosition) -> Iterator[bytes]:
+            return rows_again(self.again(position), name, position, enough=target)
 
         return Cutter(
             START,

@@ -207,4 +207,4 @@ def test_what_a_left_out_statement_did_to_tables_goes_on_with_its_place() -> Non
             left_out = TransactionSkipper[object](frozenset({f"{MADE_BY}:6"}), MADE_BY)
             ((part, effect),) = left_out.parts(chunk, did)
             assert (effect, part.ends_in_statement) == (did, True)
-            assert part.place is not None
+            assert part.container is not None

@@ -16,9 +16,9 @@ TYPES = {
 COLUMNS = [Column(name=name, type=kind, nullable=True) for name, kind in TYPES.items()]
 
 
-def part(place: int, column: str | None, *, unique: bool = False, length: int | None = None,
+def part(position: int, column: str | None, *, unique: bool = False, length: int | None = None,
          order: str | None = None, kind: str | None = None, expression: str | None = None) -> Row:  # fmt: skip
-    return (place, int(not unique), column, length, order, kind, expression)
+    return (position, int(not unique), column, length, order, kind, expression)
 
 
 def one(server: Server, *rows: Row) -> Index:

@@ -37,13 +37,13 @@ def test_a_binlog_filter_is_judged_by_captured_databases(
     do: tuple[str, ...], ignore: tuple[str, ...], left: list[str]
 ) -> None:
     filters = BinlogFilters(do=do, ignore=ignore)
-    assert filters.left_out(captured(r"shop\..*").known) == left
+    assert filters.excluded(captured(r"shop\..*").known) == left
     # As it is written where backslashes are doubled, and for a database that is not there yet.
-    assert filters.left_out(captured(r"shop\\..*").known) == left
+    assert filters.excluded(captured(r"shop\\..*").known) == left
 
 
 def test_a_database_that_is_only_named_counts_too() -> None:
-    assert BinlogFilters(ignore=("soon",)).left_out(captured(r"soon\.t", "soon").known) == ["soon"]
+    assert BinlogFilters(ignore=("soon",)).excluded(captured(r"soon\.t", "soon").known) == ["soon"]
 
 
 @pytest.mark.parametrize(

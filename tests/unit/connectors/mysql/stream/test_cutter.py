@@ -62,8 +62,8 @@ def test_a_file_that_is_begun_is_told_before_anything_comes_in_it() -> None:
     wire.rotate()
     wire.heartbeat()
     _, head, previous = cut(wire)
-    assert (head.data, head.begun) == (b"", 1_795_000_000)
-    assert (previous.data, previous.begun) == (b"", head.begun)
+    assert (head.data, head.created) == (b"", 1_795_000_000)
+    assert (previous.data, previous.created) == (b"", head.created)
     assert head.start.file == previous.start.file == "b.000002"
     assert 4 < head.start.pos < previous.start.pos == wire.pos
 
@@ -73,7 +73,7 @@ def test_the_head_that_a_server_sends_before_the_middle_of_a_file_is_none() -> N
     wire.artificial(15, format_body(checksum=True))
     simple(wire, Random(1))
     wire.send(35, bytes(8), passed=True)
-    assert [chunk.begun for chunk in cut(wire)] == [0]
+    assert [chunk.created for chunk in cut(wire)] == [0]
 
 
 def test_a_statement_stands_in_a_chunk_of_its_own() -> None:

@@ -11,8 +11,8 @@ from tables.schema_history.codec import fold as history_fold
 from tables.schema_history.codec.fold import NEWEST, OLDEST, HistoryFold
 from tables.schema_history.codec.journal_records import (
     checkpoint_records,
-    gone_records,
     history_records,
+    tombstones,
 )
 from tables.schema_history.history import SchemaHistory
 from tables.schema_history.record import SchemaRecord
@@ -89,7 +89,7 @@ def test_a_checkpoint_that_is_gone_is_nothing_to_begin_from() -> None:
     entries = checkpoint_records(made)
     found.take(*begins, *entries)
     assert found.fold.is_whole(0)
-    found.take(*gone_records(heads=[history.checkpoints[0]]))
+    found.take(*tombstones(heads=[history.checkpoints[0]]))
     # The content that was kept went with it; another one's is to be read again.
     assert not found.fold.is_whole(0)
     base = found.fold.base(0)
@@ -104,6 +104,6 @@ def test_a_number_of_a_checkpoint_is_never_used_again() -> None:
     found = Folded()
     for _ in range(3):
         history.checkpoint(between(150), made_ms=0)
-    found.take(*begins, *gone_records(heads=history.checkpoints[1:]))
+    found.take(*begins, *tombstones(heads=history.checkpoints[1:]))
     read = found.fold.build(0)
     assert read.checkpoint(between(160), made_ms=0).head.number == 5

@@ -79,7 +79,12 @@ def test_packs_are_as_large_as_they_may_be_and_a_table_that_is_larger_stands_alo
 
 def checkpoint(count: int = 0, *, number: int = 1, tables: int = 40) -> SchemaCheckpoint:
     head = CheckpointHead(
-        destination="shop", number=number, place=between(100), made_ms=0, count=count, server=SERVER
+        destination="shop",
+        number=number,
+        position=between(100),
+        made_ms=0,
+        count=count,
+        server=SERVER,
     )
     return SchemaCheckpoint(
         head=head,
@@ -105,7 +110,7 @@ def test_an_empty_checkpoint_is_a_head_alone() -> None:
 
 
 def made(**fields: Any) -> SchemaRecord:
-    return SchemaRecord(destination="s/1", number=3, place=at(200), session=SHOP, **fields)
+    return SchemaRecord(destination="s/1", number=3, position=at(200), session=SHOP, **fields)
 
 
 def test_the_key_of_a_statement_is_its_place() -> None:
@@ -132,10 +137,10 @@ def test_a_statement_that_changes_very_many_tables_is_several_records_of_one_key
     assert all(len(value) < 1500 for _, value in entries)
     fold = HistoryFold(OLDEST)
     begins = checkpoint(count=2)
-    for place, (key, value) in enumerate([*checkpoint_records(begins), *entries]):
+    for position, (key, value) in enumerate([*checkpoint_records(begins), *entries]):
         kind, _, *names = key.decode().split("/")
         assert not fold.is_whole(3)
-        fold.take(kind, names, StoredRecord(key, value, place))
+        fold.take(kind, names, StoredRecord(key, value, position))
     assert fold.is_whole(3)
     assert fold.build(3).records == (dropped,)
 
