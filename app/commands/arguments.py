@@ -67,6 +67,15 @@ def add_position(
     )
 
 
+def add_gtid_or_file(
+    parser: argparse.ArgumentParser, *, metavar: str, gtid: str, file: str, pos: str
+) -> None:
+    """Add ``--gtid``, ``--file`` and ``--pos`` with their help texts; ``metavar``: that of ``--gtid``."""
+    parser.add_argument("--gtid", metavar=metavar, help=gtid)
+    parser.add_argument("--file", metavar="FILE", help=file)
+    parser.add_argument("--pos", type=int, metavar="N", help=pos)
+
+
 def add_server(parser: argparse.ArgumentParser) -> None:
     """Add the server of a file:pos."""
     parser.add_argument(

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from connectors.errors import printed
-from connectors.mysql.ddl.definition import Column, Index, Table
+from connectors.mysql.ddl.definition import Index, Table
 from tables.quarantine import Entry
 from tables.schema_history.diff import Difference, key_text
 from tables.schema_history.position import HistoryPosition
@@ -139,25 +139,14 @@ def difference_value(difference: Difference) -> dict[str, Any]:
 def table_value(table: Table) -> dict[str, Any]:
     """Return a definition as JSON."""
     return {
-        "columns": [_column_value(column) for column in table.columns],
+        "columns": [
+            {**column.to_json(), "definition": column.definition} for column in table.columns
+        ],
         "primary_key": list(table.primary_key),
         "keys": [_key_value(index) for index in table.indexes if index.name != "PRIMARY"],
         "charset": table.charset,
         "collation": table.collation,
         "options": table.options,
-    }
-
-
-def _column_value(column: Column) -> dict[str, Any]:
-    return {
-        "name": column.name,
-        "type": column.type,
-        "nullable": column.nullable,
-        "charset": column.charset,
-        "collation": column.collation,
-        "generated": column.generated,
-        "invisible": column.invisible,
-        "definition": column.definition,
     }
 
 

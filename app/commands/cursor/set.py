@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from app.commands.arguments import add_destination
+from app.commands.arguments import add_destination, add_gtid_or_file
 from app.commands.cursor.confirmation import add_reason
 from app.commands.cursor.move import confirm_and_move
 from app.commands.event_loop import run_operation
@@ -36,12 +36,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "position and the new one are lost to subscribers (forward: reload their tables) or repeated (back)."
     )
     add_destination(parser)
-    parser.add_argument("--gtid", metavar="SET", help="after these transactions")
-    parser.add_argument(
-        "--file", metavar="FILE", help="a binlog file; without --pos, its beginning"
-    )
-    parser.add_argument(
-        "--pos", type=int, metavar="N", help="position in the file at which a transaction begins"
+    add_gtid_or_file(
+        parser,
+        metavar="SET",
+        gtid="after these transactions",
+        file="a binlog file; without --pos, its beginning",
+        pos="position in the file at which a transaction begins",
     )
     parser.add_argument(
         "--server", metavar="UUID",

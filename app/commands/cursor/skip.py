@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from app.commands.arguments import add_destination
+from app.commands.arguments import add_destination, add_gtid_or_file
 from app.commands.cursor.confirmation import add_reason, confirm, reason_of
 from app.commands.event_loop import run_operation
 from app.commands.operator import report_silent
@@ -27,11 +27,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "transaction is skipped by the GTID of its XA COMMIT."
     )
     add_destination(parser)
-    parser.add_argument("--gtid", metavar="GTID", help="the transaction's GTID")
-    parser.add_argument(
-        "--file", metavar="FILE", help="on a server without GTIDs: the transaction's binlog file"
+    add_gtid_or_file(
+        parser,
+        metavar="GTID",
+        gtid="the transaction's GTID",
+        file="on a server without GTIDs: the transaction's binlog file",
+        pos="and the position at which it begins",
     )
-    parser.add_argument("--pos", type=int, metavar="N", help="and the position at which it begins")
     add_reason(parser)
 
 

@@ -107,15 +107,6 @@ def value_of(result: ReplayedTables) -> dict[str, Any]:
 
 def _table_value(table: Table) -> dict[str, Any]:
     columns = [
-        {
-            "name": column.name,
-            "type": column.type,
-            "nullable": column.nullable,
-            "charset": column.charset,
-            "collation": column.collation,
-            "generated": column.generated is not None,
-            "invisible": column.invisible,
-        }
-        for column in table.columns
+        {**column.to_json(), "generated": column.generated is not None} for column in table.columns
     ]
     return {"columns": columns, "primary_key": list(table.primary_key)}

@@ -38,6 +38,18 @@ class Column:
     """Whether it is known from rows alone, so that ``type`` lacks what they do not show: display
     width, ZEROFILL, and the names of MariaDB's types that rows contain as bytes."""
 
+    def to_json(self) -> dict[str, object]:
+        """Return what DDL records and commands report of a column."""
+        return {
+            "name": self.name,
+            "type": self.type,
+            "nullable": self.nullable,
+            "charset": self.charset,
+            "collation": self.collation,
+            "generated": self.generated,
+            "invisible": self.invisible,
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Index:

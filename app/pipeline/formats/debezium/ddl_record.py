@@ -95,18 +95,7 @@ def definition_of(table: Table | None) -> dict[str, Any] | None:
     if table is None:
         return None
     return {
-        "columns": [
-            {
-                "name": column.name,
-                "type": column.type,
-                "nullable": column.nullable,
-                "charset": column.charset,
-                "collation": column.collation,
-                "generated": column.generated,
-                "invisible": column.invisible,
-            }
-            for column in table.columns
-        ],
+        "columns": [column.to_json() for column in table.columns],
         "primary_key": list(row_key(table)),
         "charset": table.charset,
         "collation": table.collation,
