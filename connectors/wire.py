@@ -1,7 +1,7 @@
 """The wire contract's names: topics, keys, ChangeIds. ``docs/wire.md`` is its text.
 
-The law: names are injective, also under Kafka's rule that ``.`` and ``_`` are the same; the same change has the
-same names for ever.
+Invariant: names are injective, also under Kafka's rule that ``.`` and ``_`` are the same; the name of a change
+never changes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Events of a binlog, made by hand: their bytes as a server would write them.
+"""Binlog events made by hand: their bytes as a server would write them.
 
-The law: none of the code under test is used to make them. Source: MySQL's libs/mysql/binlog/event headers.
+Invariant: none of the code under test is used to make them. Source: MySQL's libs/mysql/binlog/event headers.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The laws of the house, checked: imports, files, documents, and what is deployed."""
+"""The rules of the project, checked: imports, files, documents, and deployment."""

@@ -1,6 +1,6 @@
-"""Reads what is deployed: container files, and the metrics that rules and dashboards name.
+"""Checks of the deployment files: containers, and the metrics that rules and dashboards name.
 
-The law: nothing is started; each check gives breaches as sentences.
+Invariant: nothing is started; each check returns breaches as sentences.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What documents say exists: links, paths, targets of make.
+"""References of documents that must exist: links, paths, targets of make.
 
-The law: a document that names what is not there is a breach, with its file and the name.
+Invariant: a document that names something missing is a breach, reported with its file and the name.
 """
 
 from __future__ import annotations

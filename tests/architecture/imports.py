@@ -1,6 +1,6 @@
-"""The import law: layers, cycles, and the home of each third-party library.
+"""The import rules: layers, cycles, and the home of each third-party library.
 
-The law: each check takes modules and gives breaches as sentences, so that planted ones can be seen to fail.
+Invariant: each check takes modules and returns breaches as sentences, so that planted ones can be seen to fail.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What no file of the tree may hold, and how large one may be.
+"""The patterns that no file of the tree may contain, and the largest size of a file.
 
-The law: the patterns are put together here from parts, so that this file does not hold what it forbids.
+Invariant: the patterns are assembled here from parts, so that this file does not contain them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The project's own files, as the laws look at them.
+"""The project's own files, as the rules see them.
 
-The law: what `.gitignore` names is not ours; every other file is looked at.
+Invariant: files that `.gitignore` names are not ours; every other file is checked.
 """
 
 from __future__ import annotations

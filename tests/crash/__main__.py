@@ -1,6 +1,6 @@
-"""``python -m tests.crash``: every fault, then every mutant, and a table of what came of it.
+"""``python -m tests.crash``: every fault, then every mutant, and a table of the outcomes.
 
-The law: the last line tells what there was and what came of it, and the exit code is 0 only where all survived.
+Invariant: the last line counts runs and outcomes, and the exit code is 0 only if all survived.
 """
 
 from __future__ import annotations

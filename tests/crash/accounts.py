@@ -1,6 +1,7 @@
-"""An account at the broker, which an administrator makes and changes while all runs.
+"""A Kafka account that an administrator creates and changes while the worker runs.
 
-The law: it may do what SECURITY.md says that a worker needs, and nothing else; who does not sign in may do all.
+Invariant: it has the privileges that SECURITY.md lists for a worker, and no others; clients that do not sign in
+have all.
 """
 
 from __future__ import annotations

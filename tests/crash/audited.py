@@ -1,7 +1,7 @@
-"""The second opinion: the audit that users have, over what mysqlbinlog prints of the server's own files.
+"""The second judge: the audit command's own code, over mysqlbinlog's output of the server's files.
 
-The law: it judges the same topics by other code than `tests/crash/verdict.py`; where one of the two finds a
-fault, there is one.
+Invariant: it judges the same topics by other code than `tests/crash/verdict.py`; a fault found by either is a
+fault.
 """
 
 from __future__ import annotations

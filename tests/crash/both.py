@@ -1,7 +1,7 @@
-"""Two workers that take turns by ZooKeeper, each over links of its own, and a hand in ZooKeeper's nodes.
+"""Two workers that lead in turns through ZooKeeper, each over its own links, and access to ZooKeeper's nodes.
 
-The law: who leads is asked of both workers and never remembered longer than a step; that two lead at once for
-longer than a standstill can explain is a fault, whatever the topics show.
+Invariant: both workers are asked who leads at each step; two leaders for longer than a stall can explain are a
+fault, whatever the topics contain.
 """
 
 from __future__ import annotations

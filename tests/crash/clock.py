@@ -1,7 +1,7 @@
-"""A worker whose clock a test may set: ``python -m tests.crash.clock FILE …`` runs Faust with the other words.
+"""A worker whose clock a test sets: ``python -m tests.crash.clock FILE …`` runs Faust with the other arguments.
 
-The law: the file holds by how many seconds the clock is off, as one double, and is asked at each look at the
-clock; the monotonic clock goes on as it does.
+Invariant: the file holds the clock's offset in seconds, as one double, and is read at each query of the clock;
+the monotonic clock is not changed.
 """
 
 from __future__ import annotations

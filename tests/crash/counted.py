@@ -1,6 +1,6 @@
-"""What a source without GTIDs can be asked: where its binlog ends, and how many records it must give.
+"""Queries of a source without GTIDs: the end of its binlog, and the number of records that it requires.
 
-The law: as elsewhere here, another library reads the binlog.
+Invariant: as in the verdict, another library reads the binlog.
 """
 
 from __future__ import annotations

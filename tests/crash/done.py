@@ -1,6 +1,6 @@
-"""What a mutant says once it has done wrong, for who waits for it.
+"""The message of a mutant once it has done wrong, for tests that wait for it.
 
-The law: it stands in the worker's log, whatever Faust makes of what is printed.
+Invariant: it is in the worker's log, even if Faust redirects what is printed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Whether whoever was fenced stays out: who committed what, and who claimed which epoch.
+"""The check that a fenced producer stays out: which one committed, and which claimed which epoch.
 
-The law: an epoch is of one producer alone, and a producer that another has followed commits nothing more.
+Invariant: an epoch belongs to one producer, and a producer commits nothing after another has taken over.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A worker that is started again whenever it ends, as systemd or a container's policy would.
+"""A supervised worker, started again whenever it ends, as by systemd or a container's restart policy.
 
-The law: a fault that is planted in it is there for one run alone, so that what follows is its own.
+Invariant: a fault planted in it lasts for one run, so that later failures are its own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The proxy's links, as a test speaks of them.
+"""The proxy's links, as a test controls them.
 
-The law: the proxy is a process of its own, so that a busy test never slows a link, and ends with the test.
+Invariant: the proxy is a process of its own, so that a busy test does not slow a link, and ends with the test.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Writers on the source: small and large transactions, key changes, deletes, some rolled back.
 
-The law: what they do follows from a seed; a server that is away is waited for; what was committed is told by
-the binlog, never by them.
+Invariant: their statements follow from a seed; they wait for an unavailable server; which transactions were
+committed is read from the binlog, never from them.
 """
 
 from __future__ import annotations

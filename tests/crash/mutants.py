@@ -1,7 +1,7 @@
-"""Workers and sinks with a guard broken, and the scenario in which the verdict must see each.
+"""Workers and sinks with a broken guard, and the scenario in which the verdict must find each.
 
-The law: a mutant that is not seen is a fault of the checker. What counts is what is found in the topics and the
-journal, not that the worker noticed by itself.
+Invariant: a mutant that is not found is a fault of the checker. Only findings in the topics and the journal
+count, not an error of the worker itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``python -m tests.crash.mutated NAME``: a worker with one of its guards broken.
 
-The law: what is broken is broken here, in a process of the tests' own; the product has no switch for it. Each
-break is one that a careless change could make.
+Invariant: the guard is broken here, in a process of the tests; the product has no switch for it. Each mutant is
+a change that could be made by mistake.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Mutants that do wrong to the records of one batch, or to where records go.
+"""Mutants that damage the records of one batch, or send them to another partition.
 
-The law: it is told which kind of record is changed. A row and a delete's tombstone are missed by different
-subscribers and found by different checks; what follows from a batch by chance is no proof.
+Invariant: each mutant names the kind of record that it changes. A missing row and a missing tombstone affect
+different subscribers and are found by different checks; an accidental effect of a batch is no proof.
 """
 
 from __future__ import annotations

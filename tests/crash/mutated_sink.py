@@ -1,6 +1,6 @@
 """The sink with one of its guards broken, for ``tests/crash/sinking.py``.
 
-The law: what is broken is broken here, in a process of the tests' own; the product has no switch for it.
+Invariant: the guard is broken here, in a process of the tests; the product has no switch for it.
 """
 
 from __future__ import annotations

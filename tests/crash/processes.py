@@ -1,6 +1,6 @@
-"""Processes below one of ours, found by what they run.
+"""Descendants of our processes, found by their command lines.
 
-The law: only children of a process that a test started are ever touched.
+Invariant: only children of a process that a test started are touched.
 """
 
 from __future__ import annotations

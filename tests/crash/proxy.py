@@ -1,7 +1,7 @@
-"""A TCP proxy that does to a connection what networks do: ``python -m tests.crash.proxy SOCKET``.
+"""A TCP proxy that injects network faults into connections: ``python -m tests.crash.proxy SOCKET``.
 
-The law: nothing is lost or changed but as it was told to; what is held is delivered later, as TCP would. It is
-told over a local socket, a JSON object in a line each way, and ends with its standard input.
+Invariant: data is lost or changed only on request; held data is delivered later, as TCP would. Requests come
+over a local socket, one JSON object per line in each direction. The proxy ends with its standard input.
 """
 
 from __future__ import annotations

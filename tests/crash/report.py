@@ -1,6 +1,6 @@
-"""The page of what came of each fault, and the last line, from what runs have shown.
+"""The report page with the outcome of each fault, and the last line, from recorded runs.
 
-The law: each row says of which seed it is; a piece that was run alone changes its own rows and no other.
+Invariant: each row names its seed; a partial run changes its own rows and no other.
 """
 
 from __future__ import annotations

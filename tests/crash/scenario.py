@@ -1,7 +1,7 @@
-"""The faults by name: what is done to a worker and its servers, and what has to come of it.
+"""The faults by name: each changes a worker or its servers, and has an expected outcome.
 
-The law: a scenario ends with the destination running and all published, or with the state it says; the verdict
-over topics and journal is always asked.
+Invariant: a scenario ends with the destination running and all published, or in its stated state; topics and
+journal are always verified.
 """
 
 from __future__ import annotations

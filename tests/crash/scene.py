@@ -1,6 +1,6 @@
-"""What a scenario acts in: a source under load, one worker or two, links, and the question what came of it.
+"""The environment of a scenario: a source under load, one worker or two, links, and the verdict.
 
-The law: everything at random comes from the scene's own seed, and every wait has an end with a message.
+Invariant: everything random comes from the scene's own seed, and every wait has a time limit with a message.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Which producer wrote each batch of a partition: the broker's own files, byte by byte.
+"""The producer of each batch of a partition, from the broker's own files.
 
-The law: nobody's client is between the files and this; the layout is Kafka's record batch, version 2
+Invariant: no client library is involved; the layout is Kafka's record batch, version 2
 (https://kafka.apache.org/documentation/#recordbatch).
 """
 

@@ -1,6 +1,6 @@
-"""The real servers that crash tests use, each behind a link of the proxy.
+"""The real servers that crash tests use, each reached through a link of the proxy.
 
-The law: the worker knows the links alone; whoever loads the source or checks the outcome goes round them.
+Invariant: the worker knows only the links; the load and the checks connect directly.
 """
 
 from __future__ import annotations

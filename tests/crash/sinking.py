@@ -1,7 +1,7 @@
-"""A process with Spark in it, which applies what Kafka has to a warehouse and tells what the tables hold then.
+"""A process with Spark, which applies topics to a warehouse and then reports the tables' contents.
 
-The law: the sink is the product's own, started as its command starts it; a table is read as any reader of the
-warehouse does. ``python -m tests.crash.sinking PORT [MUTANT]``; it ends when whoever listens there does.
+Invariant: the sink is the product's own, started as its command starts it; tables are read as by any reader of
+the warehouse. ``python -m tests.crash.sinking PORT [MUTANT]``; it ends when its listener does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A process with a sink in it, which does one order after another; Spark is started once for all of them.
+"""A process with a sink, which carries out one order after another; Spark is started once for all.
 
-The law: nobody waits for a batch in the midst of faults, and one that failed then, since Kafka was away, is
-made again by the next.
+Invariant: no test waits for a batch during faults; one that failed because Kafka was unavailable is repeated by
+the next.
 """
 
 from __future__ import annotations

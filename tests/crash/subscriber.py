@@ -1,7 +1,7 @@
-"""``python -m tests.crash.subscriber BOOTSTRAP PREFIX FILE``: reads a destination's rows, notes each number.
+"""``python -m tests.crash.subscriber BOOTSTRAP PREFIX FILE``: reads a destination's rows, records each number.
 
-The law: it is an ordinary consumer of committed records, in a group of its own; what it has read is what is in
-its file, a number in a line.
+Invariant: it is an ordinary consumer of committed records, in its own group; its file holds the numbers that it
+has read, one per line.
 """
 
 from __future__ import annotations

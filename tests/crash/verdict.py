@@ -1,7 +1,7 @@
-"""What came of it: the server's own binlog and tables against the topics and the journal.
+"""The verdict: the server's own binlog and tables against the topics and the journal.
 
-The law: nothing of the worker's is believed or used; the binlog is read by another library, Kafka as a consumer
-reads it. Each kind of fault has a name, and none of any kind is the proof.
+Invariant: nothing of the worker is trusted or used; another library reads the binlog, and Kafka is read as by a
+consumer. Each kind of fault has a name; a run passes if there is none of any kind.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The warehouse in the verdict: a sink that applies while faults are done, and what its tables hold in the end.
+"""The warehouse in the verdict: a sink that applies batches during the faults, and its final tables.
 
-The law: what its tables hold is compared with the source's own, row by row; the last batch has to succeed,
-whatever became of those before.
+Invariant: its tables are compared with the source's own, row by row; the last batch must succeed, whatever the
+outcome of those before.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Run the fuzzer: ``python -m tests.fuzz --cases 20000`` or ``--seconds 300``, or one case again.
+"""The fuzzer: ``python -m tests.fuzz --cases 20000`` or ``--seconds 300``, or one case again.
 
-The law: a case depends on its seed and number alone. None may take longer than a while of CPU, and all of them
-together no more memory than is allowed beyond what the program had: a length that says 4 GB must not get it.
+Invariant: a case depends on its seed and number only. Each has a limit of CPU time, and all together one
+of memory beyond the program's own: a length that claims 4 GB must not allocate it.
 """
 
 from __future__ import annotations

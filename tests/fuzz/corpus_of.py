@@ -1,6 +1,6 @@
-"""The stored binlogs of real servers: what is mutated.
+"""The stored binlogs of real servers, which are mutated.
 
-The law: a corpus is one compressed file for each server: its collations, then its binlog files, as they were.
+Invariant: a corpus is one compressed file for each server: its collations, then its unchanged binlog files.
 """
 
 from __future__ import annotations

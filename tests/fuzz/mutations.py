@@ -1,7 +1,7 @@
-"""What is done to events: broken a little, in the ways that a decoder has to notice.
+"""Mutations of events: small damage of the kinds that a decoder has to notice.
 
-The law: a mutation is made of its random numbers alone. Sizes in headers and checksums are mostly set right
-again, or nothing would ever come behind the first look.
+Invariant: a mutation depends on its random numbers only. Sizes in headers and checksums are mostly fixed, or
+nothing would pass the first check.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the fuzzer drives beside rows and transactions: functions of the bytes of one event or value.
+"""Further targets of the fuzzer: functions of the bytes of one event or value.
 
-The law: as in ``targets``.
+Invariant: as in ``targets``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Record the corpus anew from real servers: ``python -m tests.fuzz.record``.
+"""Records the corpus from real servers: ``python -m tests.fuzz.record``.
 
-The law: every event of the corpus was written by a server. MySQL writes a table of each family of types,
+Invariant: every event of the corpus was written by a server. MySQL writes a table of each family of types,
 changes of all kinds with full and partial images, partial updates of documents, compressed and tagged
 transactions; MariaDB its own events, compressed ones too.
 """

@@ -1,7 +1,7 @@
-"""What the fuzzer drives: each part of the decoder with mutated bytes, and what must hold whatever they are.
+"""Targets of the fuzzer: each part of the decoder with mutated bytes, and its invariants.
 
-The law: a target returns, or raises one of our errors, which says where; all else that happens is a fault. What
-it returns is bounded by what it was given, and two readers of the same bytes agree.
+Invariant: a target returns, or raises one of our errors, which names the position; all else is a fault. The
+size of its result is bounded by its input, and two readers of the same bytes agree.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""``python -m tests.crash.peers``: the faults done to Debezium, and a table of what came of it.
+"""``python -m tests.crash.peers``: the faults with Debezium, and a table of their outcomes.
 
-The law: it measures another program, so what it finds fails nothing; what could not be judged does.
+Invariant: it measures another program, so findings fail nothing; a fault that could not be judged does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Debezium's records as the verdict reads them: each named by the binlog's own row.
+"""Debezium's records as the verdict reads them: each named by its row in the binlog.
 
-The law: a name comes from the server's files alone (GTID, file, position, row); a record that names no row of
-theirs is kept, and is then found invented. Debezium has no `seq`: the row's rank in the binlog stands for it.
+Invariant: a name comes from the server's files only (GTID, file, position, row); a record that names no row of
+them is kept, and is then found invented. Debezium has no `seq`: the row's rank in the binlog replaces it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Debezium's MySQL connector on Kafka Connect in distributed mode, set as its maintainers say for exactly once.
+"""Debezium's MySQL connector on Kafka Connect in distributed mode, configured for exactly-once delivery.
 
-The law: settings are those of its documentation or its defaults, and each that is neither is named in
-docs/reliability.md; the connector and the worker know the proxied servers alone.
+Invariant: settings are those of its documentation or its defaults, and each other one is listed in
+docs/reliability.md; the connector and the worker know only the proxied servers.
 """
 
 from __future__ import annotations

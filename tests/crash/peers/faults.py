@@ -1,6 +1,6 @@
-"""The faults that can be done to Debezium: ours where they ask nothing of our own worker's states, else these.
+"""The faults for Debezium: ours if they do not depend on our worker's states, else those defined here.
 
-The law: the hurt is that of our fault of the same name; only what is asked of the worker's own states differs.
+Invariant: each fault is that of our fault with the same name; only the queries of a worker's states differ.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The table of what came of the faults with Debezium, beside what came of them with our own worker.
+"""The table of outcomes of the faults with Debezium, beside those of our own worker.
 
-The law: each row says of which seed it is; a piece that was run alone changes its own rows and no other.
+Invariant: each row names its seed; a partial run changes its own rows and no other.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Acts a fault out on Debezium and asks the checker: the same comparisons that our own worker has to pass.
+"""One fault with Debezium and its check: the same comparisons that our own worker has to pass.
 
-The law: what Debezium does not have (numbers, epochs, a journal) is not asked for; a record that comes again is
-counted as repeated and never as disordered too.
+Invariant: what Debezium does not have (numbers, epochs, a journal) is not required; a repeated record is
+counted as repeated and not as out of order too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A scene whose worker is Debezium's: the same source, load, links and waits, and somebody who looks after it.
+"""A scene whose worker is Debezium: the same source, load, links and waits, and an operator.
 
-The law: what a person would have to do, to start a failed task again or to end a process that hangs, is done
-here, is counted, and is told with its cause.
+Invariant: an operator's actions (start a failed task again, end a process that hangs) are performed here,
+counted, and reported with their cause.
 """
 
 from __future__ import annotations

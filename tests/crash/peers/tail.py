@@ -1,6 +1,6 @@
-"""Follows the row topics as a consumer does, to see what is published while it is.
+"""A follower of the row topics, which reads them as a consumer does while they are written.
 
-The law: it reads committed records alone, round the proxy, and a broker that is away is waited for.
+Invariant: it reads committed records only, not through the proxy, and waits for an unavailable broker.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a server goes through for an audit to read: all kinds of changes, on tables of many types.
+"""The statements run on a server for an audit to read: all kinds of changes, on tables of many types.
 
-The law: each statement stands here as it is run, so that whoever reads a finding can read what made it.
+Invariant: each statement is listed as it is run, so that the origin of a finding can be read here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Statements made at random: most of them fit the tables that are there, some do not, and a server decides.
+"""Random statements: most fit the existing tables, some do not, and a server decides.
 
-The law: what is made depends on the seed and on what the server says of its tables, on nothing else.
+Invariant: the statements depend only on the seed and on the tables that the server reports.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The same statement with other gaps, comments and cases: what a person's hand makes of it.
+"""The same statement with other gaps, comments and cases, as a person may write it.
 
-The law: quoted texts and comments stay as they are. A comment within one that a server leaves out would end it
-too early in the binlog, where the server itself no longer reads it rightly.
+Invariant: quoted texts and comments are kept. A comment within one that a server skips would end it early in
+the binlog, where the server itself no longer reads it correctly.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Tables that change all the time while rows are written to them, and what each row was when it was written.
+"""Tables that change while rows are written to them, and each row as it was when written.
 
-The law: what is expected is what the server itself showed of a row in the same breath, with the columns that
-the table had then; our own code has no part in it.
+Invariant: the expected row is the one that the server itself returned at once, with the columns of that moment;
+our own code takes no part in it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""An application that writes to a table all the while a tool changes it.
+"""An application that writes to a table while a tool changes it.
 
-The law: what is expected is what the server confirmed to the application, in that order; it knows nothing of
-tools, and waits as applications do where the table is locked or not there.
+Invariant: the expected rows are those that the server confirmed to the application, in that order; it does not
+know the tools, and waits while the table is locked or missing.
 """
 
 from __future__ import annotations

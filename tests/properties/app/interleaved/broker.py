@@ -1,7 +1,7 @@
-"""A broker with transactions, in memory: what Kafka promises, and nothing that it does not.
+"""A broker with transactions, in memory: what Kafka guarantees, and nothing more.
 
-The law: whoever took over a transactional id last may write under it, and nobody else; what is committed is
-seen by all, and what is not is seen by none. Source: KIP-98, and KIP-890 for the fencing by a timeout.
+Invariant: only the last owner of a transactional id may write under it; committed records are seen by all, and
+others by none. Source: KIP-98, and KIP-890 for the fencing by a timeout.
 """
 
 from __future__ import annotations

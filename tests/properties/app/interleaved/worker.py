@@ -1,6 +1,6 @@
 """A worker that leads a destination, with the product's publisher and recovery, one request at a time.
 
-The law: each request waits until it is let through; it may get lost on its way, or its answer may.
+Invariant: each request waits until it is released; the request or its answer may be lost.
 """
 
 from __future__ import annotations

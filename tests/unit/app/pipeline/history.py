@@ -1,6 +1,6 @@
-"""Random histories of a source, as the chunks of its binlog and as the changes that they mean.
+"""Random histories of a source, as chunks of its binlog and as the changes in them.
 
-The law: chunks are cut here by rules of our own, wherever they may be, and not by the code that cuts them.
+Invariant: chunks are cut here by separate rules, at any position, and not by the code that cuts them.
 """
 
 from __future__ import annotations
