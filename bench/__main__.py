@@ -56,7 +56,7 @@ class Bench:
         order = [ours, theirs] if ours_first else [theirs, ours]
         done = {peer.name: self.timed(peer, workload) for peer in order}
         pair = Pair(done[ours.name], done[theirs.name])
-        print(f"  {pair.told()}", flush=True)
+        print(f"  {pair.to_text()}", flush=True)
         return pair
 
     def task(self, workload: str, partitions: int = 1) -> Task:
@@ -105,8 +105,8 @@ def _conclude(results: list[Result], pairs: list[Pair]) -> None:
         "ratios": [{"workload": pair.ours.workload, "ratio": pair.ratio} for pair in pairs],
     }
     kept = report.keep(session.RESULTS, "bench", content)
-    told = [pair.told() for pair in pairs]
-    print("\n".join(["", *report.table(results), "", *told, f"all figures: {kept}"]))
+    texts = [pair.to_text() for pair in pairs]
+    print("\n".join(["", *report.table(results), "", *texts, f"all figures: {kept}"]))
     print(report.last_line(pairs), flush=True)
 
 

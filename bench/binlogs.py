@@ -18,7 +18,7 @@ import pymysql
 
 from bench.workloads import BASE, DATABASE, MARK, Recipe, digest
 from devstack.mysql import Mysql
-from devstack.progress import say
+from devstack.progress import report_progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ def _make(mysql: Mysql, recipes: Sequence[Recipe]) -> dict[str, Any]:
             cursor.execute(statement)
         for recipe in recipes:
             began = time.monotonic()
-            say("bench", f"making {recipe.name}: {recipe.about}")
+            report_progress("bench", f"making {recipe.name}: {recipe.about}")
             file, gtids = _next_file(cursor)
             cursor.execute(recipe.call)
             end_file, end_gtids = _next_file(cursor)
@@ -106,7 +106,7 @@ def _make(mysql: Mysql, recipes: Sequence[Recipe]) -> dict[str, Any]:
                 )
             )
             seconds = time.monotonic() - began
-            say(
+            report_progress(
                 "bench", f"{recipe.name} is made: {size / 2**20:.0f} MiB of binlog, {seconds:.0f} s"
             )
         _next_file(cursor)

@@ -81,9 +81,9 @@ def _add(
     if value is None:
         contents.tombstones += 1
         return
-    told = peer.changes(value)
+    change = peer.changes(value)
     contents.messages += 1
     contents.value_bytes += len(value)
-    contents.ops[told.op] += told.rows
-    if key is not None and told.op == "c":
+    contents.ops[change.op] += change.rows
+    if key is not None and change.op == "c":
         contents.creates[topic, key] += 1

@@ -83,8 +83,8 @@ def story() -> None:
     }
     print(f"all figures: {report.keep(session.RESULTS, 'flat', content)}")
     steep = {
-        "deep": _steepness(flat["deep"], behind=0),
-        "wide": _steepness(flat["wide"], behind=TABLES * ROWS_OF_A_BULK),
+        "deep": _steepness(flat["deep"], after=0),
+        "wide": _steepness(flat["wide"], after=TABLES * ROWS_OF_A_BULK),
     }
     print(
         f"bench-flat: one_table={steep['deep']:.2f} tables_{TABLES}={steep['wide']:.2f} "
@@ -96,13 +96,13 @@ def story() -> None:
         shutil.rmtree(FOLDER)
 
 
-def _steepness(result: Result, *, behind: int) -> float:
+def _steepness(result: Result, *, after: int) -> float:
     """The ratio of the most to the least expensive stretch, of those that begin after so many rows.
 
     At a table's first row its topic is created and its decoder generated, which is no cost of a
     row.
     """
-    costs = [stretch.per_million for stretch in stretches(result) if stretch.first > behind]
+    costs = [stretch.per_million for stretch in stretches(result) if stretch.first > after]
     return max(costs) / min(costs)
 
 
@@ -128,9 +128,9 @@ class Runs:
         """CPU seconds per million rows of a workload whose tables are filtered."""
         workload = self._workloads[name]
         over = Workload(_only_mark(workload.recipe), workload.position)
-        behind = replace(workload.position, file=workload.position.end_file)
+        after = replace(workload.position, file=workload.position.end_file)
         cost = self._measure(over).startup_cpu
-        cost -= self._measure(Workload(over.recipe, behind)).startup_cpu
+        cost -= self._measure(Workload(over.recipe, after)).startup_cpu
         per_million = cost * 1e6 / workload.recipe.rows
         print(f"  {name} skipped: {per_million:.2f} CPU s/Mrow", flush=True)
         return per_million

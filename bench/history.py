@@ -231,7 +231,7 @@ def start(how: Start) -> dict[str, Any]:
     return found
 
 
-def told(name: str, found: dict[str, Any]) -> None:
+def print_times(name: str, found: dict[str, Any]) -> None:
     """Print one start."""
     print(
         f"{name:44} {found['seconds']:6.2f} s (CPU {found['cpu_seconds']:5.2f} s), {found['rss_mib']} MiB "
@@ -252,12 +252,14 @@ def story() -> None:
         rows = FOLDER / "rows.json"
         asyncio.run(rows_of(broker, "usual", rows))
         usual = Start(broker=broker, topic="usual", rows=str(rows))
-        told("from Faust's rows and the journal's tail", start(usual))
-        told("from the journal, checkpoints in it", start(Start(broker=broker, topic="usual")))
+        print_times("from Faust's rows and the journal's tail", start(usual))
+        print_times(
+            "from the journal, checkpoints in it", start(Start(broker=broker, topic="usual"))
+        )
         whole = Start(broker=broker, topic="usual", whole=True)
-        told("the same, with every place within reach", start(whole))
+        print_times("the same, with every place within reach", start(whole))
         long = start(Start(broker=broker, topic="long"))
-        told("from the journal, only the baseline in it", long)
+        print_times("from the journal, only the baseline in it", long)
     seconds, rss = long["seconds"], long["rss_mib"]
     print(f"history: tables={tables} ddls={ddls} start_seconds={seconds} rss_mib={rss}")
 

@@ -59,10 +59,10 @@ async def verify(outcome: Outcome, kafka: str, prefix: str) -> None:
         faults.append(f"{lost} rows are lost")
     if repeated := sum(1 for times in seen if times > 1):
         faults.append(f"{repeated} rows are repeated")
-    borders = [
+    markers = [
         orjson.loads(value) async for value in _values(kafka, f"{prefix}.__transactions.large")
     ]
-    ends = [border for border in borders if border["status"] == "END"]
+    ends = [marker for marker in markers if marker["status"] == "END"]
     outcome.parts = len(ends)
     if sum(end["event_count"] for end in ends) != outcome.rows:
         faults.append("the parts do not count all rows")
@@ -70,7 +70,7 @@ async def verify(outcome: Outcome, kafka: str, prefix: str) -> None:
         faults.append("the parts are not numbered one after another")
     if [end["last"] for end in ends] != [False] * (len(ends) - 1) + [True]:
         faults.append("not the last part alone says that it is the last")
-    if [border["status"] for border in borders].count("BEGIN") != 1:
+    if [marker["status"] for marker in markers].count("BEGIN") != 1:
         faults.append("it does not begin once")
 
 

@@ -47,7 +47,7 @@ class Pair:
         """Our rows per second divided by theirs."""
         return self.ours.rows_per_second / self.theirs.rows_per_second
 
-    def told(self) -> str:
+    def to_text(self) -> str:
         """The pair in one line: throughput, CPU and memory, ours relative to theirs."""
         cpu = self.ours.own_per_million / self.theirs.own_per_million
         memory = self.ours.peak_mib / self.theirs.peak_mib
@@ -64,7 +64,7 @@ def ratio(pairs: Iterable[Pair], workload: str) -> float:
 
 def line(result: Result) -> str:
     """One run in one line: throughput, memory, and each process's CPU seconds per million rows."""
-    cpu = "  ".join(f"{name} {result.per_million(name):.1f}" for name in _told(result))
+    cpu = "  ".join(f"{name} {result.per_million(name):.1f}" for name in _cpu_names(result))
     partitions = f"p{result.partitions}" if result.partitions else "-"
     return (
         f"{result.peer:<14} {result.workload:<6} {partitions:<3} "
@@ -73,7 +73,7 @@ def line(result: Result) -> str:
     )
 
 
-def _told(result: Result) -> Iterator[str]:
+def _cpu_names(result: Result) -> Iterator[str]:
     """The processes that used measurable CPU time."""
     return (name for name, seconds in result.cpu.items() if seconds >= 0.01)
 

@@ -42,8 +42,8 @@ def run(name: str, story: Callable[[], None]) -> int:
         sys.stderr.write(f"{name}: failed: {error}\n")
         return 1
     except (pymysql.MySQLError, KafkaError, OSError) as error:
-        told = f"{type(error).__name__}: {error}"
-        sys.stderr.write(f"{name}: failed: {told}\n  what to do: read the logs in {FOLDER}\n")
+        error_text = f"{type(error).__name__}: {error}"
+        sys.stderr.write(f"{name}: failed: {error_text}\n  what to do: read the logs in {FOLDER}\n")
         return 1
     return 0
 

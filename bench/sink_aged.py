@@ -54,7 +54,7 @@ from spark_sink.warehouse.maintenance import Maintenance
 from spark_sink.warehouse.sources import Sources
 from spark_sink.warehouse.waiting_tables import Waits
 
-PLACE: Final = (TOPIC, 0)
+PARTITION: Final = (TOPIC, 0)
 MARKS: Final = (BATCHES // 5, BATCHES)
 """At the first of these, data past its retention is already being removed."""
 _REAL: Final = 10
@@ -122,7 +122,7 @@ class Aged:
             spark=spark,
             folder=Path(root),
             name=("shop", "t"),
-            position=PLACE,
+            position=PARTITION,
             applier=applier,
             ledger=ledger,
             maintenance=maintenance,
@@ -138,7 +138,7 @@ class Aged:
                 {"topic": TOPIC, "partition": 0, "offset": first + nth, "value": value.decode()}
                 for nth, value in enumerate(values(self.applied, now_ms=int(time.time() * 1000)))
             ]
-            moved = {PLACE: first}, {PLACE: first + RECORDS}
+            moved = {PARTITION: first}, {PARTITION: first + RECORDS}
             frame = _frame(self.spark, records)
             began, cpu = time.perf_counter(), _cpu(_jvm())
             self.applier.apply(frame, self.past.number, query_id="q", moved=partial(_same, moved))

@@ -134,8 +134,8 @@ class Past:
         ]
         actions += [{"add": {**_file(one), "modificationTime": now}} for one in added]
         if removed is not None:
-            gone = {"deletionTimestamp": now, "extendedFileMetadata": True}
-            actions.append({"remove": {**_file(removed), **gone}})
+            deletion = {"deletionTimestamp": now, "extendedFileMetadata": True}
+            actions.append({"remove": {**_file(removed), **deletion}})
         version = self._versions[table] + 1 if table in self._versions else _next_version(table)
         with (table / f"_delta_log/{version:020}.json").open("x") as file:
             file.writelines(json.dumps(action) + "\n" for action in actions)

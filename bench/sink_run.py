@@ -195,7 +195,7 @@ class Sink:
 
     child: Child
     log: Path
-    begun: float
+    started_at: float
     _read_from: int
 
     @classmethod
@@ -204,10 +204,10 @@ class Sink:
         log = FOLDER / "sink.log"
         size = log.stat().st_size if log.exists() else 0
         command = [sys.executable, "-m", "spark_sink", "--config", str(config)]
-        begun = time.monotonic()
+        started_at = time.monotonic()
         scratch = {**os.environ, "SPARK_LOCAL_DIRS": str(FOLDER / "scratch")}
         child = stack.children.start(command, label="the sink", log=log, env=scratch)
-        return cls(child, log, begun, size)
+        return cls(child, log, started_at, size)
 
     def text(self) -> str:
         """The log since this start."""
@@ -235,10 +235,10 @@ class Sink:
     def first(self) -> float:
         """Waits for the first batch; returns the seconds since the start."""
         while not _APPLIED.search(self.text()):
-            if not self.child.alive() or time.monotonic() - self.begun > _START_SECONDS:
+            if not self.child.alive() or time.monotonic() - self.started_at > _START_SECONDS:
                 raise RunFailed(f"the sink applied nothing; see {self.log}")
             time.sleep(0.05)
-        return time.monotonic() - self.begun
+        return time.monotonic() - self.started_at
 
     def java(self) -> int:
         """The JVM's process id."""

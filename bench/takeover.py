@@ -190,8 +190,8 @@ class Trial:
         times = Times(kind=kind, destinations=len(self.names))
         for seconds in runs:
             times.seconds.extend(seconds)
-            told = ", ".join(f"{each:.2f}" for each in seconds)
-            sys.stdout.write(f"  {kind}, {len(self.names)} destination(s): {told} s\n")
+            measured = ", ".join(f"{each:.2f}" for each in seconds)
+            sys.stdout.write(f"  {kind}, {len(self.names)} destination(s): {measured} s\n")
             sys.stdout.flush()
         return times
 
@@ -264,20 +264,20 @@ def main() -> None:
                 rolls=options.rolls,
             )
         ]
-    _tell(found)
+    _print_summary(found)
 
 
-def _tell(found: list[Times]) -> None:
-    told = [times for times in found if times.seconds]
+def _print_summary(found: list[Times]) -> None:
+    measured = [times for times in found if times.seconds]
     sys.stdout.write(
         f"Seconds without a record, ZooKeeper's session {SESSION:.0f} s\n"
         f"| {'event':<26} | destinations |   n |   p50 |   p95 |   max |\n"
         f"|{'-' * 28}|-------------:|----:|------:|------:|------:|\n"
-        + "".join(f"{times.line()}\n" for times in told)
+        + "".join(f"{times.line()}\n" for times in measured)
     )
-    killed = max((times.percentile(95) for times in told if times.kind == _KILL), default=0.0)
-    stopped = max((max(times.seconds) for times in told if times.kind == _STOP), default=0.0)
-    rolled = max((max(times.seconds) for times in told if times.kind == _ROLL), default=0.0)
+    killed = max((times.percentile(95) for times in measured if times.kind == _KILL), default=0.0)
+    stopped = max((max(times.seconds) for times in measured if times.kind == _STOP), default=0.0)
+    rolled = max((max(times.seconds) for times in measured if times.kind == _ROLL), default=0.0)
     sys.stdout.write(
         f"takeover: kill_p95={killed:.2f} stop_max={stopped:.2f} rolling_max={rolled:.2f}\n"
     )

@@ -46,7 +46,7 @@ DAYS = (1, 30)
 _DAY = 86_400
 _DIRTY_BYTES = 2 * 16 * 1024 * 1024
 """Bytes not yet compacted: the newest file, and one that waits."""
-_FOLDS_BEHIND = 3 * DESTINATIONS * COMMITS
+_FOLD_LAG = 3 * DESTINATIONS * COMMITS
 """Commits of the last three seconds, which may be missing in Faust's tables."""
 _LIMIT_SECONDS = 10.0
 INSTALLATION = "aged"
@@ -61,7 +61,7 @@ class Aged:
     history: SchemaHistory = field(default_factory=SchemaHistory)
     seq: int = 0
 
-    def begun(self) -> list[Entry]:
+    def first_records(self) -> list[Entry]:
         """The first checkpoint of its schema history, and a statement after it."""
         self.history.init(self.name)
         tables = {("bench", f"table_{number:05}"): table_of(number) for number in range(TABLES)}
@@ -115,7 +115,7 @@ class Journal:
             log.put(99, installation_key(INSTALLATION), journal.encoded({"worker": "bench"}))
             log.commit(99)
             for one in found:
-                for key, value in one.begun():
+                for key, value in one.first_records():
                     rows.fold(StoredRecord(key, value, log.put(one.producer, key, value)))
                 log.commit(one.producer)
             commits = self.days * _DAY * COMMITS * DESTINATIONS
@@ -127,7 +127,7 @@ class Journal:
             for one in found:
                 one.seq = commits // DESTINATIONS
             last = _tail(log, found, log.size + _DIRTY_BYTES)
-        for record in last[:-_FOLDS_BEHIND]:
+        for record in last[:-_FOLD_LAG]:
             rows.fold(record)
         return rows, found
 

@@ -72,8 +72,8 @@ def _run(keeper: Keeper) -> int:
     except (DemoError, DevstackError) as error:
         print(f"demo: failed: {error}", file=sys.stderr)
     except (pymysql.MySQLError, KafkaError, OSError) as error:
-        told = f"{type(error).__name__}: {error}"
-        print(f"demo: failed: {told}\n  what to do: read the logs in {RUN}", file=sys.stderr)
+        error_text = f"{type(error).__name__}: {error}"
+        print(f"demo: failed: {error_text}\n  what to do: read the logs in {RUN}", file=sys.stderr)
     return 1
 
 
@@ -81,7 +81,7 @@ def _story(keeper: Keeper, ending: contextlib.ExitStack) -> int:
     console = Console()
     files = _fresh_folder()
 
-    console.say("starting MySQL, Kafka and ZooKeeper")
+    console.print_line("starting MySQL, Kafka and ZooKeeper")
     stack = ending.enter_context(Stack(RUN / "stack"))
     ending.callback(stack.mysql.kill)  # its orderly end takes long, and its data are not used again
     server = Server(host=stack.mysql.host, port=stack.mysql.port)
@@ -97,7 +97,7 @@ def _story(keeper: Keeper, ending: contextlib.ExitStack) -> int:
         sink_http=free_port(),
     )
 
-    console.say("starting the worker and the sink")
+    console.print_line("starting the worker and the sink")
     worker = _start(parts.worker(files, at), ending, restarting=Restarting())
     sink = _start(parts.sink(files, at), ending)
     watch = Watch(worker, sink, at=at, destination=DATABASE, console=console)
@@ -109,11 +109,11 @@ def _story(keeper: Keeper, ending: contextlib.ExitStack) -> int:
 
     _live_load(work, watch, console)
     comparison = _start(parts.comparison(files), ending)
-    console.say("the load has ended; reading the server's own binlog")
-    told = truth.read(server, DATABASE)
+    console.print_line("the load has ended; reading the server's own binlog")
+    source_truth = truth.read(server, DATABASE)
     _until_arrived(watch, server, at)
 
-    console.say("everything has arrived; reading the topics and comparing row by row")
+    console.print_line("everything has arrived; reading the topics and comparing row by row")
     wanted = [*map(LAYOUT.topic_of, TABLES), LAYOUT.ddl_topic]
     contents = asyncio.run(topics.read(at.kafka, wanted, mark=shop.ROLLED_BACK.encode()))
     compared = _compare(server, files, comparison)
@@ -121,7 +121,7 @@ def _story(keeper: Keeper, ending: contextlib.ExitStack) -> int:
         Evidence(
             layout=LAYOUT,
             counted=work.changes,
-            truth=told,
+            truth=source_truth,
             contents=contents,
             compared=compared.compared,
             applied=compared.applied,
@@ -129,7 +129,7 @@ def _story(keeper: Keeper, ending: contextlib.ExitStack) -> int:
         ),
         at_least=LEAST,
     )
-    console.say("done")
+    console.print_line("done")
     return _conclude(outcome, keeper, files=files, at=at)
 
 
@@ -165,7 +165,7 @@ def _live_load(work: Load, watch: Watch, console: Console) -> None:
         (0.45, "one transaction of 2,500 row changes", work.bulk),
         (0.6, "kill -9 of the worker, under load", watch.worker.kill),
     ]
-    console.say(f"load: {ROWS:,} row changes in about {SECONDS} s")
+    console.print_line(f"load: {ROWS:,} row changes in about {SECONDS} s")
     work.start()
     try:
         while work.running:
@@ -173,10 +173,10 @@ def _live_load(work: Load, watch: Watch, console: Console) -> None:
             done = work.changes.total()
             if deeds and done >= deeds[0][0] * work.target:
                 _, what, act = deeds.pop(0)
-                console.say(what)
+                console.print_line(what)
                 act()
             if console.due:
-                console.say(f"load {done:,} of {ROWS:,}; {watch.describe()}")
+                console.print_line(f"load {done:,} of {ROWS:,}; {watch.describe()}")
             time.sleep(0.1)
     finally:
         work.stop()
@@ -200,7 +200,11 @@ def _compare(server: Server, files: Files, comparison: Supervisor) -> Answer:
 
 def _conclude(outcome: Verdict, keeper: Keeper, *, files: Files, at: Addresses) -> int:
     code = 0 if outcome.good else 1
-    for line in [*report.conclusion(outcome), "", *report.where_to_look(files, at, kept=_kept())]:
+    for line in [
+        *report.conclusion(outcome),
+        "",
+        *report.inspection_hints(files, at, kept=_kept()),
+    ]:
         print(line)
     print(outcome.last_line(), flush=True)
     if _kept():

@@ -95,7 +95,7 @@ class Watch:
             if time.monotonic() > deadline:
                 raise part.failed(f"{late} after {seconds:.0f} s ({self.describe()})")
             if self._console.due:
-                self._console.say(f"waiting for {part.name}; {self.describe()}")
+                self._console.print_line(f"waiting for {part.name}; {self.describe()}")
             time.sleep(_PAUSE)
 
 

@@ -26,12 +26,12 @@ class Difference:
     warehouse: Row | None
 
     def __str__(self) -> str:
-        where = f"{self.table} ({', '.join(map(str, self.key))})"
+        row_text = f"{self.table} ({', '.join(map(str, self.key))})"
         if self.source is None:
-            return f"{where}: only the warehouse has it: {dict(self.warehouse or {})}"
+            return f"{row_text}: only the warehouse has it: {dict(self.warehouse or {})}"
         if self.warehouse is None:
-            return f"{where}: only MySQL has it: {dict(self.source)}"
-        return f"{where}: " + "; ".join(_columns(self.source, self.warehouse))
+            return f"{row_text}: only MySQL has it: {dict(self.source)}"
+        return f"{row_text}: " + "; ".join(_columns(self.source, self.warehouse))
 
 
 def differences(

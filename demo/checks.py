@@ -57,7 +57,7 @@ def seq_faults(records: Sequence[Record]) -> list[str]:
     return faults
 
 
-def epochs_gone_back(records: Iterable[Record]) -> list[str]:
+def epoch_regressions(records: Iterable[Record]) -> list[str]:
     """Positions at which a partition has a record of an older leader after one of a newer."""
     partitions: defaultdict[tuple[str, int], list[Record]] = defaultdict(list)
     for record in records:

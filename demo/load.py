@@ -116,9 +116,9 @@ class Load:
         while done < self._share and not self._stop.is_set():
             planned = shopper.next(with_channel=self._altered.is_set())
             done += self._commit(connection, planned)
-            ahead = done / self._pace - (time.monotonic() - started)
-            if ahead > 0:
-                self._stop.wait(ahead)
+            early_by = done / self._pace - (time.monotonic() - started)
+            if early_by > 0:
+                self._stop.wait(early_by)
 
     def _commit(self, connection: Connection, transaction: Transaction) -> int:
         """Run a transaction, again if MySQL asks for it; return the number of rows committed."""

@@ -26,13 +26,13 @@ def worker_status(port: int, destination: str) -> Status | None:
     body = _get(port, "/status")
     if body is None:
         return None
-    told = json.loads(body).get("destinations", {}).get(destination)
-    if told is None:
+    status = json.loads(body).get("destinations", {}).get(destination)
+    if status is None:
         return None
-    cursor = told.get("cursor") or {}
+    cursor = status.get("cursor") or {}
     return Status(
-        state=told["state"],
-        error=told.get("error"),
+        state=status["state"],
+        error=status.get("error"),
         gtid_set=cursor.get("gtid_set") or "",
         seq=cursor.get("seq") or 0,
     )

@@ -32,7 +32,7 @@ class Console:
         """Since the start."""
         return time.monotonic() - self._started
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Print a line now."""
         self._last = self.seconds
         print(f"{self._last:6.1f} s  {text}", flush=True)
@@ -61,18 +61,18 @@ def conclusion(verdict: Verdict) -> list[str]:
     return lines + [f"FAULT {fault}" for fault in verdict.faults]
 
 
-def where_to_look(files: Files, at: Addresses, *, kept: bool) -> list[str]:
+def inspection_hints(files: Files, at: Addresses, *, kept: bool) -> list[str]:
     """The files to look at and, if the demo keeps running, its addresses."""
-    left = [
+    hints = [
         f"logs       {files.folder}/*.log",
         f"settings   {files.worker_config}, {files.sink_config}",
         f"warehouse  {files.warehouse} (Delta); a table:",
         f"           .venv/bin/python -m spark_sink --config {files.sink_config} show {DATABASE}.orders",
     ]
     if not kept:
-        return [*left, "to look at all of it while it runs: make demo KEEP=1", ""]
+        return [*hints, "to look at all of it while it runs: make demo KEEP=1", ""]
     return [
-        *left,
+        *hints,
         f"MySQL      mysql --host {at.mysql_host} --port {at.mysql_port} --user root {DATABASE}",
         f"Kafka      {at.kafka}, topics {PREFIX}.{DATABASE}.*",
         f"ZooKeeper  {at.zookeeper}",

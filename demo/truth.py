@@ -40,7 +40,7 @@ class Truth:
 
 def read(server: Server, database: str) -> Truth:
     """Return the binlog's changes of a database."""
-    return told_by((event for _, event in events_of(server)), database)
+    return truth_of((event for _, event in events_of(server)), database)
 
 
 def events_of(server: Server) -> Iterator[tuple[str, Any]]:
@@ -66,7 +66,7 @@ def events_of(server: Server) -> Iterator[tuple[str, Any]]:
         stream.close()
 
 
-def told_by(events: Iterable[Any], database: str) -> Truth:
+def truth_of(events: Iterable[Any], database: str) -> Truth:
     """Number the rows of each transaction from 0, those of other databases too, and name them."""
     truth, gtid, ordinal = Truth(), "", 0
     for event in events:

@@ -140,7 +140,7 @@ def _faults_of_the_whole(evidence: Evidence) -> list[str]:
     everything = contents.records
     return [
         *_some("places where seq is not 1, 2, 3 …", checks.seq_faults(everything)),
-        *_some("places where the epoch goes back", checks.epochs_gone_back(everything)),
+        *_some("places where the epoch goes back", checks.epoch_regressions(everything)),
         *_some("records hold rows that were rolled back", contents.marked),
     ]
 

@@ -59,11 +59,11 @@ def answer(path: Path) -> Answer | None:
     """The answer; None while there is none yet."""
     if not path.exists():
         return None
-    told = json.loads(path.read_text())
+    dump = json.loads(path.read_text())
     applied: dict[tuple[str, int], list[Applied]] = {}
-    for topic, partition, first, until, at_ms in told["applied"]:
+    for topic, partition, first, until, at_ms in dump["applied"]:
         applied.setdefault((topic, partition), []).append(Applied(first, until, at_ms))
-    compared = {table: Compared(**result) for table, result in told["compared"].items()}
+    compared = {table: Compared(**result) for table, result in dump["compared"].items()}
     return Answer(compared=compared, applied=applied)
 
 

@@ -17,7 +17,7 @@ from devstack.kafka import Kafka
 from devstack.parallel import run_all
 from devstack.paths import CACHE, PROJECT
 from devstack.processes import Children
-from devstack.progress import say
+from devstack.progress import report_progress
 from devstack.seal import one_at_a_time
 from devstack.zookeeper import ZooKeeper
 
@@ -55,7 +55,7 @@ def archive_classes(java: str, owner: Children) -> None:
         def run(
             options: list[str], make: type[Kafka | ZooKeeper] = make, jars: Path = folder
         ) -> None:
-            say(make.__name__.lower(), "archiving its classes, once")
+            report_progress(make.__name__.lower(), "archiving its classes, once")
             with tempfile.TemporaryDirectory() as data:
                 server = make(Path(data), jars, java=java, owner=owner)
                 server.start(options)
@@ -87,7 +87,9 @@ def make_venv(owner: Children) -> None:
     log = CACHE / "pip.log"
     with one_at_a_time(CACHE / "venv.lock", owner):
         _ensure_venv_module(owner)
-        say("python", f"installing packages for Python {sys.version.split()[0]} (about a minute)")
+        report_progress(
+            "python", f"installing packages for Python {sys.version.split()[0]} (about a minute)"
+        )
         try:
             owner.run([sys.executable, "-m", "venv", *_clear(), str(_VENV)], log=log)
             for name in _LOCKS:
@@ -97,7 +99,7 @@ def make_venv(owner: Children) -> None:
         except ToolError as error:
             raise DownloadError(f"the Python packages could not be installed: {error}") from None
         ready.write_text(wanted)
-    say("python", "ready in .venv")
+    report_progress("python", "ready in .venv")
 
 
 def _clear() -> list[str]:
@@ -120,5 +122,5 @@ def _ensure_venv_module(owner: Children) -> None:
         if os.geteuid() or not Path("/usr/bin/apt-get").exists():
             message = f"this Python has no `venv` module; install the package {package}."
             raise MissingSoftwareError(message) from None
-        say("python", f"installing {package} with apt-get")
+        report_progress("python", f"installing {package} with apt-get")
         java.apt_install(owner, [package], log=CACHE / "venv.log")

@@ -18,7 +18,7 @@ from devstack import maven
 from devstack.errors import ChecksumError, DownloadError, MissingSoftwareError, ToolError
 from devstack.paths import CACHE, PROJECT
 from devstack.processes import Children
-from devstack.progress import say
+from devstack.progress import report_progress
 from devstack.seal import intact, one_at_a_time, sha256, write_seal
 
 LOCKS = {
@@ -89,7 +89,7 @@ def _fetch(sets: dict[str, list[Jar]], java: str, *, owner: Children, jars: Path
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     unique = {jar.file_name: jar for lock in sets.values() for jar in lock}
-    say("jars", f"downloading {len(unique)} jars for {', '.join(sets)}")
+    report_progress("jars", f"downloading {len(unique)} jars for {', '.join(sets)}")
     _run_ivy(unique.values(), java, owner=owner, work=work)
     for name, lock in sets.items():
         folder = work / name

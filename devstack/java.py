@@ -10,7 +10,7 @@ from pathlib import Path
 from devstack.errors import MissingSoftwareError, ToolError
 from devstack.paths import CACHE
 from devstack.processes import Children
-from devstack.progress import say
+from devstack.progress import report_progress
 from devstack.seal import one_at_a_time
 
 _OLDEST = 17
@@ -55,7 +55,7 @@ def parse_version(text: str) -> int | None:
 
 
 def _install(owner: Children, *, log: Path) -> None:
-    say("java", "installing with apt-get")
+    report_progress("java", "installing with apt-get")
     try:
         apt_install(owner, _PACKAGES, log=log)
     except ToolError as error:

@@ -20,7 +20,7 @@ from devstack.mysql_software import MysqlSoftware
 from devstack.paths import CACHE, PROJECT
 from devstack.ports import HOST
 from devstack.processes import Children
-from devstack.progress import say
+from devstack.progress import report_progress
 from devstack.seal import intact, one_at_a_time, write_seal
 
 SERIES = ("5.5", "5.6", "5.7", "8.0")
@@ -70,7 +70,7 @@ def find_or_fetch(series: str, owner: Children, cache: Path = CACHE) -> Path:
             work = prefix.with_name(f"{name}.partial")
             shutil.rmtree(work, ignore_errors=True)
             work.mkdir(parents=True)
-            say(name, "downloading")
+            report_progress(name, "downloading")
             _UNPACK[series](work, owner)
             write_seal(work / "root", about={"series": series})
             shutil.rmtree(prefix, ignore_errors=True)
@@ -105,7 +105,7 @@ def _unpack_5_5(work: Path, owner: Children) -> None:
         for part, into in (("share_dir.jar", root), ("data_dir.jar", root / "data")):
             with zipfile.ZipFile(outer.extract(f"5-5-9/{part}", inner)) as archive:
                 archive.extractall(into)
-    _place_program(Path(program), root)
+    _install_program(Path(program), root)
 
 
 def _unpack_5_6(work: Path, owner: Children) -> None:
@@ -124,7 +124,7 @@ def _unpack_5_6(work: Path, owner: Children) -> None:
     shutil.copytree(server / "data/mysql", root / "data")
     # Every server makes a UUID of its own.
     (root / "data/auto.cnf").unlink()
-    _place_program(server / "mysqld", root)
+    _install_program(server / "mysqld", root)
 
 
 def _unpack_tarball(series: str) -> Callable[[Path, Children], None]:
@@ -146,7 +146,7 @@ _UNPACK: dict[str, Callable[[Path, Children], None]] = {
 }
 
 
-def _place_program(program: Path, root: Path) -> None:
+def _install_program(program: Path, root: Path) -> None:
     (root / "bin").mkdir(parents=True)
     shutil.copy2(program, root / "bin/mysqld")
     (root / "bin/mysqld").chmod(0o755)

@@ -66,12 +66,12 @@ def parse_stat(stat: str) -> tuple[str, int]:
 def end(identity: ProcessIdentity, *, grace: float) -> None:
     """End a process: SIGTERM, and SIGKILL when it still runs `grace` seconds later."""
     identity.signal(signal.SIGTERM)
-    if not _gone(identity, within=grace):
+    if not _has_ended(identity, within=grace):
         identity.signal(signal.SIGKILL)
-        _gone(identity, within=grace)
+        _has_ended(identity, within=grace)
 
 
-def _gone(identity: ProcessIdentity, *, within: float) -> bool:
+def _has_ended(identity: ProcessIdentity, *, within: float) -> bool:
     deadline = time.monotonic() + within
     while identity.alive():
         if time.monotonic() > deadline:
@@ -83,8 +83,8 @@ def _gone(identity: ProcessIdentity, *, within: float) -> bool:
 def tail(log: Path, lines: int = _TAIL_LINES) -> str:
     """Return the last lines of a log, without Java's stacks, indented for an error message."""
     text = log.read_text(errors="replace") if log.exists() else ""
-    telling = [line for line in text.splitlines() if not line.startswith(("\tat ", "\t... "))]
-    return "\n".join(f"    {line}" for line in telling[-lines:])
+    shown = [line for line in text.splitlines() if not line.startswith(("\tat ", "\t... "))]
+    return "\n".join(f"    {line}" for line in shown[-lines:])
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import sys
 
 
-def say(who: str, what: str) -> None:
+def report_progress(part: str, text: str) -> None:
     """Print one line of progress at once."""
-    sys.stderr.write(f"{who}: {what}\n")
+    sys.stderr.write(f"{part}: {text}\n")
     sys.stderr.flush()

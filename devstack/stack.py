@@ -16,7 +16,7 @@ from devstack.mysql import Mysql
 from devstack.parallel import run_all
 from devstack.paths import CACHE, RUNS
 from devstack.processes import Children
-from devstack.progress import say
+from devstack.progress import report_progress
 from devstack.zookeeper import ZooKeeper
 
 SERVICES = ("mysql", "kafka", "zookeeper")
@@ -167,4 +167,4 @@ class Stack:
     def _start(self, name: str, server: Mysql | Kafka | ZooKeeper) -> None:
         self.servers[name] = server
         server.start()
-        say(name, f"ready on port {server.port}")
+        report_progress(name, f"ready on port {server.port}")

@@ -12,7 +12,7 @@ from pathlib import Path
 from devstack import apt, sources
 from devstack.errors import MissingSoftwareError
 from devstack.processes import Children
-from devstack.progress import say
+from devstack.progress import report_progress
 from devstack.seal import intact, one_at_a_time, sha256, write_seal
 
 
@@ -53,14 +53,14 @@ def _fetch(prefix: Path, wanted: Wanted, owner: Children) -> None:
     work = prefix.with_name(f"{name}.partial")
     shutil.rmtree(work, ignore_errors=True)
     private = apt.PrivateApt(work / "apt", wanted.archive, owner=owner)
-    say(name, "fetching the lists of packages")
+    report_progress(name, "fetching the lists of packages")
     private.update()
     packages = next((found for names in wanted.packages if (found := private.closure(names))), None)
     if packages is None:
         raise MissingSoftwareError(f"this system's package archive has no {name}; {wanted.remedy}")
-    say(name, f"downloading {len(packages)} packages")
+    report_progress(name, f"downloading {len(packages)} packages")
     debs = private.download([*packages, *wanted.alone], work / "debs")
-    say(name, f"unpacking {len(debs)} packages")
+    report_progress(name, f"unpacking {len(debs)} packages")
     for deb in debs:
         owner.run(["dpkg", "-x", str(deb), str(work / "root")], log=work / "dpkg.log")
     _prune(work / "root", wanted.programs)

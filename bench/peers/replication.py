@@ -55,18 +55,18 @@ def measure(task: Task) -> Result:
         child.kill()
     if child.popen.returncode:
         raise RunFailed(f"{NAME}, {recipe.name}: it failed; from {log}:\n{tail(log)}")
-    told = json.loads(Path(str(wanted["answer"])).read_text())
+    answer = json.loads(Path(str(wanted["answer"])).read_text())
     return Result(
         peer=NAME,
         workload=recipe.name,
         partitions=0,
         all_rows=recipe.rows,
-        rows=told["rows"],
-        seconds=told["seconds"],
-        cpu={**cpu, "decode": told["cpu"]},
+        rows=answer["rows"],
+        seconds=answer["seconds"],
+        cpu={**cpu, "decode": answer["cpu"]},
         others=others,
         peak_mib=watch.peak_mib,
-        startup_seconds=time.monotonic() - began - told["seconds"],
+        startup_seconds=time.monotonic() - began - answer["seconds"],
         quiet=quiet,
     )
 
@@ -112,9 +112,9 @@ def decode(wanted: dict[str, Any]) -> dict[str, float]:
         rows += len(event.rows)
         if rows >= wanted["rows"]:
             break
-    told = {"rows": rows, "seconds": time.monotonic() - began, "cpu": time.process_time() - cpu}
+    answer = {"rows": rows, "seconds": time.monotonic() - began, "cpu": time.process_time() - cpu}
     stream.close()
-    return told
+    return answer
 
 
 if __name__ == "__main__":

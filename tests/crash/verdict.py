@@ -197,7 +197,7 @@ def compare(source: Source, topics: Topics, *, whole: bool = True) -> Findings:
         "repeated": sorted(repeated),
         "invented": [str(one) for one in invented],
         "seq": checks.seq_faults(everything),
-        "epochs": [*checks.epochs_gone_back(everything), *_cursors_gone_back(topics.cursors)],
+        "epochs": [*checks.epoch_regressions(everything), *_cursor_regressions(topics.cursors)],
         "fencing": fencing_faults(topics.cursors, topics.offsets, topics.producers),
         "claims": claims_faults(topics.cursors, topics.most_claims),
         "disordered": disordered(everything),
@@ -229,7 +229,7 @@ def _nameless(source: Source, topics: Topics) -> Findings:
         "lost": [what for what, due, came in wrong if came < due],
         "repeated": repeated + [what for what, due, came in wrong if came > due],
         "seq": checks.seq_faults(everything),
-        "epochs": [*checks.epochs_gone_back(everything), *_cursors_gone_back(topics.cursors)],
+        "epochs": [*checks.epoch_regressions(everything), *_cursor_regressions(topics.cursors)],
         "fencing": fencing_faults(topics.cursors, topics.offsets, topics.producers),
         "claims": claims_faults(topics.cursors, topics.most_claims),
         "disordered": disordered(everything),
@@ -332,7 +332,7 @@ def _number_faults(topics: Topics) -> list[str]:
     )
 
 
-def _cursors_gone_back(cursors: list[dict[str, Any]]) -> list[str]:
+def _cursor_regressions(cursors: list[dict[str, Any]]) -> list[str]:
     return [
         f"a cursor of epoch {b['epoch']} seq {b['seq']} behind epoch {a['epoch']} seq {a['seq']}"
         for a, b in pairwise(cursors)

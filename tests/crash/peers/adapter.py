@@ -15,7 +15,7 @@ from pymysqlreplication.event import GtidEvent
 
 from demo.checks import Record
 from demo.load import Server
-from demo.truth import Truth, events_of, told_by
+from demo.truth import Truth, events_of, truth_of
 from tests.crash.verdict import Read, Topics
 
 _NEW_KEY, _OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
@@ -41,7 +41,7 @@ def read_binlog(server: Server, database: str, places: Places) -> Truth:
     """What the binlog holds of a database, with the places of its rows noted."""
     events = list(events_of(server))
     note(events, places)
-    return told_by((event for _, event in events), database)
+    return truth_of((event for _, event in events), database)
 
 
 def note(events: Iterable[tuple[str, Any]], places: Places) -> None:

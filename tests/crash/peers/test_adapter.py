@@ -12,7 +12,7 @@ import pytest
 from pymysqlreplication.event import GtidEvent
 from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
 
-from demo.truth import told_by
+from demo.truth import truth_of
 from tests.crash.peers import adapter, debezium, report
 from tests.crash.peers.faults import FAULTS
 from tests.crash.peers.run import PeerOutcome, compare, once
@@ -102,7 +102,7 @@ def message(row: Row, offset: int) -> Any:
 def source() -> tuple[Source, adapter.Places]:
     events, places = binlog(), adapter.Places()
     adapter.note(events, places)
-    told = told_by((each for _, each in events), "shop")
+    told = truth_of((each for _, each in events), "shop")
     return Source(told, {"goods": {3: {"id": 3}}}, f"{UUID}:1-2"), places
 
 

@@ -140,10 +140,10 @@ def test_what_is_published_does_not_depend_on_where_chunks_are_cut(
     other=NOWHERE,
 ).via("cut behind the last row, so that only the end of the transaction is left")
 def test_a_run_that_ends_after_any_commit_and_resumes_publishes_what_an_uncut_one_does(
-    history: Any, gtids: bool, max_bytes: int, borders: bool, cut: Any, other: Any
+    history: Any, gtids: bool, max_bytes: int, markers: bool, cut: Any, other: Any
 ) -> None:
     source = Source(history, gtids=gtids)
-    rules = replace(RULES, max_bytes=max_bytes, markers=borders)
+    rules = replace(RULES, max_bytes=max_bytes, markers=markers)
     cursor = first_cursor(source, gtids=gtids)
     pieces = joined(run(source.chunks(source.first, cut), cursor, rules=rules))
     whole, versions = records_of(pieces), versions_of(pieces)
@@ -163,7 +163,7 @@ def test_a_run_that_ends_after_any_commit_and_resumes_publishes_what_an_uncut_on
         later = joined(run(source.chunks(position, other), at, state.versions, rules))
         assert rows_by_topic(records_of(pieces[:n] + later)) == rows_by_topic(whole)
         assert versions_of(pieces[:n] + later) == versions
-        if borders:
+        if markers:
             assert_borders(pieces[:n] + later)
 
 

@@ -41,7 +41,7 @@ def test_the_last_line_has_the_medians_and_our_largest_memory() -> None:
 
 def test_a_pair_is_told_by_speed_cpu_and_memory() -> None:
     theirs = result("debezium", "W1", 20_000, peak_mib=1000.0, cpu={"connect": 15.2})
-    told = Pair(result("aqueduct", "W1", 50_000), theirs).told()
+    told = Pair(result("aqueduct", "W1", 50_000), theirs).to_text()
     assert "2.50 times the rows/s of debezium" in told
     assert "0.25 times its CPU for a row, 0.10 times its memory" in told
 

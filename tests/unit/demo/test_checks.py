@@ -31,7 +31,7 @@ def test_sound_records_have_no_fault() -> None:
     assert checks.invented(_EXPECTED, _SOUND) == []
     assert checks.duplicated(_SOUND) == {}
     assert checks.seq_faults(_SOUND) == []
-    assert checks.epochs_gone_back(_SOUND) == []
+    assert checks.epoch_regressions(_SOUND) == []
     assert checks.published(_EXPECTED, _SOUND) == 6
 
 
@@ -73,13 +73,13 @@ def test_a_number_used_twice_is_a_fault_that_names_both_records() -> None:
 
 
 def test_an_epoch_that_goes_back_within_a_partition_is_a_fault() -> None:
-    (fault,) = checks.epochs_gone_back(_but(4, epoch=2))
+    (fault,) = checks.epoch_regressions(_but(4, epoch=2))
     assert "from 3 to 2 at aq.shop.orders[0]@4" in fault
 
 
 def test_epochs_are_compared_within_a_partition_and_by_offset() -> None:
     newer = _but(4, epoch=4)
-    assert checks.epochs_gone_back(reversed(newer)) == []
+    assert checks.epoch_regressions(reversed(newer)) == []
 
 
 def test_a_key_change_counts_as_one_change_and_only_with_both_its_records() -> None:

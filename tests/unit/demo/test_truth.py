@@ -3,7 +3,7 @@ from typing import Any
 from pymysqlreplication.event import GtidEvent
 from pymysqlreplication.row_event import UpdateRowsEvent, WriteRowsEvent
 
-from demo.truth import told_by
+from demo.truth import truth_of
 
 
 class SimpleGtid(GtidEvent):  # type: ignore[misc]  # the library has no types
@@ -30,7 +30,7 @@ class SimpleUpdate(UpdateRowsEvent):  # type: ignore[misc]  # as above
 
 
 def test_rows_are_numbered_from_0_in_each_transaction() -> None:
-    told = told_by(
+    told = truth_of(
         [
             SimpleGtid("s:1"),
             SimpleRows("shop", "orders", [{}, {}]),
@@ -45,7 +45,7 @@ def test_rows_are_numbered_from_0_in_each_transaction() -> None:
 
 
 def test_rows_of_other_databases_are_numbered_but_not_expected() -> None:
-    told = told_by(
+    told = truth_of(
         [SimpleGtid("s:1"), SimpleRows("other", "x", [{}]), SimpleRows("shop", "orders", [{}])],
         "shop",
     )
@@ -54,12 +54,12 @@ def test_rows_of_other_databases_are_numbered_but_not_expected() -> None:
 
 def test_a_change_of_the_key_is_one_change_and_two_records() -> None:
     row = {"before_values": {"a": 1, "b": 1, "c": 0}, "after_values": {"a": 1, "b": 2, "c": 0}}
-    told = told_by([SimpleGtid("s:1"), SimpleUpdate("order_items", [row], ("a", "b"))], "shop")
+    told = truth_of([SimpleGtid("s:1"), SimpleUpdate("order_items", [row], ("a", "b"))], "shop")
     assert told.change_ids == {"order_items": {"s:1#0/0", "s:1#0/1"}}
     assert told.changes == {"order_items": 1}
 
 
 def test_a_change_of_other_columns_is_one_record() -> None:
     row = {"before_values": {"id": 1, "c": 0}, "after_values": {"id": 1, "c": 9}}
-    told = told_by([SimpleGtid("s:1"), SimpleUpdate("orders", [row])], "shop")
+    told = truth_of([SimpleGtid("s:1"), SimpleUpdate("orders", [row])], "shop")
     assert told.change_ids == {"orders": {"s:1#0"}}
