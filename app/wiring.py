@@ -99,7 +99,9 @@ def destination_plan(
             oversize=destination.oversize,
             claims=destination.claims,
             claims_access=S3Access(**destination.claim_check_s3.model_dump()),
-            poison_limit=destination.poison_limit if destination.poison == "dead_letter" else 0,
+            undecodable_limit=destination.poison_limit
+            if destination.poison == "dead_letter"
+            else 0,
             ddl_include=settings.ddl.include,
             ddl_exclude=settings.ddl.exclude,
             never_shadows=settings.ddl.never_online,

@@ -1,4 +1,4 @@
-"""A password that is kept in a file, read anew at each connection.
+"""A password that is kept in a file, read again at each connection.
 
 Invariant: what was changed on disk holds from the next connection on, without a restart; a file that cannot be
 read just then leaves the last content, which the server may refuse. It prints nowhere.

@@ -58,7 +58,7 @@ def journal_topic(prefix: str) -> str:
 
 
 def transactions_topic(prefix: str, destination: str) -> str:
-    """The topic of a destination's transaction borders."""
+    """The topic of a destination's transaction markers."""
     return f"{prefix}.__transactions.{destination}"
 
 
@@ -68,7 +68,7 @@ def ddl_topic(prefix: str, destination: str) -> str:
 
 
 def quarantine_topic(prefix: str, destination: str) -> str:
-    """The topic where raw events of a destination's tables wait that are set aside."""
+    """The topic where raw events of a destination's quarantined tables wait."""
     return f"{prefix}.__quarantine.{destination}"
 
 

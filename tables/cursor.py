@@ -88,7 +88,7 @@ class Cursor:
     proof: CursorProof = field(default_factory=CursorProof)
     """Evidence that a server's binlog is still the one that this position refers to."""
     is_new_start: bool = False
-    """Whether the schema history begins anew here, since the part before it was not read."""
+    """Whether the schema history starts again here, since the part before it was not read."""
 
     def to_json(self) -> dict[str, Any]:
         """The cursor as the journal keeps it."""

@@ -273,7 +273,7 @@ class SourceAgent:
     ) -> Commits:
         """The participants of each commit, in the order of their records in the transaction."""
         rules, status = self.plan.rules, self.status
-        self._dead_letters = self._dead_letters or DeadLetters(rules.poison_limit, status)
+        self._dead_letters = self._dead_letters or DeadLetters(rules.undecodable_limit, status)
         return Commits(
             (
                 Progress(status, self.policy, self._phases),

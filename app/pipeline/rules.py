@@ -43,7 +43,7 @@ class Rules:
     """The folder for claim check values, or ``s3://bucket/prefix``."""
     claims_access: S3Access = field(default_factory=S3Access)
     """The access to such a bucket."""
-    poison_limit: int = 0
+    undecodable_limit: int = 0
     """Undecodable rows per hour that become dead letters; 0: the first one stops the destination."""
     ddl_include: str = ""
     """Types of statements that are published, separated by commas; empty: all."""

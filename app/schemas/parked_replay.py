@@ -59,7 +59,7 @@ class Release:
         """The lowest offset of the next event in the quarantine topic."""
         # Their transactions' ends are already published; an event that does not fit is refused, not
         # sent to the dead letters.
-        rules = replace(spec.rules, markers=False, part_markers=False, poison_limit=0)
+        rules = replace(spec.rules, markers=False, part_markers=False, undecodable_limit=0)
         self._stage: ChunkStage = replace(spec, rules=rules, known={}).make()
         self._stage.tables.put(resolution.name, self.table)
         self._inserting = Inserting(mariadb=spec.mariadb)

@@ -145,7 +145,7 @@ class _ClusterView:
 
 
 class _WithoutFaustWeb(BootStrategy):  # type: ignore[misc]
-    """`faust worker` enables Faust's web server whatever the app's settings say; it listens on all
+    """`faust worker` enables Faust's web server whatever the app's settings are; it listens on all
     interfaces and shows the tables to anyone."""
 
     enable_web = False

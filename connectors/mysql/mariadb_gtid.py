@@ -1,6 +1,6 @@
 """MariaDB's GTIDs, ``domain-server-sequence``, and positions made of them.
 
-Invariant: a position holds the last GTID read of each domain, and stands for it and all before it
+Invariant: a position holds the last GTID read of each domain, and means it and all before it
 in that domain's order in the binlog. It parses from and prints to MariaDB's own text. Two GTIDs of
 a domain are compared only if one server wrote both: unless gtid_strict_mode is on, another server
 may write lower numbers later.

@@ -208,14 +208,14 @@ class TransactionReader:
                     if kind in _MAY_END and self.open is None:
                         self.ended = (began, body - HEADER_SIZE, end_pos)
         except AqueductError as error:
-            self._place(error, file, pos, kind)
+            self._add_context(error, file, pos, kind)
             raise
         except (IndexError, ValueError, KeyError, struct.error) as error:
             malformed = MalformedEvent(f"{type_name(kind)}: {type(error).__name__}: {error}")
-            self._place(malformed, file, pos, kind)
+            self._add_context(malformed, file, pos, kind)
             raise malformed from error
 
-    def _place(self, error: AqueductError, file: str, pos: int, kind: int) -> None:
+    def _add_context(self, error: AqueductError, file: str, pos: int, kind: int) -> None:
         error.context.setdefault("coordinates", Coordinates(file, pos))
         error.context.setdefault("event", type_name(kind))
         if self.open and self.open.gtid:

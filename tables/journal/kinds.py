@@ -1,7 +1,7 @@
 """The registry of all kinds of journal records.
 
 Invariant: a kind is registered once. Each of its records is then folded into the state, kept in the checkpoint
-and announced on every worker as its entry says; a record of a kind that is not registered changes no state.
+and announced on every worker as its entry states; a record of a kind that is not registered changes no state.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """An operator's desired state of a destination: running, paused, stopped, or restarted.
 
-Invariant: the last record is valid, and it is in the journal: every worker knows it whoever leads,
+Invariant: the last record is valid, and it is in the journal: every worker knows it, leader or not,
 and a starting worker finds it before it claims anything.
 """
 

@@ -15,7 +15,7 @@ from tables.journal_format import Entry, decoded, encoded
 from tables.journal_kind import Kind, StatePart
 
 _Stored = TypeVar("_Stored")
-_ASKED, _CURRENT = "asked", "current"
+_REQUEST, _CURRENT = "asked", "current"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class SourceChoice:
 
     def take(self, kind: str, names: list[str], record: StoredRecord) -> None:  # noqa: ARG002
         """Fold a record in, whose key ends with ``asked`` or ``current``."""
-        if names[-1] == _ASKED:
+        if names[-1] == _REQUEST:
             self.request = _read(SourceRequest, record)
         else:
             self.current = _read(Current, record)
@@ -78,16 +78,16 @@ def _read(kind: type[_Stored], record: StoredRecord) -> _Stored:
         raise JournalDamaged(f"a source cannot be read: {error!r}", offset=record.offset) from error
 
 
-def _asked_in(record: StoredRecord) -> SourceRequest | None:
+def _request_in(record: StoredRecord) -> SourceRequest | None:
     """The request in a record; None if it describes the current source."""
-    return _read(SourceRequest, record) if record.key.endswith(f"/{_ASKED}".encode()) else None
+    return _read(SourceRequest, record) if record.key.endswith(f"/{_REQUEST}".encode()) else None
 
 
 SOURCE_PART = StatePart(lambda _: SourceChoice())
-SOURCE = Kind(name="source", part=SOURCE_PART, notice=_asked_in)
+SOURCE = Kind(name="source", part=SOURCE_PART, notice=_request_in)
 
 
 def note_of(stored: SourceRequest | Current) -> Entry:
     """The journal record: ``source/<destination>/asked`` or ``…/current``."""
-    last = _ASKED if isinstance(stored, SourceRequest) else _CURRENT
+    last = _REQUEST if isinstance(stored, SourceRequest) else _CURRENT
     return SOURCE.key(stored.destination, last), encoded(asdict(stored))

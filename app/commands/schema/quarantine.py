@@ -54,8 +54,8 @@ def _lines(one: QuarantinedTable) -> list[str]:
 
 def given_up_text(entry: Entry) -> str:
     """Return who gave a table up, and the events lost."""
-    who = f" by {entry.given.by}, {time_text(entry.given.ts_ms)}" if entry.given else ""
-    return f"given up{who}; {entry.lost} event(s) are lost, and later ones are dropped"
+    author = f" by {entry.given.by}, {time_text(entry.given.ts_ms)}" if entry.given else ""
+    return f"given up{author}; {entry.lost} event(s) are lost, and later ones are dropped"
 
 
 def _json(entry: Entry, waiting: int) -> dict[str, object]:

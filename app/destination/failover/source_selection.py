@@ -34,7 +34,7 @@ from tables.operator.source_choice import Current, SourceChoice, note_of
 
 log = logging.getLogger(__name__)
 
-_PATIENCE, _PATIENCE_WHEN_ASKED = 5.0, 30.0
+_PATIENCE, _PATIENCE_ON_REQUEST = 5.0, 30.0
 """Seconds to wait for a standby that lags."""
 _PAUSE = 0.2
 _QUICK = 1.0
@@ -109,7 +109,7 @@ class Sources:
         faults: list[tuple[Source, AqueductError]] = []
         wanted = self._find(request.address) if request is not None else None
         for source in self._order(current, wanted):
-            patience = _PATIENCE_WHEN_ASKED if source is wanted else _PATIENCE
+            patience = _PATIENCE_ON_REQUEST if source is wanted else _PATIENCE
             try:
                 selected = self._select_waiting(
                     source, current, state, judge, report_wait=report_wait, patience=patience

@@ -1,7 +1,7 @@
 """Import of a cursor that was exported from another installation.
 
 Invariant: the server must be able to resume from it; `seq` never goes back, and the schema history
-begins anew there, as it is not in the export.
+starts again there, as it is not in the export.
 """
 
 from __future__ import annotations

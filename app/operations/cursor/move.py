@@ -1,8 +1,8 @@
 """A move of a cursor in two steps: planned, so that an operator can confirm its cost, and made.
 
 Invariant: planning changes nothing; making the move judges it again by the state that is valid once
-no worker can write. Numbers continue, and a schema history that does not reach the position begins
-anew there.
+no worker can write. Numbers continue, and a schema history that does not reach the position starts
+again there.
 """
 
 from __future__ import annotations

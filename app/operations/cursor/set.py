@@ -1,6 +1,6 @@
 """Set a cursor to a position that an operator names.
 
-Invariant: only a position that the server has, at the border of a transaction; a binlog file
+Invariant: only a position that the server has, at the boundary of a transaction; a binlog file
 belongs to one server, and sets no cursor on another one.
 """
 

@@ -36,7 +36,7 @@ _START_SECONDS = 60.0
 _ANSWER_SECONDS = 10.0
 """Timeout of a fork, which takes milliseconds; a fork server that takes longer is frozen, and replaced."""
 _GLANCE_SECONDS = 0.002
-_OURS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+_WORKER_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 """SIGHUP makes the worker reload its settings."""
 
 
@@ -46,7 +46,7 @@ class _ForkServerProcess:
     def __init__(self) -> None:
         own_end, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            with child_end, _signals_left_to_us():
+            with child_end, _worker_signals_blocked():
                 self._process = _started(child_end.fileno())
         except OSError:
             own_end.close()
@@ -291,10 +291,10 @@ def _environment() -> dict[str, str]:
 
 
 @contextmanager
-def _signals_left_to_us() -> Iterator[None]:
+def _worker_signals_blocked() -> Iterator[None]:
     """Start children with these signals blocked for good: signals to the whole process group (Ctrl-C, a
     supervisor) reach them too, but the worker decides when they end."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _WORKER_SIGNALS)
     try:
         yield
     finally:

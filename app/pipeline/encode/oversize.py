@@ -1,6 +1,6 @@
 """Oversize records, made small enough for their topic as the settings require.
 
-Invariant: only the images are left out, and the record states it; its key, ChangeId, ``seq`` and position stay.
+Invariant: only the images are omitted, and the record states it; its key, ChangeId, ``seq`` and position stay.
 Claim check images are stored durably before their pointer is published, under a name derived from their bytes:
 the same change has the same images in any run, so a second write makes the same object.
 """

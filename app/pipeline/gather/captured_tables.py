@@ -253,7 +253,7 @@ class CapturedTables:
             as_logged, table_map = table_map, self._completed(table_map, name, known)
             never_null = _unproven(as_logged, table_map)
         elif names_columns:
-            self._meet(name)
+            self._add_unknown(name)
         else:
             raise WitnessesDiffer.of(
                 name, "its rows have no names, and its history has no definition"
@@ -269,7 +269,7 @@ class CapturedTables:
             known=known,
         )
 
-    def _meet(self, name: Name) -> None:
+    def _add_unknown(self, name: Name) -> None:
         """Add an existing table that the history does not have: others may be its shadows."""
         if name not in self._names:
             self._names.add(name)

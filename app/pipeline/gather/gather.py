@@ -77,7 +77,7 @@ class Gathering:
         if (prints := self.gathered.prints) is not None:
             prints.rows(table_map, event_type, body)
         if table_map is not self._map:
-            self._meet(table_map, transaction, pos)
+            self._enter_table(table_map, transaction, pos)
         use = self._use
         if use is None:
             self._pass_by(transaction, table_map, event_type, body, pos)
@@ -89,7 +89,7 @@ class Gathering:
         try:
             rows = use.table.rows(event_type, body)
         except (MalformedEvent, RowUnreadable) as error:
-            if isinstance(error, RowUnreadable) and not self._rules.poison_limit:
+            if isinstance(error, RowUnreadable) and not self._rules.undecodable_limit:
                 raise
             name, query = use.table.name, self._query
             dead = DeadRows(transaction, name, table_map, event_type, body, "", pos, 0, query, "")
@@ -123,7 +123,7 @@ class Gathering:
     def _sift(self, dead: DeadRows, error: AqueductError) -> None:
         """Add the rows of an event with undecodable rows, as far as the settings allow them."""
         assert self._use is not None
-        limit, row = self._rules.poison_limit, 0
+        limit, row = self._rules.undecodable_limit, 0
         transaction, kind, pos = dead.transaction, dead.event_type, dead.pos
         for part in sifted(self._use.table.rows, dead, error):
             if part.rows:
@@ -137,7 +137,7 @@ class Gathering:
                 gathered.ordinal += part.size
             row += part.size
 
-    def _meet(self, table_map: TableMap, transaction: Transaction, pos: int) -> None:
+    def _enter_table(self, table_map: TableMap, transaction: Transaction, pos: int) -> None:
         gathered = self.gathered
         if gathered.first is None:
             gathered.first = transaction

@@ -103,7 +103,7 @@ class Sharing(Gathering):
         some = -(-len(rows) * self._limit // size)
         for at in range(0, len(rows), some):
             if self._cut_if_enough(transaction):
-                self._meet(table_map, transaction, pos)
+                self._enter_table(table_map, transaction, pos)
             self._keep(transaction, rows[at : at + some], event_type, pos)
 
     def _cut_if_enough(self, transaction: Transaction) -> bool:

@@ -160,7 +160,7 @@ class Publisher:
 
     async def publish(self, piece: Piece) -> None:
         """Commit a piece and the cursor after it; on any error none of it is visible."""
-        # Of a version that the journal has the topic was there, whatever became of the first rows.
+        # The topic of a version in the journal existed, whether its first rows were published or not.
         topics = piece.topics
         await self.prepare(topics)
         await self._producer.learn(set(topics))
@@ -216,7 +216,7 @@ class Publisher:
             key, value = orjson.dumps(version.key_json()), version.to_json()
             yield await kafka.send(schemas, key=key, value=orjson.dumps(value), partition=0)
             yield await self._note(kafka, (journal.version_key(version), journal.encoded(value)))
-        # A checkpoint of the history, among the notes, is of before this piece; so its records come behind it.
+        # A checkpoint of the history, among the notes, is as of before this piece; so its records follow it.
         for note in piece.notes:
             yield await self._note(kafka, note)
         for record in piece.tables.history:

@@ -21,7 +21,7 @@ from connectors.mysql.server.facts import ServerFacts, SourceAddress
 def refuse_skipped(
     offset: SourceOffset, gtids: GtidSet, facts: ServerFacts, address: SourceAddress
 ) -> None:
-    """Raise AnonymousTransaction if a transaction without GTID lies between an offset and the
+    """Raise AnonymousTransaction if a transaction without GTID is between an offset and the
     start of a dump by GTIDs."""
     files = [name for name, _ in facts.binlogs]
     position = offset.coordinates

@@ -57,18 +57,18 @@ class BinlogEnd:
         if position.file not in names:
             return bool(names)
         at = names.index(position.file)
-        left = self.binlogs[at][1] - position.pos
+        remaining = self.binlogs[at][1] - position.pos
         is_last = at + 1 == len(names)
-        return left > (0 if is_last else _TAIL) or any(
+        return remaining > (0 if is_last else _TAIL) or any(
             size > _HEAD for _, size in self.binlogs[at + 1 :]
         )
 
     def _has_gtids_of(self, offset: SourceOffset) -> bool:
-        ours = offset.gtid_set
-        if isinstance(self.gtids, GtidSet) and isinstance(ours, GtidSet):
-            return self.gtids.issubset(ours)
-        if isinstance(self.gtids, MariadbGtidList) and isinstance(ours, MariadbGtidList):
-            return ours.holds_all(self.gtids)
+        read = offset.gtid_set
+        if isinstance(self.gtids, GtidSet) and isinstance(read, GtidSet):
+            return self.gtids.issubset(read)
+        if isinstance(self.gtids, MariadbGtidList) and isinstance(read, MariadbGtidList):
+            return read.holds_all(self.gtids)
         return False
 
 

@@ -14,7 +14,7 @@ from connectors.mysql.server.facts import SourceAddress, connected
 from connectors.mysql.server.system_databases import SYSTEM
 
 _MOST_NAMED = 10
-_ASKED = (
+_QUERY = (
     "SELECT table_schema, table_name, COALESCE(table_rows, 0), COALESCE(UNIX_TIMESTAMP(create_time), 0)"
     " FROM information_schema.tables WHERE table_type = 'BASE TABLE'"
 )
@@ -39,7 +39,7 @@ def estimates(captures: Callable[[str, str], bool], address: SourceAddress) -> l
         except pymysql.MySQLError as error:
             if error.args[0] != pymysql.constants.ER.UNKNOWN_SYSTEM_VARIABLE:
                 raise
-        cursor.execute(_ASKED)
+        cursor.execute(_QUERY)
         rows = cursor.fetchall()
     found = [
         Estimate(f"{database}.{table}", int(count), int(created))

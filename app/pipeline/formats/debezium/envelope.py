@@ -37,8 +37,12 @@ class TableText:
 
     def __init__(self, version: TableVersion, *, connector: str, epoch: int) -> None:
         self.version = version
-        who = {"version": __version__, "connector": connector, "name": version.destination}
-        self.head = f',"source":{{{_members(who)},"server_id":'
+        connector_fields = {
+            "version": __version__,
+            "connector": connector,
+            "name": version.destination,
+        }
+        self.head = f',"source":{{{_members(connector_fields)},"server_id":'
         names = _members({"db": version.database, "table": version.table})
         self.middle = f",{names},"
         numbers = {"epoch": epoch, "schema": version.version, "wire": WIRE_VERSION}

@@ -28,7 +28,7 @@ def pieces(table: TableMap, *rows: bytes, limit: int = 0) -> list[Piece]:
     events = [made.gtid(1), made.query("BEGIN"), made.table_map(table), *rows, made.xid()]
     offset = SourceOffset(server_uuid=UUID, coordinates=made.START)
     cursor = Cursor(destination="shop", installation="i", epoch=1, seq=0, versions=0, offset=offset)
-    rules = replace(RULES, poison_limit=limit)
+    rules = replace(RULES, undecodable_limit=limit)
     spec = replace(spec_of(rules, cursor, {}), charsets=CHARSETS)
     return run_stage([made.chunk_of(*events)], cursor, spec)
 

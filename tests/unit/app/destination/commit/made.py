@@ -69,7 +69,7 @@ def moving() -> Piece:
 
 def run_of(name: str = "shop", *, signals: Any = None, interval: float = 0.0) -> SourceAgent:
     """A run that has nothing open yet."""
-    rules = replace(RULES, poison_limit=5)
+    rules = replace(RULES, undecodable_limit=5)
     plan = Plan(
         name=name,
         worker="w",

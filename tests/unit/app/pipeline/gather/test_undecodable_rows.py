@@ -58,7 +58,7 @@ def pieces(
         offset=offset,
         resume=resume,
     )
-    return run([chunk], cursor, rules=replace(RULES, poison_limit=limit, max_bytes=max_bytes))
+    return run([chunk], cursor, rules=replace(RULES, undecodable_limit=limit, max_bytes=max_bytes))
 
 
 def event(*notes: bytes, first: int = 1, kind: int = EventType.WRITE_ROWS) -> bytes:
