@@ -12,7 +12,7 @@ import os
 import sys
 
 from app.about import __version__
-from app.commands.groups import ALONE, GROUPS, Command, alone, command
+from app.commands.groups import GROUPS, UNGROUPED, Command, command, ungrouped_command
 from app.service.library_logs import escape_values
 from connectors.errors import AqueductError, SettingsError, UsageError
 
@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser, commands = _parser()
     chosen = _chosen(words)
     if chosen is not None:
-        chosen.configure(commands[words[0], "" if words[0] in ALONE else words[1]])
+        chosen.configure(commands[words[0], "" if words[0] in UNGROUPED else words[1]])
     options = parser.parse_args(words)
     if chosen is None:  # argparse has refused the words that name no command
         raise AssertionError(words)
@@ -35,8 +35,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _chosen(words: list[str]) -> Command | None:
-    if words and words[0] in ALONE:
-        return alone(words[0])
+    if words and words[0] in UNGROUPED:
+        return ungrouped_command(words[0])
     if len(words) < 2 or words[0] not in GROUPS or words[1] not in GROUPS[words[0]].commands:
         return None
     return command(words[0], words[1])
@@ -80,7 +80,7 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[tuple[str, str], argparse.A
     groups = parser.add_subparsers(dest="group", metavar="GROUP", required=True)
     found = {
         (name, ""): groups.add_parser(name, help=line, description=line)
-        for name, line in ALONE.items()
+        for name, line in UNGROUPED.items()
     }
     for name, group in GROUPS.items():
         inner = groups.add_parser(name, help=group.help, description=group.help)

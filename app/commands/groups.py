@@ -89,7 +89,7 @@ GROUPS: Mapping[str, Group] = {
 }
 
 
-ALONE: Mapping[str, str] = {
+UNGROUPED: Mapping[str, str] = {
     "audit": "prove that nothing was lost or repeated: compare the source's binlog with the topics in Kafka",
 }
 """Commands in no group, each with its line of help."""
@@ -102,6 +102,6 @@ def command(group: str, name: str) -> Command:
     return cast(Command, import_module(f"app.commands.{group}.{module}".replace("-", "_")))
 
 
-def alone(name: str) -> Command:
+def ungrouped_command(name: str) -> Command:
     """Import the module of a command in no group: ``app.commands.<name>``."""
     return cast(Command, import_module(f"app.commands.{name}"))

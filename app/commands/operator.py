@@ -14,7 +14,7 @@ def operator() -> str:
     return os.environ.get("SUDO_USER") or os.environ.get("USER") or f"uid {os.getuid()}"
 
 
-def report_silent(one: UnreachableSource) -> None:
+def report_unreachable(one: UnreachableSource) -> None:
     """Report a source that does not answer, and the one tried instead."""
     why = printed(one.error.detail)
     sys.stderr.write(f"{one.address} does not answer, asking {one.instead} instead: {why}\n")

@@ -32,7 +32,7 @@ def print_answer(form: str, value: Any, lines: Iterable[str]) -> None:
     sys.stdout.write(text)
 
 
-def aligned(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+def aligned_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Return rows below their headings; the last column has no fixed width."""
     table = [list(head), *([printed(cell) for cell in row] for row in rows)]
     widths = [max(len(row[at]) for row in table) for at in range(len(head) - 1)]
@@ -45,7 +45,7 @@ def time_text(ts_ms: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def one_line(text: str, most: int = 120) -> str:
+def shortened(text: str, most: int = 120) -> str:
     """Return a statement shortened to a line of a list."""
     words = " ".join(text.split())
     return words if len(words) <= most else f"{words[: most - 1]}…"
@@ -166,7 +166,7 @@ def table_lines(table: Table) -> list[str]:
         ]
         for column in table.columns
     ]
-    lines = aligned(["column", "type", "null", "collation", "more"], rows)
+    lines = aligned_table(["column", "type", "null", "collation", "more"], rows)
     lines += [
         "",
         f"primary key  ({', '.join(table.primary_key)})" if table.primary_key else "no primary key",

@@ -89,10 +89,10 @@ async def audit_destination(settings: Settings, request: AuditRequest) -> Verdic
         def work(topics: KafkaTopics) -> Verdict:
             return audit(_scope(request, settings, topics, dump))
 
-        return await beside_kafka(kafka_client(settings).options(), work)
+        return await run_beside_kafka(kafka_client(settings).options(), work)
 
 
-async def beside_kafka(options: Mapping[str, Any], work: Callable[[KafkaTopics], T]) -> T:
+async def run_beside_kafka(options: Mapping[str, Any], work: Callable[[KafkaTopics], T]) -> T:
     """Run work that reads a cluster's topics and may block in a thread of its own; return its result."""
     return await in_its_own_thread(partial(work, KafkaTopics(options, asyncio.get_running_loop())))
 

@@ -34,7 +34,7 @@ class StoredLetter:
     table_map: str
 
 
-async def dead_letters(journal: Journal, *, start: int = 0) -> tuple[StoredLetter, ...]:
+async def list_dead_letters(journal: Journal, *, start: int = 0) -> tuple[StoredLetter, ...]:
     """Return the dead letters from an offset on; none if there is no such topic."""
     plan = journal.plan.topics.dead_letters(journal.plan.name)
     if not await Topics(journal.options).has(plan):

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 
 from app.operations.journal_access import Journal
-from app.operations.workers import workers_text
+from app.operations.workers import why_not_applied
 from connectors.errors import AqueductError, NotApplied, RequestReplaced
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.reading.tail import Tail
@@ -58,7 +58,7 @@ async def not_tried_error(journal: Journal, what: str, seconds: float) -> NotApp
     why = (
         f"the desired state is {desired.desired.value}, requested by {desired.by or 'an operator'}"
         if desired is not None and desired.desired is not DesiredState.RUN
-        else await workers_text(journal)
+        else await why_not_applied(journal)
     )
     return NotApplied(
         f"{what} was recorded, but not applied within {seconds:g} s: {why}",
@@ -69,7 +69,7 @@ async def not_tried_error(journal: Journal, what: str, seconds: float) -> NotApp
 async def _not_applied(journal: Journal, control: Control, seconds: float) -> NotApplied:
     return NotApplied(
         f"{control.desired.value} was recorded, but not applied within {seconds:g} s: "
-        f"{await workers_text(journal)}",
+        f"{await why_not_applied(journal)}",
         destination=control.destination,
     )
 

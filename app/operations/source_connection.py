@@ -31,7 +31,7 @@ class UnreachableSource:
     instead: SourceAddress
 
 
-Report = Callable[[UnreachableSource], None]
+ReportUnreachable = Callable[[UnreachableSource], None]
 """Receives each source that was skipped."""
 
 
@@ -42,7 +42,7 @@ class ReachableSource:
     address: SourceAddress
     facts: ServerFacts
 
-    def notes(self, choice: SourceChoice, destination: str, *, by: str) -> list[Note]:
+    def switch_records(self, choice: SourceChoice, destination: str, *, by: str) -> list[Note]:
         """Return the journal records that make the worker read this one; nothing if it does already."""
         current = choice.current
         if current is not None and current.address == str(self.address):
@@ -59,7 +59,11 @@ class ReachableSource:
 
 
 async def reachable_source(
-    journal: Journal, state: DestinationState, report: Report, *, server_uuid: str | None = None
+    journal: Journal,
+    state: DestinationState,
+    report: ReportUnreachable,
+    *,
+    server_uuid: str | None = None,
 ) -> ReachableSource:
     """Try one source after the other, first the one that is read.
 

@@ -28,7 +28,7 @@ class SwitchOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchReport:
+class WrittenSwitch:
     """The written request, and its outcome; None if that was not waited for."""
 
     request: SourceRequest
@@ -37,7 +37,7 @@ class SwitchReport:
 
 async def request_switch(
     journal: Journal, address: str, *, by: str, wait: float | None
-) -> SwitchReport:
+) -> WrittenSwitch:
     """Request a source by its address; raise UsageError for one that the settings do not have.
 
     Raises NotApplied if no worker tried it in time. ``wait``: seconds; None: do not.
@@ -55,7 +55,7 @@ async def request_switch(
     began = time.monotonic()
     await journal.write(note_of(request))
     tried = None if wait is None else await _wait_until_tried(journal, request, wait, began)
-    return SwitchReport(request=request, tried=tried)
+    return WrittenSwitch(request=request, tried=tried)
 
 
 def _check_known(journal: Journal, address: str) -> None:

@@ -14,7 +14,7 @@ from connectors.errors import AqueductError
 from connectors.zookeeper.kazoo_session import opens
 
 
-async def workers_text(journal: Journal) -> str:
+async def why_not_applied(journal: Journal) -> str:
     """Return as text why no worker may have applied a request."""
     coordination = coordination_plan(journal.settings)
     if coordination is None:

@@ -13,7 +13,7 @@ from app.auditing.audit import Scope, audit
 from app.auditing.topics.topics import KafkaTopics
 from app.auditing.truth.mysqlbinlog import BinlogFiles
 from app.auditing.verdict import Verdict
-from app.operations.audit import beside_kafka
+from app.operations.audit import run_beside_kafka
 from tests.crash.scene import DESTINATION, Scene
 from tests.crash.verdict import Findings
 
@@ -37,7 +37,7 @@ def audited(at: Scene) -> Findings:
             )
         )
 
-    verdict = asyncio.run(beside_kafka({"bootstrap_servers": at.servers.kafka}, work))
+    verdict = asyncio.run(run_beside_kafka({"bootstrap_servers": at.servers.kafka}, work))
     assert verdict.changes, "the audit saw no change"
     return {
         f"audit {kind.value}": [str(one) for one in found] for kind, found in verdict.shown.items()

@@ -16,7 +16,7 @@ from app.commands.cursor.confirmation import add_reason
 from app.commands.cursor.export import FORM, WHAT
 from app.commands.cursor.move import confirm_and_move
 from app.commands.event_loop import run_operation
-from app.commands.operator import report_silent
+from app.commands.operator import report_unreachable
 from app.operations.cursor.import_ import plan_import
 from app.operations.journal_access import Journal
 from app.settings.model import load
@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Import it; 0 once it is in the journal."""
     journal, given = Journal.of(load(), options.destination), _read(options.export)
-    return confirm_and_move(options, run_operation(plan_import(journal, given, report_silent)))
+    return confirm_and_move(options, run_operation(plan_import(journal, given, report_unreachable)))
 
 
 def _read(path: Path) -> Cursor:

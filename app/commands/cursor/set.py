@@ -11,7 +11,7 @@ from app.commands.arguments import add_destination, add_gtid_or_file
 from app.commands.cursor.confirmation import add_reason
 from app.commands.cursor.move import confirm_and_move
 from app.commands.event_loop import run_operation
-from app.commands.operator import report_silent
+from app.commands.operator import report_unreachable
 from app.operations.cursor.set import plan_set
 from app.operations.journal_access import Journal
 from app.settings.model import load
@@ -61,7 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Set it; 0 once it is in the journal."""
     journal, start = Journal.of(load(), options.destination), start_of(options)
-    move = run_operation(plan_set(journal, start, report_silent, server=options.server))
+    move = run_operation(plan_set(journal, start, report_unreachable, server=options.server))
     return confirm_and_move(options, move)
 
 

@@ -11,7 +11,7 @@ import sys
 from app.commands.arguments import add_destination, add_gtid_or_file
 from app.commands.cursor.confirmation import add_reason, confirm, reason_of
 from app.commands.event_loop import run_operation
-from app.commands.operator import report_silent
+from app.commands.operator import report_unreachable
 from app.operations.cursor.skip import NamedTransaction, plan_skip, request_skip
 from app.operations.journal_access import Journal
 from app.settings.model import load
@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Request it; 0 once it is in the journal."""
     journal = Journal.of(load(), options.destination)
-    planned = run_operation(plan_skip(journal, named_transaction(options), report_silent))
+    planned = run_operation(plan_skip(journal, named_transaction(options), report_unreachable))
     confirm(options, f"{options.destination}: {planned.effect}")
     change = run_operation(request_skip(planned, reason_of(options)))
     sys.stdout.write(

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from app.commands.arguments import add_destination, add_format
 from app.commands.event_loop import run_operation
 from app.commands.output import print_answer, time_text
-from app.operations.dead_letters import StoredLetter, dead_letters
+from app.operations.dead_letters import StoredLetter, list_dead_letters
 from app.operations.journal_access import Journal
 from app.settings.model import load
 
@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """List them; 1 if there are any, for scripts."""
     journal = Journal.of(load(), options.destination)
-    found = run_operation(dead_letters(journal, start=options.from_offset))
+    found = run_operation(list_dead_letters(journal, start=options.from_offset))
     lines = [line for letter in found for line in _text(letter)]
     value = [asdict(letter) for letter in found]
     print_answer(options.format, value, lines or [f"no dead letters of {options.destination}"])

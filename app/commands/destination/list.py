@@ -12,7 +12,7 @@ from typing import Any
 
 from app.commands.arguments import add_format
 from app.commands.event_loop import run_operation
-from app.commands.output import aligned, print_answer
+from app.commands.output import aligned_table, print_answer
 from app.operations.destination.listing import ListedDestination, list_destinations
 from app.settings.model import load
 from tables.operator.control import DesiredState
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
         for one in found.destinations
         if options.all or one.desired is not DesiredState.DELETE
     ]
-    print_answer(options.format, shown, aligned(list(_HEAD), [_row(each) for each in shown]))
+    print_answer(options.format, shown, aligned_table(list(_HEAD), [_row(each) for each in shown]))
     if found.fault is not None:
         sys.stderr.write(f"aqueduct: {found.fault.name}: {found.fault}\n")
     is_whole = all(each["state"] is not None for each in shown)

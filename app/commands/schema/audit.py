@@ -11,11 +11,11 @@ import argparse
 from app.commands import arguments
 from app.commands.event_loop import run_operation
 from app.commands.output import (
-    aligned,
-    one_line,
+    aligned_table,
     position_text,
     print_answer,
     record_value,
+    shortened,
     time_text,
 )
 from app.commands.schema.history_source import ReadByName, from_journal, history_reader
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace, read_by_name: ReadByName = from_journal) ->
         "statements": [record_value(record) for record in found],
     }
     head = ["when", "where", "server", "thread", "user", "outcome", "type", "tables", "statement"]
-    print_answer(options.format, value, aligned(head, map(_row, found)))
+    print_answer(options.format, value, aligned_table(head, map(_row, found)))
     return 0
 
 
@@ -85,5 +85,5 @@ def _row(record: SchemaRecord) -> list[str]:
         record.outcome,
         record_kind(record).upper(),
         " ".join(".".join(name) for name in record.concerned) or "-",
-        one_line(record.statement),
+        shortened(record.statement),
     ]

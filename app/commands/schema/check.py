@@ -36,20 +36,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     arguments.add_format(parser)
 
 
-async def live(destination: str) -> Baseline:
+async def read_server_tables(destination: str) -> Baseline:
     """Return the server's present tables."""
     # Only here is the journal read for the current source.
-    from app.commands.operator import report_silent
+    from app.commands.operator import report_unreachable
     from app.operations.journal_access import Journal
-    from app.operations.schema.server_tables import source_tables
+    from app.operations.schema.server_tables import read_source_tables
 
-    return await source_tables(Journal.of(load(), destination), report_silent)
+    return await read_source_tables(Journal.of(load(), destination), report_unreachable)
 
 
 def run(
     options: argparse.Namespace,
     read_by_name: ReadByName = from_journal,
-    ask: Callable[[str], Awaitable[Baseline]] = live,
+    ask: Callable[[str], Awaitable[Baseline]] = read_server_tables,
     pause: Pause = asyncio.sleep,
 ) -> int:
     """Print the differences; return the exit code."""

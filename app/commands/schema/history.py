@@ -12,7 +12,7 @@ from typing import Any
 from app.commands import arguments
 from app.commands.event_loop import run_operation
 from app.commands.output import (
-    aligned,
+    aligned_table,
     difference_value,
     position_text,
     print_answer,
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace, read_by_name: ReadByName = from_journal) ->
 def _all(options: argparse.Namespace, read: ReadHistory) -> int:
     rows = [_row(one) for one in run_operation(table_summaries(read))]
     head = ["table", "state", "steps", "since", "quarantine"]
-    lines = aligned(head, [[_cell(row[key]) for key in head] for row in rows])
+    lines = aligned_table(head, [[_cell(row[key]) for key in head] for row in rows])
     print_answer(options.format, {"destination": options.destination, "tables": rows}, lines)
     return 0
 

@@ -22,7 +22,7 @@ def history_reader(options: argparse.Namespace, read_by_name: ReadByName) -> Rea
 
 async def from_store(destination: str) -> DestinationHistory:
     """Read the settings, then the central store."""
-    from app.operations.schema.reading import store_history
+    from app.operations.schema.reading import read_store_history
     from app.wiring import central_store
 
     store = central_store(load())
@@ -30,7 +30,7 @@ async def from_store(destination: str) -> DestinationHistory:
         raise UsageError(
             "--from-store needs schema_history.store: mysql, and mysql.host and mysql.user"
         )
-    return await store_history(store, destination)
+    return await read_store_history(store, destination)
 
 
 async def from_journal(destination: str) -> DestinationHistory:
@@ -39,6 +39,6 @@ async def from_journal(destination: str) -> DestinationHistory:
     # Only here is Kafka's client needed, and it is slow to import. Its warnings become an error at
     # the end, which is reported once.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-    from app.operations.schema.reading import journal_history
+    from app.operations.schema.reading import read_journal_history
 
-    return await journal_history(settings, destination)
+    return await read_journal_history(settings, destination)

@@ -84,16 +84,18 @@ def _modes(text: str) -> frozenset[str]:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-async def live(settings: Settings, destination: str) -> Catalog:
+async def read_server_catalog(settings: Settings, destination: str) -> Catalog:
     """Return the server's present tables."""
     # Only here is a server asked.
-    from app.operations.schema.server_tables import first_source_catalog
+    from app.operations.schema.server_tables import read_first_source_catalog
 
-    return await first_source_catalog(settings, destination)
+    return await read_first_source_catalog(settings, destination)
 
 
 def run(
-    options: argparse.Namespace, read_by_name: ReadByName = from_journal, ask: Ask = live
+    options: argparse.Namespace,
+    read_by_name: ReadByName = from_journal,
+    ask: Ask = read_server_catalog,
 ) -> int:
     """Print the impact of the statements; return the exit code."""
     settings = _settings(options)

@@ -10,7 +10,7 @@ from app.commands import arguments
 from app.commands.event_loop import run_operation
 from app.commands.output import given_value, print_answer, time_text
 from app.operations.journal_access import Journal
-from app.operations.schema.quarantine import QuarantinedTable, QuarantinedTables, quarantined_tables
+from app.operations.schema.quarantine import QuarantineList, QuarantineStatus, list_quarantined
 from app.settings.model import load
 from tables.quarantine import Entry
 
@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """List them; 1 if a table waits, for scripts."""
-    found = run_operation(quarantined_tables(Journal.of(load(), options.destination)))
+    found = run_operation(list_quarantined(Journal.of(load(), options.destination)))
     if options.format == "json":
         entries = [_json(one.entry, one.waiting) for one in found.quarantined]
         entries += [_json(entry, 0) for entry in found.given_up]
@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     return 1 if found.quarantined else 0
 
 
-def _text(destination: str, found: QuarantinedTables) -> list[str]:
+def _text(destination: str, found: QuarantineList) -> list[str]:
     lines = [line for one in found.quarantined for line in _lines(one)]
     if not found.quarantined:
         lines.append(f"no table of {destination} is quarantined")
@@ -41,7 +41,7 @@ def _text(destination: str, found: QuarantinedTables) -> list[str]:
     return lines
 
 
-def _lines(one: QuarantinedTable) -> list[str]:
+def _lines(one: QuarantineStatus) -> list[str]:
     entry = one.entry
     lines = [
         f"{'.'.join(entry.name)}: {one.waiting} event(s) have waited since {entry.since}",

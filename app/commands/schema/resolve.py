@@ -12,7 +12,7 @@ from pathlib import Path
 
 from app.commands import arguments
 from app.commands.event_loop import run_operation
-from app.commands.operator import operator, report_silent
+from app.commands.operator import operator, report_unreachable
 from app.commands.output import print_answer
 from app.commands.waiting import UNCONFIRMED, add_waiting, done_text, seconds_of
 from app.operations.journal_access import Journal
@@ -24,8 +24,8 @@ from app.operations.schema.resolve import (
     Definition,
     GivenUp,
     ResolutionOutcome,
+    find_waiting_table,
     resolve,
-    waiting_table,
 )
 from app.settings.model import load
 from connectors.errors import UsageError, printed
@@ -78,9 +78,11 @@ def run(options: argparse.Namespace) -> int:
         )
         return 2
     journal = Journal.of(load(), options.destination)
-    waiting = run_operation(waiting_table(journal, options.table, gives_up=options.give_up))
+    waiting = run_operation(find_waiting_table(journal, options.table, gives_up=options.give_up))
     wait, definition = seconds_of(options), _definition(options)
-    found = run_operation(resolve(waiting, definition, report_silent, by=operator(), wait=wait))
+    found = run_operation(
+        resolve(waiting, definition, report_unreachable, by=operator(), wait=wait)
+    )
     code, text = (0, UNCONFIRMED) if found.tried is None else _outcome(found.tried)
     if options.format == "json":
         value = {"table": _name_of(options), "resolution": found.resolution.id, "told": text}

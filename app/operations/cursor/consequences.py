@@ -27,7 +27,7 @@ class Effect:
     """Whether all of it is published again, and nothing is skipped."""
 
 
-def effect(
+def move_effect(
     before: Cursor | None,
     after: SourceOffset,
     address: SourceAddress,

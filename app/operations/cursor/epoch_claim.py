@@ -59,7 +59,7 @@ class ChangeReason:
     why: str
 
 
-async def claim(
+async def commit_change(
     journal: Journal, make: Make, *, reason: ChangeReason, sets: bool = False
 ) -> Intervention:
     """Make a change; raise Fenced if workers repeatedly take the destination over meanwhile.
@@ -69,7 +69,7 @@ async def claim(
     """
     for tries_left in reversed(range(_TRIES)):
         try:
-            return await _claim_once(journal, make, reason, sets=sets)
+            return await _commit_once(journal, make, reason, sets=sets)
         except Fenced:
             # A worker resumed in between; its claim is committed, and nothing of ours is.
             if not tries_left:
@@ -77,7 +77,7 @@ async def claim(
     raise AssertionError
 
 
-async def _claim_once(
+async def _commit_once(
     journal: Journal, make: Make, reason: ChangeReason, *, sets: bool
 ) -> Intervention:
     plan = journal.plan

@@ -12,16 +12,16 @@ from functools import partial
 from app.destination.background import in_its_own_thread
 from app.operations.cursor.consequences import Effect
 from app.operations.cursor.epoch_claim import Change
-from app.operations.cursor.move import Move, cursor_at, plan_move
+from app.operations.cursor.move import Move, moved_cursor, plan_move
 from app.operations.journal_access import Journal
-from app.operations.source_connection import ReachableSource, Report, reachable_source
+from app.operations.source_connection import ReachableSource, ReportUnreachable, reachable_source
 from connectors.mysql.lookup.start import check, in_current_terms
 from connectors.mysql.position import SourceOffset
 from tables.cursor import Cursor
 from tables.journal.state import DestinationState
 
 
-async def plan_import(journal: Journal, given: Cursor, report: Report) -> Move:
+async def plan_import(journal: Journal, given: Cursor, report: ReportUnreachable) -> Move:
     """Return the move to the other installation's position."""
     present = await journal.initialized_state()
     # GTIDs are the same on all servers; coordinates belong to one.
@@ -30,7 +30,7 @@ async def plan_import(journal: Journal, given: Cursor, report: Report) -> Move:
     offset = await in_its_own_thread(partial(_checked, given, source))
 
     def change(state: DestinationState, installation: str, found: Effect, by: str) -> Change:
-        cursor = cursor_at(offset, state, installation, is_back=False)
+        cursor = moved_cursor(offset, state, installation, is_back=False)
         return Change(
             cursor=replace(
                 cursor,
@@ -41,7 +41,7 @@ async def plan_import(journal: Journal, given: Cursor, report: Report) -> Move:
             what="import",
             after=str(offset),
             effect=f"of installation {given.installation}, destination {given.destination}; {found.text}",
-            notes=source.notes(state.source_choice, state.destination, by=by),
+            notes=source.switch_records(state.source_choice, state.destination, by=by),
         )
 
     return await plan_move(journal, present.cursor, offset, source, change=change)

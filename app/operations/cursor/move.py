@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from app.destination.background import in_its_own_thread
-from app.operations.cursor.consequences import Effect, effect
-from app.operations.cursor.epoch_claim import Change, ChangeReason, claim
+from app.operations.cursor.consequences import Effect, move_effect
+from app.operations.cursor.epoch_claim import Change, ChangeReason, commit_change
 from app.operations.journal_access import Journal
 from app.operations.source_connection import ReachableSource
 from connectors.errors import HistoryTooShort, PositionUnknown
@@ -58,14 +58,14 @@ async def make_move(move: Move, reason: ChangeReason) -> Intervention:
         found = _effect(state.cursor, move.offset, move.source)
         return move.change(state, installation, found, reason.by)
 
-    return await claim(move.journal, change, reason=reason, sets=True)
+    return await commit_change(move.journal, change, reason=reason, sets=True)
 
 
 def _effect(before: Cursor | None, offset: SourceOffset, source: ReachableSource) -> Effect:
-    return effect(before, offset, source.address, source.facts)
+    return move_effect(before, offset, source.address, source.facts)
 
 
-def cursor_at(
+def moved_cursor(
     offset: SourceOffset, state: DestinationState, installation: str, *, is_back: bool
 ) -> Cursor:
     """Return the cursor at another position, with continued numbers."""

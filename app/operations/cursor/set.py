@@ -11,16 +11,16 @@ from functools import partial
 from app.destination.background import in_its_own_thread
 from app.operations.cursor.consequences import Effect
 from app.operations.cursor.epoch_claim import Change
-from app.operations.cursor.move import Move, cursor_at, plan_move
+from app.operations.cursor.move import Move, moved_cursor, plan_move
 from app.operations.journal_access import Journal
-from app.operations.source_connection import ReachableSource, Report, reachable_source
+from app.operations.source_connection import ReachableSource, ReportUnreachable, reachable_source
 from connectors.errors import SourceDiverged
 from connectors.mysql.lookup.start import AtCoordinates, AtTime, Start, first_offset
 from tables.journal.state import DestinationState
 
 
 async def plan_set(
-    journal: Journal, start: Start, report: Report, *, server: str | None = None
+    journal: Journal, start: Start, report: ReportUnreachable, *, server: str | None = None
 ) -> Move:
     """Return the move to a position; ``server``: the server of the named file, by default the
     cursor's.
@@ -39,11 +39,11 @@ async def plan_set(
         if names_file:
             _refuse_other_server(source, _server_of(server, state), journal)
         return Change(
-            cursor=cursor_at(offset, state, installation, is_back=found.is_back),
+            cursor=moved_cursor(offset, state, installation, is_back=found.is_back),
             what="set",
             after=str(offset),
             effect=found.text,
-            notes=source.notes(state.source_choice, state.destination, by=by),
+            notes=source.switch_records(state.source_choice, state.destination, by=by),
         )
 
     return await plan_move(journal, present.cursor, offset, source, change=change)

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from app.destination.background import in_its_own_thread
-from app.operations.cursor.epoch_claim import Change, ChangeReason, claim
+from app.operations.cursor.epoch_claim import Change, ChangeReason, commit_change
 from app.operations.journal_access import Journal
-from app.operations.source_connection import Report, reachable_source
+from app.operations.source_connection import ReportUnreachable, reachable_source
 from connectors.errors import AlreadyPast, PositionWithin, SourceDiverged, UsageError
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.transaction_spans import Spans
@@ -43,7 +43,9 @@ class PlannedSkip:
     """The loss that it causes."""
 
 
-async def plan_skip(journal: Journal, named: NamedTransaction, report: Report) -> PlannedSkip:
+async def plan_skip(
+    journal: Journal, named: NamedTransaction, report: ReportUnreachable
+) -> PlannedSkip:
     """Return the named transaction; raise UsageError if it is none, AlreadyPast if it is published."""
     state = await journal.state(whole_history=False)
     cursor = state.cursor
@@ -77,11 +79,11 @@ async def request_skip(planned: PlannedSkip, reason: ChangeReason) -> Interventi
             notes=[note_of(skip)],
         )
 
-    return await claim(planned.journal, change, reason=reason)
+    return await commit_change(planned.journal, change, reason=reason)
 
 
 async def _transaction(
-    named: NamedTransaction, journal: Journal, state: DestinationState, report: Report
+    named: NamedTransaction, journal: Journal, state: DestinationState, report: ReportUnreachable
 ) -> str:
     """Return the transaction's id; raise UsageError if the source has no ids of that kind."""
     cursor = state.cursor

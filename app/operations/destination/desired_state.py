@@ -17,7 +17,7 @@ from tables.operator.control import Control, DesiredState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Requested:
+class WrittenRequest:
     """A written request, and its outcome; None if that was not waited for."""
 
     control: Control
@@ -26,7 +26,7 @@ class Requested:
 
 async def request_state(
     journal: Journal, desired: DesiredState | None, *, by: str, wait: float | None
-) -> Requested:
+) -> WrittenRequest:
     """Request a state; None keeps the present one, and begins a new run. ``wait``: seconds; None:
     do not.
 
@@ -45,4 +45,4 @@ async def request_state(
         by=by,
         ts_ms=time.time_ns() // 1_000_000,
     )
-    return Requested(control=control, outcome=await send_request(journal, control, wait=wait))
+    return WrittenRequest(control=control, outcome=await send_request(journal, control, wait=wait))

@@ -13,7 +13,7 @@ from typing import Any
 
 from app.coordination.cluster_view import View, read_views
 from app.coordination.znodes import Nodes
-from app.operations.destination.worker_status import WorkerAt, statuses
+from app.operations.destination.worker_status import WorkerAt, read_statuses
 from app.operations.journal_access import Journal
 from app.settings.model import Settings
 from app.wiring import coordination_plan
@@ -65,7 +65,7 @@ async def list_destinations(settings: Settings) -> Listing:
         for name in sorted(settings.destinations)
     }
     leaders = {name: _leader(settings, one, views.get(name)) for name, one in states.items()}
-    answers = await statuses(one for one in leaders.values() if one is not None)
+    answers = await read_statuses(one for one in leaders.values() if one is not None)
     return Listing(
         destinations=tuple(
             _listed(

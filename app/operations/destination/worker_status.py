@@ -29,7 +29,7 @@ class WorkerAt:
     address: str
 
 
-async def statuses(workers: Iterable[WorkerAt]) -> dict[WorkerAt, dict[str, Any] | str]:
+async def read_statuses(workers: Iterable[WorkerAt]) -> dict[WorkerAt, dict[str, Any] | str]:
     """Return each worker's report of its destinations, or why there is none."""
     wanted = sorted(set(workers))
     answers = await asyncio.gather(

@@ -39,7 +39,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rebuilt:
+class RebuildStatements:
     """Databases as statements; ``is_whole``: nothing in them is unresolved."""
 
     statements: Mapping[str, str]
@@ -79,7 +79,7 @@ async def rebuild_statements(
     *,
     server: str | None = None,
     database: str | None = None,
-) -> Rebuilt:
+) -> RebuildStatements:
     """Return the statements that make all tables of all databases, or of one, as of a position."""
     view = (await read()).at(position, server)
     texts = {
@@ -88,4 +88,4 @@ async def rebuild_statements(
         if database is None or name == database
     }
     lacking = [name for name in view.unresolved() if name[0] in texts]
-    return Rebuilt(statements=texts, is_whole=not lacking)
+    return RebuildStatements(statements=texts, is_whole=not lacking)

@@ -15,7 +15,7 @@ from tables.quarantine import Entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuarantinedTable:
+class QuarantineStatus:
     """A quarantined table, and the number of its waiting events."""
 
     entry: Entry
@@ -23,21 +23,21 @@ class QuarantinedTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuarantinedTables:
+class QuarantineList:
     """All quarantined tables of a destination, by name."""
 
-    quarantined: tuple[QuarantinedTable, ...]
+    quarantined: tuple[QuarantineStatus, ...]
     given_up: tuple[Entry, ...]
 
 
-async def quarantined_tables(journal: Journal) -> QuarantinedTables:
+async def list_quarantined(journal: Journal) -> QuarantineList:
     """Return the tables; raise StateUnknown if the destination has never run."""
     quarantine = (await journal.state(whole_history=False)).quarantine
     entries = quarantine.quarantined
     waiting = await _waiting_counts(journal, entries) if entries else {}
-    return QuarantinedTables(
+    return QuarantineList(
         quarantined=tuple(
-            QuarantinedTable(entry=entry, waiting=waiting[name])
+            QuarantineStatus(entry=entry, waiting=waiting[name])
             for name, entry in sorted(entries.items())
         ),
         given_up=tuple(entry for _, entry in sorted(quarantine.given_up.items())),

@@ -24,7 +24,7 @@ from tables.schema_history.history import SchemaHistory
 from tables.schema_store.rows import history_of
 
 
-async def journal_history(settings: Settings, destination: str) -> DestinationHistory:
+async def read_journal_history(settings: Settings, destination: str) -> DestinationHistory:
     """Return the journal's history; raise HistoryTooShort if none was begun."""
     check_destination(settings, destination)
     plan, options = topic_plans(settings).journal(), kafka_client(settings).options()
@@ -37,7 +37,7 @@ async def journal_history(settings: Settings, destination: str) -> DestinationHi
     return DestinationHistory.of(state)
 
 
-async def store_history(store: MetaStore, destination: str) -> DestinationHistory:
+async def read_store_history(store: MetaStore, destination: str) -> DestinationHistory:
     """Return the central store's history; raise HistoryTooShort if it has none."""
     history = history_of(await in_its_own_thread(partial(store.read, destination)))
     if history is None:

@@ -16,7 +16,7 @@ from functools import partial
 from app.destination.background import in_its_own_thread
 from app.operations.journal_access import Journal
 from app.operations.request_outcome import not_tried_error
-from app.operations.source_connection import Report, reachable_source
+from app.operations.source_connection import ReportUnreachable, reachable_source
 from connectors.errors import NotQuarantined, UsageError
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Session, Table, TableName
@@ -66,7 +66,7 @@ _SOURCES: dict[type[Definition], str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuarantinedTable:
+class TableToResolve:
     """A quarantined table, and its destination's state in the journal."""
 
     journal: Journal
@@ -85,30 +85,32 @@ class ResolutionOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resolved:
+class WrittenResolution:
     """The written resolution, and its outcome; None if that was not waited for."""
 
     resolution: Resolution
     tried: ResolutionOutcome | None
 
 
-async def waiting_table(journal: Journal, table: TableName, *, gives_up: bool) -> QuarantinedTable:
+async def find_waiting_table(
+    journal: Journal, table: TableName, *, gives_up: bool
+) -> TableToResolve:
     """Return the table; raise NotQuarantined if there is nothing to resolve, or to give up."""
     state = await journal.state()
     entry = state.quarantine.entries.get(table)
     if entry is None or not (entry.is_quarantined or (entry.is_given_up and not gives_up)):
         raise NotQuarantined(table=".".join(table), destination=journal.plan.name)
-    return QuarantinedTable(journal=journal, state=state, entry=entry)
+    return TableToResolve(journal=journal, state=state, entry=entry)
 
 
 async def resolve(
-    waiting: QuarantinedTable,
+    waiting: TableToResolve,
     definition: Definition,
-    report: Report,
+    report: ReportUnreachable,
     *,
     by: str,
     wait: float | None,
-) -> Resolved:
+) -> WrittenResolution:
     """Request a definition for a table; ``wait``: seconds for a worker to try it, None: do not.
 
     Raises UsageError or DdlUnresolved if there is no such definition, NotApplied if no worker tried
@@ -127,10 +129,12 @@ async def resolve(
     began = time.monotonic()
     await journal.write(note_of(resolution))
     tried = None if wait is None else await _wait_until_tried(journal, resolution, wait, began)
-    return Resolved(resolution=resolution, tried=tried)
+    return WrittenResolution(resolution=resolution, tried=tried)
 
 
-async def _table(waiting: QuarantinedTable, definition: Definition, report: Report) -> Table | None:
+async def _table(
+    waiting: TableToResolve, definition: Definition, report: ReportUnreachable
+) -> Table | None:
     match definition:
         case AsInBinlog() | GivenUp():
             return None
@@ -142,7 +146,7 @@ async def _table(waiting: QuarantinedTable, definition: Definition, report: Repo
             return await _table_after(waiting, _definition_before(waiting), sql, report)
 
 
-def _definition_before(waiting: QuarantinedTable) -> Table:
+def _definition_before(waiting: TableToResolve) -> Table:
     """Return the history's definition before the table was quarantined."""
     history, entry = waiting.state.history(), waiting.entry
     before = history.at(entry.since).find(*entry.name) if history is not None else None
@@ -154,7 +158,7 @@ def _definition_before(waiting: QuarantinedTable) -> Table:
     return before
 
 
-async def _server_definition(waiting: QuarantinedTable, report: Report) -> Table:
+async def _server_definition(waiting: TableToResolve, report: ReportUnreachable) -> Table:
     name = waiting.entry.name
     source = await reachable_source(waiting.journal, waiting.state, report)
     baseline = await in_its_own_thread(partial(read_baseline, source.address, source.facts))
@@ -167,7 +171,7 @@ async def _server_definition(waiting: QuarantinedTable, report: Report) -> Table
 
 
 async def _table_after(
-    waiting: QuarantinedTable, before: Table | None, sql: str, report: Report
+    waiting: TableToResolve, before: Table | None, sql: str, report: ReportUnreachable
 ) -> Table:
     """Return the table after a statement; DdlUnresolved names what is not understood."""
     name, history = waiting.entry.name, waiting.state.history()

@@ -6,7 +6,7 @@ from functools import partial
 
 from app.destination.background import in_its_own_thread
 from app.operations.journal_access import Journal
-from app.operations.source_connection import Report, reachable_source
+from app.operations.source_connection import ReportUnreachable, reachable_source
 from app.settings.model import Settings
 from app.wiring import source_address
 from connectors.mysql.ddl.catalog import Catalog
@@ -14,13 +14,13 @@ from connectors.mysql.schema.baseline import Baseline, read_baseline
 from connectors.mysql.server.facts import SourceAddress, read_facts
 
 
-async def source_tables(journal: Journal, report: Report) -> Baseline:
+async def read_source_tables(journal: Journal, report: ReportUnreachable) -> Baseline:
     """Return the tables of the source that is read, or of the first that answers."""
     source = await reachable_source(journal, await journal.latest_state(), report)
     return await in_its_own_thread(partial(read_baseline, source.address, source.facts))
 
 
-async def first_source_catalog(settings: Settings, destination: str) -> Catalog:
+async def read_first_source_catalog(settings: Settings, destination: str) -> Catalog:
     """Return the tables of a destination's first source, to apply statements to; the journal is not
     read."""
     address = source_address(settings, destination)

@@ -1,8 +1,8 @@
 """Topics created before the rows that need them, concurrently with publishing.
 
 Invariant: this only saves time. A topic that it cannot make is made or reported as an error when needed.
-A topic that was written to before is never created again. No table with a shadow's name has its topic made before
-a row needs it.
+A topic that was written to before is never created again. No table with a shadow's name has its topic made
+before a row needs it.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from app.auditing.truth.mysqlbinlog import BinlogFiles
 from app.auditing.truth.printed_events import Event, FileBegins
 from app.auditing.truth.witness import Witness, WitnessName
 from app.auditing.verdict import Verdict
-from app.operations.audit import beside_kafka
+from app.operations.audit import run_beside_kafka
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.routes.routes import Routes
@@ -157,7 +157,7 @@ def recorded(stack: Stack, prefix: str) -> RecordedTopics:
         names = [name for name in kafka.topics() if name.startswith(f"{prefix}.")]
         return RecordedTopics.of(kafka, names)
 
-    return asyncio.run(beside_kafka({"bootstrap_servers": stack.kafka}, read))
+    return asyncio.run(run_beside_kafka({"bootstrap_servers": stack.kafka}, read))
 
 
 def _uuid(mysql: Mysql) -> str:

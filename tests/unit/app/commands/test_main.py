@@ -12,7 +12,7 @@ import pytest
 
 from app import __main__ as program
 from app.about import __version__
-from app.commands.groups import ALONE, GROUPS, alone, command
+from app.commands.groups import GROUPS, UNGROUPED, command, ungrouped_command
 from connectors.errors import KafkaLost, TransactionOpen
 
 NAMES = [(group, name) for group, known in GROUPS.items() for name in known.commands]
@@ -43,10 +43,10 @@ def test_every_command_is_there_and_says_what_it_takes(group: str, name: str) ->
     assert ("--why" if (group, name) in MOVES else "--format") in told or name == "export"
 
 
-@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.parametrize("name", UNGROUPED)
 def test_a_command_in_no_group_is_there_too(name: str) -> None:
     parser = argparse.ArgumentParser()
-    alone(name).configure(parser)
+    ungrouped_command(name).configure(parser)
     assert "--format" in parser.format_help()
 
 

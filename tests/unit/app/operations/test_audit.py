@@ -13,8 +13,8 @@ from app.auditing.topics.topics import KafkaTopics
 from app.operations.audit import (
     ByMysqlbinlog,
     ByMysqlReplication,
-    beside_kafka,
     mysqlbinlog_command,
+    run_beside_kafka,
 )
 from tests.unit.app.auditing.truth.test_mysqlbinlog import executable
 
@@ -49,6 +49,6 @@ async def test_an_audit_blocks_in_a_thread_of_its_own_while_the_loop_reads_kafka
     def work(kafka: KafkaTopics) -> tuple[dict[str, int], threading.Thread]:
         return dict(kafka.topics()), threading.current_thread()
 
-    found, thread = await beside_kafka({}, work)
+    found, thread = await run_beside_kafka({}, work)
     assert found == {"t": 2}
     assert thread is not here

@@ -56,7 +56,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Journal]:
         async def write(_: object) -> int:
             return OFFSET
 
-        monkeypatch.setattr(request_outcome, "workers_text", workers)
+        monkeypatch.setattr(request_outcome, "why_not_applied", workers)
         journal = SimpleNamespace(options={}, topic="t", partition=2, write=write)
         return cast(Journal, journal)
 

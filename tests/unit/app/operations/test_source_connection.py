@@ -76,8 +76,8 @@ async def test_where_none_answers_each_is_named(down: set[str]) -> None:
 async def test_the_journal_is_told_of_another_source_and_who_chose_it(down: set[str]) -> None:
     made = journal()
     found = await reachable_source(made.journal, made.folded, lambda _: None)
-    (note,) = found.notes(SourceChoice(), "shop", by="anna")
+    (note,) = found.switch_records(SourceChoice(), "shop", by="anna")
     assert b"cursor set there by anna" in note[1]
     reads(made, "a")
-    assert found.notes(made.folded.source_choice, "shop", by="anna") == []
+    assert found.switch_records(made.folded.source_choice, "shop", by="anna") == []
     assert not down

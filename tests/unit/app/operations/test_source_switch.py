@@ -65,7 +65,7 @@ async def test_one_that_no_worker_tries_is_not_applied(monkeypatch: pytest.Monke
     async def workers(_: object) -> str:
         return "no worker runs"
 
-    monkeypatch.setattr(request_outcome, "workers_text", workers)
+    monkeypatch.setattr(request_outcome, "why_not_applied", workers)
     made = journal()
     with pytest.raises(NotApplied, match=r"source switch was recorded, .* no worker runs"):
         await request_switch(made.journal, "b:3306", by="anna", wait=0.1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.operations.cursor import consequences as module
-from app.operations.cursor.consequences import effect
+from app.operations.cursor.consequences import move_effect
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
@@ -80,14 +80,14 @@ def without_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_each_way_is_told_and_costs_something(
     before: SourceOffset, after: SourceOffset, text: str
 ) -> None:
-    found = effect(cursor(before), after, ADDRESS)
+    found = move_effect(cursor(before), after, ADDRESS)
     assert text in found.text
     assert not found.is_free
     assert found.is_back == found.text.startswith("back")
 
 
 def test_both_ways_at_once_are_told_and_are_not_back() -> None:
-    found = effect(cursor(at(4, mysql("1-9"))), at(4, mysql("1-4:20")), ADDRESS)
+    found = move_effect(cursor(at(4, mysql("1-9"))), at(4, mysql("1-4:20")), ADDRESS)
     assert "forward: 1 transaction(s)" in found.text
     assert "back: 5 transaction(s)" in found.text
     assert not found.is_back
@@ -97,12 +97,12 @@ def test_both_ways_at_once_are_told_and_are_not_back() -> None:
     "position", [at(4, mysql("1-9")), at(4), at(4, MariadbGtidList.parse("0-1-9"))]
 )
 def test_the_same_place_and_the_first_cursor_are_free(position: SourceOffset) -> None:
-    assert effect(cursor(position), position, ADDRESS).is_free
-    assert effect(None, position, ADDRESS).is_free
+    assert move_effect(cursor(position), position, ADDRESS).is_free
+    assert move_effect(None, position, ADDRESS).is_free
 
 
 def test_a_half_published_transaction_is_named_wherever_the_cursor_goes() -> None:
     resume = Resume(transaction_id=f"{SERVER}:10", rows=7, published=5, part=1)
-    found = effect(cursor(at(4, mysql("1-9")), resume), at(4, mysql("1-9")), ADDRESS)
+    found = move_effect(cursor(at(4, mysql("1-9")), resume), at(4, mysql("1-9")), ADDRESS)
     assert f"5 record(s) of {SERVER}:10" in found.text
     assert not found.is_free
