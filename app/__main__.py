@@ -11,9 +11,9 @@ import argparse
 import os
 import sys
 
-from app.about import __version__
 from app.commands.groups import GROUPS, UNGROUPED, Command, command, ungrouped_command
 from app.service.library_logs import escape_values
+from app.version import __version__
 from connectors.errors import AqueductError, SettingsError, UsageError
 
 INTERRUPTED = 130

@@ -13,7 +13,6 @@ from typing import Any
 import faust
 
 from app import metrics
-from app.about import __version__
 from app.coordination.leadership import Leadership, SingleWorker
 from app.coordination.znodes import Identity, Nodes
 from app.coordination.zookeeper_leadership import ZooKeeperLeadership
@@ -32,6 +31,7 @@ from app.service.kafka_watch import KafkaWatch
 from app.service.library_logs import escape_values, quiet_libraries
 from app.settings.file import refuse_unwritable
 from app.settings.model import Settings, load
+from app.version import __version__
 from app.wiring import central_store, coordination_plan, destination_plan, kafka_client, topic_plans
 from connectors.errors import SettingsError
 from connectors.kafka.append import append as append_record

@@ -38,7 +38,7 @@ from app.pipeline.piece import Piece
 from app.pipeline.publish.budget import Budget
 from app.pipeline.publish.handoff import MAX_BYTES, Handoff
 from app.pipeline.publish.publisher import Publisher
-from app.pipeline.publish.topics_ahead import TopicPreparation
+from app.pipeline.publish.topic_preparation import TopicPreparation
 from app.pipeline.stage import StageSpec
 from app.schemas.history_expiry import Expiry
 from app.schemas.quarantine_release import QuarantineRelease

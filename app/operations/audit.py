@@ -26,7 +26,7 @@ from app.auditing.warehouse.dump import given_dump, requested_dump
 from app.auditing.window import Bound
 from app.destination.background import in_its_own_thread
 from app.destination.plan import Plan
-from app.operations.destinations import check_destination
+from app.operations.destination_check import check_destination
 from app.operations.given_position import GivenPosition
 from app.pipeline.encode.oversize import claim_store
 from app.settings.model import Settings

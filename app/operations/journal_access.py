@@ -15,7 +15,7 @@ from typing import Any
 
 from app.destination.plan import Plan
 from app.destination.takeover.committed_state import committed_state
-from app.operations.destinations import check_destination
+from app.operations.destination_check import check_destination
 from app.settings.model import Settings
 from app.wiring import destination_plan, kafka_client, topic_plans
 from connectors.errors import StateUnknown

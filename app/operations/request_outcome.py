@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 
 from app.operations.journal_access import Journal
-from app.operations.workers import why_not_applied
+from app.operations.not_applied_reason import why_not_applied
 from connectors.errors import AqueductError, NotApplied, RequestReplaced
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.reading.tail import Tail

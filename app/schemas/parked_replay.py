@@ -26,7 +26,7 @@ from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Database, Table
 from connectors.mysql.position import Coordinates
-from connectors.mysql.schema.from_table_map import adopted
+from connectors.mysql.schema.definition_from_table_map import adopted
 from tables.cursor import Cursor
 from tables.quarantine import Entry, Outcome, Resolution
 

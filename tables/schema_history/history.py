@@ -31,8 +31,8 @@ from tables.schema_history.definition_json import packs
 from tables.schema_history.position import HistoryPosition, PositionQuery
 from tables.schema_history.record import Given, Known, SchemaRecord, TableState, Unresolved
 from tables.schema_history.resolution import Corrections, resolutions
-from tables.schema_history.segment import RewoundHistory, Steps
 from tables.schema_history.statement_effect import UNKNOWN, Effect, effect_of, fill
+from tables.schema_history.steps import RewoundHistory, Steps
 from tables.schema_history.view import SchemaView
 
 

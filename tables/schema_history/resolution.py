@@ -16,7 +16,7 @@ from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Session, Table, TableChange, TableName
 from tables.schema_history.position import HistoryPosition, reached
 from tables.schema_history.record import Given, SchemaRecord, Unresolved
-from tables.schema_history.segment import Steps
+from tables.schema_history.steps import Steps
 from tables.schema_history.view import SchemaView
 
 Identity = tuple[str, str, int]

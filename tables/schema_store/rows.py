@@ -22,7 +22,7 @@ from tables.schema_history.codec.journal_records import checkpoint_records
 from tables.schema_history.codec.record_json import Reading, head_json, record_json
 from tables.schema_history.history import SchemaHistory
 from tables.schema_history.record import SchemaRecord
-from tables.schema_history.segment import Steps
+from tables.schema_history.steps import Steps
 from tables.schema_store.changes_json import Changes, change_json
 
 EXTRA_BYTES = 65_000

@@ -41,7 +41,7 @@ VALUES = {
     ("app.auditing.truth.witness", "WitnessName"),
     ("app.wiring", "central_store"),
     ("connectors.kafka.reading.open_transactions", "OpenTransaction"),
-    ("connectors.mysql.lookup.by_time", "utc_text"),
+    ("connectors.mysql.lookup.position_by_time", "utc_text"),
     ("connectors.mysql.lookup.start", "FIRST_EVENT"),
     ("connectors.mysql.lookup.start", "AfterGtids"),
     ("connectors.mysql.lookup.start", "AtCoordinates"),

@@ -6,7 +6,7 @@ import re
 import tomllib
 
 import spark_sink
-from app import about
+from app import version
 from tests.architecture.imports import LAYERS
 from tests.architecture.packages import not_imported, pinned
 from tests.architecture.tree import PROJECT, Module, module_from, modules
@@ -54,4 +54,4 @@ def test_the_sinks_image_keeps_no_development_package() -> None:
 
 def test_the_package_the_worker_and_the_sink_have_one_version() -> None:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
-    assert project["version"] == about.__version__ == spark_sink.__version__
+    assert project["version"] == version.__version__ == spark_sink.__version__

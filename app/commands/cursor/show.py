@@ -14,7 +14,7 @@ from app.commands.output import print_answer
 from app.operations.cursor.view import CursorView, read_cursor
 from app.operations.journal_access import Journal
 from app.settings.model import load
-from connectors.mysql.lookup.by_time import utc_text
+from connectors.mysql.lookup.position_by_time import utc_text
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

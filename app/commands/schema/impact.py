@@ -17,7 +17,7 @@ from app.commands import arguments
 from app.commands.event_loop import run_operation
 from app.commands.output import print_answer
 from app.commands.schema.history_source import ReadByName, from_journal
-from app.operations.destinations import check_destination
+from app.operations.destination_check import check_destination
 from app.operations.schema.file_catalog import file_catalog
 from app.operations.schema.impact import Judgement, Rules, StatementImpact, history_catalog, judge
 from app.operations.schema.statement_text import statements

@@ -27,12 +27,12 @@ from connectors.errors import (
     StandbyLags,
 )
 from connectors.mysql.gtid import GtidSet
-from connectors.mysql.lookup.after_gtids import position_after
-from connectors.mysql.lookup.by_time import offset_at_time, utc_text
 from connectors.mysql.lookup.fingerprint.alignment import Aligned, align, count_before_start
 from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
 from connectors.mysql.lookup.fingerprint.scan import Scan, scan
 from connectors.mysql.lookup.landmark_search import find_landmark
+from connectors.mysql.lookup.position_after_gtids import position_after
+from connectors.mysql.lookup.position_by_time import offset_at_time, utc_text
 from connectors.mysql.lookup.start import Earliest, check, first_offset, gtids_before
 from connectors.mysql.lookup.transaction_copies import Copies
 from connectors.mysql.lookup.transaction_spans import Spans

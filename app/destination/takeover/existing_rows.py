@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from connectors.errors import StartIncomplete
 from connectors.mysql.lookup.binlog_retention import created_at
-from connectors.mysql.lookup.by_time import was_purged
+from connectors.mysql.lookup.position_by_time import was_purged
 from connectors.mysql.schema.row_estimates import Estimate, estimates, listed
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
 

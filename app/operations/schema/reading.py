@@ -10,7 +10,7 @@ from functools import partial
 
 from app.destination.background import in_its_own_thread
 from app.destination.takeover.committed_state import committed_state
-from app.operations.destinations import check_destination
+from app.operations.destination_check import check_destination
 from app.operations.schema.destination_history import BEGIN, DestinationHistory
 from app.settings.model import Settings
 from app.wiring import kafka_client, topic_plans

@@ -15,7 +15,7 @@ from functools import partial
 
 from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import Server, Session, TableName
-from connectors.mysql.ddl.fallback import guessed_type, named_tables, tables_by_pattern
+from connectors.mysql.ddl.fallback_tables import guessed_type, named_tables, tables_by_pattern
 from connectors.mysql.ddl.grammar.lexer import lexed
 from connectors.mysql.ddl.grammar.statements import other_statement, statement
 from connectors.mysql.ddl.grammar.token_reader import Reader

@@ -22,8 +22,8 @@ from connectors.errors import (
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup import mariadb_start as mariadb
-from connectors.mysql.lookup.by_time import offset_at_time
 from connectors.mysql.lookup.listed_events import is_end
+from connectors.mysql.lookup.position_by_time import offset_at_time
 from connectors.mysql.lookup.transaction_spans import Spans
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset

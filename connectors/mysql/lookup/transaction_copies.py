@@ -20,9 +20,9 @@ from connectors.mysql.binlog.statement_kind import Kind
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.landmark import Landmark, Mark
-from connectors.mysql.lookup.by_time import offset_at_time
 from connectors.mysql.lookup.fingerprint.recent import Part, Recent, digest
 from connectors.mysql.lookup.landmark_search import first_event_of, transactions_before
+from connectors.mysql.lookup.position_by_time import offset_at_time
 from connectors.mysql.mariadb_gtid import MariadbGtidList, MariadbGtidState
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected

@@ -18,7 +18,7 @@ from tables.schema_history.codec.fold import BASELINE, CHECKPOINT, HEAD, HISTORY
 from tables.schema_history.codec.record_json import head_json, items_json, record_json
 from tables.schema_history.definition_json import PACK_BYTES
 from tables.schema_history.record import SchemaRecord
-from tables.schema_history.segment import RewoundHistory
+from tables.schema_history.steps import RewoundHistory
 
 _KINDS = {"statement": HISTORY, "baseline": BASELINE, "resolution": RESOLVED}
 

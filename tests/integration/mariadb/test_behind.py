@@ -1,6 +1,6 @@
 """Where a MariaDB goes on behind a position of another server: it finds the place by itself."""
 
-from connectors.mysql.lookup.after_gtids import position_after
+from connectors.mysql.lookup.position_after_gtids import position_after
 from connectors.mysql.server.facts import read_facts
 from devstack.mysql import Mysql
 from tests.integration.mariadb.source import end_of, place_of, written

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from connectors.mysql.lookup.after_gtids import position_after
 from connectors.mysql.lookup.binlog_end import read_end
 from connectors.mysql.lookup.binlog_retention import read_retention
 from connectors.mysql.lookup.landmark_search import transactions_before
+from connectors.mysql.lookup.position_after_gtids import position_after
 from connectors.mysql.lookup.start import Latest, check, first_offset
 from connectors.mysql.position import Coordinates
 from devstack.mysql import Mysql

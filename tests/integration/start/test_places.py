@@ -16,8 +16,8 @@ from connectors.errors import (
     SourceDiverged,
     TimeInFuture,
 )
-from connectors.mysql.lookup import by_time
-from connectors.mysql.lookup.by_time import offset_at_time
+from connectors.mysql.lookup import position_by_time
+from connectors.mysql.lookup.position_by_time import offset_at_time
 from connectors.mysql.lookup.start import (
     AfterGtids,
     AtCoordinates,
@@ -147,7 +147,7 @@ def test_the_files_are_bisected_and_not_all_read(
         for n in range(40):
             cursor.execute(f"INSERT INTO d.t VALUES ({1000 + n}, '')")
             cursor.execute("FLUSH BINARY LOGS")
-    monkeypatch.setattr(by_time, "Spans", noted)
+    monkeypatch.setattr(position_by_time, "Spans", noted)
     facts = facts_of(server)
     assert len(facts.binlogs) > 40
     found = offset_at_time(marks[4].ts_ms, facts, address_of(server))

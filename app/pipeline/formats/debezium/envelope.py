@@ -13,12 +13,12 @@ from typing import Any
 
 import orjson
 
-from app.about import __version__
 from app.pipeline.formats.debezium.ddl_record import effect_fields
 from app.pipeline.formats.debezium.markers import begin_marker, end_marker
 from app.pipeline.formats.protocol import Emitted, Marker, WriteRows
 from app.pipeline.gather.items import Ddl, Rows
 from app.pipeline.rules import Rules
+from app.version import __version__
 from connectors.kafka.record_batches import BatchWriter
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.query_session import user_of

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from app import __main__ as program
-from app.about import __version__
 from app.commands.groups import GROUPS, UNGROUPED, command, ungrouped_command
+from app.version import __version__
 from connectors.errors import KafkaLost, TransactionOpen
 
 NAMES = [(group, name) for group, known in GROUPS.items() for name in known.commands]

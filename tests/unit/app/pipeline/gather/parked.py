@@ -15,7 +15,7 @@ from app.pipeline.stage import StageSpec
 from app.schemas.parked_replay import Release
 from connectors.mysql.ddl.definition import Database, Server, Table, TableName
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
-from connectors.mysql.schema.from_table_map import adopted
+from connectors.mysql.schema.definition_from_table_map import adopted
 from connectors.mysql.stream.chunk import Chunk
 from connectors.wire import quarantine_topic
 from tables.quarantine import Entry, Outcome, Resolution

@@ -12,7 +12,7 @@ from connectors.errors import WitnessesDiffer
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
 from connectors.mysql.ddl.definition import Database, Server, Table
-from connectors.mysql.schema.from_table_map import adopted
+from connectors.mysql.schema.definition_from_table_map import adopted
 from tables.routes.routes import Routes
 from tests.made import SERVER
 from tests.unit.app.pipeline.history import CHARSETS

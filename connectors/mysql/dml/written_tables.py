@@ -13,7 +13,7 @@ from connectors.mysql.ddl.definition import Server, Session, TableName
 from connectors.mysql.ddl.grammar.lexer import END, lexed
 from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader
 from connectors.mysql.ddl.statement.table_ref import TableRef
-from connectors.mysql.dml.calls import refuse_unknown_calls
+from connectors.mysql.dml.function_calls import refuse_unknown_calls
 from connectors.mysql.dml.references import Reference, references
 
 _MODIFIERS = frozenset({"LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "IGNORE", "QUICK"})

@@ -11,7 +11,7 @@ from app.destination.background import beside
 from app.pipeline.gather.captured_tables import CapturedTables, QuarantinedMarker
 from app.pipeline.piece import Piece
 from app.pipeline.piece_parts import TableChanges
-from app.pipeline.publish.topics_ahead import TopicPreparation
+from app.pipeline.publish.topic_preparation import TopicPreparation
 from connectors.errors import AqueductError, KafkaLost, TopicUnfit
 from connectors.kafka.record_batches import FinishedBatch
 from connectors.mysql.charset.charsets import Charsets
