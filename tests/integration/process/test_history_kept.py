@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.sql import run
 from tests.harness.topics import rows
+from tests.harness.wait import until
 from tests.harness.worker import running, settings
 from tests.integration.process.test_worker import insert, mysql
 from tests.integration.worker.source import end_of
@@ -48,13 +50,16 @@ def test_snapshots_bound_what_is_kept_and_a_restart_goes_on_from_the_last(
             run(mysql, f"CREATE TABLE IF NOT EXISTS shop.{view} (id int PRIMARY KEY)")
         alter(mysql, 12, 12)
         worker.wait(lambda status: status["rows"] == 12)
-        # Until what is too old is gone, which a piece behind the last snapshot tells the journal.
-        for n in range(24, 60):
-            run(mysql, f"INSERT INTO shop.t (id, x) VALUES ({n}, 1)")
+        numbers = itertools.count(24)
+
+        def is_bounded() -> bool:
+            """What is too old is gone, which a piece after the last snapshot records in the journal."""
+            run(mysql, f"INSERT INTO shop.t (id, x) VALUES ({next(numbers)}, 1)")
             history = asyncio.run(Journal.of(load(), "shop").state()).history()
             assert history is not None
-            if history.checkpoints[0].number > 1:
-                break
+            return history.checkpoints[0].number > 1 and len(history.records) < 24
+
+        until(is_bounded)
         assert worker.stop() == 0
         assert "Traceback" not in worker.log
     state = asyncio.run(Journal.of(load(), "shop").state())
