@@ -27,18 +27,18 @@ _SKIPPED_ERRORS = {1684, ER.LOCK_WAIT_TIMEOUT}
 """Warnings that a table was omitted because a statement was just changing it."""
 _TABLES = (
     "SELECT table_schema, table_name, table_type, engine, {options}, table_collation, table_comment"
-    " FROM information_schema.tables WHERE table_type NOT LIKE '%%VIEW' AND {where}"
+    " FROM information_schema.tables WHERE table_type NOT LIKE '%%VIEW' AND {condition}"
 )
 _COLUMNS = (
     "SELECT table_schema, table_name, ordinal_position, column_name, column_default, is_nullable,"
     " character_set_name, collation_name, column_type, extra, column_comment, {more}"
-    " FROM information_schema.columns WHERE {where}"
+    " FROM information_schema.columns WHERE {condition}"
 )
 _MORE = ("generation_expression, srs_id", "generation_expression, NULL", "'', NULL")
 """Column properties that newer servers have in addition."""
 _KEYS = (
     "SELECT table_schema, table_name, index_name, seq_in_index, non_unique, column_name, sub_part, {more}"
-    " FROM information_schema.statistics WHERE {where}"
+    " FROM information_schema.statistics WHERE {condition}"
 )
 _KEYS_MORE = ("collation, index_type, expression", "collation, index_type, NULL")
 """Key properties that a server with a data dictionary has in addition; any other would open each table."""
