@@ -6,7 +6,6 @@ import http.client
 import os
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from typing import Any
 from botocore.session import Session
 
 from devstack.ports import free_port
+from tests.harness.wait import until
 
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "aqueduct",
@@ -96,16 +96,19 @@ def s3_server(folder: Path) -> Iterator[S3Server]:
 
 
 def _until_it_answers(port: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
-    while True:
+    def answers() -> bool:
         try:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5).close()
         except OSError:
-            assert process.poll() is None, "the S3 server ended"
-            assert time.monotonic() < deadline, "the S3 server does not answer"
-            time.sleep(0.1)
-        else:
-            return
+            return False
+        return True
+
+    until(
+        answers,
+        glance=0.1,
+        hopeless=lambda: process.poll() is not None,
+        late=lambda: "the S3 server ended or does not answer",
+    )
 
 
 class Line:

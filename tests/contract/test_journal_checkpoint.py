@@ -34,10 +34,9 @@ from tables.schema_history.codec.journal_records import (
     tombstones,
 )
 from tables.schema_history.history import SchemaHistory
+from tests.harness.wait import until_in_loop
 from tests.unit.tables.made import ORDERS, SERVER, applied, between, names_of, offset, table
 
-PATIENCE = 600
-"""Tenths of a second."""
 TABLES = 60
 PART_BYTES = 2000
 
@@ -75,10 +74,7 @@ class InFaust:
         self._checkpoint = checkpoint
 
     async def rows(self, upto: int) -> Mapping[str, Row]:
-        for _ in range(PATIENCE):
-            if latest(self._checkpoint.rows) >= upto:
-                break
-            await asyncio.sleep(0.1)
+        await until_in_loop(lambda: latest(self._checkpoint.rows) >= upto, glance=0.1)
         assert latest(self._checkpoint.rows) == upto
         return self._checkpoint.rows
 

@@ -37,6 +37,7 @@ from tests.crash.load import Load
 from tests.crash.segments import producers
 from tests.crash.servers import Servers
 from tests.crash.verdict import Findings, Source, Topics, compare, read_topics
+from tests.harness.wait import until
 
 DESTINATION = "shop"
 JOURNAL_PARTITION = partition_of(DESTINATION, TopicSettings().journal_partitions)
@@ -172,14 +173,18 @@ class Scene:
 
     def wait(self, reached: Callable[[], bool], late: str, *, seconds: float = PATIENCE) -> None:
         """Wait for something; raise Late with the worker's last words."""
-        deadline = time.monotonic() + seconds
-        while not reached():
-            refused = any(os.EX_CONFIG in worker.exits for worker in self.workers)
-            if refused or time.monotonic() > deadline:
-                status = [self.status(worker) for worker in self.workers]
-                ends = [worker.log[-400:] for worker in self.workers]
-                raise Late(f"{self.name} (seed {self.seed}) {late}: {status}\n" + "\n".join(ends))
-            time.sleep(0.15)
+        until(
+            reached,
+            seconds=seconds,
+            glance=0.15,
+            hopeless=lambda: any(os.EX_CONFIG in worker.exits for worker in self.workers),
+            late=lambda: f"{self.name} (seed {self.seed}) {late}: {self._last_words()}",
+            error=Late,
+        )
+
+    def _last_words(self) -> str:
+        status = [self.status(worker) for worker in self.workers]
+        return "\n".join([str(status), *(worker.log[-400:] for worker in self.workers)])
 
     def wait_state(self, *states: str, worker: Keeper | None = None) -> str:
         """Wait until the destination is in one of these states; the error it shows then."""

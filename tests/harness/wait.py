@@ -24,21 +24,47 @@ def until(
     seconds: float = PATIENCE,
     glance: float = GLANCE,
     late: Callable[[], object] = lambda: "not in time",
+    hopeless: Callable[[], object] = lambda: False,
+    error: type[AssertionError] = AssertionError,
 ) -> Found:
-    """The first true value of ``reached``; raises AssertionError with ``late`` on timeout."""
+    """The first true value of ``reached``.
+
+    Raises ``error`` with ``late`` on timeout, and at once if it is ``hopeless``.
+    """
     deadline = time.monotonic() + seconds
     while not (found := reached()):
-        assert time.monotonic() < deadline, str(late())
+        if hopeless() or time.monotonic() >= deadline:
+            raise error(str(late()))
         time.sleep(glance)
     return found
 
 
 async def until_async(
-    reached: Callable[[], Awaitable[Found | None]], *, seconds: float = PATIENCE
+    reached: Callable[[], Awaitable[Found | None]],
+    *,
+    seconds: float = PATIENCE,
+    glance: float = GLANCE,
+    late: Callable[[], object] = lambda: "not in time",
 ) -> Found:
     """The same for a coroutine."""
     deadline = time.monotonic() + seconds
     while not (found := await reached()):
-        assert time.monotonic() < deadline, "not in time"
-        await asyncio.sleep(GLANCE)
+        if time.monotonic() >= deadline:
+            raise AssertionError(str(late()))
+        await asyncio.sleep(glance)
     return found
+
+
+async def until_in_loop(
+    reached: Callable[[], Found | None],
+    *,
+    seconds: float = PATIENCE,
+    glance: float = GLANCE,
+    late: Callable[[], object] = lambda: "not in time",
+) -> Found:
+    """The same for a state that the tasks of this event loop reach."""
+
+    async def asked() -> Found | None:
+        return reached()
+
+    return await until_async(asked, seconds=seconds, glance=glance, late=late)

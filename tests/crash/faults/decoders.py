@@ -17,11 +17,10 @@ from tests.architecture.promql import Labels, fires
 from tests.crash.processes import children_of
 from tests.crash.scenario import fault
 from tests.crash.scene import DESTINATION, PATIENCE, Scene
+from tests.harness.wait import until
 
 _DECODER, _FORK_SERVER = "app.pipeline.decoders.child", "app.pipeline.decoders.fork_server"
 _ALERT = "AqueductDecoderTrouble"
-_GLANCE = 0.05
-"""Seconds between two looks at a state that may be over soon."""
 
 
 @fault("freeze.decoder", "SIGSTOP of a decoder process under load, which nobody continues")
@@ -70,13 +69,18 @@ def freeze_fork_server(at: Scene) -> str:
 
 def _wait_retrying(at: Scene, error: str) -> None:
     """Wait until /status shows the error, and the destination as one that is tried again."""
-    deadline = time.monotonic() + PATIENCE
-    while not (
-        (status := at.status()).get("state") == "RETRYING"
-        and str(status.get("error")).startswith(f"{error}: ")
-    ):
-        assert time.monotonic() < deadline, f"RETRYING with {error} is never shown: {status}"
-        time.sleep(_GLANCE)
+
+    def is_shown() -> bool:
+        status = at.status()
+        return status.get("state") == "RETRYING" and str(status.get("error")).startswith(
+            f"{error}: "
+        )
+
+    until(
+        is_shown,
+        seconds=PATIENCE,
+        late=lambda: f"RETRYING with {error} is never shown: {at.status()}",
+    )
 
 
 def _wait_alert(at: Scene, error: str) -> None:

@@ -13,6 +13,7 @@ from bench.workloads import small
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics.topics import TopicPlan, Topics
 from devstack import Stack
+from tests.harness.wait import until_in_loop
 
 MARKER = 1
 """A commit or an abort takes one offset in each partition it touches."""
@@ -45,11 +46,11 @@ async def test_records_count_once_their_transaction_is_committed_and_not_before(
             sent = [await kafka.send(topic, VALUE, partition=n % 2) for n in range(10)]
             await asyncio.gather(*sent)
             assert stable.total() == 0
-        for _ in range(600):  # the commit's markers come a little after its answer
-            if stable.total() == 10 + 2 * MARKER:
-                return
-            await asyncio.sleep(0.1)
-    pytest.fail("the records never became visible")
+        await until_in_loop(  # the commit's markers come a little after its answer
+            lambda: stable.total() == 10 + 2 * MARKER,
+            glance=0.1,
+            late=lambda: "the records never became visible",
+        )
 
 
 async def test_the_contents_are_what_was_committed_however_often_a_key_was_written(

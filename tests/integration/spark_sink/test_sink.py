@@ -20,6 +20,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from devstack import Stack
 from devstack.ports import free_port
+from tests.harness import wait
 from tests.unit.spark_sink.history import Change, schema
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark]
@@ -29,12 +30,16 @@ PATIENCE = 400.0
 
 
 def until(holds: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    """Waits for a fact, as long as the sink lives."""
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline, "the sink did not get there"
-        time.sleep(0.2)
+    """Wait for a fact, as long as the sink runs."""
+    wait.until(
+        holds,
+        seconds=PATIENCE,
+        glance=0.2,
+        hopeless=lambda: process.poll() is not None,
+        late=lambda: (
+            "the sink did not get there" if process.poll() is None else process.communicate()[0]
+        ),
+    )
 
 
 class Installation:
@@ -124,10 +129,10 @@ def descendants(pid: int) -> list[int]:
 
 
 def until_ended(pids: list[int]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while left := [pid for pid in pids if Path(f"/proc/{pid}").exists()]:
-        assert time.monotonic() < deadline, f"{left} live on"
-        time.sleep(0.2)
+    def left() -> list[int]:
+        return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+    wait.until(lambda: not left(), seconds=PATIENCE, glance=0.2, late=lambda: f"{left()} still run")
 
 
 async def test_rows_arrive_exactly_and_a_lost_checkpoint_loses_and_repeats_nothing(

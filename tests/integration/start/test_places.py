@@ -29,7 +29,7 @@ from connectors.mysql.lookup.start import (
 from connectors.mysql.lookup.transaction_spans import Spans
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from devstack.mysql import Mysql
-from tests.harness.sql import connected, run
+from tests.harness.sql import ask, connected, run
 from tests.harness.wait import until
 from tests.integration.worker.source import address_of, end_of, facts_of
 
@@ -68,15 +68,16 @@ def marks(server: Mysql) -> list[Mark]:
 
 def _rest(server: Mysql) -> None:
     """Wait until a MariaDB has noted in a new file that it needs no older one, which takes it a while."""
-    facts, deadline = facts_of(server), time.monotonic() + 30
+    facts = facts_of(server)
     file = facts.binlogs[-1][0]
-    while facts.is_mariadb and time.monotonic() < deadline:
-        with connected(server) as cursor:
-            cursor.execute(f"SHOW BINLOG EVENTS IN '{file}'")
-            if any((row[2], row[5]) == ("Binlog_checkpoint", file) for row in cursor.fetchall()):
-                return
-        time.sleep(0.02)
-    assert not facts.is_mariadb
+    if facts.is_mariadb:
+        noted = ("Binlog_checkpoint", file)
+        events = f"SHOW BINLOG EVENTS IN '{file}'"
+        until(
+            lambda: noted in [(row[2], row[5]) for row in ask(server, events)],
+            seconds=30,
+            glance=0.02,
+        )
 
 
 def test_a_moment_is_the_place_of_the_first_transaction_that_was_committed_then_or_later(

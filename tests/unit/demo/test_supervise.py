@@ -1,12 +1,11 @@
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from demo.errors import PartFailed
 from demo.supervise import NEVER, Program, Restarting, Supervisor
+from tests.harness.wait import until
 
 _QUICK = Restarting(limit=2, first_delay=0.01)
 
@@ -21,13 +20,6 @@ def _program(tmp_path: Path, code: str) -> Program:
     )
 
 
-def _wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def _starts(tmp_path: Path) -> int:
     log = tmp_path / "part.log"
     return log.read_text().count("hello") if log.exists() else 0
@@ -40,9 +32,9 @@ def test_a_killed_program_is_started_again_and_counted(tmp_path: Path) -> None:
     part = Supervisor(_program(tmp_path, _RUNS_FOR_EVER), _QUICK)
     part.start()
     try:
-        _wait_until(lambda: _starts(tmp_path) == 1)
+        until(lambda: _starts(tmp_path) == 1)
         part.kill()
-        _wait_until(lambda: _starts(tmp_path) == 2)
+        until(lambda: _starts(tmp_path) == 2)
         assert part.restarts == 1
         part.check()
     finally:
@@ -54,7 +46,7 @@ def test_a_program_that_dies_again_and_again_fails_with_the_end_of_its_log(tmp_p
     part = Supervisor(_program(tmp_path, "print('hello'); raise SystemExit(3)"), _QUICK)
     part.start()
     try:
-        _wait_until(lambda: part.down)
+        until(lambda: part.down)
         with pytest.raises(PartFailed) as failed:
             part.check()
     finally:
@@ -72,7 +64,7 @@ def test_a_program_that_may_not_be_started_again_fails_at_its_first_death(tmp_pa
     part = Supervisor(_program(tmp_path, "print('hello')"), NEVER)
     part.start()
     try:
-        _wait_until(lambda: part.down)
+        until(lambda: part.down)
         assert part.restarts == 0
         with pytest.raises(PartFailed, match="ended with code 0"):
             part.check()
@@ -91,11 +83,11 @@ def test_stopping_ends_what_the_program_started_too(tmp_path: Path) -> None:
     part = Supervisor(program, NEVER)
     part.start()
     try:
-        _wait_until(lambda: _starts(tmp_path) == 1)
+        until(lambda: _starts(tmp_path) == 1)
     finally:
         part.stop()
     grandchild = program.log.read_text().split()[-1]
-    _wait_until(lambda: not _runs(int(grandchild)))
+    until(lambda: not _runs(int(grandchild)))
     assert part.restarts == 0
 
 

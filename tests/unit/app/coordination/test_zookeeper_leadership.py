@@ -17,6 +17,7 @@ from app.coordination.zookeeper_leadership import ZooKeeperLeadership
 from connectors.errors import Fenced
 from connectors.zookeeper.memory import MemoryServer, MemorySession
 from connectors.zookeeper.protocol import Session, SessionState
+from tests.harness.wait import until_in_loop
 
 NODES = Nodes("/aqueduct")
 SESSION = 0.9
@@ -130,9 +131,7 @@ async def stage(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
 async def until(reached: Callable[[], bool]) -> float:
     """Wait for it; how long that took."""
     began = time.monotonic()
-    while not reached():
-        assert time.monotonic() - began < 10, "not in time"
-        await asyncio.sleep(0.01)
+    await until_in_loop(reached, seconds=10, glance=0.01)
     return time.monotonic() - began
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from app.pipeline.decoders.pool import Pool
 from app.pipeline.decoders.protocols import Decoders, Limits, StageSpec
 from app.pipeline.portions.portion import Portion
 from connectors.errors import AqueductError, SourceLost
+from tests.harness.wait import until
 from tests.unit.app.pipeline.decoders.stages import Counting, Made
 
 DEADLINE = 60.0
@@ -88,11 +88,8 @@ def run(count: int, chunks: Iterable[Portion], **more: Any) -> Outlet:
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    """Until something is so."""
-    end = time.monotonic() + DEADLINE
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.005)
+    """Wait for a state that may be over soon."""
+    until(holds, seconds=DEADLINE, glance=0.005)
 
 
 def all_ready(pool: Pool) -> None:
