@@ -91,7 +91,7 @@ class Both:
         )
 
     def at_rest(self) -> str:
-        """Wait until one leads and the other stands by; for a person, whether it is the first one."""
+        """Wait until one leads and the other is standby; return whether the first one leads."""
         self.at.wait(lambda: _settled(self.at), "does not have a leader and a standby in the end")
         same = self.epoch_of(self.leader) > 0
         again = "in the same epoch" if self.epoch_of(self.leader) == self.epoch else "again"
@@ -99,7 +99,7 @@ class Both:
 
     @property
     def node(self) -> str:
-        """The path of the node that says who leads."""
+        """The path of the node that names the leader."""
         return f"/{self.at.prefix}/destinations/{DESTINATION}/running"
 
     @property
@@ -120,7 +120,7 @@ class Both:
 
 
 def _settled(at: Scene) -> bool:
-    """Whether one leads, and the other stands by and is known to."""
+    """Whether one leads, and the other is a known standby."""
     told = [at.status(one) for one in at.workers]
     if sorted(status.get("state", "") for status in told) != ["RUNNING", "STANDBY"]:
         return False
@@ -128,7 +128,7 @@ def _settled(at: Scene) -> bool:
 
 
 class Watch:
-    """Asks both workers all the time whether they lead; two at once for long is told at the block's end."""
+    """Polls both workers for leadership; two leaders for too long fail at the block's end."""
 
     def __init__(self, at: Scene) -> None:
         self._at = at

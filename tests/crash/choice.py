@@ -23,7 +23,7 @@ def take_choice(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen(name: str, options: argparse.Namespace) -> bool:
-    """Whether a name begins as one that is asked for, and as none that is left out."""
+    """Whether a name has a requested prefix and no excluded one."""
     if options.only and not any(name.startswith(only) for only in options.only):
         return False
     return not any(name.startswith(one) for one in options.skip)

@@ -16,14 +16,14 @@ _OFF = struct.Struct("d")
 
 
 def put(path: Path, seconds: float) -> None:
-    """Set the clock of whoever looks there."""
+    """Set the clock of the process that reads the file."""
     # Truncated while it is mapped, it would end its reader by SIGBUS.
     with path.open("r+b" if path.exists() else "w+b") as file:
         file.write(_OFF.pack(seconds))
 
 
 def shift(path: Path) -> None:
-    """Let this process see the clock as the file says."""
+    """Make this process use the clock of the file."""
     real, real_ns = time.time, time.time_ns
     with path.open("rb") as file:
         held = mmap.mmap(file.fileno(), _OFF.size, access=mmap.ACCESS_READ)

@@ -26,7 +26,7 @@ def place_of(server: Mysql) -> str:
 
 
 def is_at(status: Mapping[str, Any], position: str) -> bool:
-    """Whether a destination is at this place or behind it, on the same server."""
+    """Whether a destination is at this position or after it, on the same server."""
     port, file, pos = position.split("|")
     read = [one["address"] for one in status["sources"] if one["is_read"]]
     cursor = status.get("cursor")

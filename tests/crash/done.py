@@ -11,5 +11,5 @@ DONE = "mutant: it has done wrong"
 
 
 def say_done() -> None:
-    """Say it, at once."""
+    """Log it at once."""
     print(DONE, file=sys.__stderr__, flush=True)

@@ -15,7 +15,7 @@ Cursors = Sequence[Mapping[str, Any]]
 def fencing_faults(
     cursors: Cursors, offsets: Sequence[int], producers: Mapping[int, tuple[int, int]]
 ) -> list[str]:
-    """Commits of a producer behind those of a later one, and epochs that two producers claimed."""
+    """Commits of a producer after those of a later one, and epochs that two producers claimed."""
     faults: list[str] = []
     seen: list[tuple[int, int]] = []
     owners: dict[int, tuple[int, int]] = {}

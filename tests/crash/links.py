@@ -84,7 +84,7 @@ class Wire:
         self.proxy.ask("reset", self.name)
 
     def heal(self) -> None:
-        """Do nothing to it any more; what was held goes on its way."""
+        """End all faults; held data is delivered."""
         self.proxy.ask("heal", self.name)
 
     def seen(self) -> dict[str, int]:

@@ -122,7 +122,7 @@ class Load:
                 thread.start()
 
     def hold(self) -> None:
-        """Let each finish its transaction and wait behind it."""
+        """Let each finish its transaction and pause after it."""
         for one in self._between:
             one.clear()
         self._may.clear()

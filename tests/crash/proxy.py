@@ -34,7 +34,7 @@ class Way:
     slice: int = 0
     """At most so many bytes in a piece; 0 for as they come."""
     cut_after: int | None = None
-    """The connection is reset behind so many bytes from now."""
+    """The connection is reset after this many more bytes."""
     flip_at: int | None = None
     """The byte, counted from now, of which one bit is turned over."""
     passed: int = 0
@@ -79,7 +79,7 @@ class Way:
         return piece[:at] + bytes([piece[at] ^ 1]) + piece[at + 1 :]
 
     def until_cut(self, piece: bytes) -> tuple[bytes, bool]:
-        """What of a piece still passes, and whether the cut is behind it."""
+        """The part of a piece that still passes, and whether the cut follows it."""
         if self.cut_after is None:
             return piece, False
         passes, self.cut_after = piece[: self.cut_after], self.cut_after - len(piece)
@@ -112,12 +112,12 @@ class Trap:
 
     kind: int
     act: str = "cut"
-    """``cut``; ``hold`` it and all behind it until the link is healed; or ``flip`` a byte near its end."""
+    """``cut``; ``hold`` it and all after it until the link is healed; or ``flip`` a byte near its end."""
     nth: int = 1
     answered: bool = False
     """False: the request is lost; True: it gets through, and its answer is lost."""
     shut: float = 0.0
-    """Seconds for which nobody gets in afterwards."""
+    """Seconds for which no connection is accepted afterwards."""
     sprung: int = 0
 
 
@@ -164,7 +164,7 @@ class Link:
     never: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def listen(self) -> int:
-        """Open the port and tell which it is."""
+        """Open the port and return its number."""
         self.server = await asyncio.start_server(
             self._serve, HOST, 0, limit=_PIECE, backlog=_HALF_OPEN_BACKLOG
         )
@@ -201,7 +201,7 @@ class Link:
             group.create_task(self._way(self._carried, answers, pair.client, pair, self.down))
 
     async def _way(self, carry: Any, source: Any, sink: Any, pair: Pair, way: Way) -> None:
-        """Carry until an end; that of one way is told to the other side, an error to both."""
+        """Forward until an end; the end of one direction is passed to the other side, an error to both."""
         with contextlib.suppress(ConnectionError, OSError, RuntimeError):
             if await carry(source, sink, pair, way) and sink.can_write_eof():
                 sink.write_eof()
@@ -232,7 +232,7 @@ class Link:
         return True
 
     async def _pass(self, data: bytes, sink: Any, way: Way) -> bool:
-        """Send it on as the way has it; False behind a cut."""
+        """Forward it under the active fault; False after a cut."""
         for piece in way.pieces(data):
             await way.delay(piece)
             passes, cut = way.until_cut(way.spoilt(piece))
@@ -267,7 +267,7 @@ class Link:
 
 
 class Control:
-    """Does what it is told, over the local socket."""
+    """Serves requests over the local socket."""
 
     def __init__(self) -> None:
         self.links: dict[str, Link] = {}

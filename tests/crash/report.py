@@ -62,13 +62,13 @@ def keep(outcomes: Sequence[Outcome], mutants: Mutants, path: Path = STORE) -> N
 
 
 def forget(path: Path = STORE) -> None:
-    """Begin with nothing, whatever the page says."""
+    """Begin with an empty page."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(orjson.dumps({}))
 
 
 def told(page: Path = PAGE) -> dict[str, Any]:
-    """What the page says, as it would be kept."""
+    """The content of the page, as it would be stored."""
     outcomes: list[dict[str, Any]] = []
     mutants: dict[str, str | None] = {}
     for line in page.read_text().partition(BEGIN)[2].partition(END)[0].splitlines():

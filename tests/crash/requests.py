@@ -165,7 +165,7 @@ def test_a_command_that_no_worker_applies_fails_by_name_and_is_applied_later(
 
 
 def listed(pair: Pair) -> dict[str, Any]:
-    """What `destination list` says of its first destination."""
+    """The first destination of `destination list`."""
     _, found, _ = asks(pair, "list")
     one: dict[str, Any] = found[0]  # type: ignore[index]  # this one answers with a list
     return one
@@ -234,12 +234,12 @@ def torn(servers: Servers, table: str) -> None:
 
 
 def shown(pair: Pair, destination: str) -> dict[str, Any]:
-    """What its leader says of it."""
+    """Its leader's status of it."""
     return dict(pair.status(pair.leader(destination))["destinations"][destination])
 
 
 def shows(pair: Pair, destination: str, what: str) -> bool:
-    """Whether its leader says something of this."""
+    """Whether its leader's status has this field."""
     return bool(shown(pair, destination)[what])
 
 

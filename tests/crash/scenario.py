@@ -19,7 +19,7 @@ from tests.crash.verdict import Findings, compare, told
 from tests.crash.warehouse import apply, compared
 
 Act = Callable[[Scene], str]
-"""Does the fault and tells how it ended."""
+"""Injects the fault and returns the outcome."""
 
 
 class Skipped(Exception):

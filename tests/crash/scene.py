@@ -146,7 +146,7 @@ class Scene:
         return worker
 
     def status(self, worker: Keeper | None = None) -> dict[str, Any]:
-        """What a worker says of the destination; empty while it does not answer."""
+        """A worker's status of the destination; empty while it does not answer."""
         if worker is None and self.shared:
             told = [self.status(one) for one in self.workers]
             return max(told, key=_leads, default={})
@@ -154,7 +154,7 @@ class Scene:
         return found.get(DESTINATION) or {}
 
     def page(self, worker: Keeper) -> dict[str, Any]:
-        """All that a worker says; empty while it does not answer."""
+        """A worker's whole status; empty while it does not answer."""
         try:
             address = f"http://{HOST}:{worker.port}/status"
             with urllib.request.urlopen(address, timeout=3) as answer:
@@ -168,7 +168,7 @@ class Scene:
         return str(self.status(worker).get("state", ""))
 
     def cursor(self, worker: Keeper | None = None) -> dict[str, Any]:
-        """How far a worker says it is."""
+        """The position in a worker's status."""
         return self.status(worker).get("cursor") or {"seq": 0, "gtid_set": "", "epoch": 0}
 
     def wait(self, reached: Callable[[], bool], late: str, *, seconds: float = PATIENCE) -> None:
@@ -256,7 +256,7 @@ class Scene:
         return truth.read(server, DESTINATION)
 
     def source(self) -> Source:
-        """What the source says of itself."""
+        """The source's own facts."""
         if not self.has_gtids:
             return Source(Truth(), self._rows(), "", counted(self.source_server, DESTINATION))
         told = self.binlog()

@@ -64,7 +64,7 @@ class Shared:
         self.pair.end(name, signal.SIGKILL)
 
     def shown(self, worker: str, destination: str = "shop") -> dict[str, Any]:
-        """What a worker says of a destination."""
+        """A worker's status of a destination."""
         found = self.pair.status(worker).get("destinations", {})
         return dict(found.get(destination, {}))
 
@@ -115,7 +115,7 @@ class Shared:
             return main(list(words)), out.getvalue()
 
     def does_as_printed(self, text: str) -> list[str]:
-        """Run each command that a text names, as it stands there; what they print."""
+        """Run each command that a text names, unchanged; return their output."""
         commands = [shlex.split(words) for words in _COMMAND.findall(text)]
         assert commands, text
         printed = []

@@ -23,7 +23,7 @@ Tables = dict[str, list[dict[str, Any]]]
 
 
 class Order(NamedTuple):
-    """What to apply, where to, and which tables of the database to tell then."""
+    """What to apply, where, and the tables of the database to report afterwards."""
 
     prefix: str
     bootstrap: str

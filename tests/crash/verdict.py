@@ -67,7 +67,7 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What the source says of itself."""
+    """The source's own facts."""
 
     truth: Truth
     rows: Rows
@@ -77,7 +77,7 @@ class Source:
 
 
 Findings = dict[str, list[str]]
-"""By kind of fault; kinds without any are left out."""
+"""By kind of fault, without empty kinds."""
 
 
 Take = Callable[[Topics, Any, Routes, str], None]
@@ -131,7 +131,7 @@ async def _topics_of(bootstrap: str, prefix: str) -> list[str]:
 
 
 def note(found: Topics, message: Any, routes: Routes, destination: str) -> None:
-    """Add a record; which table a row is of, it says itself, and where it belongs, the routes say."""
+    """Add a record; it names its table, and the routes give its topic."""
     if message.value is None:
         return
     name = message.topic.removeprefix(f"{routes.prefix}.")
@@ -249,7 +249,7 @@ def told(findings: Findings) -> str:
 
 
 def disordered(records: Iterable[Record]) -> list[str]:
-    """Where a partition, and so a key, has a smaller seq behind a greater one."""
+    """Partitions, and so keys, with a smaller seq after a greater one."""
     return [
         f"{b} stands behind {a}" for held in _partitions(records) for a, b in held if b.seq <= a.seq
     ]

@@ -13,7 +13,7 @@ from tests.crash.verdict import Findings, Source, Topics, applied, different
 
 
 def apply(at: Scene) -> None:
-    """Have the sink apply what there is by now, if it is at rest; nobody waits for it."""
+    """Make the sink apply what is there, if it is idle; do not wait for it."""
     at.servers.sinking.apply(order_of(at))
 
 

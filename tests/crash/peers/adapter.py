@@ -33,7 +33,7 @@ class Places:
     names: dict[Place, tuple[str, int]] = field(default_factory=dict)
 
     def add(self, position: Place, change_id: str) -> None:
-        """Note one row, behind all that are noted."""
+        """Append one row."""
         self.names.setdefault(position, (change_id, len(self.names) + 1))
 
 

@@ -41,7 +41,7 @@ class Variant:
 _REQUIRED = {"exactly.once.support": "required", "transaction.boundary": "poll"}
 _ENABLED = {"exactly.once.source.support": "enabled"}
 _ALONE = {"scheduled.rebalance.max.delay.ms": "0"}
-"""There is one worker: nobody's return is waited for."""
+"""There is one worker, so no return of another is waited for."""
 _SOON = {"connect.keep.alive.interval.ms": "3000"}
 """As near to the heartbeats of one second that our own worker has in these tests as this goes."""
 _PATIENT = {"producer.override.transaction.timeout.ms": "15000"}
@@ -154,7 +154,7 @@ def ask(port: int, path: str, *, method: str = "GET", body: object = None) -> An
 
 
 def state(told: dict[str, Any] | None) -> str:
-    """One word for a connector and its task; empty while nobody answers."""
+    """The state of a connector and its task; empty without an answer."""
     if not told:
         return ""
     tasks = [str(task["state"]) for task in told.get("tasks", ())]
@@ -163,7 +163,7 @@ def state(told: dict[str, Any] | None) -> str:
 
 
 def trouble(told: dict[str, Any] | None) -> str:
-    """Why it failed: the first and the last cause of the trace, by class, and what the last says."""
+    """The reason of a failure: the first and last cause of the trace by class, and the last message."""
     parts = [] if not told else [told["connector"], *told.get("tasks", ())]
     trace = next((str(part["trace"]) for part in parts if part.get("trace")), "")
     causes = [line for line in trace.splitlines() if line.startswith("Caused by: ")]

@@ -87,7 +87,7 @@ class PeerScene(Scene):
         return worker
 
     def status(self, worker: Keeper | None = None) -> dict[str, Any]:
-        """What Connect says of the connector."""
+        """Connect's status of the connector."""
         told = self._told(worker)
         return {
             "state": debezium.state(told),

@@ -15,7 +15,7 @@ import orjson
 from aiokafka import AIOKafkaConsumer
 
 FIRST_MARK = 99_000_000
-"""Rows with such keys are written by whoever waits for what he sees."""
+"""Rows with such keys are written by tests that wait to see them."""
 _AGAIN = 0.5
 
 

@@ -25,7 +25,7 @@ SIZE = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What a record tells."""
+    """The content of a record."""
 
     gtid: int
     end: int
