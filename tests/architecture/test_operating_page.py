@@ -23,24 +23,24 @@ def page(name: str = "operating") -> str:
 
 
 def test_every_error_of_the_worker_has_an_entry() -> None:
-    told = set(re.findall(r"^\*\*(\w+)\*\*", page("errors"), re.MULTILINE))
-    assert told == names_below(errors, errors.AqueductError)
+    matches = set(re.findall(r"^\*\*(\w+)\*\*", page("errors"), re.MULTILINE))
+    assert matches == names_below(errors, errors.AqueductError)
 
 
 def test_every_error_of_the_sink_is_on_its_page() -> None:
-    told = (PROJECT / "docs/sink.md").read_text()
+    text = (PROJECT / "docs/sink.md").read_text()
     names = names_below(sink_errors, sink_errors.SinkError) - NOT_OF_A_RUN
-    assert [name for name in sorted(names) if name not in told] == []
+    assert [name for name in sorted(names) if name not in text] == []
 
 
 def test_every_state_has_a_row() -> None:
-    told = re.findall(r"^\| ([A-Z]+) \|", page(), re.MULTILINE)
-    assert told == [state.value for state in State]
+    matches = re.findall(r"^\| ([A-Z]+) \|", page(), re.MULTILINE)
+    assert matches == [state.value for state in State]
 
 
 def test_every_metric_has_a_row_with_its_labels() -> None:
-    told = re.findall(r"^\| `(aqueduct_\w+)` \| (\w+) \| ([\w, ]*) ?\|", page(), re.MULTILINE)
-    rows = {(name, kind, labels.strip()) for name, kind, labels in told}
+    matches = re.findall(r"^\| `(aqueduct_\w+)` \| (\w+) \| ([\w, ]*) ?\|", page(), re.MULTILINE)
+    rows = {(name, kind, labels.strip()) for name, kind, labels in matches}
     assert rows == described(metrics.REGISTRY) | described(Metrics().registry)
 
 

@@ -18,8 +18,8 @@ _ROW = re.compile(r"^\| `([\w.<>]+)` \| .+? \| ([^|]+) \| `(AQUEDUCT_\w+)` \| .+
 
 
 def test_every_setting_is_on_the_page_with_its_default_and_no_other_is() -> None:
-    told = {name: default for name, default, _ in rows(page())}
-    assert told == in_model(Settings)
+    values = {name: default for name, default, _ in rows(page())}
+    assert values == in_model(Settings)
 
 
 def test_every_variable_is_the_name_in_capitals() -> None:

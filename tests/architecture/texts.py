@@ -41,10 +41,10 @@ def machine_paths(files: Iterable[File], checkout: Path) -> Iterator[str]:
     """Places that name a path of one machine: this checkout's own, or a person's."""
     own = str(checkout)
     # A checkout right below the root may be called like a folder that files rightly name.
-    told = re.escape(own) if own.count("/") > 1 else None
+    own_pattern = re.escape(own) if own.count("/") > 1 else None
     for file in files:
         for number, line in enumerate(file.text.splitlines(), start=1):
-            if _MACHINE.search(line) or (told and re.search(told, line)):
+            if _MACHINE.search(line) or (own_pattern and re.search(own_pattern, line)):
                 yield f"{file.path}:{number} names a path of one machine"
 
 

@@ -97,17 +97,17 @@ async def test_ephemeral_nodes_end_with_their_session(opens: Opens, root: str) -
 
 
 async def test_a_change_of_children_is_told_to_who_has_looked(opens: Opens, root: str) -> None:
-    told = asyncio.Event()
-    async with opens(told.set) as watching, opens(nobody) as other:
+    notified = asyncio.Event()
+    async with opens(notified.set) as watching, opens(nobody) as other:
         await other.create(f"{root}/a", b"", ephemeral=False)
         assert await watching.children(root) == ["a"]
-        told.clear()
+        notified.clear()
         await other.create(f"{root}/b", b"", ephemeral=True)
-        await asyncio.wait_for(told.wait(), 5)
+        await asyncio.wait_for(notified.wait(), 5)
         assert await watching.children(root) == ["a", "b"]
-        told.clear()
+        notified.clear()
         await other.delete(f"{root}/b")
-        await asyncio.wait_for(told.wait(), 5)
+        await asyncio.wait_for(notified.wait(), 5)
 
 
 async def test_what_was_answered_is_noted_by_when_it_was_asked(opens: Opens, root: str) -> None:
@@ -170,11 +170,11 @@ async def test_a_server_that_comes_back_empty_ends_the_session(stack: Stack) -> 
     assert running.child is not None
     server.start()
     client = ZooKeeperClient(hosts=server.address, timeout=2.0)
-    told = asyncio.Event()
-    session = await KazooSession.opened(client, told.set, within=10)
-    told.clear()
+    notified = asyncio.Event()
+    session = await KazooSession.opened(client, notified.set, within=10)
+    notified.clear()
     server.kill()
-    await asyncio.wait_for(told.wait(), 10)
+    await asyncio.wait_for(notified.wait(), 10)
     assert session.state is SessionState.SUSPENDED
     with pytest.raises(CoordinationLost, match="suspended"):
         await session.read("/")

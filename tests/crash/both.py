@@ -121,10 +121,12 @@ class Both:
 
 def _settled(at: Scene) -> bool:
     """Whether one leads, and the other is a known standby."""
-    told = [at.status(one) for one in at.workers]
-    if sorted(status.get("state", "") for status in told) != ["RUNNING", "STANDBY"]:
+    status_found = [at.status(one) for one in at.workers]
+    if sorted(status.get("state", "") for status in status_found) != ["RUNNING", "STANDBY"]:
         return False
-    return all(len(status["leader"].get("candidates", ())) == len(told) for status in told)
+    return all(
+        len(status["leader"].get("candidates", ())) == len(status_found) for status in status_found
+    )
 
 
 class Watch:

@@ -165,14 +165,14 @@ def test_an_audit_of_everything_finds_no_fault(
     witnesses += [("--witness", "mysql-replication")] if plain else []
     for words in witnesses:
         report = audited(tmp_path, *words)
-        told = json.dumps(
+        result = json.dumps(
             {name: report[name] for name in ("counts", "findings", "not_judged")}, indent=1
         )
-        sys.stdout.write(f"{series} {metadata} {words[0]} {report['changes']} {told}\n")
-        assert report["clean"], told
+        sys.stdout.write(f"{series} {metadata} {words[0]} {report['changes']} {result}\n")
+        assert report["clean"], result
         assert report["changes"] > 10_000 // EVERY
         assert report["set_aside"] == {"shop.torn": 3}
-        assert unread(report) == (BEYOND[series] if "--witness" in words else PLACES), told
+        assert unread(report) == (BEYOND[series] if "--witness" in words else PLACES), result
         assert report["complete"] is False
     wrong = spoil(stack, wanted["prefix"])
     for witness in of_library(mysql, stack, series, plain=plain):

@@ -79,9 +79,10 @@ def asked(words: tuple[str, ...]) -> tuple[int, dict[str, Any], str]:
 def each(pair: Pair, word: str) -> dict[str, str]:
     """Give a command to each destination; from each to the worker that has applied it."""
     answers = all_asked(pair, [(word, name) for name in NAMES])
-    assert [(code, told) for code, _, told in answers] == [(0, "")] * len(NAMES)
+    assert [(code, result) for code, _, result in answers] == [(0, "")] * len(NAMES)
     return {
-        name: told["applied"]["worker"] for name, (_, told, _) in zip(NAMES, answers, strict=True)
+        name: result["applied"]["worker"]
+        for name, (_, result, _) in zip(NAMES, answers, strict=True)
     }
 
 
@@ -134,16 +135,16 @@ def test_a_command_that_no_worker_applies_fails_by_name_and_is_applied_later(
     pair.wanted["destinations"] = only
     worker = pair.start("a")
     pair.leader("shop")
-    code, told, _ = asks(pair, "resume", "shop")
-    assert (code, told["applied"]["state"], told["applied"]["worker"]) == (0, "RUNNING", "a")
+    code, result, _ = asks(pair, "resume", "shop")
+    assert (code, result["applied"]["state"], result["applied"]["worker"]) == (0, "RUNNING", "a")
     run(stack.mysql, "CREATE USER IF NOT EXISTS nobody@'%' IDENTIFIED BY 'x'")
     assert worker.stop() == 0
     code, _, said = asks(pair, "pause", "shop", "--timeout", "2")
     assert code == 1
     assert "NotApplied" in said
     assert "destination=shop" in said
-    code, told, _ = asks(pair, "pause", "shop", "--no-wait")
-    assert (code, told["applied"]) == (0, None)
+    code, result, _ = asks(pair, "pause", "shop", "--no-wait")
+    assert (code, result["applied"]) == (0, None)
     # Somebody else asks for another thing meanwhile: it replaces the first.
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(asks, pair, "stop", "shop")
@@ -159,9 +160,9 @@ def test_a_command_that_no_worker_applies_fails_by_name_and_is_applied_later(
     pair.write("a")
     pair.workers["a"].process.send_signal(signal.SIGHUP)
     pair.until(lambda: "has other settings" in pair.workers["a"].log)
-    code, told, _ = asks(pair, "resume", "shop", "--timeout", "20")
-    assert (code, told["applied"]["state"]) == (1, "FAILED")
-    assert told["applied"]["error"].startswith("PreflightError")
+    code, result, _ = asks(pair, "resume", "shop", "--timeout", "20")
+    assert (code, result["applied"]["state"]) == (1, "FAILED")
+    assert result["applied"]["error"].startswith("PreflightError")
 
 
 def listed(pair: Pair) -> dict[str, Any]:
@@ -202,9 +203,9 @@ def test_switches_and_resolutions_reach_the_leader_among_three_workers(
                     for name in EACH_PARTITION
                 ],
             )
-            for name, (code, told, errors) in zip(EACH_PARTITION, answers, strict=True):
+            for name, (code, result, errors) in zip(EACH_PARTITION, answers, strict=True):
                 assert (code, errors) == (0, "")
-                assert f"done by worker {leaders[name]} " in told["told"]
+                assert f"done by worker {leaders[name]} " in result["told"]
                 assert shown(pair, name)["set_aside"] == []
             # The leader of some is gone before the request is written.
             pair.end("b", signal.SIGKILL)
@@ -214,9 +215,9 @@ def test_switches_and_resolutions_reach_the_leader_among_three_workers(
             answers = all_asked(
                 pair, [("source", "switch", name, address) for name in EACH_PARTITION]
             )
-            for name, (code, told, errors) in zip(EACH_PARTITION, answers, strict=True):
-                assert (code, errors) == (0, ""), told
-                assert f"done by worker {pair.leader(name)} " in told["told"]
+            for name, (code, result, errors) in zip(EACH_PARTITION, answers, strict=True):
+                assert (code, errors) == (0, ""), result
+                assert f"done by worker {pair.leader(name)} " in result["told"]
                 read = [one["address"] for one in shown(pair, name)["sources"] if one["is_read"]]
                 assert read == [address]
 
@@ -278,6 +279,6 @@ def test_commands_report_that_nothing_applied_them_while_zookeeper_is_away(
     zookeeper.start()
     pair.until(lambda: "PAUSED" in pair.states("shop").values())
     pair.until(lambda: set(pair.states("orders").values()) == {"STOPPED"})
-    code, told, _ = asks(pair, "resume", "shop")
-    assert (code, told["applied"]["state"]) == (0, "RUNNING")
+    code, result, _ = asks(pair, "resume", "shop")
+    assert (code, result["applied"]["state"]) == (0, "RUNNING")
     zookeeper.kill()

@@ -148,8 +148,8 @@ class Scene:
     def status(self, worker: Keeper | None = None) -> dict[str, Any]:
         """A worker's status of the destination; empty while it does not answer."""
         if worker is None and self.shared:
-            told = [self.status(one) for one in self.workers]
-            return max(told, key=_leads, default={})
+            status_found = [self.status(one) for one in self.workers]
+            return max(status_found, key=_leads, default={})
         found: dict[str, Any] = self.page(worker or self.worker).get("destinations", {})
         return found.get(DESTINATION) or {}
 
@@ -259,13 +259,13 @@ class Scene:
         """The source's own facts."""
         if not self.has_gtids:
             return Source(Truth(), self._rows(), "", counted(self.source_server, DESTINATION))
-        told = self.binlog()
+        result = self.binlog()
         if self.earlier is not None and self.is_another:
-            told = self.earlier
+            result = self.earlier
         elif self.earlier is not None:
             for table, ids in self.earlier.change_ids.items():
-                told.change_ids.setdefault(table, set()).update(ids)
-        return Source(told, self._rows(), self.executed())
+                result.change_ids.setdefault(table, set()).update(ids)
+        return Source(result, self._rows(), self.executed())
 
     def examine(self) -> Findings:
         """Compare the source with the topics."""

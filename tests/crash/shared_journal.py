@@ -120,9 +120,9 @@ class Shared:
         assert commands, text
         printed = []
         for words in commands:
-            code, told = self.does(*words)
-            assert code == 0, (words, told)
-            printed.append(told)
+            code, result = self.does(*words)
+            assert code == 0, (words, result)
+            printed.append(result)
         return printed
 
     async def _asked(self, act: Callable[[AIOKafkaAdminClient], Any]) -> Any:
@@ -214,11 +214,11 @@ def test_a_strangers_open_transaction_is_named_and_ended_as_printed(shared: Shar
     assert FOREIGN in error
     # What leads needs not read the journal.
     shared.published("orders")
-    code, told = shared.does("destination", "pause", "orders")
-    assert (code, "TransactionOpen" in told, FOREIGN in told) == (1, True, True), told
-    code, told = shared.does("journal", "abort", "shop")
-    assert (code, FOREIGN in told) == (1, True), told
-    assert _COMMAND.findall(told) == _COMMAND.findall(error)
+    code, result = shared.does("destination", "pause", "orders")
+    assert (code, "TransactionOpen" in result, FOREIGN in result) == (1, True, True), result
+    code, result = shared.does("journal", "abort", "shop")
+    assert (code, FOREIGN in result) == (1, True), result
+    assert _COMMAND.findall(result) == _COMMAND.findall(error)
     printed = shared.does_as_printed(error)
     assert printed == [f"shop: the transaction of {FOREIGN!r} is aborted\n"]
     shared.wait(other, "shop", "RUNNING")
@@ -266,6 +266,6 @@ def test_a_smaller_limit_of_a_row_topic_makes_smaller_batches_and_a_larger_one_h
     for part in (str(_SMALL), f"table={shared.database}.shop", "max.message.bytes", "gtid="):
         assert part in error
     shared.limit(topic, 10 * 1024 * 1024)
-    code, told = shared.does("destination", "restart", "shop")
-    assert code == 0, told
+    code, result = shared.does("destination", "restart", "shop")
+    assert code == 0, result
     shared.published("shop")

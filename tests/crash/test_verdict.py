@@ -24,11 +24,11 @@ LAST = 10
 
 
 def source() -> Source:
-    told = Truth()
+    truth = Truth()
     for n in range(1, LAST + 1):
-        told.add("goods", f"{UUID}:{n}#0", moved=False)
+        truth.add("goods", f"{UUID}:{n}#0", moved=False)
     return Source(
-        told, {"goods": {n: {"id": n, "n": n} for n in range(1, LAST + 1)}}, f"{UUID}:1-10"
+        truth, {"goods": {n: {"id": n, "n": n} for n in range(1, LAST + 1)}}, f"{UUID}:1-10"
     )
 
 

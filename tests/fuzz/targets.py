@@ -93,15 +93,15 @@ def _chunk(random: Random) -> tuple[Corpus, Chunk]:
 def reader(random: Random) -> bool:
     """``TransactionReader.read``: what it tells is no more than the bytes may hold."""
     corpus, chunk = _chunk(random)
-    told = Recorded()
+    recorded = Recorded()
     reading = TransactionReader(SERVER, corpus.charsets, mariadb=corpus.mariadb)
     try:
-        reading.read(chunk, told)
+        reading.read(chunk, recorded)
     except AqueductError as error:
         sound(error)
         return False
     finally:
-        _told(told)
+        _told(recorded)
     return True
 
 

@@ -18,13 +18,13 @@ _OFF = (600, -600, 3600, -3600, 0)
     "clock.jumps", "both workers' clocks jump by ten minutes and by an hour, each way, under load"
 )
 def jumps(at: Scene) -> str:
-    told = at.folder / "clock"
-    put(told, 0)
-    at.command = (sys.executable, "-m", "tests.crash.clock", str(told), *ARGUMENTS)
+    result = at.folder / "clock"
+    put(result, 0)
+    at.command = (sys.executable, "-m", "tests.crash.clock", str(result), *ARGUMENTS)
     try:
         with Both.begun(at) as both:
             for seconds in _OFF:
-                put(told, seconds)
+                put(result, seconds)
                 at.wait_going_on(both.leader)
                 # So is the lag that it shows, which is never below zero; nothing else goes by the clock.
                 low, high = (seconds, 2 * seconds) if seconds > 0 else (0, PAST)

@@ -86,8 +86,8 @@ def _planned(at: Scene, *, gtids: bool) -> str:
     at.load.hold()
     ask(both.master, "SET GLOBAL super_read_only = ON")
     _alike(both)
-    told = _switch(at, both.standby)
-    assert told.returncode == 0, told.stdout
+    completed = _switch(at, both.standby)
+    assert completed.returncode == 0, completed.stdout
     return _moved(at, both)
 
 

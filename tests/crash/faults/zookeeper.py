@@ -245,8 +245,10 @@ def _to_zookeeper(ways: Ways) -> Wire:
 
 def _why(at: Scene) -> str:
     """Why a worker does not lead."""
-    told = [str(at.status(one).get("leader", {}).get("why_not") or "") for one in at.workers]
-    return max(told)
+    status_found = [
+        str(at.status(one).get("leader", {}).get("why_not") or "") for one in at.workers
+    ]
+    return max(status_found)
 
 
 def _coordination(at: Scene, both: Both) -> str:

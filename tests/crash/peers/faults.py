@@ -153,8 +153,8 @@ def zombie(at: PeerScene) -> str:
 
 
 def _holder(at: PeerScene) -> Keeper:
-    told = at._told() or {}
-    address = str((told.get("tasks") or [{}])[0].get("worker_id", ""))
+    result = at._told() or {}
+    address = str((result.get("tasks") or [{}])[0].get("worker_id", ""))
     return next((one for one in at.workers if address.endswith(f":{one.port}")), at.worker)
 
 

@@ -88,10 +88,10 @@ class PeerScene(Scene):
 
     def status(self, worker: Keeper | None = None) -> dict[str, Any]:
         """Connect's status of the connector."""
-        told = self._told(worker)
+        result = self._told(worker)
         return {
-            "state": debezium.state(told),
-            "error": debezium.trouble(told),
+            "state": debezium.state(result),
+            "error": debezium.trouble(result),
             "rows": self.tail.rows,
         }
 
@@ -146,9 +146,9 @@ class PeerScene(Scene):
 
     def _told(self, worker: Keeper | None = None) -> dict[str, Any] | None:
         for one in [worker] if worker else self.workers[::-1]:
-            told = debezium.ask(one.port, f"connectors/{self.prefix}/status")
-            if told is not None:
-                return dict(told)
+            status_found = debezium.ask(one.port, f"connectors/{self.prefix}/status")
+            if status_found is not None:
+                return dict(status_found)
         return None
 
     def _mark(self) -> int:
@@ -163,13 +163,13 @@ class PeerScene(Scene):
         if self.stopped or not self.workers or now - self._looked < _LOOKS:
             return
         self._looked = now
-        told = self._told()
-        if debezium.state(told) != "FAILED":
+        result = self._told()
+        if debezium.state(result) != "FAILED":
             self._failed_since = None
         elif self._failed_since is None:
             self._failed_since = now
         elif now - self._failed_since >= _FAILED_FOR:
-            self.helped.append(debezium.trouble(told))
+            self.helped.append(debezium.trouble(result))
             self._failed_since = None
             self._restart(only_failed=True)
 

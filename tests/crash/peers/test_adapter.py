@@ -102,8 +102,8 @@ def message(row: Row, offset: int) -> Any:
 def source() -> tuple[Source, adapter.Places]:
     events, places = binlog(), adapter.Places()
     adapter.note(events, places)
-    told = truth_of((each for _, each in events), "shop")
-    return Source(told, {"goods": {3: {"id": 3}}}, f"{UUID}:1-2"), places
+    truth = truth_of((each for _, each in events), "shop")
+    return Source(truth, {"goods": {3: {"id": 3}}}, f"{UUID}:1-2"), places
 
 
 def found(rows: list[Row]) -> dict[str, int]:
@@ -163,9 +163,9 @@ def test_a_failed_task_is_told_by_its_last_cause() -> None:
     trace = (
         "a.b.ConnectException: it ended\n\tat x\nCaused by: a.c.FencedException: too old\n\tat y"
     )
-    told = {"connector": {"state": "RUNNING"}, "tasks": [{"state": "FAILED", "trace": trace}]}
-    assert debezium.state(told) == "FAILED"
-    assert debezium.trouble(told) == "FencedException: too old"
+    values = {"connector": {"state": "RUNNING"}, "tasks": [{"state": "FAILED", "trace": trace}]}
+    assert debezium.state(values) == "FAILED"
+    assert debezium.trouble(values) == "FencedException: too old"
     assert debezium.state(None) == ""
 
 

@@ -85,9 +85,9 @@ def test_a_warehouse_that_is_equal_is_right_and_a_row_that_somebody_changes_is_f
     right = audited(case, "--warehouse", str(right_dump))
     assert all(not found["findings"] for found in right.values())
     # The sink leaves what stood in a table before it was dropped.
-    told = {"rows from before their table was dropped or renamed": 2}
+    values = {"rows from before their table was dropped or renamed": 2}
     assert {name: found["not_judged"] for name, found in right.items() if found["not_judged"]} == {
-        "shop.gone": told
+        "shop.gone": values
     }
     assert right["shop.gone"]["rows"] == 1
     assert right["shop.kinds"]["rows"] == 5
@@ -123,11 +123,11 @@ def audited(case: Case, *words: str) -> dict[str, Any]:
     """What an audit says of each table."""
     done = run(case, "--format", "json", *words)
     assert done.stderr == ""
-    told: dict[str, Any] = json.loads(done.stdout)
-    tables = {table["table"]: table for table in told["warehouse"]}
+    result: dict[str, Any] = json.loads(done.stdout)
+    tables = {table["table"]: table for table in result["warehouse"]}
     wrong = [name for name, table in tables.items() if table["findings"]]
-    assert told["clean"] is not bool(wrong or any(told["counts"].values()))
-    assert done.returncode == (0 if told["clean"] else 1)
+    assert result["clean"] is not bool(wrong or any(result["counts"].values()))
+    assert done.returncode == (0 if result["clean"] else 1)
     return tables
 
 
@@ -173,10 +173,10 @@ def test_a_record_that_somebody_adds_is_found_and_the_exit_code_says_so(case: Ca
     asyncio.run(add())
     done = run(case, "--format", "json")
     assert done.returncode == 1
-    told: dict[str, Any] = json.loads(done.stdout)
-    assert told["counts"]["repeated"] == 1
-    assert not told["clean"]
-    kinds = {finding["kind"]: finding for finding in told["findings"]}
+    result: dict[str, Any] = json.loads(done.stdout)
+    assert result["counts"]["repeated"] == 1
+    assert not result["clean"]
+    kinds = {finding["kind"]: finding for finding in result["findings"]}
     assert kinds["repeated"]["topic"] == topic
     assert kinds["repeated"]["change_id"] == dict(record.headers)["change_id"].decode()
 

@@ -121,8 +121,8 @@ def compared(
     assert len(ours) == len(theirs) > 0
     unjudged: Counter[str] = Counter()
     comparer, found = Comparer(unjudged), list[str]()
-    for n, ((op, row), told) in enumerate(zip(ours, theirs, strict=True)):
-        change = Change(n, n, told.kind, told.shape, told.pos, told.before, told.after)
+    for n, ((op, row), result) in enumerate(zip(ours, theirs, strict=True)):
+        change = Change(n, n, result.kind, result.shape, result.pos, result.before, result.after)
         found += _fault(comparer, change, value(op, row), version)
     return found, unjudged
 

@@ -15,11 +15,11 @@ def differences(server: Seen, model: Seen) -> Iterator[str]:
         if one != other:
             yield f"database {database}: server {one}, model {other}"
     for name in sorted({*server.tables, *model.tables}):
-        told, said = server.tables.get(name), model.tables.get(name)
-        if told is None or said is None:
-            yield f"table {name}: only the {'model' if told is None else 'server'} has it"
-        elif told != said:
-            yield from (f"{'.'.join(name)}: {line}" for line in _of_table(told, said))
+        result, said = server.tables.get(name), model.tables.get(name)
+        if result is None or said is None:
+            yield f"table {name}: only the {'model' if result is None else 'server'} has it"
+        elif result != said:
+            yield from (f"{'.'.join(name)}: {line}" for line in _of_table(result, said))
 
 
 def _of_table(server: SeenTable, model: SeenTable) -> Iterator[str]:

@@ -38,8 +38,8 @@ class Lines:
         result = value_of(replay(b"\n".join(self._lines)))
         found = [str(one) for one in result["unparsed"]]
         tables = {name: _seen(table) for name, table in result["tables"].items()}
-        told = {".".join(name): _alike(table) for name, table in truth.tables.items()}
-        named = [{("", name): table for name, table in one.items()} for one in (told, tables)]
+        values = {".".join(name): _alike(table) for name, table in truth.tables.items()}
+        named = [{("", name): table for name, table in one.items()} for one in (values, tables)]
         return found + list(differences(*(Seen(databases={}, tables=one) for one in named)))
 
 

@@ -68,9 +68,9 @@ class Model:
         """Go on from what the server says, after a fault."""
         for name in set(self.catalog) - set(truth.tables):
             self.catalog.remove(name)
-        for name, told in truth.tables.items():
-            if name not in self.catalog or seen(self.catalog[name]) != told:
-                self.catalog.put(name, _table(told))
+        for name, result in truth.tables.items():
+            if name not in self.catalog or seen(self.catalog[name]) != result:
+                self.catalog.put(name, _table(result))
         for database in set(self.catalog.databases) - set(truth.databases):
             self.catalog.remove_database(database)
         for database, collation in truth.databases.items():

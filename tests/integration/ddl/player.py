@@ -123,16 +123,16 @@ class Player:
 
     def _session(self, cursor: Any) -> Session:
         cursor.execute(f"SELECT {', '.join(self._variables.values())}")
-        told = dict(zip(self._variables, cursor.fetchone(), strict=True))
-        timestamps, own = told.get("explicit_timestamps"), told.get("charset_collations")
+        result = dict(zip(self._variables, cursor.fetchone(), strict=True))
+        timestamps, own = result.get("explicit_timestamps"), result.get("charset_collations")
         return Session(
-            database=told["database"],
-            sql_mode=frozenset(mode for mode in told["sql_mode"].split(",") if mode),
-            server_collation=told["server_collation"],
-            utf8mb4_collation=told.get("utf8mb4_collation"),
+            database=result["database"],
+            sql_mode=frozenset(mode for mode in result["sql_mode"].split(",") if mode),
+            server_collation=result["server_collation"],
+            utf8mb4_collation=result.get("utf8mb4_collation"),
             charset_collations=None if own is None else tuple(_pairs(own)),
             explicit_timestamps=None if timestamps is None else bool(timestamps),
-            thread=told["thread"],
+            thread=result["thread"],
         )
 
     def _end_of_binlog(self) -> Coordinates:

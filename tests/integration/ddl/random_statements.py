@@ -165,9 +165,9 @@ class Statements:
         """Those that do not meet: each column once, and no rename of the table with anything else."""
         kept = actions[:1]
         for action in actions[1:]:
-            told = _names_in(" ".join(kept))
+            result = _names_in(" ".join(kept))
             if not any(one.startswith("RENAME") for one in (kept[0], action)) and not (
-                told & _names_in(action)
+                result & _names_in(action)
             ):
                 kept.append(action)
         return kept

@@ -81,10 +81,10 @@ def test_a_server_started_without_a_word_has_the_default_that_is_told(
     with connected(servers(series)) as cursor:
         server = server_of(cursor)
         cursor.execute("SELECT @@collation_server")
-        told = cursor.fetchone()[0]
-    assert server_default(server, Session(server_collation=told)).collation == told
+        result = cursor.fetchone()[0]
+    assert server_default(server, Session(server_collation=result)).collation == result
     if server.version >= (8, 0, 1) and not server.mariadb:
-        assert server_default(server, NONE).collation == told
+        assert server_default(server, NONE).collation == result
 
 
 WORDS = (None, "latin2", "utf8", "utf8mb4", "default", "binary", "nix")

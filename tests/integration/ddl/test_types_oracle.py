@@ -101,7 +101,7 @@ def differences(
         theirs = dict(_asked(cursor, ours, options))
     # Else we may agree only about what is no SQL.
     assert any(theirs.values())
-    return [(sql, told, ours[sql]) for sql, told in theirs.items() if told != ours[sql]]
+    return [(sql, result, ours[sql]) for sql, result in theirs.items() if result != ours[sql]]
 
 
 _AT_ONCE = 20

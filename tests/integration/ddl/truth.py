@@ -90,7 +90,7 @@ def truth(cursor: Any) -> Seen:
         )
         for database, table, collation in _rows(cursor, _TABLES)
     }
-    databases = {name: told for name, told in _rows(cursor, _DATABASES) if name not in SYSTEM}
+    databases = {name: result for name, result in _rows(cursor, _DATABASES) if name not in SYSTEM}
     return Seen(databases=databases, tables=tables)
 
 

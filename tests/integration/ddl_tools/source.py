@@ -98,12 +98,12 @@ def table_of(mysql: Mysql, database: str, name: str) -> Table:
 def collations(table_map: TableMap, table: Table, charsets: Charsets) -> list[str]:
     """Columns whose collation is another one than the definition's."""
     return [
-        f"column {column.name!r} has collation {told} in its rows, {column.collation} defined"
+        f"column {column.name!r} has collation {result} in its rows, {column.collation} defined"
         for mapped, column in zip(table_map.columns, table.columns, strict=False)
         if mapped.collation is not None
         and column.collation is not None
-        and (told := charsets.collation(mapped.collation)) is not None
-        and present(told) != present(column.collation)
+        and (result := charsets.collation(mapped.collation)) is not None
+        and present(result) != present(column.collation)
     ]
 
 

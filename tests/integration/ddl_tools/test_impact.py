@@ -38,8 +38,8 @@ def mysql(
 def judge(*statements: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
     words = ["schema", "impact", "shop", *statements, "--live", "--database", "judged"]
     code = main([*words, "--format", "json"])
-    told = orjson.loads(capsys.readouterr().out)
-    return code, [effect["kind"] for one in told["statements"] for effect in one["effects"]]
+    output = orjson.loads(capsys.readouterr().out)
+    return code, [effect["kind"] for one in output["statements"] for effect in one["effects"]]
 
 
 def test_a_statement_is_judged_by_the_server_and_not_run(

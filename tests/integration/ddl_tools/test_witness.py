@@ -193,10 +193,10 @@ def comparable(table_map: TableMap, full: TableMap) -> TableMap:
         replace(
             column,
             **plain,  # type: ignore[arg-type]
-            unsigned=None if told.unsigned is None or column.type == _YEAR else column.unsigned,
+            unsigned=None if result.unsigned is None or column.type == _YEAR else column.unsigned,
             collation=None if column.type == _GEOMETRY else column.collation,
         )
-        for column, told in zip(table_map.columns, full.columns, strict=True)
+        for column, result in zip(table_map.columns, full.columns, strict=True)
     ]
     return replace(table_map, columns=tuple(columns), table_id=0)
 

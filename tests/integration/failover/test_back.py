@@ -139,8 +139,8 @@ def _gone_back(both: Pair, worker: Worker, wire: Wire) -> list[str]:
 
 
 def _switches(worker: Worker) -> int:
-    told = worker.get("/metrics").partition('aqueduct_source_switches_total{destination="shop"} ')
-    return int(float(told[2].split()[0]))
+    result = worker.get("/metrics").partition('aqueduct_source_switches_total{destination="shop"} ')
+    return int(float(result[2].split()[0]))
 
 
 def _executed(server: Mysql) -> str:
@@ -165,9 +165,9 @@ def _commanded(both: Pair, worker: Worker, kept: str, capsys: pytest.CaptureFixt
     def said(*words: str) -> str:
         capsys.readouterr()
         code = main(["cursor", *words])
-        told = capsys.readouterr()
-        assert (code, told.err) == (0, ""), told.err
-        return told.out
+        output = capsys.readouterr()
+        assert (code, output.err) == (0, ""), output.err
+        return output.out
 
     position = json.loads(said("show", "shop", "--format", "json"))
     assert position["source"]["address"] == f"127.0.0.1:{both.standby.port}"
@@ -197,7 +197,7 @@ def _asked_elsewhere(both: Pair, capsys: pytest.CaptureFixture[str]) -> None:
     executed, other = _executed(both.master).replace("\n", ""), f"127.0.0.1:{both.master.port}"
     capsys.readouterr()
     assert main(["cursor", "set", "shop", "--gtid", executed, *_LOSE]) == 0
-    told = capsys.readouterr().err
-    assert f"127.0.0.1:{both.standby.port} does not answer, asking {other} instead" in told
+    output = capsys.readouterr().err
+    assert f"127.0.0.1:{both.standby.port} does not answer, asking {other} instead" in output
     assert main(["cursor", "show", "shop"]) == 0
     assert f"source      {other} since" in capsys.readouterr().out

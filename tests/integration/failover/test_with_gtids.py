@@ -69,9 +69,9 @@ def test_a_person_switches_and_is_told_why_a_standby_is_not_fit(
     monkeypatch.setenv("AQUEDUCT_CONFIG", str(tmp_path / "aqueduct.yaml"))
 
     def switch(server: Mysql) -> tuple[int, str]:
-        with contextlib.redirect_stdout(io.StringIO()) as told:
+        with contextlib.redirect_stdout(io.StringIO()) as result:
             code = main(["source", "switch", "shop", f"{server.host}:{server.port}"])
-        return code, told.getvalue()
+        return code, result.getvalue()
 
     with running(given, tmp_path) as worker:
         insert(both.master, "one")
@@ -83,18 +83,18 @@ def test_a_person_switches_and_is_told_why_a_standby_is_not_fit(
         shows(worker, "RETRYING", "StandbyLags", "it lacks", "applies nothing")
         assert notes(stack, given["prefix"]) == ["one", "two"]
         ask(both.standby, "START REPLICA SQL_THREAD")
-        code, told = asked.result()
+        code, result = asked.result()
         assert code == 0
-        assert "is read now" in told
+        assert "is read now" in result
         reads(worker, both.standby)
         insert(both.master, "three")
         has_rows(worker, 3)
         # Its own row is nobody else's, so nobody may be led to it.
         assert switch(both.master)[0] == 0
         insert(both.standby, "errant")
-        code, told = switch(both.standby)
+        code, result = switch(both.standby)
         assert code == 1
-        assert "SourceDiverged: it has transactions of its own" in told
+        assert "SourceDiverged: it has transactions of its own" in result
         reads(worker, both.master)
         # The master hangs: it takes connections, and answers none.
         assert both.master.child is not None
@@ -104,8 +104,8 @@ def test_a_person_switches_and_is_told_why_a_standby_is_not_fit(
         assert "heartbeat 3 of 3" in worker.log
         both.master.child.identity.signal(signal.SIGCONT)
         has_rows(worker, 4)
-        code, told = switch(both.master)
+        code, result = switch(both.master)
         assert code == 1
-        assert "SourceDiverged: it lacks" in told
+        assert "SourceDiverged: it lacks" in result
         reads(worker, both.standby)
     assert notes(stack, given["prefix"]) == ["one", "two", "three", "errant"]

@@ -205,12 +205,12 @@ def test_every_change_is_published_once_from_each_start_and_through_kills(
     assert [one.change_id for one in by_name["place"]] == ids[before:]
     assert [one.change_id for one in by_name["late"]] == ids[late:]
     # Of rows the statement is told, in the middle of a transaction too.
-    told = [(one.value.get("op", "ddl"), one.value["source"].get("query", " ")) for one in every]
-    assert {(op, query.split()[0]) for op, query in told if query.strip()} == {
+    result = [(one.value.get("op", "ddl"), one.value["source"].get("query", " ")) for one in every]
+    assert {(op, query.split()[0]) for op, query in result if query.strip()} == {
         *(("c", "INSERT"), ("u", "UPDATE"), ("d", "DELETE")),
         *(("d", "UPDATE"), ("c", "UPDATE")),
     }
-    assert [op for op, query in told if not query.strip()] == ["ddl"] * 7 + ["t", "ddl"]
+    assert [op for op, query in result if not query.strip()] == ["ddl"] * 7 + ["t", "ddl"]
     parts = [
         border["part"]
         for border in asyncio.run(borders(stack.kafka, wanted["prefix"], "shop"))

@@ -166,8 +166,8 @@ def differences(mysql: Mysql, columns: Columns) -> Iterator[Difference]:
     kinds = [kind for kind, _ in columns]
     for image, other in zip(ours, theirs, strict=True):
         for kind, mine, value in zip(kinds, image, other, strict=True):
-            if comparable(mine, kind) != (told := in_our_form(value, kind)):
-                yield Difference(kind, mine, told)
+            if comparable(mine, kind) != (result := in_our_form(value, kind)):
+                yield Difference(kind, mine, result)
 
 
 def values_of(mysql: Mysql, begin: Coordinates) -> list[list[Any]]:

@@ -97,7 +97,7 @@ def test_the_first_series_with_metadata_tells_the_same(servers: Servers, family:
     columns = SIGNS if family == "signs" else known("8.0", family)
     bare, full = both(mysql, table, statements_for(table, columns))
     # It does not tell that YEAR has no sign, nor whether a column is visible.
-    told = tuple(
+    result = tuple(
         replace(
             column,
             visible=True,
@@ -105,7 +105,7 @@ def test_the_first_series_with_metadata_tells_the_same(servers: Servers, family:
         )
         for column in full.columns
     )
-    assert completed(mysql, bare, full) == replace(full, columns=told)
+    assert completed(mysql, bare, full) == replace(full, columns=result)
 
 
 SIGNS = [

@@ -49,8 +49,8 @@ def wanted(
     stack: Stack, mysql: Mysql, central: Mysql, folder: Path, **history: Any
 ) -> dict[str, Any]:
     """Settings with that store."""
-    told = settings(stack, mysql, folder, start="latest")
-    told["schema_history"] = {
+    settings_given = settings(stack, mysql, folder, start="latest")
+    settings_given["schema_history"] = {
         "store": "mysql",
         "mysql": {
             "host": central.host,
@@ -61,15 +61,15 @@ def wanted(
         },
         **history,
     }
-    return told
+    return settings_given
 
 
 def follows(count: int) -> Callable[[dict[str, Any]], bool]:
     """Whether the store has all of so many rows' statements."""
 
     def reached(status: dict[str, Any]) -> bool:
-        told = status["schema_store"]
-        there: bool = told["state"] == "following" and told["lag_records"] == 0
+        status_found = status["schema_store"]
+        there: bool = status_found["state"] == "following" and status_found["lag_records"] == 0
         return there and bool(status["rows"] >= count)
 
     return reached
@@ -110,15 +110,15 @@ def lag(worker: Worker) -> float:
 def test_statements_are_in_the_store_and_read_back_they_are_the_history(
     stack: Stack, mysql: Mysql, central: Mysql, tmp_path: Path
 ) -> None:
-    told = wanted(stack, mysql, central, tmp_path, snapshot_statements=4)
-    with running(told, tmp_path) as worker:
+    settings_given = wanted(stack, mysql, central, tmp_path, snapshot_statements=4)
+    with running(settings_given, tmp_path) as worker:
         worker.wait(lambda status: status["state"] == "RUNNING")
         alter(mysql, 1, 6)
         worker.wait(follows(6))
         assert lag(worker) == 0
         assert worker.stop() == 0
     alter(mysql, 7, 2)
-    with running(told, tmp_path) as worker:
+    with running(settings_given, tmp_path) as worker:
         worker.wait(follows(2))
         assert "Traceback" not in worker.log
     assert texts(central) == added(*range(1, 9))
@@ -143,8 +143,8 @@ def test_statements_are_in_the_store_and_read_back_they_are_the_history(
 def test_a_store_that_is_killed_under_load_catches_up_when_it_is_back(
     stack: Stack, mysql: Mysql, central: Mysql, tmp_path: Path
 ) -> None:
-    told = wanted(stack, mysql, central, tmp_path)
-    with running(told, tmp_path) as worker:
+    settings_given = wanted(stack, mysql, central, tmp_path)
+    with running(settings_given, tmp_path) as worker:
         worker.wait(lambda status: status["state"] == "RUNNING")
         alter(mysql, 1, 5)
         central.kill()
@@ -166,8 +166,8 @@ def test_a_store_that_is_killed_under_load_catches_up_when_it_is_back(
 def test_what_was_missed_over_a_restart_and_a_checkpoint_is_read_from_the_journal(
     stack: Stack, mysql: Mysql, central: Mysql, tmp_path: Path
 ) -> None:
-    told = wanted(stack, mysql, central, tmp_path, snapshot_statements=5)
-    with running(told, tmp_path) as worker:
+    settings_given = wanted(stack, mysql, central, tmp_path, snapshot_statements=5)
+    with running(settings_given, tmp_path) as worker:
         worker.wait(lambda status: status["state"] == "RUNNING")
         alter(mysql, 1, 3)
         worker.wait(follows(3))
@@ -176,7 +176,7 @@ def test_what_was_missed_over_a_restart_and_a_checkpoint_is_read_from_the_journa
         worker.wait(lambda status: status["rows"] == 23)
         assert worker.stop() == 0
     central.start()
-    with running(told, tmp_path) as worker:
+    with running(settings_given, tmp_path) as worker:
         worker.wait(follows(0))
     assert texts(central) == added(*range(1, 24))
     history = history_of(store(central, META).read("shop"))
@@ -215,9 +215,9 @@ def test_a_store_that_a_person_must_mend_says_so_and_capture_goes_on(
     mending: str,
     error: str,
 ) -> None:
-    told = wanted(stack, mysql, central, tmp_path)
+    settings_given = wanted(stack, mysql, central, tmp_path)
     ask(central, f"CREATE DATABASE {META}", fault)
-    with running(told, tmp_path) as worker:
+    with running(settings_given, tmp_path) as worker:
         worker.wait(lambda status: status["state"] == "RUNNING")
         alter(mysql, 1, 3)
         status = worker.wait(

@@ -37,8 +37,8 @@ def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     def said(*words: str) -> tuple[int, str, str]:
         capsys.readouterr()
         code = main(["cursor", *words])
-        told = capsys.readouterr()
-        return code, told.out, told.err
+        output = capsys.readouterr()
+        return code, output.out, output.err
 
     return said
 
@@ -143,8 +143,8 @@ def test_one_transaction_is_skipped_before_and_after_the_worker_meets_it(
         reached(stack, wanted, worker, [1, 2, 4, 5])
         assert rows(stack, wanted["prefix"], "t")[-1].value["after"]["w"] == 7
         worker.wait(lambda _: f"transaction {altered} at" in worker.log)
-        told = worker.get("/metrics")
-        assert 'handling="skipped",type="QUERY"' in told
+        result = worker.get("/metrics")
+        assert 'handling="skipped",type="QUERY"' in result
         assert ROWS not in worker.log
         assert [change.seq for change in rows(stack, wanted["prefix"], "t")][:3] == [3, 4, 5]
         found = json.loads(say("show", "shop", "--format", "json")[1])

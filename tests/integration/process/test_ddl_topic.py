@@ -95,8 +95,8 @@ def test_a_statement_is_told_with_what_it_means_and_who_ran_it(published: Publis
 
 
 def test_all_statements_are_listed_with_when_and_where(published: Published) -> None:
-    code, told = published.asks("audit", "shop")
-    listed = {one["statement"]: one for one in told["statements"]}
+    code, result = published.asks("audit", "shop")
+    listed = {one["statement"]: one for one in result["statements"]}
     assert code == 0
     for change in published.ddl():
         value, source = change.value, change.value["source"]
@@ -119,17 +119,17 @@ def test_a_table_is_shown_as_it_was_before_and_behind_a_statement(published: Pub
     def at(value: dict[str, Any], behind: int = 0) -> list[str] | None:
         source = value["source"]
         position = f"{source['file']}:{source['pos'] + behind}"
-        code, told = published.asks("show", "shop", "shop.t", "--at", position)
-        return columns(told["definition"]) if code == 0 else None
+        code, result = published.asks("show", "shop", "shop.t", "--at", position)
+        return columns(result["definition"]) if code == 0 else None
 
     dropped = published.statement("ALTER TABLE t DROP")
     assert at(dropped) == ["b int", "id int", "aa int", "x varchar(10)"]
     assert at(dropped, 1) == ["b int", "id int", "aa int"]
     gtid = dropped["source"]["gtid"]
-    code, told = published.asks("show", "shop", "shop.t", "--at", gtid)
-    assert (code, columns(told["definition"])) == (0, ["b int", "id int", "aa int"])
-    code, told = published.asks("show", "shop", "shop.t")
-    assert (code, told["state"]) == (1, "dropped")
+    code, result = published.asks("show", "shop", "shop.t", "--at", gtid)
+    assert (code, columns(result["definition"])) == (0, ["b int", "id int", "aa int"])
+    code, result = published.asks("show", "shop", "shop.t")
+    assert (code, result["state"]) == (1, "dropped")
 
 
 ASKED = (
@@ -145,8 +145,8 @@ ASKED = (
 
 def test_what_a_statement_means_is_told_alike_before_and_after(published: Published) -> None:
     published.run("CREATE TABLE i (id int PRIMARY KEY, a int, n int, x varchar(40))")
-    code, told = published.asks("impact", "shop", ASKED[0])
-    assert (code, told["severity"]) == (3, "breaking")
+    code, result = published.asks("impact", "shop", ASKED[0])
+    assert (code, result["severity"]) == (3, "breaking")
     text = schema(published.folder, "impact", "shop", ASKED[0])
     assert (text.returncode, "column removed: shop.i.x" in text.stdout) == (3, True)
     # Nothing was run.
@@ -169,10 +169,10 @@ def test_the_server_is_found_to_be_as_the_history_says_until_it_is_not(
 ) -> None:
     assert published.asks("check", "shop")[0] == 0
     run(published.mysql, "SET sql_log_bin = 0", "ALTER TABLE shop.u ADD COLUMN unseen int")
-    code, told = published.asks("check", "shop")
+    code, result = published.asks("check", "shop")
     run(published.mysql, "SET sql_log_bin = 0", "ALTER TABLE shop.u DROP COLUMN unseen")
     assert code == 1
-    assert [(one["table"], one["name"]) for one in told["differences"]] == [("shop.u", "unseen")]
+    assert [(one["table"], one["name"]) for one in result["differences"]] == [("shop.u", "unseen")]
 
 
 def test_statements_that_are_filtered_are_followed_all_the_same(

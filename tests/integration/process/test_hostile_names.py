@@ -290,10 +290,10 @@ def dumped(file: Path) -> dict[str, list[list[Any]]]:
     name = ""
     # Not splitlines, which would end a line within a name.
     for line in file.read_text().strip().split("\n"):
-        told = json.loads(line)
-        if "table" in told:
-            name = told["table"]
-            assert told["database"] == DATABASES[0]
-        elif "values" in told:
-            found.setdefault(name, []).append(list(told["values"].values()))
+        answer = json.loads(line)
+        if "table" in answer:
+            name = answer["table"]
+            assert answer["database"] == DATABASES[0]
+        elif "values" in answer:
+            found.setdefault(name, []).append(list(answer["values"].values()))
     return {name: sorted(rows) for name, rows in found.items()}

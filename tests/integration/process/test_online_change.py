@@ -151,17 +151,17 @@ def begun(mysql: Mysql, metadata: str) -> None:
 
 def expect_one_alter(stack: Stack, prefix: str, tool: str) -> Change:
     """The record of the cut-over; nothing else is told of the tool's tables."""
-    told = [
+    result = [
         change
         for change in statements(stack, prefix)
         if "TRIGGER" not in change.value["ddl"].upper()
     ]
     between = ["DROP TABLE" if tool == DROPPED else "ALTER TABLE"] if tool in TWO_STEPS else []
     swap = "ALTER TABLE" if tool == "gh-ost in two steps" else "RENAME TABLE"
-    types = [change.value["statement_type"] for change in told]
+    types = [change.value["statement_type"] for change in result]
     assert types == ["CREATE DATABASE", "CREATE TABLE", *between, swap]
-    assert all("online" not in change.value for change in told[:-1])
-    value = told[-1].value
+    assert all("online" not in change.value for change in result[:-1])
+    value = result[-1].value
     (online,) = value["online"]
     assert (online["database"], online["table"]) == ("osc", "orders")
     assert tool.split()[0] in online["tool"]
@@ -172,7 +172,7 @@ def expect_one_alter(stack: Stack, prefix: str, tool: str) -> Change:
     assert columns(altered["new"]) == [f"{name} {kind}" for name, kind in AFTER.items()]
     effects = {(one["kind"], one["column"], one["topic"]) for one in value["effects"]}
     assert ("column added", "note", f"{prefix}.osc.orders") in effects
-    return told[-1]
+    return result[-1]
 
 
 def expect_rows(stack: Stack, prefix: str, swap: Change, writer: Writer) -> list[Change]:
@@ -298,5 +298,5 @@ def test_no_shadow_is_seen_of_a_table_that_was_made_before_the_binlog_begins(
         assert worker.destination()["set_aside"] == []
     prefix = wanted["prefix"]
     assert row_topics(stack, prefix, "osc") == {f"{prefix}.osc.orders"}
-    told = [change.value for change in statements(stack, prefix)]
-    assert [value.get("online", [{}])[0].get("table") for value in told] == ["orders"]
+    result = [change.value for change in statements(stack, prefix)]
+    assert [value.get("online", [{}])[0].get("table") for value in result] == ["orders"]

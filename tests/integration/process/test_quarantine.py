@@ -249,11 +249,11 @@ def test_rows_without_a_primary_key_have_the_key_that_stands_for_it(
     ]
     assert keys(stack, prefix, "later") == [{"c": "y", "b": 5}]
     assert keys(stack, prefix, "keyless") == [None]
-    told = {
+    result = {
         (record["table"], tuple(record["primary_key"]))
         for record in values(stack, schemas_topic(prefix))
     }
-    assert told == {("keyed", ("c", "b")), ("later", ("c", "b")), ("keyless", ())}
+    assert result == {("keyed", ("c", "b")), ("later", ("c", "b")), ("keyless", ())}
     (made,) = (one.value for one in statements(stack, prefix) if "later" in one.value["ddl"])
     assert made["tables"][0]["new"]["primary_key"] == ["c", "b"]
 

@@ -46,15 +46,15 @@ def test_each_request_is_applied_by_whoever_leads(
         leaders = {name: pair.leader(name) for name in NAMES}
         for word, state in (("pause", "PAUSED"), ("resume", "RUNNING"), ("stop", "STOPPED")):
             for name in NAMES:
-                code, told = asks(word, name)
-                assert (code, told.partition(",")[0]) == (0, f"{name}: {state}"), told
+                code, result = asks(word, name)
+                assert (code, result.partition(",")[0]) == (0, f"{name}: {state}"), result
                 if word != "stop":
-                    assert f"applied by worker {leaders[name]} " in told
+                    assert f"applied by worker {leaders[name]} " in result
                     assert pair.states(name)[leaders[name]] == state
             if word != "stop":
-                code, told = asks("list")
-                assert code == 0, told
-                found = {line.split()[0]: line.split()[1:4] for line in told.splitlines()[1:]}
+                code, result = asks("list")
+                assert code == 0, result
+                found = {line.split()[0]: line.split()[1:4] for line in result.splitlines()[1:]}
                 wish = "pause" if word == "pause" else "run"
                 assert found == {name: [state, wish, leaders[name]] for name in NAMES}
         for each in ("a", "b"):
@@ -62,7 +62,9 @@ def test_each_request_is_applied_by_whoever_leads(
         for each in ("a", "b"):
             assert pair.workers[each].process.wait(60) == 0
             assert "Traceback" not in pair.workers[each].log
-        code, told = asks("resume", "shop", "--timeout", "1")
-        assert (code, "NotApplied: " in told, "no worker runs" in told) == (1, True, True), told
-        code, told = asks("resume", "shop", "--no-wait")
-        assert (code, "no worker has confirmed it" in told) == (0, True), told
+        code, result = asks("resume", "shop", "--timeout", "1")
+        assert (code, "NotApplied: " in result, "no worker runs" in result) == (1, True, True), (
+            result
+        )
+        code, result = asks("resume", "shop", "--no-wait")
+        assert (code, "no worker has confirmed it" in result) == (0, True), result

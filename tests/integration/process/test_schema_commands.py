@@ -178,9 +178,9 @@ async def publish(stack: Stack, prefix: str, entries: list[Entry]) -> None:
 
 def test_a_table_is_shown_as_it_was_at_each_place(operator: Operator) -> None:
     def columns(*words: str) -> dict[str, tuple[str, str | None]]:
-        told = operator.asks("show", "shop", "shop.orders", "--format", "json", *words)
-        assert (told.code, told.err) == (0, "")
-        found = told.value["definition"]["columns"]
+        answer = operator.asks("show", "shop", "shop.orders", "--format", "json", *words)
+        assert (answer.code, answer.err) == (0, "")
+        found = answer.value["definition"]["columns"]
         return {one["name"]: (one["type"], one["charset"]) for one in found}
 
     begin, added, converted, _ = operator.places
@@ -220,9 +220,9 @@ def test_its_life_and_the_statements_are_listed(operator: Operator) -> None:
 
 def test_the_server_can_be_made_again_from_it(operator: Operator, stack: Stack) -> None:
     """What is printed is run on another server, which then has the same columns."""
-    told = operator.asks("rebuild", "shop", "--format", "json")
-    assert told.code == 0
-    text = told.value["databases"]["shop"].replace("`shop`", "`shop_again`")
+    answer = operator.asks("rebuild", "shop", "--format", "json")
+    assert answer.code == 0
+    text = answer.value["databases"]["shop"].replace("`shop`", "`shop_again`")
     run(stack.mysql, "DROP DATABASE IF EXISTS shop_again", *filter(str.strip, text.split(";\n")))
     with connected(stack.mysql) as cursor:
         cursor.execute(

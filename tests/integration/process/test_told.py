@@ -59,8 +59,8 @@ def test_it_is_told_while_it_runs_and_goes_on_behind_a_gap_only_where_that_is_ch
 
 
 def _paused_resumed_restarted(mysql: Mysql, worker: Worker, person: Person) -> None:
-    code, told = person.says("destination", "pause", "shop", "--format", "json")
-    assert (code, json.loads(told)["applied"]["state"]) == (0, "PAUSED")
+    code, result = person.says("destination", "pause", "shop", "--format", "json")
+    assert (code, json.loads(result)["applied"]["state"]) == (0, "PAUSED")
     assert worker.destination()["state"] == "PAUSED"
     _insert(mysql, 2)
     time.sleep(1.5)
@@ -81,22 +81,22 @@ def _purged(mysql: Mysql, worker: Worker, person: Person) -> None:
         cursor.execute("SHOW BINARY LOGS")
         cursor.execute(f"PURGE BINARY LOGS TO '{cursor.fetchall()[-1][0]}'")
     _insert(mysql, 4)
-    code, told = person.says("destination", "resume", "shop")
-    assert (code, "shop: FAILED, applied by worker " in told) == (1, True), told
+    code, result = person.says("destination", "resume", "shop")
+    assert (code, "shop: FAILED, applied by worker " in result) == (1, True), result
     why = worker.wait(_is("FAILED"))["error"]
     assert why.startswith("PositionPurged: ")
-    assert why in told
+    assert why in result
     # What it names can be typed as it stands.
     words = shlex.split(re.findall(r"`python -m (app cursor set shop [^`]+)`", why)[0])
     assert words[3:] == ["shop", "--earliest", "--why", "REASON"]
-    code, told = person.says(*words[1:])
+    code, result = person.says(*words[1:])
     assert code == 1
-    assert "forward: 1 transaction(s) are never published" in told
-    assert "NotConfirmed" in told
+    assert "forward: 1 transaction(s) are never published" in result
+    assert "NotConfirmed" in result
     assert "NotConfirmed" in person.types("shopp", *words[1:])[1]
     assert worker.destination()["state"] == "FAILED"
-    code, told = person.types("shop", *words[1:])
-    assert (code, "Type 'shop' to continue" in told) == (0, True), told
+    code, result = person.types("shop", *words[1:])
+    assert (code, "Type 'shop' to continue" in result) == (0, True), result
     worker.wait(lambda status: status["rows"] == 3 and status["state"] == "RUNNING")
 
 
@@ -109,12 +109,12 @@ def _reset(mysql: Mysql, worker: Worker, person: Person) -> None:
     why = worker.wait(_is("FAILED"))["error"]
     assert why.startswith("PositionPastEnd: ")
     assert "cursor set shop --earliest" in why
-    code, told = person.says("cursor", "set", "shop", "--earliest", "--why", "reset")
+    code, result = person.says("cursor", "set", "shop", "--earliest", "--why", "reset")
     assert code == 1
     # What is no more is not said to come again.
-    assert "published again" not in told
-    assert "the binlog is not the one that was read" in told
-    assert "of its 1 transaction(s), 0 are never published, 1 are published as new" in told
+    assert "published again" not in result
+    assert "the binlog is not the one that was read" in result
+    assert "of its 1 transaction(s), 0 are never published, 1 are published as new" in result
     person.does("cursor", "set", "shop", "--latest", "--why", "reset", "--yes-lose-changes")
     worker.wait(_is("RUNNING"))
     _insert(mysql, 6)
@@ -127,9 +127,9 @@ def _reset_while_it_runs(mysql: Mysql, worker: Worker, person: Person) -> None:
     why = worker.wait(_is("FAILED"))["error"]
     assert "cursor set shop --earliest" in why
     words = ("cursor", "set", "shop", "--earliest", "--why", "reset")
-    code, told = person.says(*words)
-    assert (code, "published again" in told) == (1, False), told
-    assert "the binlog is not the one that was read" in told
+    code, result = person.says(*words)
+    assert (code, "published again" in result) == (1, False), result
+    assert "the binlog is not the one that was read" in result
     person.does(*words, "--yes-lose-changes")
     worker.wait(lambda status: status["rows"] == 5)
 
@@ -157,8 +157,8 @@ class Person:
 
     def does(self, *words: str) -> None:
         """Say what must be done at once."""
-        code, told = self.says(*words)
-        assert code == 0, told
+        code, result = self.says(*words)
+        assert code == 0, result
 
     def types(self, answer: str, *words: str) -> tuple[int, str]:
         """The same where the question is answered at a terminal."""

@@ -71,8 +71,8 @@ def test_a_decoder_that_is_killed_is_told_by_name_and_its_work_done_again(
         assert "DecoderLost" in worker.log
         assert str(second) in worker.log
         assert "Traceback" not in worker.log
-        told = 'aqueduct_errors_total{destination="shop",error="DecoderLost"} 1.0'
-        assert told in worker.get("/metrics")
+        metric_line = 'aqueduct_errors_total{destination="shop",error="DecoderLost"} 1.0'
+        assert metric_line in worker.get("/metrics")
         assert {first, second}.isdisjoint(decoders_of(worker))
     records = published(stack, wanted["prefix"])
     assert checks.seq_faults(records) == []
@@ -92,8 +92,8 @@ def test_a_decoder_that_is_frozen_is_ended_by_name_and_its_work_done_again(
         worker.wait(lambda status: status["rows"] == 500 and status["state"] == "RUNNING")
         assert "DecoderStalled" in worker.log
         assert f"pid={frozen}" in worker.log
-        told = 'aqueduct_errors_total{destination="shop",error="DecoderStalled"} 1.0'
-        assert told in worker.get("/metrics")
+        metric_line = 'aqueduct_errors_total{destination="shop",error="DecoderStalled"} 1.0'
+        assert metric_line in worker.get("/metrics")
         assert frozen not in decoders_of(worker)
     assert len(published(stack, wanted["prefix"])) == 500 + 2
 

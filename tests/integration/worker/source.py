@@ -104,12 +104,12 @@ def assert_compiled_alike(step: Rows, changes: list[RowChange], facts: ServerFac
     texts = list(compiled.decode(step.event_type, step.body))
     names = [column.name or "" for column in step.table_map.columns]
     for text, change in zip(texts, changes, strict=True):
-        for told, image in ((text.before, change.before), (text.after, change.after)):
-            assert (told is None) == (image is None)
-            if told is None or image is None or ABSENT in image:
+        for result, image in ((text.before, change.before), (text.after, change.after)):
+            assert (result is None) == (image is None)
+            if result is None or image is None or ABSENT in image:
                 continue
             plain = orjson.dumps(dict(zip(names, image, strict=True)))
-            assert orjson.loads(told) == orjson.loads(plain)
+            assert orjson.loads(result) == orjson.loads(plain)
 
 
 def facts_of(mysql: Mysql) -> ServerFacts:

@@ -149,8 +149,8 @@ class Interleavings(RuleBasedStateMachine):
             names = {name for _, _, name, _ in self.sources[0].changes()}
             behind = delivered(cursor)
             ended = sum(int(name.split(":")[-1].split("#")[0]) <= behind for name in names)
-            told = {_told(one)[2] for one in self._numbered()}
-            assert len(told) == ended
+            values = {_told(one)[2] for one in self._numbered()}
+            assert len(values) == ended
 
     @invariant()
     def only_what_a_person_need_not_mend_ends_a_run(self) -> None:

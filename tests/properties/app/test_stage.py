@@ -245,14 +245,14 @@ def test_the_gtids_of_pieces_are_those_of_the_transactions_that_ended(
 ) -> None:
     source = Source(history, gtids=True)
     cursor = first_cursor(source)
-    told: list[int] = []
+    result: list[int] = []
     for piece in joined(pieces_of(source, cut, max_bytes=max_bytes)):
         cursor = _after(cursor, piece)
         assert cursor.offset.gtid_set == gtids_to(source.ended(piece.coordinates))
-        told += [
+        result += [
             number for _, first, last in piece.trace.gtids for number in range(first, last + 1)
         ]
-    assert told == [*range(1, len(history) + 1)]
+    assert result == [*range(1, len(history) + 1)]
 
 
 @settings(deadline=None, max_examples=30)

@@ -49,11 +49,11 @@ def test_generated_code_says_what_the_plain_readers_say(
     ):
         body = event(table, rows, present=present)
         with mock.patch.object(decoder, "_MOST_PATTERNS", patterns):
-            told = list(CompiledDecoder(table, CHARSETS).decode(kind, body))
+            result = list(CompiledDecoder(table, CHARSETS).decode(kind, body))
         plain = list(RowDecoder(table, CHARSETS).decode(kind, body))
-        assert len(told) == len(plain) == row_count(table, kind, body)
+        assert len(result) == len(plain) == row_count(table, kind, body)
         everything, key = range(len(table.columns)), table.primary_key
-        for row, change in zip(told, plain, strict=True):
+        for row, change in zip(result, plain, strict=True):
             assert parsed(row.before) == plainly(table, change.before, everything)
             assert parsed(row.after) == plainly(table, change.after, everything)
             assert parsed(row.old_key) == (plainly(table, change.before, key) if key else None)

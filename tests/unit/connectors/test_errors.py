@@ -45,8 +45,8 @@ def test_an_error_of_each_class_says_what_to_do(error: type[AqueductError]) -> N
 
 @pytest.mark.parametrize("error", [AqueductError, *OURS])
 def test_an_error_of_each_class_is_the_same_in_another_process(error: type[AqueductError]) -> None:
-    told = error("detail", remedy="Do this.", coordinates=Coordinates("b.000001", 4), gtid=None)
-    for sent in (told, error()):
+    result = error("detail", remedy="Do this.", coordinates=Coordinates("b.000001", 4), gtid=None)
+    for sent in (result, error()):
         found = pickle.loads(pickle.dumps(sent, protocol=5))
         assert type(found) is error
         assert str(found) == str(sent)
@@ -129,11 +129,13 @@ SHOWN = "t\\nFORGED\\x1b[2J\\u202e"
 
 
 def test_whatever_a_name_contains_an_error_is_one_line_of_visible_characters() -> None:
-    told = str(SourceLost(f"of {HOSTILE}", remedy=f"Mend {HOSTILE}.", table=HOSTILE))
-    assert told.isprintable()
-    assert told.count(SHOWN) == 3
+    message = str(SourceLost(f"of {HOSTILE}", remedy=f"Mend {HOSTILE}.", table=HOSTILE))
+    assert message.isprintable()
+    assert message.count(SHOWN) == 3
 
 
 def test_faults_have_lines_of_their_own_which_no_name_can_add_to() -> None:
-    told = str(PreflightError(errors.Faults.listed("2 faults:", [HOSTILE, "other"]), remedy="Do."))
-    assert told.split("\n")[1:] == [f"  - {SHOWN}", "  - other", "Do."]
+    message = str(
+        PreflightError(errors.Faults.listed("2 faults:", [HOSTILE, "other"]), remedy="Do.")
+    )
+    assert message.split("\n")[1:] == [f"  - {SHOWN}", "  - other", "Do."]

@@ -55,7 +55,7 @@ def test_a_demo_that_runs_is_ended_from_elsewhere(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as demo:
         assert demo.stdout is not None
         assert demo.stdout.readline() == b"held\n"
-        told = lifetime.stop(lock)
+        completed = lifetime.stop(lock)
         assert demo.wait() != 0
-    assert told == f"the demo, process {demo.pid}, has ended with all that it started"
+    assert completed == f"the demo, process {demo.pid}, has ended with all that it started"
     assert lifetime.stop(lock) == "no demo is running"

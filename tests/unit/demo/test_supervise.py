@@ -53,11 +53,11 @@ def test_a_program_that_dies_again_and_again_fails_with_the_end_of_its_log(tmp_p
         part.stop()
     assert part.restarts == _QUICK.limit
     assert _starts(tmp_path) == 1 + _QUICK.limit
-    told = str(failed.value)
-    assert "the part ended with code 3 and is not started again" in told
-    assert "| hello" in told
-    assert str(tmp_path / "part.log") in told
-    assert "look at it" in told
+    message = str(failed.value)
+    assert "the part ended with code 3 and is not started again" in message
+    assert "| hello" in message
+    assert str(tmp_path / "part.log") in message
+    assert "look at it" in message
 
 
 def test_a_program_that_may_not_be_started_again_fails_at_its_first_death(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ class SimpleUpdate(UpdateRowsEvent):  # type: ignore[misc]  # as above
 
 
 def test_rows_are_numbered_from_0_in_each_transaction() -> None:
-    told = truth_of(
+    truth = truth_of(
         [
             SimpleGtid("s:1"),
             SimpleRows("shop", "orders", [{}, {}]),
@@ -40,26 +40,26 @@ def test_rows_are_numbered_from_0_in_each_transaction() -> None:
         ],
         "shop",
     )
-    assert told.change_ids == {"orders": {"s:1#0", "s:1#1", "s:2#0"}, "customers": {"s:1#2"}}
-    assert told.changes == {"orders": 3, "customers": 1}
+    assert truth.change_ids == {"orders": {"s:1#0", "s:1#1", "s:2#0"}, "customers": {"s:1#2"}}
+    assert truth.changes == {"orders": 3, "customers": 1}
 
 
 def test_rows_of_other_databases_are_numbered_but_not_expected() -> None:
-    told = truth_of(
+    truth = truth_of(
         [SimpleGtid("s:1"), SimpleRows("other", "x", [{}]), SimpleRows("shop", "orders", [{}])],
         "shop",
     )
-    assert told.change_ids == {"orders": {"s:1#1"}}
+    assert truth.change_ids == {"orders": {"s:1#1"}}
 
 
 def test_a_change_of_the_key_is_one_change_and_two_records() -> None:
     row = {"before_values": {"a": 1, "b": 1, "c": 0}, "after_values": {"a": 1, "b": 2, "c": 0}}
-    told = truth_of([SimpleGtid("s:1"), SimpleUpdate("order_items", [row], ("a", "b"))], "shop")
-    assert told.change_ids == {"order_items": {"s:1#0/0", "s:1#0/1"}}
-    assert told.changes == {"order_items": 1}
+    truth = truth_of([SimpleGtid("s:1"), SimpleUpdate("order_items", [row], ("a", "b"))], "shop")
+    assert truth.change_ids == {"order_items": {"s:1#0/0", "s:1#0/1"}}
+    assert truth.changes == {"order_items": 1}
 
 
 def test_a_change_of_other_columns_is_one_record() -> None:
     row = {"before_values": {"id": 1, "c": 0}, "after_values": {"id": 1, "c": 9}}
-    told = truth_of([SimpleGtid("s:1"), SimpleUpdate("orders", [row])], "shop")
-    assert told.change_ids == {"orders": {"s:1#0"}}
+    truth = truth_of([SimpleGtid("s:1"), SimpleUpdate("orders", [row])], "shop")
+    assert truth.change_ids == {"orders": {"s:1#0"}}

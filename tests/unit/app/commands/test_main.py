@@ -39,8 +39,8 @@ def run(*words: str, settings: Path | None = None) -> subprocess.CompletedProces
 def test_every_command_is_there_and_says_what_it_takes(group: str, name: str) -> None:
     parser = argparse.ArgumentParser()
     command(group, name).configure(parser)
-    told = parser.format_help()
-    assert ("--why" if (group, name) in MOVES else "--format") in told or name == "export"
+    output = parser.format_help()
+    assert ("--why" if (group, name) in MOVES else "--format") in output or name == "export"
 
 
 @pytest.mark.parametrize("name", UNGROUPED)
@@ -115,9 +115,9 @@ def test_a_named_error_is_one_message_and_exit_1(
 
     monkeypatch.setattr(program, "command", lambda _group, _name: Broken())
     assert program.main(["schema", "audit"]) == 1
-    told = capsys.readouterr().err
-    assert told.startswith("aqueduct: KafkaLost: ")
-    assert "no broker answers audit" in told
+    output = capsys.readouterr().err
+    assert output.startswith("aqueduct: KafkaLost: ")
+    assert "no broker answers audit" in output
 
 
 def test_a_command_in_an_error_has_the_destination_that_was_asked_about(

@@ -68,19 +68,19 @@ async def writes_and_waits(permit: WritePermit, told: list[str]) -> None:
 async def test_the_lead_is_handed_over_behind_the_transaction_and_before_what_is_torn_down() -> (
     None
 ):
-    told: list[str] = []
-    permit = WritePermit(lease=Handed(told))
+    result: list[str] = []
+    permit = WritePermit(lease=Handed(result))
 
-    task = asyncio.create_task(writes_and_waits(permit, told))
+    task = asyncio.create_task(writes_and_waits(permit, result))
     await asyncio.sleep(0.01)
     async with asyncio.timeout(1):
         await permit.end(task, hand_over=True)
-    assert told == ["written", "handed over", "torn down"]
+    assert result == ["written", "handed over", "torn down"]
 
 
 async def test_a_run_that_ends_by_itself_behind_its_transaction_is_left_to_tear_down() -> None:
-    told: list[str] = []
-    permit = WritePermit(lease=Handed(told))
+    result: list[str] = []
+    permit = WritePermit(lease=Handed(result))
 
     async def run() -> None:
         try:
@@ -89,20 +89,20 @@ async def test_a_run_that_ends_by_itself_behind_its_transaction_is_left_to_tear_
             permit.check()
         finally:
             await asyncio.sleep(0.05)
-            told.append("torn down")
+            result.append("torn down")
 
     task = asyncio.create_task(run())
     await asyncio.sleep(0.01)
     await permit.end(task, hand_over=True)
-    assert told == ["handed over", "torn down"]
+    assert result == ["handed over", "torn down"]
     assert isinstance(task.exception(), StopRequested)
 
 
 async def test_whoever_is_told_to_end_does_not_cut_the_transaction_of_a_run_that_ends() -> None:
-    told: list[str] = []
-    permit = WritePermit(lease=Handed(told))
+    result: list[str] = []
+    permit = WritePermit(lease=Handed(result))
 
-    task = asyncio.create_task(writes_and_waits(permit, told))
+    task = asyncio.create_task(writes_and_waits(permit, result))
     await asyncio.sleep(0.01)
     end = asyncio.create_task(permit.end(task))
     for _ in range(3):
@@ -110,15 +110,15 @@ async def test_whoever_is_told_to_end_does_not_cut_the_transaction_of_a_run_that
         end.cancel()
     with pytest.raises(asyncio.CancelledError):
         await end
-    assert told == ["written", "handed over", "torn down"]
+    assert result == ["written", "handed over", "torn down"]
     permit.begin()
     async with permit.writing():
         pass
 
 
 async def test_a_run_that_has_lost_the_lead_ends_in_the_midst_of_its_transaction() -> None:
-    told: list[str] = []
-    permit = WritePermit(lease=Handed(told))
+    result: list[str] = []
+    permit = WritePermit(lease=Handed(result))
 
     async def run() -> None:
         async with permit.writing():
@@ -133,7 +133,7 @@ async def test_a_run_that_has_lost_the_lead_ends_in_the_midst_of_its_transaction
     async with asyncio.timeout(1):
         await end
     assert task.cancelled()
-    assert told == []
+    assert result == []
 
 
 async def test_a_run_that_waited_in_doubt_writes_nothing_once_it_is_to_leave() -> None:

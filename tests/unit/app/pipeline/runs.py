@@ -143,7 +143,7 @@ def run_by_turns(
     told only what it does not know, and decodes further chunks before it numbers one."""
     spec = spec_of(rules, cursor, known or {})
     stages = [pickled(spec).make() for _ in range(count)]
-    told = [0] * count
+    values = [0] * count
     log: list[TableVersion] = []
     numbers, pieces = Numbers.of(cursor), list[Piece]()
     decoded: list[DecodedShares] = []
@@ -159,9 +159,11 @@ def run_by_turns(
         number = turn - ahead
         if 0 <= number < len(chunks):
             who = number % count
-            numbers, announced = decoded[number].number(pickled(numbers), pickled(log[told[who] :]))
+            numbers, announced = decoded[number].number(
+                pickled(numbers), pickled(log[values[who] :])
+            )
             log += pickled(announced)
-            told[who] = len(log)
+            values[who] = len(log)
             pieces += pickled(decoded[number].encode())
     return pieces
 
@@ -252,16 +254,16 @@ def assert_borders(pieces: Sequence[Piece]) -> None:
             elif record.value is not None and "op" in record.value:
                 name = record.value["transaction"]["id"]
                 counts.setdefault(name, Counter())[record.topic] += 1
-        told = {
+        values = {
             end["id"]: {one["topic"]: one["event_count"] for one in end["data_collections"]}
             for end in ends
         }
-        assert len(told) == len(ends)
+        assert len(values) == len(ends)
         assert set(counts) <= begun
-        assert {name: count for name, count in told.items() if count} == counts
+        assert {name: count for name, count in values.items() if count} == counts
         for end in ends:
             assert end["id"] in begun
-            assert end["event_count"] == sum(told[end["id"]].values())
+            assert end["event_count"] == sum(values[end["id"]].values())
             parts.setdefault(end["id"], []).append(end)
     for of_one in parts.values():
         numbers = [end["part"] for end in of_one]

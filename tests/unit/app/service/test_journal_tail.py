@@ -122,11 +122,11 @@ def test_a_notice_of_another_destination_reaches_none_here() -> None:
 
 def test_a_resolution_is_kept_for_the_run_and_ends_what_is_waited_for() -> None:
     worker = Worker()
-    told = Resolution(
+    resolution = Resolution(
         destination="shop", name=("d", "t"), id="r", table=None, by="me", ts_ms=1, source=GIVE_UP
     )
-    worker.hears(quarantine_note(told))
-    assert worker.signals.latest(RESOLUTION) == told
+    worker.hears(quarantine_note(resolution))
+    assert worker.signals.latest(RESOLUTION) == resolution
     assert worker.goes_on()
 
 

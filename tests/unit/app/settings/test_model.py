@@ -53,10 +53,10 @@ def test_all_faults_are_told_in_one_message(write: Write) -> None:
     write(
         GOOD.replace("server_id: 5701", "server_id: 0").replace("3306", "99999") + "colour: red\n"
     )
-    told = message()
-    assert "3 fault(s)" in told
+    result = message()
+    assert "3 fault(s)" in result
     for position in ("destinations.shop.server_id:", "destinations.shop.source.port:", "colour:"):
-        assert f"\n  - {position}" in told
+        assert f"\n  - {position}" in result
 
 
 def test_the_environment_overrides_the_file(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,8 +103,8 @@ SECOND = """
 
 def test_two_destinations_at_one_source_need_a_server_id_each(write: Write) -> None:
     write(GOOD + SECOND.lstrip("\n") % 3306)
-    told = message()
-    assert "shop and again have the same server_id 5701 at db:3306" in told
+    result = message()
+    assert "shop and again have the same server_id 5701 at db:3306" in result
 
 
 def test_destinations_at_different_sources_may_share_a_server_id(write: Write) -> None:
@@ -145,9 +145,9 @@ def test_a_value_of_the_environment_that_cannot_be_read_is_not_shown(
 ) -> None:
     write(GOOD)
     monkeypatch.setenv("AQUEDUCT_KAFKA", SECRET)
-    told = message()
-    assert "kafka" in told
-    assert SECRET not in told
+    result = message()
+    assert "kafka" in result
+    assert SECRET not in result
 
 
 def test_a_file_that_is_no_yaml_is_refused_with_the_place(write: Write) -> None:
@@ -175,8 +175,8 @@ def test_a_file_that_is_named_and_not_there_is_refused(
 
 def test_a_filter_that_is_no_regular_expression_is_named(write: Write) -> None:
     write(GOOD + "    filter: {include: 'shop\\.(.*'}\n")
-    told = message()
-    assert "destinations.shop.filter: 'shop\\\\.(.*' is not a regular expression" in told
+    result = message()
+    assert "destinations.shop.filter: 'shop\\\\.(.*' is not a regular expression" in result
 
 
 def test_a_password_comes_from_a_file_without_its_last_line_end(

@@ -22,8 +22,8 @@ async def test_who_gives_up_taking_an_id_over_leaves_no_task_and_no_open_produce
         await asyncio.sleep(60)
 
     monkeypatch.setattr("aiokafka.client.AIOKafkaClient.bootstrap", silent)
-    told: list[Any] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    result: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: result.append(context))
     producer = TransactionalProducer(
         "i.shop", options={"bootstrap_servers": "127.0.0.1:1"}, compression=None
     )
@@ -35,7 +35,7 @@ async def test_who_gives_up_taking_an_id_over_leaves_no_task_and_no_open_produce
     assert asyncio.all_tasks() == {asyncio.current_task()}
     del taking
     gc.collect()
-    assert told == []
+    assert result == []
 
 
 @pytest.mark.parametrize(

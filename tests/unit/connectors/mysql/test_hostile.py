@@ -51,9 +51,9 @@ LAUGHS = b"".join(struct.pack("<HHBHBH", 2, 10, 2, 10, 2, 10) for _ in range(60)
 
 
 def read(*events: bytes) -> list[object]:
-    told = Recorded()
-    TransactionReader(SERVER, CHARSETS).read(chunk_of(*events), told)
-    return list(told.steps)
+    recorded = Recorded()
+    TransactionReader(SERVER, CHARSETS).read(chunk_of(*events), recorded)
+    return list(recorded.steps)
 
 
 @pytest.mark.parametrize("read", [document_text, Documents().text])

@@ -201,9 +201,9 @@ def test_effects_are_told_as_json_with_topic_and_warehouse() -> None:
     changes = catalog(T.replace("TABLE t", "TABLE Order_Items")).apply(
         "ALTER TABLE Order_Items DROP a, MODIFY c decimal(14,2) NOT NULL", SHOP
     )
-    told = ddl_effects(changes, ALL)
-    assert json.loads(json.dumps(told)) == told
-    assert told[0] == {
+    result = ddl_effects(changes, ALL)
+    assert json.loads(json.dumps(result)) == result
+    assert result[0] == {
         "kind": "column removed",
         "severity": "breaking",
         "database": "shop",
@@ -217,7 +217,7 @@ def test_effects_are_told_as_json_with_topic_and_warehouse() -> None:
         "warehouse_columns": ["a"],
         "warehouse": "The column stays; it is NULL in rows that are written from now on.",
     }
-    assert told[1]["warehouse"] == "The column is widened from decimal(12,2) to decimal(14,2)."
+    assert result[1]["warehouse"] == "The column is widened from decimal(12,2) to decimal(14,2)."
 
 
 def test_the_worst_is_told_first() -> None:
@@ -264,15 +264,17 @@ def test_the_sink_does_what_is_told_of_it(action: str) -> None:
     old = tables["shop", "t"]
     impacts = meant(f"ALTER TABLE t {action}")
     tables.apply(f"ALTER TABLE t {action}", SHOP)
-    told = " ".join(one.finding.warehouse for one in impacts)
+    result = " ".join(one.finding.warehouse for one in impacts)
     error, added, wider = sink(old, tables["shop", "t"])
-    assert re.findall(r"The table waits in the sink with (\w+)", told) == ([error] if error else [])
+    assert re.findall(r"The table waits in the sink with (\w+)", result) == (
+        [error] if error else []
+    )
     if not error:
         assert (
-            re.findall(r"is added as (\S+);", told) + re.findall(r"(\w+) is added, and", told)
+            re.findall(r"is added as (\S+);", result) + re.findall(r"(\w+) is added, and", result)
             == added
         )
-        assert re.findall(r"is widened from (\S+) to (\S+)\.", told) == wider
+        assert re.findall(r"is widened from (\S+) to (\S+)\.", result) == wider
 
 
 def sink(old: Table, new: Table) -> tuple[str, list[str], list[tuple[str, str]]]:
@@ -296,7 +298,7 @@ def test_the_warehouse_is_told_of_by_the_name_that_subscribers_know() -> None:
         return Route(table=name, logical=("all", "orders"), topic="aq.all.orders", partitions=1)
 
     (one,) = truncated(("shop7", "orders_3"), sharded)
-    told = one.to_json()
-    assert (told["database"], told["table"]) == ("shop7", "orders_3")
-    assert told["topic"] == "aq.all.orders"
-    assert told["warehouse_table"] == warehouse_path("all", "orders")
+    answer = one.to_json()
+    assert (answer["database"], answer["table"]) == ("shop7", "orders_3")
+    assert answer["topic"] == "aq.all.orders"
+    assert answer["warehouse_table"] == warehouse_path("all", "orders")

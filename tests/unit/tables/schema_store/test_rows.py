@@ -144,8 +144,8 @@ def test_no_part_is_too_large_whatever_its_characters(
 ) -> None:
     _, record = vast
     for reason in ("😀" * 40_000, '"\\' * 40_000, "\x01" * 40_000):
-        told = replace(record, changes=(), reason=reason, unresolved=(ORDERS,))
-        rows = record_rows(told)
+        result = replace(record, changes=(), reason=reason, unresolved=(ORDERS,))
+        rows = record_rows(result)
         assert all(len((row.extra or "").encode()) <= EXTRA_BYTES for row in rows)
         assert len(rows) > 2
 

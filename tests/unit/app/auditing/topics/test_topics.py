@@ -36,7 +36,7 @@ def test_the_journal_tells_only_of_the_destination() -> None:
         "resume": None,
     }
     aside: dict[str, object] = {"database": "shop", "table": "t", "outcome": "released"}
-    told: dict[bytes, list[dict[str, object]]] = {
+    result: dict[bytes, list[dict[str, object]]] = {
         b"cursor/shop": [cursor, {**cursor, "seq": 6}],
         b"cursor/shop2": [{**cursor, "seq": 99}],
         b"quarantine/shop/shop/t": [{**aside, "outcome": "waiting"}, aside],
@@ -44,7 +44,7 @@ def test_the_journal_tells_only_of_the_destination() -> None:
     }
     records = [
         StoredRecord(key, orjson.dumps(value), 0)
-        for key, values in told.items()
+        for key, values in result.items()
         for value in values
     ]
     topics = RecordedTopics({"aq.__journal": 1}, {("aq.__journal", 0): records})
@@ -55,8 +55,8 @@ def test_the_journal_tells_only_of_the_destination() -> None:
 
 def test_of_many_cursors_few_are_kept_and_each_that_goes_back_is_told() -> None:
     found = Journal("shop")
-    told = [(1, 1), (1, 2), (1, 3), (2, 3), (2, 9), (2, 8), (2, 10), (2, 11), (1, 12), (3, 12)]
-    for offset, (epoch, seq) in enumerate(told):
+    values = [(1, 1), (1, 2), (1, 3), (2, 3), (2, 9), (2, 8), (2, 10), (2, 11), (1, 12), (3, 12)]
+    for offset, (epoch, seq) in enumerate(values):
         value = {
             "epoch": epoch,
             "seq": seq,
@@ -69,6 +69,6 @@ def test_of_many_cursors_few_are_kept_and_each_that_goes_back_is_told() -> None:
         found.take("", 0, StoredRecord(b"cursor/shop", orjson.dumps(value), offset))
     kept = [(one.epoch, one.seq) for one in found.cursors]
     assert (kept[0], kept[-1]) == ((1, 1), (3, 12))
-    assert len(kept) < len(told)
+    assert len(kept) < len(values)
     back = [(one.seq, other.seq, other.offset) for one, other in found.regressions]
     assert back == [(9, 8, 5), (11, 12, 8)]

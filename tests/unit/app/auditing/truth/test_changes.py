@@ -27,13 +27,13 @@ def store() -> Iterator[Store]:
 
 
 def rows(table: str, *values: int) -> str:
-    told = [
+    result = [
         header(f"Table_map: `shop`.`{table}` mapped to number 5"),
         "# Columns(`id` INT NOT NULL)\n# Primary Key(id)\n",
         header("Write_rows: table id 5"),
         *(f"### INSERT INTO `shop`.`{table}`\n### SET\n###   @1={value}\n" for value in values),
     ]
-    return "".join(told)
+    return "".join(result)
 
 
 def transaction(number: int, *parts: str, at: int = 100) -> str:

@@ -33,8 +33,8 @@ def header(what: str, end: int = 900, at: int = 100) -> str:
 
 
 def gtid(name: str, at: int = 100) -> str:
-    told = header("GTID\tlast_committed=0\toriginal_committed_timestamp=1795272309860755", at=at)
-    return f"{told}SET @@SESSION.GTID_NEXT= '{name}'/*!*/;\n"
+    lines = header("GTID\tlast_committed=0\toriginal_committed_timestamp=1795272309860755", at=at)
+    return f"{lines}SET @@SESSION.GTID_NEXT= '{name}'/*!*/;\n"
 
 
 def query(sql: str, before: str = "") -> str:
@@ -143,9 +143,9 @@ def test_borders_of_xa_transactions_and_savepoints_are_no_statements() -> None:
         query("XA END X'61',X'',1"), header("XA PREPARE X'61',X'',1"), "XA PREPARE X'61',X'',1\n/*!*/;\n",
         gtid("ANONYMOUS"), query("XA COMMIT X'61',X'',1"),
     )  # fmt: skip
-    told = [each for each in found if isinstance(each, XaBegins | XaEnded | Statement)]
+    result = [each for each in found if isinstance(each, XaBegins | XaEnded | Statement)]
     xid = "X'61',X'',1"
-    assert told == [XaBegins(xid), XaEnded(xid, "PREPARE"), XaEnded(xid, "COMMIT")]
+    assert result == [XaBegins(xid), XaEnded(xid, "PREPARE"), XaEnded(xid, "COMMIT")]
 
 
 def test_a_change_that_is_written_as_a_statement_leaves_its_transaction_open() -> None:

@@ -33,9 +33,9 @@ VERSION = Described(
 
 def row(seq: int, *values: Any, **more: Any) -> dict[str, Any]:
     """A row as the sink tells it."""
-    told = {"destination": "shop", "epoch": 1, "seq": seq, "deleted": False, "version": 1}
+    result = {"destination": "shop", "epoch": 1, "seq": seq, "deleted": False, "version": 1}
     named = {f"c{at}": value for at, value in enumerate(values)}
-    return {**told, "unrepresentable": None, "delta": 0, "values": named, **more}
+    return {**result, "unrepresentable": None, "delta": 0, "values": named, **more}
 
 
 def change(
@@ -49,8 +49,8 @@ def change(
 
 def statement(seq: int, *tables: dict[str, Any], **more: Any) -> dict[str, Any]:
     """A record of the DDL topic."""
-    told = [{"database": "shop", "renamed_to": None, **one} for one in tables]
-    return {"ddl": "…", "source": {"epoch": 1, "seq": seq}, "tables": told, **more}
+    result = [{"database": "shop", "renamed_to": None, **one} for one in tables]
+    return {"ddl": "…", "source": {"epoch": 1, "seq": seq}, "tables": result, **more}
 
 
 HEAD = {"format": 2, "prefix": "aq", "cluster": "c", "warehouse": "/wh"}
@@ -86,9 +86,9 @@ class Case:
         """Records have their number as their offset."""
         seen = set()
         with WarehouseStore() as store:
-            told = lines_of(self.dump(rows), WHOSE)
+            result = lines_of(self.dump(rows), WHOSE)
             warehouse = Warehouse(
-                store, told, "shop", versions=self.versions, routes=Routes(prefix="aq")
+                store, result, "shop", versions=self.versions, routes=Routes(prefix="aq")
             )
             for value in changes:
                 seq = value["source"]["seq"]

@@ -34,9 +34,9 @@ def test_a_key_is_equal_by_value(mysql: str, wire: Any, spark: str, held: Any) -
 
 
 def test_a_zero_date_is_the_text_that_stands_beside() -> None:
-    told = of_row(("d",), {"d": None}, {"d": "date"}, {"d": "0000-00-00"})
-    assert told == of_record(b'{"d":"0000-00-00"}', {"d": "date"})
-    assert told != of_row(("d",), {"d": None}, {"d": "date"}, {})
+    result = of_row(("d",), {"d": None}, {"d": "date"}, {"d": "0000-00-00"})
+    assert result == of_record(b'{"d":"0000-00-00"}', {"d": "date"})
+    assert result != of_row(("d",), {"d": None}, {"d": "date"}, {})
 
 
 def test_texts_that_look_like_equal_numbers_are_two_keys() -> None:

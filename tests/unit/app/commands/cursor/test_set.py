@@ -81,11 +81,11 @@ def test_another_server_is_refused_that_answers_in_place_of_the_one_whose_file_i
     world.down.add("a")
     with pytest.raises(SourceDiverged) as caught:
         world.set(*position)
-    told = str(caught.value)
-    assert "but server uuid-b answers" in told
-    assert ("at a:3306" if is_first else "belongs to server uuid-a") in told
-    assert "Nothing was changed." in told
-    assert "--server uuid-b" in told
+    message = str(caught.value)
+    assert "but server uuid-b answers" in message
+    assert ("at a:3306" if is_first else "belongs to server uuid-a") in message
+    assert "Nothing was changed." in message
+    assert "--server uuid-b" in message
     with pytest.raises(Taken, match="uuid-b"):
         world.set(*position, "--server", "uuid-b")
 

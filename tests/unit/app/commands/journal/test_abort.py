@@ -67,10 +67,12 @@ def test_each_is_listed_with_the_command_that_ends_it(
 ) -> None:
     assert scene.does("shop") == 1
     assert scene.asked == [("aq.__journal", 2)]
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     where = "--topic aq.__journal --partition 2"
-    assert f"journal abort shop {where} --transactional-id 'nightly import'\n" in told
-    assert f"kafka-transactions.sh --bootstrap-server SERVER abort {where} --start-offset 9" in told
+    assert f"journal abort shop {where} --transactional-id 'nightly import'\n" in output
+    assert (
+        f"kafka-transactions.sh --bootstrap-server SERVER abort {where} --start-offset 9" in output
+    )
     assert scene.ended == []
 
 

@@ -75,17 +75,17 @@ def found(value: Any) -> list[tuple[str, str, str, str | None, str | None]]:
 def test_a_server_that_is_as_the_history_says_is_exit_0(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    told = story("ALTER TABLE orders ADD a INT")
-    code, value = check(capsys, told, answer({("shop", "orders"): table("a")}))
+    history = story("ALTER TABLE orders ADD a INT")
+    code, value = check(capsys, history, answer({("shop", "orders"): table("a")}))
     assert (code, value["differences"], value["same_place"], value["tables"]) == (0, [], True, 1)
     options = options_of("check")
     server = answer({("shop", "orders"): table("a")})
-    assert schema_check.run(options, tell(told), asking(server)) == 0
+    assert schema_check.run(options, tell(history), asking(server)) == 0
     assert capsys.readouterr().out == "1 table(s) of the server match the history\n"
 
 
 def test_each_thing_that_rows_depend_on_is_compared(capsys: pytest.CaptureFixture[str]) -> None:
-    told = story("ALTER TABLE orders ADD a VARCHAR(9), ADD b INT", tables=("orders", "gone"))
+    history = story("ALTER TABLE orders ADD a VARCHAR(9), ADD b INT", tables=("orders", "gone"))
     theirs = Table(
         columns=(
             column("id", nullable=False),
@@ -101,7 +101,7 @@ def test_each_thing_that_rows_depend_on_is_compared(capsys: pytest.CaptureFixtur
         {("shop", "orders"): theirs, ("shop", "new"): table()},
         databases={"shop": LATIN, "more": UTF8},
     )
-    code, value = check(capsys, told, server)
+    code, value = check(capsys, history, server)
     utf8, latin = "utf8mb4 COLLATE utf8mb4_0900_ai_ci", "latin1 COLLATE latin1_swedish_ci"
     assert code == 1
     assert found(value) == [
@@ -125,16 +125,16 @@ def test_each_thing_that_rows_depend_on_is_compared(capsys: pytest.CaptureFixtur
 
 
 def test_a_default_or_a_comment_is_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
-    told = story("ALTER TABLE orders ADD a INT DEFAULT 7 COMMENT 'x', ADD KEY (a)")
-    code, _ = check(capsys, told, answer({("shop", "orders"): table("a")}))
+    history = story("ALTER TABLE orders ADD a INT DEFAULT 7 COMMENT 'x', ADD KEY (a)")
+    code, _ = check(capsys, history, answer({("shop", "orders"): table("a")}))
     assert code == 0
 
 
 def test_a_table_that_is_not_resolved_is_a_difference_with_the_reason(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    told = story("ALTER TABLE orders CONVERT TO CHARACTER SET klingon")
-    code, value = check(capsys, told, answer({("shop", "orders"): table()}))
+    history = story("ALTER TABLE orders CONVERT TO CHARACTER SET klingon")
+    code, value = check(capsys, history, answer({("shop", "orders"): table()}))
     assert code == 1
     assert "klingon" in value["differences"][0]["old"]
 
@@ -153,9 +153,9 @@ def test_what_may_not_be_seen_is_no_difference_but_is_told(
 
 
 def test_names_are_compared_as_the_server_does(capsys: pytest.CaptureFixture[str]) -> None:
-    told = story("CREATE TABLE Log (id INT NOT NULL)", server=LOWER)
+    history = story("CREATE TABLE Log (id INT NOT NULL)", server=LOWER)
     tables = {("Shop", "Orders"): table(), ("shop", "LOG"): table()}
-    code, value = check(capsys, told, answer(tables, databases={"SHOP": UTF8}, server=LOWER))
+    code, value = check(capsys, history, answer(tables, databases={"SHOP": UTF8}, server=LOWER))
     assert (code, value["differences"]) == (0, [])
 
 
@@ -163,9 +163,9 @@ def test_what_changed_behind_the_servers_answer_is_not_compared(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The worker is at the statement already, which came after the answer."""
-    told = tell(story("ALTER TABLE orders ADD a INT"), offset(900, gtids=f"{UUID}:1-2"))
+    read_by_name = tell(story("ALTER TABLE orders ADD a INT"), offset(900, gtids=f"{UUID}:1-2"))
     server = answer({("shop", "orders"): table()}, at=offset(150, gtids=f"{UUID}:1"))
-    assert check(capsys, told, server)[0] == 0
+    assert check(capsys, read_by_name, server)[0] == 0
 
 
 def test_a_worker_that_is_behind_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,9 +45,9 @@ def test_each_version_of_a_table_is_told_with_what_it_changed(
 def test_a_table_under_its_new_name_says_where_it_comes_from(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    told = Asked(capsys, "history").json(story(*LIFE), "shop.sales")
-    assert [step["number"] for step in told["steps"]] == [3, 4, 6]
-    first, second, third = (step["differences"] for step in told["steps"])
+    answer = Asked(capsys, "history").json(story(*LIFE), "shop.sales")
+    assert [step["number"] for step in answer["steps"]] == [3, 4, 6]
+    first, second, third = (step["differences"] for step in answer["steps"])
     assert first[0] == {"what": "renamed", "name": "", "old": "shop.orders", "new": "shop.sales"}
     assert {one["what"] for one in second} == {"column"}
     assert third == [{"what": "table", "name": "", "old": "2 column(s)", "new": None}]
@@ -57,8 +57,8 @@ def test_all_tables_are_listed_with_their_state(capsys: pytest.CaptureFixture[st
     made = story(
         *LIFE, "ALTER TABLE log CONVERT TO CHARACTER SET klingon", tables=("orders", "log")
     )
-    told = Asked(capsys, "history").json(made)["tables"]
-    assert {one["table"]: (one["state"], one["steps"]) for one in told} == {
+    answer = Asked(capsys, "history").json(made)["tables"]
+    assert {one["table"]: (one["state"], one["steps"]) for one in answer} == {
         "shop.log": ("unresolved", 1),
         "shop.orders": ("known", 4),
         "shop.sales": ("dropped", 3),
@@ -129,8 +129,8 @@ def test_the_audit_tells_who_did_what_when_and_where(capsys: pytest.CaptureFixtu
 def test_the_audit_can_be_filtered(
     capsys: pytest.CaptureFixture[str], words: list[str], numbers: list[int]
 ) -> None:
-    told = Asked(capsys, "audit").json(story(*LIFE), *words)
-    assert [one["number"] for one in told["statements"]] == numbers
+    answer = Asked(capsys, "audit").json(story(*LIFE), *words)
+    assert [one["number"] for one in answer["statements"]] == numbers
 
 
 def test_a_long_statement_is_one_line_of_the_list_and_whole_in_json(

@@ -31,9 +31,9 @@ def test_what_cannot_be_resolved_is_in_the_result_and_no_failure(
     source = tmp_path / "x.jsonl"
     source.write_bytes(b"?\n")
     assert replay("--input", source) == 0
-    told = capfdbinary.readouterr()
-    assert len(orjson.loads(told.out)["unparsed"]) == 1
-    assert told.err == b""
+    output = capfdbinary.readouterr()
+    assert len(orjson.loads(output.out)["unparsed"]) == 1
+    assert output.err == b""
 
 
 def test_each_file_of_a_folder_has_a_result_of_its_name_and_its_own_tables(tmp_path: Path) -> None:
@@ -67,6 +67,6 @@ def test_wrong_arguments_are_told_in_one_message(
         ("--input-dir", tmp_path, "--output-dir", source),
     ):
         assert replay(*arguments) == 2, arguments
-        told = capsys.readouterr()
-        assert told.out == ""
-        assert told.err.strip(), arguments
+        output = capsys.readouterr()
+        assert output.out == ""
+        assert output.err.strip(), arguments

@@ -39,14 +39,14 @@ GROWING = (
 def test_a_place_may_be_told_in_each_of_its_forms(
     show: Asked, position: str, columns: list[str]
 ) -> None:
-    told = show.json(story(*GROWING), "shop.orders", "--at", position)
-    assert [column["name"] for column in told["definition"]["columns"]] == columns
-    assert told["state"] == "known"
+    answer = show.json(story(*GROWING), "shop.orders", "--at", position)
+    assert [column["name"] for column in answer["definition"]["columns"]] == columns
+    assert answer["state"] == "known"
 
 
 def test_without_a_place_it_is_the_end_with_all_that_is_known(show: Asked) -> None:
-    told = show.json(story(*GROWING), "shop.orders")
-    assert told["since"] == {
+    answer = show.json(story(*GROWING), "shop.orders")
+    assert answer["since"] == {
         "server_uuid": UUID,
         "file": "b.000001",
         "pos": 300,
@@ -57,7 +57,7 @@ def test_without_a_place_it_is_the_end_with_all_that_is_known(show: Asked) -> No
         "thread": 12,
         "user": "app@%",
     }
-    assert told["definition"]["columns"][1] == {
+    assert answer["definition"]["columns"][1] == {
         "name": "a",
         "type": "varchar(9)",
         "nullable": False,
@@ -67,7 +67,7 @@ def test_without_a_place_it_is_the_end_with_all_that_is_known(show: Asked) -> No
         "invisible": False,
         "definition": "DEFAULT 'x'",
     }
-    assert told["definition"]["keys"] == [{"name": "by_b", "columns": ["b"], "unique": True}]
+    assert answer["definition"]["keys"] == [{"name": "by_b", "columns": ["b"], "unique": True}]
 
 
 def test_people_see_the_columns_below_one_another(show: Asked) -> None:
@@ -149,8 +149,8 @@ def test_a_table_whose_rows_do_not_come_is_told_so_beside_its_definition(
     made.entries.append(note_of(entry))
     show, history = Asked(capsys, "show"), Asked(capsys, "history")
     for asked in (show, history):
-        told = asked.json(made, "shop.orders")["quarantine"]
-        assert (told and (told["state"], told["why"], told["since"]["gtid"])) == (
+        answer = asked.json(made, "shop.orders")["quarantine"]
+        assert (answer and (answer["state"], answer["why"], answer["since"]["gtid"])) == (
             state and (state, "a has no name", f"{UUID}:3")
         )
         lines = asked.text(made, "shop.orders")

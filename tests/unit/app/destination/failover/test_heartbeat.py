@@ -117,10 +117,10 @@ class Server:
 
 def beaten(monkeypatch: pytest.MonkeyPatch, server: Server, statement: str = BEAT) -> bool:
     """Whether the source is left."""
-    signals, told = Signals(), list[str]()
+    signals, result = Signals(), list[str]()
     failover = Failover(heartbeat=statement, interval=1.0, retries=3)
     monkeypatch.setattr(heartbeat, "connected", server.connected)
-    made = Heartbeat("shop", ADDRESS, failover, signals, silent=lambda: told.append("silent"))
+    made = Heartbeat("shop", ADDRESS, failover, signals, silent=lambda: result.append("silent"))
     waits = iter(range(20))
 
     def waited(_seconds: float) -> None:
@@ -129,7 +129,7 @@ def beaten(monkeypatch: pytest.MonkeyPatch, server: Server, statement: str = BEA
 
     monkeypatch.setattr(made._over, "wait", waited)
     made._run()
-    assert isinstance(signals.leave, SourceSilent) == (told == ["silent"])
+    assert isinstance(signals.leave, SourceSilent) == (result == ["silent"])
     return signals.leave is not None
 
 

@@ -13,9 +13,9 @@ from app.destination.takeover.process_identity import PROCESS, is_gone, is_here
 def test_this_process_lives_and_one_that_has_ended_is_gone() -> None:
     assert is_here(PROCESS)
     assert not is_gone(PROCESS)
-    told = "from app.destination.takeover.process_identity import PROCESS; print(PROCESS)"
+    result = "from app.destination.takeover.process_identity import PROCESS; print(PROCESS)"
     ended = subprocess.run(
-        [sys.executable, "-c", told], capture_output=True, text=True, check=True
+        [sys.executable, "-c", result], capture_output=True, text=True, check=True
     ).stdout.strip()
     assert is_here(ended)
     assert is_gone(ended)

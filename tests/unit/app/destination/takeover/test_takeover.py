@@ -222,8 +222,10 @@ def installation_note(installation: str) -> tuple[bytes, bytes]:
 
 
 def reads(name: str) -> tuple[bytes, bytes]:
-    told = Current(destination="shop", address=f"{name}:3306", server_uuid=SERVER, why="", ts_ms=1)
-    return note_of(told)
+    current = Current(
+        destination="shop", address=f"{name}:3306", server_uuid=SERVER, why="", ts_ms=1
+    )
+    return note_of(current)
 
 
 async def test_one_that_was_given_up_by_its_heartbeat_is_not_waited_for(scene: Scene) -> None:

@@ -19,17 +19,17 @@ def test_each_phase_is_told_with_the_time_since_the_beginning() -> None:
 
 
 async def test_work_beside_a_block_is_given_up_with_it() -> None:
-    told = []
+    values = []
 
     async def work() -> None:
         try:
             await asyncio.sleep(3600)
         finally:
-            told.append("given up")
+            values.append("given up")
 
     async with beside(work()):
         await asyncio.sleep(0)
-    assert told == ["given up"]
+    assert values == ["given up"]
 
 
 async def test_an_error_of_work_beside_a_block_is_raised_where_it_is_waited_for() -> None:

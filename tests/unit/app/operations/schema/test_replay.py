@@ -132,10 +132,10 @@ def test_what_cannot_be_resolved_is_told_with_its_line_and_changes_nothing(sql: 
     result = replayed("CREATE TABLE t (a INT)", sql)
     assert result["tables"].keys() == {"d.t"}
     assert columns(result, "d.t") == {"a": "int"}
-    (told,) = result["unparsed"]
-    assert (told["line"], told["sql"]) == (2, sql)
-    assert told["error"]
-    assert "schema resolve" not in told["error"]
+    (reported,) = result["unparsed"]
+    assert (reported["line"], reported["sql"]) == (2, sql)
+    assert reported["error"]
+    assert "schema resolve" not in reported["error"]
 
 
 @pytest.mark.parametrize(

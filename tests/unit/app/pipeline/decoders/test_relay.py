@@ -34,13 +34,13 @@ def test_news_reach_all_others_with_their_next_turn_and_once() -> None:
     relay = Relay(two, 7)
     for number, worker in enumerate((first, first, second, second)):
         relay.give(number, worker, None)
-    told = []
+    values = []
     for number, news in enumerate((b"a", b"b", None, None)):
         turn = relay.turn()
         assert turn is not None
-        told.append(turn[1].news)
+        values.append(turn[1].news)
         relay.numbered(turn[0], Numbered(number, STATE, news))
-    assert told == [[], [], [b"a", b"b"], []]
+    assert values == [[], [], [b"a", b"b"], []]
 
 
 def test_each_decoder_learns_the_effects_of_all_earlier_portions_once() -> None:

@@ -53,10 +53,13 @@ def test_a_claim_has_the_images_of_the_record_that_would_have_been(tmp_path: Pat
             assert record.value is None or record.value["after"] == whole.value["after"]
             continue
         pointers += 1
-        told = record.value["claim_check"]
-        assert orjson.loads(dict(record.headers)["claim_check"]) == told
-        stored = Path(unquote(urlsplit(told["location"]).path)).read_bytes()
-        assert (len(stored), hashlib.sha256(stored).hexdigest()) == (told["size"], told["sha256"])
+        answer = record.value["claim_check"]
+        assert orjson.loads(dict(record.headers)["claim_check"]) == answer
+        stored = Path(unquote(urlsplit(answer["location"]).path)).read_bytes()
+        assert (len(stored), hashlib.sha256(stored).hexdigest()) == (
+            answer["size"],
+            answer["sha256"],
+        )
         assert record.value["before"] is record.value["after"] is None
         redeemed = record.value | orjson.loads(stored) | {"ts_ms": 0}
         del redeemed["claim_check"]

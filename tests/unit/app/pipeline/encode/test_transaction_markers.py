@@ -15,8 +15,8 @@ def test_a_transaction_that_comes_whole_is_not_told_and_one_in_parts_is_from_its
     source = Source([[one], [many]], gtids=True)
     # The first ends within the chunk that holds the first rows of the second.
     pieces = pieces_of(source, (*[False] * 2, True, *[False] * 3), max_bytes=600, markers=False)
-    told = [(one["id"], one["status"], one.get("event_count")) for one in borders(pieces)]
-    assert told == [
+    status_found = [(one["id"], one["status"], one.get("event_count")) for one in borders(pieces)]
+    assert status_found == [
         (source.name(2), "BEGIN", None),
         (source.name(2), "END", 2),
         (source.name(2), "END", 2),

@@ -62,13 +62,13 @@ def test_a_table_has_the_same_version_whichever_statement_changed_it(table_map: 
 def test_a_null_where_the_definition_has_none_is_refused_unless_the_key_proves_the_join() -> None:
     with_null = HEAD + b"\x06" + SEVEN
     keyless = replace(DEFINED, indexes=())
-    for told, known in (
+    for result, known in (
         (bare(joined(PLAIN)), DEFINED),
         (joined(replace(PLAIN, primary_key=None)), keyless),
     ):
-        assert met(told, known).rows(WRITE, HEAD + b"\x04" + SEVEN + SEVEN)
+        assert met(result, known).rows(WRITE, HEAD + b"\x04" + SEVEN + SEVEN)
         with pytest.raises(WitnessesDiffer, match="column 'b' is NULL in a row, NOT NULL defined"):
-            met(told, known).rows(WRITE, with_null)
+            met(result, known).rows(WRITE, with_null)
 
 
 def test_a_table_without_history_keeps_its_version_over_an_outer_join() -> None:

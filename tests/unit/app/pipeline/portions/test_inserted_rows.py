@@ -115,8 +115,8 @@ def test_they_are_the_same_whichever_decoder_has_them(count: int, ahead: int) ->
     ]
     alone = run_stage(portions, cursor(), spec_of(RULES, cursor(), {}))
     turned = run_by_turns(portions, cursor(), count=count, ahead=ahead)
-    told = [[(one.topic, one.key, one.seq) for one in rows(pieces)] for pieces in (alone, turned)]
-    assert told[0] == told[1]
+    result = [[(one.topic, one.key, one.seq) for one in rows(pieces)] for pieces in (alone, turned)]
+    assert result[0] == result[1]
 
 
 def test_a_transaction_that_an_earlier_run_published_a_part_of_goes_on_after_them() -> None:

@@ -109,9 +109,9 @@ async def test_the_records_of_a_piece_come_behind_the_checkpoint_that_does_not_h
         cast(Any, sent), plans=plans, topics=cast(Any, sent), cursor=cursor(f"{UUID}:1-3")
     )
     record = applied(begun("orders"), 200, "ALTER TABLE orders ADD a INT")
-    told = piece((4, 4))
-    told.tables.history.append(record)
-    told.notes.append((b"checkpoint/shop/2/0", b"{}"))
-    await publisher.publish(told)
+    piece_given = piece((4, 4))
+    piece_given.tables.history.append(record)
+    piece_given.notes.append((b"checkpoint/shop/2/0", b"{}"))
+    await publisher.publish(piece_given)
     assert [key.partition(b"/")[0] for key in sent.keys] == [b"checkpoint", b"history", b"cursor"]
     assert publisher.cursor.history == 1

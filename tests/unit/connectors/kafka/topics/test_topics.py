@@ -84,9 +84,9 @@ def test_a_compacted_topic_that_forgets_later_is_taken_with_a_warning_that_mends
     assert slow_compaction(plan, TopicFacts(4, plan.config())) is None
     assert slow_compaction(PLAN, TopicFacts(4, {"delete.retention.ms": "86400000"})) is None
     slow = {**plan.config(), "delete.retention.ms": "86400000", "min.cleanable.dirty.ratio": "0.5"}
-    told = slow_compaction(plan, TopicFacts(4, slow))
-    assert told is not None
-    assert "--add-config min.cleanable.dirty.ratio=0.1,delete.retention.ms=30" in told
+    result = slow_compaction(plan, TopicFacts(4, slow))
+    assert result is not None
+    assert "--add-config min.cleanable.dirty.ratio=0.1,delete.retention.ms=30" in result
 
 
 @pytest.mark.parametrize("name", ["retention.ms", "retention.bytes"])

@@ -32,9 +32,9 @@ def _told(sql: str, server: Server = NEWEST) -> ParsedStatement:
     ],
 )
 def test_ddl_is_told_by_its_type_and_tables(sql: str, kind: str, tables: str) -> None:
-    told = _told(sql)
-    assert (told.type, told.understood, told.changes_nothing) == (kind, True, False)
-    assert told.tables == {tuple(name.split(".")) for name in tables.split()}
+    result = _told(sql)
+    assert (result.type, result.understood, result.changes_nothing) == (kind, True, False)
+    assert result.tables == {tuple(name.split(".")) for name in tables.split()}
 
 
 @pytest.mark.parametrize(
@@ -65,16 +65,16 @@ def test_ddl_is_told_by_its_type_and_tables(sql: str, kind: str, tables: str) ->
     ],
 )
 def test_noise_is_told_as_such(sql: str, kind: str) -> None:
-    told = _told(sql)
-    assert (told.type, told.understood, told.changes_nothing) == (kind, True, True)
+    result = _told(sql)
+    assert (result.type, result.understood, result.changes_nothing) == (kind, True, True)
 
 
 def test_the_actions_of_an_alter_are_told() -> None:
-    told = _told(
+    result = _told(
         "ALTER TABLE t ADD (a INT, KEY (a)), CHANGE b c INT, DROP d, ADD UNIQUE (e), DROP PRIMARY KEY,"
         " RENAME COLUMN f TO g, CONVERT TO CHARACTER SET utf8mb4, ENGINE=InnoDB, RENAME u"
     )
-    assert told.actions == (
+    assert result.actions == (
         "ADD COLUMN",
         "ADD INDEX",
         "CHANGE COLUMN",
@@ -112,10 +112,10 @@ def test_mariadb_sets_variables_for_a_statement() -> None:
     ],
 )
 def test_what_is_not_understood_still_tells_its_tables(sql: str, tables: str) -> None:
-    told = _told(sql)
-    assert not told.understood
-    assert not told.changes_nothing
-    assert told.tables == {tuple(name.split(".")) for name in tables.split()}
+    result = _told(sql)
+    assert not result.understood
+    assert not result.changes_nothing
+    assert result.tables == {tuple(name.split(".")) for name in tables.split()}
 
 
 def test_a_table_without_a_database_is_not_told_where_none_is_selected() -> None:

@@ -57,10 +57,10 @@ def without(chunks: list[Chunk], left_out: TransactionSkipper[object]) -> list[C
 def read(
     path: Path, chunks: list[Chunk], left_out: TransactionSkipper[object] | None = None
 ) -> list[Step]:
-    told = json.loads(path.with_suffix(".json").read_text())
-    known = told["charsets"]
+    answer = json.loads(path.with_suffix(".json").read_text())
+    known = answer["charsets"]
     charsets = Charsets({int(n): name for n, name in known["collations"].items()}, known["widths"])
-    reader = TransactionReader(SERVER, charsets, mariadb="MariaDB" in told["server"])
+    reader = TransactionReader(SERVER, charsets, mariadb="MariaDB" in answer["server"])
     parts = chunks if left_out is None else without(chunks, left_out)
     return list(steps_of(parts, reader))
 

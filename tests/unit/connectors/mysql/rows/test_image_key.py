@@ -54,7 +54,7 @@ def test_images_of_the_key_or_without_blobs_agree(key: str, present: str) -> Non
     ],
 )
 def test_another_key_is_told(key: str, present: str) -> None:
-    told = _told(key, present)
-    assert told is not None
-    assert f"({', '.join(present.split())})" in told
-    assert f"its key is ({', '.join(key.split())}) defined" in told
+    result = _told(key, present)
+    assert result is not None
+    assert f"({', '.join(present.split())})" in result
+    assert f"its key is ({', '.join(key.split())}) defined" in result

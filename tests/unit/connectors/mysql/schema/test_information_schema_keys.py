@@ -27,13 +27,13 @@ def one(server: Server, *rows: Row) -> Index:
 
 
 def test_the_primary_key_is_first_and_then_unique_ones() -> None:
-    told = {
+    values = {
         "b": [part(1, "name")],
         "a": [part(1, "name")],
         "z": [part(1, "name", unique=True)],
         "PRIMARY": [part(2, "name", unique=True), part(1, "id", unique=True)],
     }
-    found = keys(told, COLUMNS, NEW)
+    found = keys(values, COLUMNS, NEW)
     assert [index.name for index in found] == ["PRIMARY", "z", "a", "b"]
     assert found[0].columns == ("id", "name")
 

@@ -19,10 +19,10 @@ from tests.unit.connectors.mysql.wire import packets
 
 
 def reader_of(path: Path) -> TransactionReader:
-    told = json.loads(path.with_suffix(".json").read_text())
-    known = told["charsets"]
+    answer = json.loads(path.with_suffix(".json").read_text())
+    known = answer["charsets"]
     charsets = Charsets({int(n): name for n, name in known["collations"].items()}, known["widths"])
-    return TransactionReader("srv", charsets, mariadb="MariaDB" in told["server"])
+    return TransactionReader("srv", charsets, mariadb="MariaDB" in answer["server"])
 
 
 @pytest.mark.parametrize("step", [50, 500, 1_000_000])

@@ -112,8 +112,8 @@ def test_a_lost_connection_is_not_made_again(monkeypatch: pytest.MonkeyPatch) ->
 def test_labels_that_the_package_reads_wrong_are_not_believed() -> None:
     assert second_packets.labels_of(["é", ""], "utf8mb4") == ("é", "")
     assert second_packets.labels_of(["a", "b"], "latin1") == ("a", "b")
-    for told, charset in ((["a", ""], "latin1"), (["a"], "ucs2"), (["é"], "gbk"), (["a"], None)):
-        assert second_packets.labels_of(told, charset) is None
+    for result, charset in ((["a", ""], "latin1"), (["a"], "ucs2"), (["é"], "gbk"), (["a"], None)):
+        assert second_packets.labels_of(result, charset) is None
 
 
 def test_bits_that_are_no_columns_are_not_counted() -> None:

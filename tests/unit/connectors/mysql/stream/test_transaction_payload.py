@@ -31,10 +31,10 @@ print(len(content), grown // 1024)
 
 
 def test_a_payload_that_expands_to_256_mib_takes_a_few() -> None:
-    told = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", SCRIPT], check=True, capture_output=True, text=True, timeout=300
     )
-    compressed, grown = map(int, told.stdout.split())
+    compressed, grown = map(int, completed.stdout.split())
     assert compressed < 1 << 20
     # A piece of one event of 1 MiB is held some times over, and zstd's window.
     assert grown < 32

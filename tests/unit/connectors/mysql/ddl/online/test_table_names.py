@@ -37,8 +37,8 @@ def dropped(name: TableName, there: TableNames, rules: ShadowRules) -> Logical:
     there.discard(name)
     old = Table(columns=(), charset="utf8mb4", collation="utf8mb4_0900_ai_ci")
     change = TableChange(name=name, old=old, new=None)
-    (told,) = logical([change], rules, known=there, before=lambda _: None)
-    return told
+    (result,) = logical([change], rules, known=there, before=lambda _: None)
+    return result
 
 
 @pytest.mark.parametrize("count", [10, 3000])

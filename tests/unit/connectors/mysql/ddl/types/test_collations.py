@@ -27,8 +27,8 @@ LATIN2 = Database(charset="latin2", collation="latin2_bin")
 )
 def test_each_version_has_a_default_of_its_own(server: Server, collation: str) -> None:
     assert server_default(server, Session()).collation == collation
-    told = Session(server_collation="latin2_bin")
-    assert server_default(server, told) == LATIN2
+    session = Session(server_collation="latin2_bin")
+    assert server_default(server, session) == LATIN2
 
 
 @pytest.mark.parametrize(

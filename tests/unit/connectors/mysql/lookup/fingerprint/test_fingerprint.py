@@ -113,10 +113,10 @@ def test_a_run_is_found_or_it_is_told_what_differs(
 ) -> None:
     aligned = align(prints_of(kept), prints_of(found))
     assert (aligned.last_match and aligned.last_match.digest) == behind
-    told = [
+    result = [
         "".join(one.digest for one in run) for run in (aligned.lacking, aligned.lost, aligned.own)
     ]
-    assert told == [lacking, lost, own]
+    assert result == [lacking, lost, own]
 
 
 def test_it_is_never_a_set() -> None:
