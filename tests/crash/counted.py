@@ -19,7 +19,7 @@ _READER_SERVER_ID = 5798
 _ROWS = (WriteRowsEvent, UpdateRowsEvent, DeleteRowsEvent)
 
 
-def place_of(server: Mysql) -> str:
+def position_of(server: Mysql) -> str:
     """The end of its binlog, with the server's port in front."""
     ((file, position, *_),) = ask(server, "SHOW BINARY LOG STATUS")
     return f"{server.port}|{file}|{position}"

@@ -30,7 +30,7 @@ from devstack.programs import WORKER
 from tables.journal.state import partition_of
 from tables.routes.routes import Routes
 from tests.crash import load as loads
-from tests.crash.counted import counted, is_at, place_of
+from tests.crash.counted import counted, is_at, position_of
 from tests.crash.keeper import Keeper
 from tests.crash.links import Wire
 from tests.crash.load import Load
@@ -215,7 +215,7 @@ class Scene:
     def executed(self) -> str:
         """All transactions that the source has; without GTIDs, where its binlog ends."""
         if not self.has_gtids:
-            return place_of(self.source_server)
+            return position_of(self.source_server)
         return str(self.servers.run("SELECT @@GLOBAL.gtid_executed", to=self.primary)[0][0])
 
     def _holds(self, gtids: str, worker: Keeper | None = None) -> bool:
@@ -333,7 +333,7 @@ def scene(
 ) -> Iterator[Scene]:
     """A fresh source and fresh topics; no worker yet, and a load that waits."""
     rng = random.Random(f"{name} {seed}")
-    servers.begin_anew()
+    servers.start_again()
     servers.run(*loads.SCHEMA)
     folder.mkdir(parents=True, exist_ok=True)
     at = Scene(

@@ -14,7 +14,7 @@ Producer = tuple[int, int]
 """Its id and its epoch, as the broker gave them."""
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
-_BEHIND_LENGTH = 12
+_AFTER_LENGTH = 12
 """Bytes in front of what the length counts."""
 _MAGIC = 2
 
@@ -27,11 +27,11 @@ def batches(path: Path) -> Iterator[tuple[int, int, Producer]]:
         first, length, _, magic, _, _, last, _, _, producer, epoch, _, _ = _HEADER.unpack_from(
             data, at
         )
-        if length <= 0 or at + _BEHIND_LENGTH + length > len(data):
+        if length <= 0 or at + _AFTER_LENGTH + length > len(data):
             return  # it is being written, or the file is longer than what is in it
         assert magic == _MAGIC, f"{path} has a batch of version {magic}"
         yield first, first + last, (producer, epoch)
-        at += _BEHIND_LENGTH + length
+        at += _AFTER_LENGTH + length
 
 
 def producers(folder: Path) -> dict[int, Producer]:

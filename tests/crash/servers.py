@@ -166,7 +166,7 @@ class Servers:
             connection.commit()
         return rows
 
-    def begin_anew(self) -> None:
+    def start_again(self) -> None:
         """A source without a past, and links that carry all."""
         self.heal()
         for wire in self._wires:

@@ -35,7 +35,7 @@ def storm(at: Scene) -> str:
 
 @fault("binlog.purged", "files are purged that were not read yet", error="PositionPurged")
 def purged(at: Scene) -> str:
-    _down_behind(at)
+    _down_after(at)
     at.earlier = at.binlog()
     name = at.servers.run("SHOW BINARY LOGS")[-1][0]
     at.servers.run(f"PURGE BINARY LOGS TO '{name}'")
@@ -46,7 +46,7 @@ def purged(at: Scene) -> str:
     "binlog.reset", "RESET BINARY LOGS AND GTIDS while the worker is away", error="PositionPastEnd"
 )
 def reset(at: Scene) -> str:
-    _down_behind(at)
+    _down_after(at)
     at.earlier, at.is_another = at.binlog(), True
     at.servers.run("RESET BINARY LOGS AND GTIDS")
     at.servers.run("INSERT INTO shop.moves VALUES (90000000, 1, 'after')")
@@ -278,7 +278,7 @@ def _move_binlogs(at: Scene, folder: Path) -> None:
     mysql.start()
 
 
-def _down_behind(at: Scene) -> None:
+def _down_after(at: Scene) -> None:
     """The worker is away, and the source goes on over some files."""
     at.begin()
     at.pause(0.5, 1.5)

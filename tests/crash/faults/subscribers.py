@@ -37,7 +37,7 @@ def stopped(at: Scene) -> str:
         one[0].send_signal(signal.SIGSTOP)
         time.sleep(0.5)
         halted = _last(one[1])
-        longest = _longest_behind(at, other[1])
+        longest = _longest_lag(at, other[1])
         ahead = _last(other[1]) - halted
         assert _last(one[1]) == halted
         assert ahead > _FAR, f"the other one is only {ahead} ahead"
@@ -60,7 +60,7 @@ def sink_stopped(at: Scene) -> str:
         os.killpg(sink.pid, signal.SIGSTOP)
         time.sleep(0.5)
         batches = _batches(at)
-        longest = _longest_behind(at, other[1])
+        longest = _longest_lag(at, other[1])
         assert parse_stat(Path(f"/proc/{sink.pid}/stat").read_text())[0] == "T"
         assert _batches(at) == batches, "the sink was not stopped"
         os.killpg(sink.pid, signal.SIGCONT)
@@ -84,7 +84,7 @@ def sink_killed(at: Scene) -> str:
     return f"{before} batches in three runs; the worker went on in {at.wait_going_on():.1f} s"
 
 
-def _longest_behind(at: Scene, path: Path, seconds: float = 15) -> float:
+def _longest_lag(at: Scene, path: Path, seconds: float = 15) -> float:
     """How long it took at most until worker and subscriber had what the source had, for some time."""
     longest, until = 0.0, time.monotonic() + seconds
     while time.monotonic() < until:

@@ -265,7 +265,7 @@ def grant(at: PeerScene) -> str:
 
 @_fault("binlog.purged")
 def purged(at: PeerScene) -> str:
-    _down_behind(at)
+    _down_after(at)
     at.earlier = at.binlog()
     name = at.servers.run("SHOW BINARY LOGS")[-1][0]
     at.servers.run(f"PURGE BINARY LOGS TO '{name}'")
@@ -274,14 +274,14 @@ def purged(at: PeerScene) -> str:
 
 @_fault("binlog.reset")
 def reset(at: PeerScene) -> str:
-    _down_behind(at)
+    _down_after(at)
     at.earlier = at.binlog()
     at.servers.run("RESET BINARY LOGS AND GTIDS")
     at.servers.run("INSERT INTO shop.moves VALUES (90000000, 1, 'after')")
     return _stops(at)
 
 
-def _down_behind(at: PeerScene) -> None:
+def _down_after(at: PeerScene) -> None:
     """The worker is away, and the source goes on over some files."""
     at.begin()
     at.pause(0.5, 1.5)

@@ -204,7 +204,7 @@ def peer_scene(
 ) -> Iterator[PeerScene]:
     """A fresh source without a row, and fresh topics; no worker yet, and a load that waits."""
     rng = random.Random(f"{name} {seed}")
-    servers.begin_anew()
+    servers.start_again()
     servers.run(*loads.SCHEMA[:-1])
     folder.mkdir(parents=True, exist_ok=True)
     prefix = f"dbz-{name}-{rng.randrange(10**6)}".replace("_", "-")

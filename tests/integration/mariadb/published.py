@@ -36,10 +36,10 @@ async def changes(kafka: str, prefix: str) -> list[Published]:
     return sorted(found, key=lambda change: (change.destination, change.seq))
 
 
-async def borders(kafka: str, prefix: str, destination: str) -> list[dict[str, Any]]:
+async def marker_records(kafka: str, prefix: str, destination: str) -> list[dict[str, Any]]:
     """Where the transactions of a destination begin and end."""
     topic = re.escape(f"{prefix}.__transactions.{destination}") + "$"
-    return [border.value for border in await _read(kafka, topic)]
+    return [marker.value for marker in await _read(kafka, topic)]
 
 
 async def _read(kafka: str, pattern: str) -> list[Published]:

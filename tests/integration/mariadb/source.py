@@ -22,7 +22,7 @@ def end_of(mariadb: Mysql) -> Coordinates:
     return Coordinates(file, int(pos))
 
 
-def place_of(mariadb: Mysql) -> SourceOffset:
+def position_of(mariadb: Mysql) -> SourceOffset:
     """The same with its GTIDs."""
     with connected(mariadb) as cursor:
         cursor.execute("SELECT @@gtid_binlog_pos")
@@ -32,7 +32,7 @@ def place_of(mariadb: Mysql) -> SourceOffset:
 
 def written(mariadb: Mysql, *statements: str) -> list[Step]:
     """Run statements in one session and give the steps that the binlog holds of them."""
-    begin = place_of(mariadb)
+    begin = position_of(mariadb)
     run(mariadb, *statements)
     return steps_from(mariadb, begin)
 

@@ -3,13 +3,13 @@
 from connectors.mysql.lookup.position_after_gtids import position_after
 from connectors.mysql.server.facts import read_facts
 from devstack.mysql import Mysql
-from tests.integration.mariadb.source import end_of, place_of, written
+from tests.integration.mariadb.source import end_of, position_of, written
 from tests.integration.worker.source import address_of
 
 
 def test_the_place_is_that_of_the_first_transaction_that_is_not_in_it(newest: Mysql) -> None:
     written(newest, "CREATE DATABASE behind", "CREATE TABLE behind.t (id int)")
-    before = place_of(newest)
+    before = position_of(newest)
     assert before.gtid_set is not None
     source = address_of(newest)
     assert position_after(before.gtid_set, read_facts(source), source) == end_of(newest)

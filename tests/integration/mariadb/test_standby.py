@@ -22,7 +22,7 @@ from tests.harness.worker import running
 from tests.integration.failover.servers import Pair, insert, notes
 from tests.integration.failover.setting import has_rows, reads, shows, two_sources
 from tests.integration.mariadb.conftest import SERIES, started
-from tests.integration.mariadb.source import end_of, place_of
+from tests.integration.mariadb.source import end_of, position_of
 from tests.integration.worker.source import address_of, facts_of
 from tests.unit.app.pipeline.runs import RULES
 
@@ -82,7 +82,7 @@ def test_the_standby_is_read_on_once_it_has_all_and_one_with_rows_of_its_own_is_
 
 def _way_back(both: Pair) -> None:
     """The old master, as its cursor is one of the standby's."""
-    position = place_of(both.standby).gtid_set
+    position = position_of(both.standby).gtid_set
     assert position is not None
     both.master.start()
     with pytest.raises(SourceRefused, match="whether it is a replica"):

@@ -18,7 +18,7 @@ from devstack.processes import Children
 from tests.harness.sql import connected, run
 from tests.harness.worker import Worker, running, settings
 from tests.integration.mariadb.conftest import SERIES, started
-from tests.integration.mariadb.published import Published, borders, changes, rows_of
+from tests.integration.mariadb.published import Published, changes, marker_records, rows_of
 from tests.integration.worker import oracle
 from tests.integration.worker.source import now
 
@@ -212,8 +212,8 @@ def test_every_change_is_published_once_from_each_start_and_through_kills(
     }
     assert [op for op, query in result if not query.strip()] == ["ddl"] * 7 + ["t", "ddl"]
     parts = [
-        border["part"]
-        for border in asyncio.run(borders(stack.kafka, wanted["prefix"], "shop"))
-        if border["status"] == "END"
+        marker["part"]
+        for marker in asyncio.run(marker_records(stack.kafka, wanted["prefix"], "shop"))
+        if marker["status"] == "END"
     ]
     assert max(parts) > 1

@@ -110,7 +110,7 @@ def written(mysql: Mysql) -> tuple[list[Entry], list[SourceOffset]]:
     places = [base.at]
     for number, sql in enumerate(STORY, 1):
         run(mysql, "USE shop", sql)
-        now = place_of(mysql)
+        now = position_of(mysql)
         position = HistoryPosition(
             server_uuid=now.server_uuid,
             start=places[-1].coordinates,
@@ -137,7 +137,7 @@ def written(mysql: Mysql) -> tuple[list[Entry], list[SourceOffset]]:
     return [*entries, (journal.cursor_key("shop"), journal.encoded(cursor.to_json()))], places
 
 
-def place_of(mysql: Mysql) -> SourceOffset:
+def position_of(mysql: Mysql) -> SourceOffset:
     with connected(mysql) as cursor:
         cursor.execute("SHOW BINARY LOG STATUS")
         file, pos, _, _, gtids = cursor.fetchone()

@@ -17,7 +17,7 @@ from tables.routes.routes import Routes
 from tests.harness.servers import own_mysql
 from tests.harness.sql import run
 from tests.harness.worker import running, settings
-from tests.integration.mariadb.published import borders
+from tests.integration.mariadb.published import marker_records
 
 _ONE_MORE = pytest.mark.long("unit/app/settings has each message")
 
@@ -105,8 +105,8 @@ def test_a_large_transaction_is_published_in_parts(
     records = published(stack, wanted["prefix"])
     assert checks.seq_faults(records) == []
     assert len(records) == 20_000 + 3
-    ends = asyncio.run(borders(stack.kafka, wanted["prefix"], "shop"))
-    assert max(border["part"] for border in ends if border["status"] == "END") > 2
+    ends = asyncio.run(marker_records(stack.kafka, wanted["prefix"], "shop"))
+    assert max(marker["part"] for marker in ends if marker["status"] == "END") > 2
 
 
 @pytest.mark.parametrize(

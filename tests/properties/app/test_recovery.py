@@ -74,7 +74,7 @@ def statement(number: int) -> str:
     return STREAM[(number * 7) % len(STREAM)].format(n=number)
 
 
-def place_of(number: int) -> int:
+def position_of(number: int) -> int:
     return 1000 + STEP * number
 
 
@@ -113,7 +113,7 @@ class Worker:
     @property
     def position(self) -> int:
         """Where the cursor stands: behind the last statement."""
-        return place_of(self.next) - 1
+        return position_of(self.next) - 1
 
     def commit(self, entries: list[Entry]) -> None:
         """A transaction: what is told, and the cursor last."""
@@ -136,7 +136,7 @@ class Worker:
         """Some statements of the stream, in one transaction."""
         entries: list[Entry] = []
         for _ in range(1 + more % 3):
-            sql, position = statement(self.next), at(place_of(self.next))
+            sql, position = statement(self.next), at(position_of(self.next))
             record = self.history.apply(position, "shop", sql, SHOP)
             assert record == self.twin.apply(position, "shop", sql, SHOP)
             entries += history_records(record, limit=PART_BYTES) if record else []
@@ -173,7 +173,7 @@ class Worker:
         self.twin.add_baseline(news, {"wide": LATIN}, between(self.position))
         self.commit(written(records))
 
-    def begin_anew(self, _: int) -> None:
+    def start_again(self, _: int) -> None:
         tables, databases = self.history.now().tables(), self.history.now().databases()
         made = self.history.baseline(tables, databases, between(self.position), SERVER)
         self.twin.baseline(tables, databases, between(self.position), SERVER)
@@ -183,7 +183,7 @@ class Worker:
         """To any place that the journal still has; for that it is read from the oldest checkpoint on."""
         self.history = self.recovered(whole_history=True)
         number = more % (self.next + 1)
-        asked = offset(place_of(number) - 1)
+        asked = offset(position_of(number) - 1)
         try:
             rewound = self.history.rollback(asked)
         except HistoryTooShort:
@@ -259,7 +259,7 @@ ACTS = (
     Worker.checkpoint_broken_off,
     Worker.resolve,
     Worker.widen,
-    Worker.begin_anew,
+    Worker.start_again,
     Worker.go_back,
     Worker.forget,
     Worker.crash,
@@ -310,7 +310,7 @@ def test_every_place_that_is_kept_shows_what_it_showed(acts: list[tuple[Any, int
     whole = worker.recovered(whole_history=True)
     oldest = whole.checkpoints[0].position.start.pos
     for number in range(worker.next + 1):
-        asked = offset(place_of(number) - 1)
+        asked = offset(position_of(number) - 1)
         if asked.coordinates.pos < oldest:
             with pytest.raises(HistoryTooShort):
                 whole.at(asked)

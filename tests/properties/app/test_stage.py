@@ -18,12 +18,12 @@ from tables.table_version import TableVersion
 from tests.unit.app.pipeline.actions import TABLES, RowsOf, cuts, histories
 from tests.unit.app.pipeline.history import Source
 from tests.unit.app.pipeline.runs import (
-    BORDERS,
     EVERYWHERE,
+    MARKERS,
     NOWHERE,
     RULES,
     WHOLE,
-    assert_borders,
+    assert_markers,
     by_topic,
     first_cursor,
     gtids_to,
@@ -55,7 +55,7 @@ def test_each_change_is_published_once_by_its_name_and_numbered_without_gaps(
 ) -> None:
     source = Source(history, gtids=gtids)
     pieces = pieces_of(source, cut, gtids=gtids, max_bytes=max_bytes, partitions=partitions)
-    records = [record for record in records_of(pieces) if record.topic != BORDERS]
+    records = [record for record in records_of(pieces) if record.topic != MARKERS]
     changes = list(source.changes())
     named = [
         (
@@ -93,7 +93,7 @@ def test_borders_count_what_stands_between_them_and_one_part_is_the_last(
     history: Any, max_bytes: int, cut: Any
 ) -> None:
     source = Source(history, gtids=True)
-    assert_borders(joined(pieces_of(source, cut, max_bytes=max_bytes)))
+    assert_markers(joined(pieces_of(source, cut, max_bytes=max_bytes)))
 
 
 @settings(deadline=None, max_examples=60)
@@ -164,7 +164,7 @@ def test_a_run_that_ends_after_any_commit_and_resumes_publishes_what_an_uncut_on
         assert rows_by_topic(records_of(pieces[:n] + later)) == rows_by_topic(whole)
         assert versions_of(pieces[:n] + later) == versions
         if markers:
-            assert_borders(pieces[:n] + later)
+            assert_markers(pieces[:n] + later)
 
 
 @settings(deadline=None, max_examples=60)
@@ -235,7 +235,7 @@ def test_an_error_leaves_what_was_whole_before_it_and_nothing_of_what_it_broke(
         run(sound.chunks(sound.first, cut), first_cursor(sound, gtids=gtids), rules=rules)
     )
     assert rows_by_topic(records_of([*commits, *joined(later)])) == rows_by_topic(records_of(whole))
-    assert_borders([*commits, *joined(later)])
+    assert_markers([*commits, *joined(later)])
 
 
 @settings(deadline=None, max_examples=40)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.app.pipeline.actions import cuts, histories
-from tests.unit.app.pipeline.encode.markers import borders
+from tests.unit.app.pipeline.encode.markers import marker_records
 from tests.unit.app.pipeline.history import Source
 from tests.unit.app.pipeline.runs import WHOLE, pieces_of, records_of, rows_by_topic
 
@@ -36,7 +36,7 @@ def test_those_are_told_that_are_told_of_such_where_all_are(
     source = Source(history, gtids=gtids)
     every = pieces_of(source, cut, gtids=gtids, max_bytes=max_bytes)
     some = pieces_of(source, cut, gtids=gtids, max_bytes=max_bytes, markers=False)
-    markers = borders(some)
-    assert in_parts(markers) == in_parts(borders(every))
+    markers = marker_records(some)
+    assert in_parts(markers) == in_parts(marker_records(every))
     assert len(in_parts(markers)) == len(markers)
     assert rows_by_topic(records_of(some)) == rows_by_topic(records_of(every))

@@ -29,7 +29,7 @@ from tables.table_version import TableVersion
 from tests.made import SERVER as UUID
 from tests.unit.app.pipeline.history import CHARSETS, Source
 
-BORDERS = "aq.__transactions.shop"
+MARKERS = "aq.__transactions.shop"
 WHOLE = 1_000_000
 RULES = Rules(
     destination="shop",
@@ -233,10 +233,10 @@ def by_topic(records: Iterable[Record]) -> dict[str, list[Any]]:
 
 def rows_by_topic(records: Iterable[Record]) -> dict[str, list[Any]]:
     """The same without borders, whose parts are those of the run."""
-    return by_topic(record for record in records if record.topic != BORDERS)
+    return by_topic(record for record in records if record.topic != MARKERS)
 
 
-def assert_borders(pieces: Sequence[Piece]) -> None:
+def assert_markers(pieces: Sequence[Piece]) -> None:
     """Each commit's borders say what stands in it, and of the parts of a transaction one is the last."""
     parts: dict[str, list[Any]] = {}
     begun: set[str] = set()
@@ -244,7 +244,7 @@ def assert_borders(pieces: Sequence[Piece]) -> None:
         counts: dict[str, Counter[str]] = {}
         ends: list[Any] = []
         for record in records_of([piece]):
-            if record.topic == BORDERS:
+            if record.topic == MARKERS:
                 assert orjson.loads(record.key or b"") == {"id": record.value["id"]}
                 if record.value["status"] == "BEGIN":
                     assert record.value["id"] not in begun

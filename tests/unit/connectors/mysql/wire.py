@@ -101,7 +101,7 @@ class Wire:
     pos: int = 4
     head: list[bytes] = field(default_factory=list)
     maps: dict[int, bytes] = field(default_factory=dict)
-    border: bool = True
+    at_boundary: bool = True
     """A chunk may begin here."""
 
     def send(
@@ -134,17 +134,17 @@ class Wire:
         alone: bool = False,
         inside: bool = False,
     ) -> None:
-        before = self.border or (alone and not passed)
+        before = self.at_boundary or (alone and not passed)
         context = (*self.head, *self.maps.values())
         self.sent.append(
             Sent(kind, data, self.pos, self.file, passed, before, alone, context, inside)
         )
         if not passed:
-            self.border = alone
+            self.at_boundary = alone
 
     def end(self) -> None:
         """The transaction ends."""
-        self.head, self.maps, self.border = [], {}, True
+        self.head, self.maps, self.at_boundary = [], {}, True
 
     def opens(self, kind: int, body: bytes) -> None:
         """Send an event that explains the transaction."""
@@ -160,7 +160,7 @@ class Wire:
 
     def rows(self, table: int, size: int, *, ends: bool = True, kind: int = 30) -> None:
         self.send(kind, rows_body(table, size, ends=ends))
-        self.border = True
+        self.at_boundary = True
         if ends:
             self.maps = {}
 
@@ -199,7 +199,7 @@ class Wire:
         if not large:
             self.send(40, body, ends=True)
             return
-        self.border = True
+        self.at_boundary = True
         for (kind, inner_body), data in zip(inner, events, strict=True):
             self.note(kind, data, inside=True)
             if kind == 19:
@@ -207,7 +207,7 @@ class Wire:
             elif kind == 2:
                 self.head.append(data)
             elif kind == 30:
-                self.border, self.maps = True, {}
+                self.at_boundary, self.maps = True, {}
         size = 19 + len(body) + 4 * self.checksum
         self.put(event(40, body, end_pos=self.pos + size, checksum=self.checksum))
         self.pos += size

@@ -31,7 +31,7 @@ class Stream:
         self.more.set()
 
 
-class Historian:
+class BlockingTracker:
     """Works on a statement until it is let go."""
 
     def __init__(self) -> None:
@@ -45,26 +45,26 @@ class Historian:
 def test_a_reader_that_is_stuck_in_a_statement_is_named_with_its_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    stream, historian, put = Stream(), Historian(), threading.Event()
+    stream, tracker, put = Stream(), BlockingTracker(), threading.Event()
 
     def taken(_: Any) -> bool:
         put.set()
         return True
 
     decoders = SimpleNamespace(idle=bool, put=taken, finish=lambda _: None, close=lambda: None)
-    one = Reader(cast(Any, stream), cast(Any, decoders), cast(Any, historian))
+    one = Reader(cast(Any, stream), cast(Any, decoders), cast(Any, tracker))
     one.start()
     try:
-        assert historian.begun.wait(60)
+        assert tracker.begun.wait(60)
         one.check()
         monkeypatch.setattr(reader_thread, "STALL_SECONDS", 0.0)
         with pytest.raises(ReaderStalled) as caught:
             one.check()
         assert caught.value.context["coordinates"] == PLACE
-        historian.let_go.set()
+        tracker.let_go.set()
         assert put.wait(60)
         # It waits for the source now, which is no stall of its own.
         one.check()
     finally:
-        historian.let_go.set()
+        tracker.let_go.set()
         one.stop()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from app.pipeline.piece import Piece
-from tests.unit.app.pipeline.runs import BORDERS, records_of
+from tests.unit.app.pipeline.runs import MARKERS, records_of
 
 
-def borders(pieces: list[Piece]) -> list[Any]:
-    return [record.value for record in records_of(pieces) if record.topic == BORDERS]
+def marker_records(pieces: list[Piece]) -> list[Any]:
+    return [record.value for record in records_of(pieces) if record.topic == MARKERS]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.app.pipeline.actions import TABLES, RowsOf
-from tests.unit.app.pipeline.encode.markers import borders
+from tests.unit.app.pipeline.encode.markers import marker_records
 from tests.unit.app.pipeline.history import Source
 from tests.unit.app.pipeline.runs import EVERYWHERE, pieces_of
 
@@ -15,7 +15,9 @@ def test_a_transaction_that_comes_whole_is_not_told_and_one_in_parts_is_from_its
     source = Source([[one], [many]], gtids=True)
     # The first ends within the chunk that holds the first rows of the second.
     pieces = pieces_of(source, (*[False] * 2, True, *[False] * 3), max_bytes=600, markers=False)
-    status_found = [(one["id"], one["status"], one.get("event_count")) for one in borders(pieces)]
+    status_found = [
+        (one["id"], one["status"], one.get("event_count")) for one in marker_records(pieces)
+    ]
     assert status_found == [
         (source.name(2), "BEGIN", None),
         (source.name(2), "END", 2),
@@ -27,4 +29,4 @@ def test_a_transaction_that_comes_whole_is_not_told_and_one_in_parts_is_from_its
 def test_none_are_told_where_none_are_wanted() -> None:
     source = Source([[RowsOf(ORDERS, "c", ((1, 1),) * 6)]], gtids=True)
     pieces = pieces_of(source, EVERYWHERE, max_bytes=1, markers=False, part_markers=False)
-    assert borders(pieces) == []
+    assert marker_records(pieces) == []

@@ -44,7 +44,7 @@ def followed(chunks: Iterable[Chunk], position: HistoryPosition) -> Iterator[Cap
     history.init("shop")
     databases = dict.fromkeys(("shop", "other"), UTF8MB4)
     history.baseline({name: table(name) for name in TABLES}, databases, position, SERVER)
-    historian = SchemaTracker(
+    tracker = SchemaTracker(
         history,
         server_uuid=UUID,
         charsets=CHARSETS,
@@ -53,7 +53,7 @@ def followed(chunks: Iterable[Chunk], position: HistoryPosition) -> Iterator[Cap
         shadows=ShadowRules(),
     )
     for chunk in chunks:
-        yield CapturedChunk(chunk, historian.note(chunk))
+        yield CapturedChunk(chunk, tracker.note(chunk))
 
 
 def beginning(source: Source) -> HistoryPosition:

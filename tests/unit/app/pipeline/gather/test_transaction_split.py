@@ -20,7 +20,7 @@ from tests.unit.app.pipeline.history import Source
 from tests.unit.app.pipeline.runs import (
     NOWHERE,
     RULES,
-    assert_borders,
+    assert_markers,
     by_topic,
     first_cursor,
     joined,
@@ -77,7 +77,7 @@ def test_a_transaction_within_one_chunk_comes_in_parts() -> None:
     whole = pieces_of(source)
     parts = committed(pieces_of(source, NOWHERE, max_bytes=LIMIT))
     assert rows_by_topic(records_of(parts)) == rows_by_topic(records_of(whole))
-    assert_borders(parts)
+    assert_markers(parts)
     assert [piece.resume is None for piece in parts] == [False] * (len(parts) - 1) + [True]
     assert [piece.trace.gtids for piece in parts[:-1]] == [[]] * (len(parts) - 1)
     assert parts[-1].trace.gtids == [(UUID, 1, 1)]
@@ -116,7 +116,7 @@ def test_one_event_of_many_rows_comes_in_parts(compressed: bool) -> None:
     parts = committed(run_limited(chunk))
     assert change_ids(parts) == change_ids(whole) == [f"{UUID}:1#{row}" for row in range(ROWS)]
     assert by_topic(records_of(parts))["aq.shop.t"] == by_topic(records_of(whole))["aq.shop.t"]
-    assert_borders(parts)
+    assert_markers(parts)
     assert parts[-1].seq == ROWS
 
 
@@ -132,7 +132,7 @@ def test_a_run_goes_on_within_such_an_event_after_any_part(compressed: bool) -> 
         rules = replace(RULES, max_bytes=LIMIT // 2)
         later = joined(run([chunk], cursor, versions, rules))
         assert change_ids(parts[:done] + later) == whole
-        assert_borders(parts[:done] + later)
+        assert_markers(parts[:done] + later)
 
 
 def test_rows_that_are_rolled_back_after_a_part_of_them_are_refused() -> None:

@@ -19,7 +19,7 @@ from tables.cursor import Cursor, Resume
 from tests import made
 from tests.made import SERVER as UUID
 from tests.unit.app.pipeline.history import CHARSETS
-from tests.unit.app.pipeline.runs import BORDERS, RULES, Record, records_of, run
+from tests.unit.app.pipeline.runs import MARKERS, RULES, Record, records_of, run
 
 DEAD = "aq.__dead_letters.shop"
 BAD = b"\xff\xfe"
@@ -210,7 +210,7 @@ def test_borders_count_only_what_is_published() -> None:
     found = pieces(event(b"a", BAD))
     (end,) = [
         record.value
-        for record in records_of(_only(found, BORDERS))
+        for record in records_of(_only(found, MARKERS))
         if record.value["status"] == "END"
     ]
     assert end["event_count"] == 1

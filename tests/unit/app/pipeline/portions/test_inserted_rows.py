@@ -19,7 +19,7 @@ from connectors.mysql.stream.chunk import Chunk
 from tables.cursor import Cursor, Resume
 from tests import made
 from tests.unit.app.pipeline.runs import (
-    BORDERS,
+    MARKERS,
     RULES,
     Record,
     records_of,
@@ -75,7 +75,7 @@ def rows(pieces: list[Piece]) -> list[Record]:
 
 
 def markers(pieces: list[Piece]) -> list[tuple[str, str]]:
-    found = [one.value for one in records_of(pieces) if one.topic == BORDERS]
+    found = [one.value for one in records_of(pieces) if one.topic == MARKERS]
     return [(one["status"], one["id"]) for one in found]
 
 
@@ -98,8 +98,8 @@ def test_they_are_numbered_with_the_stream_and_move_neither_position_nor_gtids()
 
 
 def test_they_have_transaction_markers_where_those_are_published() -> None:
-    for borders, kinds in ((True, ["BEGIN", "END"]), (False, [])):
-        rules = replace(RULES, markers=borders)
+    for has_markers, kinds in ((True, ["BEGIN", "END"]), (False, [])):
+        rules = replace(RULES, markers=has_markers)
         (own,) = run_stage([inserted(body(20))], cursor(), spec_of(rules, cursor(), {}))
         assert markers([own]) == [(kind, "read:1") for kind in kinds]
 
