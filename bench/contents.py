@@ -5,18 +5,14 @@ Invariant: a run that lost, repeated or invented a row has failed and has no thr
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
-
 from bench.errors import RunFailed
 from bench.peers.peer import Peer
 from bench.workloads import Recipe
-
-_PATIENCE_MS = 20_000
+from devstack import topics as consumed
 
 
 @dataclass(slots=True)
@@ -48,30 +44,14 @@ class Contents:
 
 async def read(bootstrap: str, topics: Sequence[str], peer: Peer) -> Contents:
     """Read all committed records of these topics."""
-    consumer = AIOKafkaConsumer(
-        *topics,
-        bootstrap_servers=bootstrap,
-        isolation_level="read_committed",
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-        max_partition_fetch_bytes=8 * 2**20,
-        check_crcs=False,
-    )
     contents = Contents()
-    async with consumer:
-        ends: dict[TopicPartition, int] = await consumer.end_offsets(list(consumer.assignment()))
-        waiting = {partition for partition, end in ends.items() if end}
-        while waiting:
-            fetched = await consumer.getmany(timeout_ms=_PATIENCE_MS)
-            if not fetched:
-                raise RunFailed(f"{', '.join(topics)}: could not be read to the end")
-            for message in itertools.chain.from_iterable(fetched.values()):
+    options = {"max_partition_fetch_bytes": 8 * 2**20, "check_crcs": False}
+    try:
+        async for messages in consumed.batches(bootstrap, topics, **options):
+            for message in messages:
                 _add(contents, message.topic, message.key, message.value, peer)
-            waiting = {
-                partition
-                for partition in waiting
-                if await consumer.position(partition) < ends[partition]
-            }
+    except consumed.TopicsUnreadable as error:
+        raise RunFailed(f"{', '.join(topics)}: {error}") from error
     return contents
 
 

@@ -6,11 +6,12 @@ previous.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
-from aiokafka import AIOKafkaConsumer
+
+from devstack.topics import batches
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,18 +75,7 @@ async def verify(outcome: Outcome, kafka: str, prefix: str) -> None:
         faults.append("it does not begin once")
 
 
-async def _values(kafka: str, topic: str) -> Any:
-    """The values of a topic's only partition."""
-    async with AIOKafkaConsumer(
-        topic,
-        bootstrap_servers=kafka,
-        isolation_level="read_committed",
-        auto_offset_reset="earliest",
-        max_partition_fetch_bytes=8 * 1024 * 1024,
-    ) as consumer:
-        ends = await consumer.end_offsets(list(consumer.assignment()))
-        ((partition, end),) = ends.items()
-        while await consumer.position(partition) < end:
-            for records in (await consumer.getmany(timeout_ms=500)).values():
-                for record in records:
-                    yield record.value
+async def _values(kafka: str, topic: str) -> AsyncIterator[bytes]:
+    async for records in batches(kafka, [topic], max_partition_fetch_bytes=8 * 1024 * 1024):
+        for record in records:
+            yield record.value

@@ -22,7 +22,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from bench import report, session
 from bench.errors import BenchError, RunFailed
 from bench.large import Worker, connected
-from devstack import Stack
+from devstack import Stack, topics
 from devstack.mysql import Mysql
 from devstack.ports import free_port
 from tables.routes.routes import Routes
@@ -157,13 +157,8 @@ async def _until(worker: Worker, reached: Any) -> None:
 
 async def _verify(kafka: str, wanted: set[str]) -> None:
     """Check that each new table's topic holds one record and its commit marker."""
-    async with AIOKafkaConsumer(bootstrap_servers=kafka) as consumer:
-        names = wanted & await consumer.topics()
-    patience = int(_PATIENCE * 1000)
-    async with AIOKafkaConsumer(
-        *names, bootstrap_servers=kafka, request_timeout_ms=patience
-    ) as consumer:
-        ends = await consumer.end_offsets(list(consumer.assignment()))
+    names = wanted & await topics.names(kafka)
+    ends = await topics.ends(kafka, names, request_timeout_ms=int(_PATIENCE * 1000))
     if names != wanted or {*ends.values()} != {2}:
         raise RunFailed(
             f"{len(names)} topics of {len(wanted)}, with {sorted({*ends.values()})} records"

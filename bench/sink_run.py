@@ -23,11 +23,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from bench import session
 from bench.errors import BenchError, RunFailed
+from connectors.kafka.reading.partition_reader import end_of
 from devstack import Stack
 from devstack.processes import Child
 
@@ -158,25 +159,13 @@ async def write(kafka: str, until: int) -> int:
     try:
         if _SCHEMAS in missing:
             await producer.send_and_wait(_SCHEMAS, json.dumps(SCHEMA).encode(), key=b"t")
-        end = await _end(kafka)
+        end = await end_of({"bootstrap_servers": kafka}, TOPIC, 0)
         # An incomplete batch is completed.
         until = max(until, -(-end // RECORDS))
         await _fill(producer, end, until)
     finally:
         await producer.stop()
     return until
-
-
-async def _end(kafka: str) -> int:
-    from aiokafka import AIOKafkaConsumer
-
-    consumer = AIOKafkaConsumer(bootstrap_servers=kafka)
-    await consumer.start()
-    try:
-        at = TopicPartition(TOPIC, 0)
-        return int((await consumer.end_offsets([at]))[at])
-    finally:
-        await consumer.stop()
 
 
 async def _fill(producer: AIOKafkaProducer, end: int, until: int) -> None:

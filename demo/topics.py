@@ -5,21 +5,14 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 import orjson
-from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.structs import ConsumerRecord
 
 from connectors.wire import ddl_topic
 from demo.checks import Record
-from demo.errors import DemoError
+from devstack import topics as consumed
 from tables.routes.routes import Routes
 
-_PATIENCE_MS = 20_000
-
 Offsets = dict[tuple[str, int], int]
-
-
-class TopicsUnreadable(DemoError):
-    """Kafka's topics could not be read to their end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,40 +51,17 @@ class Contents:
 
 async def ends(bootstrap: str, topics: list[str]) -> Offsets:
     """The last stable offset of each partition: all before it is committed or aborted."""
-    async with _consumer(bootstrap, topics) as consumer:
-        return {(tp.topic, tp.partition): end for tp, end in (await _ends(consumer)).items()}
+    found = await consumed.ends(bootstrap, topics)
+    return {(tp.topic, tp.partition): end for tp, end in found.items()}
 
 
 async def read(bootstrap: str, topics: list[str], *, mark: bytes) -> Contents:
     """All committed records of these topics, from the first."""
     contents = Contents()
-    async with _consumer(bootstrap, topics) as consumer:
-        last = await _ends(consumer)
-        while [tp for tp, end in last.items() if await consumer.position(tp) < end]:
-            fetched = await consumer.getmany(timeout_ms=_PATIENCE_MS)
-            if not fetched:
-                raise TopicsUnreadable
-            for message in itertools.chain.from_iterable(fetched.values()):
-                _add(contents, message, mark)
+    async for messages in consumed.batches(bootstrap, topics):
+        for message in messages:
+            _add(contents, message, mark)
     return contents
-
-
-def _consumer(bootstrap: str, topics: list[str]) -> AIOKafkaConsumer:
-    """A consumer without a group: it is assigned every partition of the topics."""
-    return AIOKafkaConsumer(
-        *topics,
-        bootstrap_servers=bootstrap,
-        isolation_level="read_committed",
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-    )
-
-
-async def _ends(consumer: AIOKafkaConsumer) -> dict[TopicPartition, int]:
-    missing = consumer.subscription() - {tp.topic for tp in consumer.assignment()}
-    if missing:
-        raise TopicsUnreadable(f"Kafka has no topic {', '.join(sorted(missing))}")
-    return dict(await consumer.end_offsets(list(consumer.assignment())))
 
 
 def _add(contents: Contents, message: ConsumerRecord, mark: bytes) -> None:

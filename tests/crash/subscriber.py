@@ -1,7 +1,7 @@
 """``python -m tests.crash.subscriber BOOTSTRAP PREFIX FILE``: reads a destination's rows, records each number.
 
-Invariant: it is an ordinary consumer of committed records, in its own group; its file holds the numbers that it
-has read, one per line.
+Invariant: it is an ordinary consumer of committed records, in its own group, and shares no reader with the
+product or the verdict; its file holds the numbers that it has read, one per line.
 """
 
 from __future__ import annotations

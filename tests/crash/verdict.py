@@ -1,7 +1,8 @@
 """The verdict: the server's own binlog and tables against the topics and the journal.
 
-Invariant: nothing of the worker is trusted or used; another library reads the binlog, and Kafka is read as by a
-consumer. Each kind of fault has a name; a run passes if there is none of any kind.
+Invariant: nothing of the worker is trusted or used; another library reads the binlog, and Kafka is read by
+`devstack.topics`, an ordinary consumer. Each kind of fault has a name; a run passes if there is none of any
+kind.
 """
 
 from __future__ import annotations
@@ -13,16 +14,15 @@ from itertools import pairwise
 from typing import Any
 
 import orjson
-from aiokafka import AIOKafkaConsumer
 
 from demo import checks
 from demo.checks import Record
 from demo.truth import Truth
+from devstack import topics as consumed
 from tables.routes.routes import Routes
 from tests.crash.fencing import claims_faults, fencing_faults
 from tests.crash.gtids import GtidRanges, plain
 
-_PATIENCE_MS = 15_000
 _SHOWN = 3
 
 Row = Mapping[str, Any]
@@ -91,38 +91,20 @@ async def read_topics(
     found = Topics()
     take = take or note
     names = await _topics_of(bootstrap, routes.prefix)
-    if not names:
-        return found
-    consumer = AIOKafkaConsumer(
-        *names,
-        bootstrap_servers=bootstrap,
-        isolation_level="read_committed",
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-    )
-    await consumer.start()
     try:
-        parts = list(consumer.assignment())
-        ends = await consumer.end_offsets(parts)
-        while [tp for tp in parts if await consumer.position(tp) < ends[tp]]:
-            fetched = await consumer.getmany(timeout_ms=_PATIENCE_MS)
-            if not fetched:
-                raise AssertionError("Kafka's topics could not be read to their end")
-            for messages in fetched.values():
-                for message in messages:
-                    take(found, message, routes, destination)
-    finally:
-        await consumer.stop()
+        async for messages in consumed.batches(bootstrap, names):
+            for message in messages:
+                take(found, message, routes, destination)
+    except consumed.TopicsUnreadable as error:
+        raise AssertionError(str(error)) from error
     return found
 
 
 async def _topics_of(bootstrap: str, prefix: str) -> list[str]:
-    async with AIOKafkaConsumer(bootstrap_servers=bootstrap) as consumer:
-        names = await consumer.topics()
     ours = ("__journal", "__ddl.")
     return sorted(
         name
-        for name in names
+        for name in await consumed.names(bootstrap)
         if name.startswith(f"{prefix}.")
         and (
             not (rest := name.removeprefix(f"{prefix}.")).startswith("__") or rest.startswith(ours)

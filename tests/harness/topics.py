@@ -7,11 +7,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer
-
 from connectors.kafka.reading.partition_reader import read_to_end
 from connectors.wire import ddl_topic
 from devstack import Stack
+from devstack import topics as consumed
 from tables.routes.routes import Routes
 
 
@@ -71,9 +70,4 @@ def statements(stack: Stack, prefix: str) -> list[Change]:
 
 def names(stack: Stack) -> set[str]:
     """The topics that there are."""
-
-    async def read() -> set[str]:
-        async with AIOKafkaConsumer(bootstrap_servers=stack.kafka) as consumer:
-            return set(await consumer.topics())
-
-    return asyncio.run(read())
+    return asyncio.run(consumed.names(stack.kafka))

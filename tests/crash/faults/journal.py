@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import orjson
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
+from connectors.kafka.reading.partition_reader import read_to_end
 from tables.cursor import Cursor
 from tables.journal.installation import INSTALLATION_PARTITION
 from tests.crash.scenario import fault
@@ -22,7 +23,11 @@ Deed = Callable[[Scene], None]
 
 def installation(at: Scene) -> str:
     """The installation's id, out of the journal."""
-    keys = asyncio.run(_keys(at))
+    options, topic = {"bootstrap_servers": at.servers.kafka}, f"{at.prefix}.__journal"
+    keys = [
+        record.key.decode()
+        for record in asyncio.run(read_to_end(options, topic, INSTALLATION_PARTITION))
+    ]
     return next(key for key in keys if key.startswith("installation/")).partition("/")[2]
 
 
@@ -149,18 +154,6 @@ def _write(at: Scene, key: str, value: bytes | None) -> None:
         await producer.stop()
 
     asyncio.run(write())
-
-
-async def _keys(at: Scene) -> list[str]:
-    partition = TopicPartition(f"{at.prefix}.__journal", INSTALLATION_PARTITION)
-    consumer = AIOKafkaConsumer(bootstrap_servers=at.servers.kafka, auto_offset_reset="earliest")
-    await consumer.start()
-    try:
-        consumer.assign([partition])
-        batch = await consumer.getmany(partition, timeout_ms=10_000)
-        return [message.key.decode() for message in batch.get(partition, [])]
-    finally:
-        await consumer.stop()
 
 
 async def _admin(at: Scene) -> AIOKafkaAdminClient:

@@ -1,6 +1,7 @@
 """A follower of the row topics, which reads them as a consumer does while they are written.
 
-Invariant: it reads committed records only, not through the proxy, and waits for an unavailable broker.
+Invariant: it reads committed records only, not through the proxy and by no reader of the product, and waits for
+an unavailable broker.
 """
 
 from __future__ import annotations

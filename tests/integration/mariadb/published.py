@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from aiokafka import AIOKafkaConsumer
+
+from devstack import topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +45,13 @@ async def marker_records(kafka: str, prefix: str, destination: str) -> list[dict
 async def _read(kafka: str, pattern: str) -> list[Published]:
     """All records of these topics that have a value, committed ones only."""
     found = []
-    async with AIOKafkaConsumer(bootstrap_servers=kafka) as consumer:
-        topics = [topic for topic in await consumer.topics() if re.match(pattern, topic)]
-    async with AIOKafkaConsumer(
-        *topics,
-        bootstrap_servers=kafka,
-        isolation_level="read_committed",
-        auto_offset_reset="earliest",
-    ) as consumer:
-        ends = await consumer.end_offsets(list(consumer.assignment()))
-        while [at for at, end in ends.items() if await consumer.position(at) < end]:
-            fetched = await consumer.getmany(timeout_ms=500)
-            for message in itertools.chain.from_iterable(fetched.values()):
-                if message.value is not None:
-                    change_id = dict(message.headers).get("change_id")
-                    name = change_id.decode() if change_id else None
-                    found.append(Published(message.topic, orjson.loads(message.value), name))
+    wanted = [topic for topic in await topics.names(kafka) if re.match(pattern, topic)]
+    async for messages in topics.batches(kafka, wanted):
+        for message in messages:
+            if message.value is not None:
+                change_id = dict(message.headers).get("change_id")
+                name = change_id.decode() if change_id else None
+                found.append(Published(message.topic, orjson.loads(message.value), name))
     return found
 
 

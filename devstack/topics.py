@@ -1,0 +1,81 @@
+"""Topics as an ordinary consumer reads them: committed records only, up to the end that there is now.
+
+Invariant: the product's own readers are not used, because these records are what the product is judged by.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import AsyncGenerator, Collection
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.structs import ConsumerRecord
+
+from devstack.errors import DevstackError
+
+_POLL_MS = 500
+_PATIENCE = 20.0
+"""Seconds without progress after which the end is given up."""
+
+
+class TopicsUnreadable(DevstackError):
+    """Kafka's topics could not be read to their end."""
+
+
+async def names(kafka: str) -> set[str]:
+    """The topics that there are."""
+    async with AIOKafkaConsumer(bootstrap_servers=kafka) as consumer:
+        return set(await consumer.topics())
+
+
+async def ends(kafka: str, topics: Collection[str], **options: Any) -> dict[TopicPartition, int]:
+    """The last stable offset of each partition: all before it is committed or aborted."""
+    async with _consumer(kafka, topics, options) as consumer:
+        return await _ends(consumer)
+
+
+async def batches(
+    kafka: str, topics: Collection[str], **options: Any
+) -> AsyncGenerator[list[ConsumerRecord]]:
+    """All records of these topics as they arrive, those of a partition in order.
+
+    Raises TopicsUnreadable if a topic is missing or an end is not reached.
+    """
+    if not topics:
+        return
+    async with _consumer(kafka, topics, options) as consumer:
+        last = await _ends(consumer)
+        waiting, reached, moved = last, dict[TopicPartition, int](), time.monotonic()
+        while True:
+            # An aborted transaction moves a position and gives no record.
+            positions = {tp: await consumer.position(tp) for tp in waiting}
+            waiting = {tp: last[tp] for tp, at in positions.items() if at < last[tp]}
+            if not waiting:
+                return
+            if positions != reached:
+                reached, moved = positions, time.monotonic()
+            elif time.monotonic() - moved > _PATIENCE:
+                raise TopicsUnreadable
+            fetched = await consumer.getmany(timeout_ms=_POLL_MS)
+            yield [*itertools.chain.from_iterable(fetched.values())]
+
+
+def _consumer(kafka: str, topics: Collection[str], options: dict[str, Any]) -> AIOKafkaConsumer:
+    """A consumer without a group: it is assigned every partition of the topics."""
+    return AIOKafkaConsumer(
+        *topics,
+        bootstrap_servers=kafka,
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        **options,
+    )
+
+
+async def _ends(consumer: AIOKafkaConsumer) -> dict[TopicPartition, int]:
+    missing = consumer.subscription() - {tp.topic for tp in consumer.assignment()}
+    if missing:
+        raise TopicsUnreadable(f"Kafka has no topic {', '.join(sorted(missing))}")
+    return dict(await consumer.end_offsets(list(consumer.assignment())))
