@@ -27,10 +27,9 @@ from app.auditing.truth.witness import Witness
 from app.auditing.verdict import Kind
 from app.commands.audit import INCOMPLETE
 from devstack import Stack
-from devstack.errors import MissingSoftwareError
 from devstack.mysql import Mysql
-from devstack.old_mysql import old_mysql
 from tables.routes.routes import Routes
+from tests.harness.servers import own_mysql, own_server
 from tests.harness.sql import connected
 from tests.harness.worker import running, settings
 from tests.integration.auditing.conftest import caught_up, recorded
@@ -56,20 +55,13 @@ _OPTIONS: dict[str, str | int] = {"server_id": 12, "max_allowed_packet": "64M"}
 @pytest.fixture
 def mysql(stack: Stack, tmp_path: Path, series: str, metadata: str) -> Iterator[Mysql]:
     options = _OPTIONS | ({"binlog_row_metadata": metadata} if metadata else {})
-    if series == NEWEST:
-        server = stack.second_mysql(f"wide-{tmp_path.name}", options)
-    else:
-        try:
-            server = old_mysql(series, tmp_path / "mysql", owner=stack.children, options=options)
-        except MissingSoftwareError as error:
-            if os.environ.get("CI"):
-                raise
-            pytest.skip(str(error))
-    server.start()
-    try:
+    own = (
+        own_mysql(stack, options=options)
+        if series == NEWEST
+        else own_server(series, tmp_path / "mysql", options=options)
+    )
+    with own as server:
         yield server
-    finally:
-        server.kill()
 
 
 def audited(folder: Path, *words: str) -> dict[str, Any]:

@@ -76,6 +76,20 @@ def own_mysql(stack: Stack, *statements: str, options: Options | None = None) ->
         server.kill()  # an orderly shutdown takes seconds, and the data is not needed
 
 
+@contextlib.contextmanager
+def own_server(
+    name: str, folder: Path, *statements: str, options: Options | None = None
+) -> Iterator[Mysql]:
+    """A server of this name, for one test, after these statements."""
+    owner = Children()
+    try:
+        server = started(name, folder, owner, options)
+        run(server, *statements)
+        yield server
+    finally:
+        owner.close()
+
+
 def _made(name: str, folder: Path, owner: Children, options: dict[str, str | int]) -> Mysql:
     plain = name.removeprefix("lower-").removesuffix(WITHOUT_GTIDS)
     if name.startswith("lower-"):

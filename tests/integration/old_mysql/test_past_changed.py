@@ -9,27 +9,20 @@ import pytest
 
 from connectors.errors import SourceDiverged
 from devstack.mysql import Mysql
-from devstack.old_mysql import old_mysql
-from devstack.processes import Children
+from tests.harness.servers import GTIDS_OFF, own_server
 from tests.harness.sql import ask
 from tests.harness.wait import until
 from tests.integration.failover.prove import at_home, published
 
 _WITH = {"gtid_mode": "ON", "enforce_gtid_consistency": "ON", "log_slave_updates": "ON"}
-_WITHOUT = {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}
 
 
 @pytest.fixture(params=["5.6", "5.7 with GTIDs"])
 def mysql(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Mysql]:
-    owner = Children()
     series, _, has_gtids = request.param.partition(" ")
-    options: dict[str, str | int] = {"server_id": 9, **(_WITH if has_gtids else _WITHOUT)}
-    server = old_mysql(series, tmp_path / "mysql", owner=owner, options=options)
-    try:
-        server.start()
+    options: dict[str, str | int] = {"server_id": 9, **(_WITH if has_gtids else GTIDS_OFF)}
+    with own_server(series, tmp_path / "mysql", options=options) as server:
         yield server
-    finally:
-        owner.close()
 
 
 def test_a_reset_that_covers_the_cursor_again_is_refused_and_a_restart_is_not(mysql: Mysql) -> None:

@@ -11,8 +11,7 @@ import pytest
 from demo import checks
 from devstack import Stack
 from devstack.mysql import Mysql
-from devstack.old_mysql import old_mysql
-from devstack.processes import Children
+from tests.harness.servers import own_server
 from tests.harness.sql import run
 from tests.harness.topics import Change, rows, statements
 from tests.harness.worker import running, settings
@@ -28,14 +27,9 @@ TABLE = """CREATE TABLE shop.orders (id int unsigned NOT NULL AUTO_INCREMENT PRI
 @pytest.fixture(params=SERIES)
 def mysql(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Mysql]:
     """An old server of the test's own."""
-    owner = Children()
-    server = old_mysql(request.param, tmp_path / "mysql", owner=owner, options={"server_id": 9})
-    try:
-        server.start()
-        run(server, "CREATE DATABASE shop", TABLE)
+    folder, tables = tmp_path / "mysql", ("CREATE DATABASE shop", TABLE)
+    with own_server(request.param, folder, *tables, options={"server_id": 9}) as server:
         yield server
-    finally:
-        owner.close()
 
 
 def images(changes: list[Change]) -> list[dict[str, Any] | None]:

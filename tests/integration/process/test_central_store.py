@@ -23,18 +23,6 @@ META = "meta"
 
 
 @pytest.fixture
-def mysql(stack: Stack) -> Iterator[Mysql]:
-    """A source of the test's own."""
-    with own_mysql(
-        stack,
-        "CREATE DATABASE shop",
-        "CREATE TABLE shop.t (id int PRIMARY KEY, x int)",
-        options={"server_id": 9},
-    ) as server:
-        yield server
-
-
-@pytest.fixture
 def central(stack: Stack) -> Iterator[Mysql]:
     """The store's server."""
     account = (

@@ -16,10 +16,8 @@ from tests.harness.sql import run
 from tests.harness.topics import rows
 from tests.harness.wait import until
 from tests.harness.worker import running, settings
-from tests.integration.process.test_worker import insert, mysql
+from tests.integration.process.test_worker import insert
 from tests.integration.worker.source import end_of
-
-__all__ = ["mysql"]
 
 
 def alter(mysql: Mysql, first: int, count: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +13,11 @@ from demo.topics import Layout
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.routes.routes import Routes
-from tests.harness.servers import own_mysql
 from tests.harness.sql import run
 from tests.harness.worker import running, settings
 from tests.integration.mariadb.published import marker_records
 
 _ONE_MORE = pytest.mark.long("unit/app/settings has each message")
-
-
-@pytest.fixture
-def mysql(stack: Stack) -> Iterator[Mysql]:
-    """A server of the test's own, whose binlog holds nothing else."""
-    with own_mysql(
-        stack,
-        "CREATE DATABASE shop",
-        "CREATE TABLE shop.t (id int PRIMARY KEY, x int)",
-        options={"server_id": 9},
-    ) as server:
-        yield server
 
 
 def insert(mysql: Mysql, first: int, count: int) -> None:

@@ -15,9 +15,7 @@ from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.wait import until
 from tests.harness.worker import Worker, running, settings
-from tests.integration.process.test_worker import insert, mysql, published
-
-__all__ = ["mysql"]
+from tests.integration.process.test_worker import insert, published
 
 _ONE = pytest.mark.long("none and three are on either side")
 

@@ -16,7 +16,7 @@ from demo.topics import Layout
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.routes.routes import Routes
-from tests.harness.servers import own_mysql
+from tests.harness.servers import GTIDS_OFF, own_mysql
 from tests.harness.sql import run
 from tests.harness.topics import rows
 from tests.harness.worker import Worker, running, settings
@@ -33,7 +33,7 @@ def mysql(request: pytest.FixtureRequest, stack: Stack) -> Iterator[Mysql]:
     """A server of the test's own, once with GTIDs and once without."""
     options: dict[str, str | int] = {"server_id": 19}
     if request.param != "gtids":
-        options |= {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}
+        options |= GTIDS_OFF
     with own_mysql(
         stack,
         "CREATE DATABASE shop",

@@ -1,7 +1,9 @@
 """Reading a test's source in chunks, up to a place or in a thread until an error ends it."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from connectors.mysql.binlog.events import Event, parse_event
 from connectors.mysql.gtid import GtidSet
@@ -9,11 +11,25 @@ from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server.facts import SourceAddress
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.replica import BinlogStream
+from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.servers import Options
+from tests.harness.sql import connected, run
 from tests.integration.worker.source import address_of
 
 PASSED = {3, 4, 15, 27, 35, 41}
 """Types of events that the reader deals with itself."""
+
+
+@contextmanager
+def numbered(folder: Path, options: Options | None = None) -> Iterator[Mysql]:
+    """A server whose table ``chunks.n`` has a thousand rows to select from."""
+    with Stack(folder, services=("mysql",), mysql_options=options) as running:
+        run(running.mysql, "CREATE DATABASE chunks", "CREATE TABLE chunks.n (id int primary key)")
+        with connected(running.mysql) as cursor:
+            cursor.executemany("INSERT INTO chunks.n VALUES (%s)", [(n,) for n in range(1000)])
+        yield running.mysql
+        running.mysql.kill()
 
 
 def at(coordinates: Coordinates, gtids: GtidSet | None = None) -> SourceOffset:

@@ -12,25 +12,18 @@ from connectors.mysql.binlog.transaction_context import walk
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.start import AtCoordinates, first_offset
 from connectors.mysql.position import Coordinates
-from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.sql import connected, run
 from tests.integration.worker.source import address_of, end_of, facts_of
-from tests.integration.worker.streams import at, chunks_to, events_of, opened, sent
+from tests.integration.worker.streams import at, chunks_to, events_of, numbered, opened, sent
 
 
 @pytest.fixture(scope="module")
 def mysql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mysql]:
     """A MySQL of this module's own."""
     options = {"max_allowed_packet": "128M", "binlog_row_event_max_size": "8192"}
-    with Stack(
-        tmp_path_factory.mktemp("stream"), services=("mysql",), mysql_options=options
-    ) as running:
-        run(running.mysql, "CREATE DATABASE chunks", "CREATE TABLE chunks.n (id int primary key)")
-        with connected(running.mysql) as cursor:
-            cursor.executemany("INSERT INTO chunks.n VALUES (%s)", [(n,) for n in range(1000)])
-        yield running.mysql
-        running.mysql.kill()
+    with numbered(tmp_path_factory.mktemp("stream"), options) as server:
+        yield server
 
 
 def test_chunks_hold_what_the_server_sends_event_by_event(mysql: Mysql) -> None:

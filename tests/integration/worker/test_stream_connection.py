@@ -11,21 +11,25 @@ from connectors.mysql.binlog.events import EventType
 from connectors.mysql.server.facts import SourceAddress
 from devstack import Stack
 from devstack.mysql import Mysql
-from tests.harness.sql import connected, run
+from tests.harness.sql import run
 from tests.integration.worker.proxy import wire_to
 from tests.integration.worker.source import address_of, end_of
-from tests.integration.worker.streams import Reading, at, chunks_to, events_of, opened, sent
+from tests.integration.worker.streams import (
+    Reading,
+    at,
+    chunks_to,
+    events_of,
+    numbered,
+    opened,
+    sent,
+)
 
 
 @pytest.fixture(scope="module")
 def mysql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mysql]:
     """A MySQL of this module's own."""
-    with Stack(tmp_path_factory.mktemp("connections"), services=("mysql",)) as running:
-        run(running.mysql, "CREATE DATABASE chunks", "CREATE TABLE chunks.n (id int primary key)")
-        with connected(running.mysql) as cursor:
-            cursor.executemany("INSERT INTO chunks.n VALUES (%s)", [(n,) for n in range(1000)])
-        yield running.mysql
-        running.mysql.kill()
+    with numbered(tmp_path_factory.mktemp("connections")) as server:
+        yield server
 
 
 def test_a_lone_transaction_does_not_wait_for_another(mysql: Mysql) -> None:

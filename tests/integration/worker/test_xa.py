@@ -17,7 +17,7 @@ from connectors.mysql.stream.replica import BinlogStream
 from connectors.mysql.transaction_reader import TransactionReader
 from devstack import Stack
 from devstack.mysql import Mysql
-from tests.harness.servers import own_mysql
+from tests.harness.servers import GTIDS_OFF, own_mysql
 from tests.harness.sql import connected, run
 from tests.integration.worker.source import address_of, end_of, facts_of, now
 from tests.steps import End, Recorded, Rows, Step, Xa
@@ -32,7 +32,7 @@ def mysql(request: pytest.FixtureRequest, stack: Stack) -> Iterator[Mysql]:
     """A server of this module's own, once with GTIDs and once without."""
     options: dict[str, str | int] = {"server_id": 17}
     if request.param != "gtids":
-        options |= {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}
+        options |= GTIDS_OFF
     tables = (
         f"CREATE DATABASE {DATABASE}",
         f"CREATE TABLE {DATABASE}.t (id int PRIMARY KEY, pad varchar(300) NOT NULL DEFAULT '')",
