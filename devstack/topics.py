@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
+from contextlib import asynccontextmanager
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import UnknownTopicOrPartitionError
 from aiokafka.structs import ConsumerRecord
 
 from devstack.errors import DevstackError
@@ -62,9 +64,12 @@ async def batches(
             yield [*itertools.chain.from_iterable(fetched.values())]
 
 
-def _consumer(kafka: str, topics: Collection[str], options: dict[str, Any]) -> AIOKafkaConsumer:
+@asynccontextmanager
+async def _consumer(
+    kafka: str, topics: Collection[str], options: dict[str, Any]
+) -> AsyncIterator[AIOKafkaConsumer]:
     """A consumer without a group: it is assigned every partition of the topics."""
-    return AIOKafkaConsumer(
+    consumer = AIOKafkaConsumer(
         *topics,
         bootstrap_servers=kafka,
         isolation_level="read_committed",
@@ -72,10 +77,14 @@ def _consumer(kafka: str, topics: Collection[str], options: dict[str, Any]) -> A
         auto_offset_reset="earliest",
         **options,
     )
+    try:
+        await consumer.start()
+        yield consumer
+    except UnknownTopicOrPartitionError as error:
+        raise TopicsUnreadable(f"Kafka lacks one of {', '.join(sorted(topics))}") from error
+    finally:
+        await consumer.stop()
 
 
 async def _ends(consumer: AIOKafkaConsumer) -> dict[TopicPartition, int]:
-    missing = consumer.subscription() - {tp.topic for tp in consumer.assignment()}
-    if missing:
-        raise TopicsUnreadable(f"Kafka has no topic {', '.join(sorted(missing))}")
     return dict(await consumer.end_offsets(list(consumer.assignment())))
