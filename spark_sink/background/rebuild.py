@@ -33,6 +33,7 @@ from spark_sink.source.schemas import TableVersion, VersionKey
 from spark_sink.warehouse.convert import keys_sql, needs_time_zone, row_sql, target
 from spark_sink.warehouse.delta import DeltaWarehouse
 from spark_sink.warehouse.evolve import Shape, shaped
+from spark_sink.warehouse.key_sql import SOURCES, source_parts
 from spark_sink.warehouse.ledger import Floors
 from spark_sink.warehouse.waiting_tables import Name, Request
 
@@ -134,7 +135,7 @@ class Rebuild:
                 assert shape is not None
                 shape = self._converted(shape, [queue[0] for queue in queues if queue])
                 continue
-            wanted = shaped(shape, taken, name=self.name)
+            wanted = shaped(shape, taken, name=self.name, apart=part.is_apart)
             if wanted != shape:
                 self.stage.evolve(shape, wanted)
             shape = wanted
@@ -193,18 +194,25 @@ class Rebuild:
 
     def _forward(self, held: Shape, leads: list[TableVersion]) -> None:
         """Refuses to convert a table back to what it was before."""
-        rows = self.stage.rows(held).groupBy("__destination").agg(f.max("__schema").alias("v"))
-        newest = {row[0]: row.v for row in rows.collect()}
-        tables = Counter(lead.key.destination for lead in leads)
+        newest = self._newest(held)
+        tables = Counter(_source_key(held, lead) for lead in leads)
         for lead in leads:
             # Each source table counts its own versions; only of one table can they be compared.
-            if tables[lead.key.destination] > 1:
+            source = _source_key(held, lead)
+            if tables[source] > 1:
                 continue
-            if lead.key.version < newest.get(lead.key.destination, -1):
+            if lead.key.version < newest.get(source, -1):
                 raise KeyChanged(
-                    f"{lead.key} has changes after those of version {newest[lead.key.destination]}",
+                    f"{lead.key} has changes after those of version {newest[source]}",
                     advice="Add --from-beginning",
                 )
+
+    def _newest(self, held: Shape) -> dict[tuple[str, ...], int]:
+        """The newest version in the rows of each source, as far as these are kept apart."""
+        sources = source_parts(held, "") or ["__destination"]
+        keyed = self.stage.rows(held).selectExpr(f"array({', '.join(sources)}) AS s", "__schema")
+        rows = keyed.groupBy("s").agg(f.max("__schema").alias("v"))
+        return {tuple(row.s): row.v for row in rows.collect()}
 
     def _own(self, records: DataFrame) -> DataFrame:
         """The table's records, without those left out."""
@@ -256,6 +264,11 @@ def places_of(fault: PoisonRecord | UnsupportedPartialImage) -> list[At]:
     return [(found[1], int(found[2]), int(found[3]))] if found else []
 
 
+def _source_key(held: Shape, version: TableVersion) -> tuple[str, ...]:
+    key = version.key
+    return (key.destination, key.database, key.table) if held.apart else (key.destination,)
+
+
 def _queues(versions: list[TableVersion]) -> list[list[TableVersion]]:
     """The versions of each source table, oldest first."""
     queues: dict[tuple[str, str, str], list[TableVersion]] = {}
@@ -294,16 +307,20 @@ def _summed(images: DataFrame, shape: Shape) -> DataFrame:
     """The rows of a log that stand, each with the place of its last change."""
     columns = [quoted(name) for name, _ in shape.columns]
     entries = f.expr("array_sort(map_entries(__unrepresentable))").alias("__entries")
+    # An image that one source has removed is not another's.
+    parts = dict(zip(SOURCES, source_parts(shape, ""), strict=False))
+    sources = [f.expr(part).alias(f"{name}_of") for name, part in parts.items()]
     last = f.expr("max(struct(__ts_ms, __destination, __epoch, __seq, __schema))").alias("__last")
     sums = (
-        images.select(*columns, entries, "__delta", *_LAST)
-        .groupBy(*columns, "__entries")
+        images.select(*columns, entries, *sources, "__delta", *_LAST)
+        .groupBy(*columns, "__entries", *(f"{name}_of" for name in parts))
         .agg(f.sum("__delta").alias("__n"), last)
         .where("__n > 0")
     )
     return sums.selectExpr(
         *columns,
         *(f"__last.{name} AS {name}" for name in _LAST),
+        *(f"{name}_of AS {name}" for name in list(parts)[1:]),
         "false AS __deleted",
         "map_from_entries(__entries) AS __unrepresentable",
         "explode(sequence(1, CAST(__n AS INT))) AS __nth",

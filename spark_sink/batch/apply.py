@@ -34,7 +34,7 @@ from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook, TableVersion
 from spark_sink.warehouse.delta import Warehouse
 from spark_sink.warehouse.evolve import Shape, shaped
-from spark_sink.warehouse.ledger import Entry, Floor, Floors, Ledger, spans
+from spark_sink.warehouse.ledger import Entry, Floor, Floors, Ledger, Source, spans
 from spark_sink.warehouse.waiting_tables import LOADED, Name, Waits
 
 _log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ _LARGE = 50_000
 _LONG_SECONDS = 10.0
 """Of merging one table, which is logged then: an operator should see that a long batch moves."""
 
-Floored = dict[tuple[str, str], dict[str, tuple[int, int]]]
+Floored = dict[Name, dict[Source, tuple[int, int]]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -225,7 +225,7 @@ class Applier:
         batch: DataFrame,
         part: TablePart,
         versions: list[TableVersion],
-        floors: dict[str, tuple[int, int]],
+        floors: Floors,
     ) -> None:
         shape = self._evolved(part, versions)
         if shape is None:
@@ -241,7 +241,7 @@ class Applier:
         held = self._shapes.get(part.name) or self.warehouse.shape(*part.name)
         if held is None and not versions:
             return None
-        wanted = shaped(held, versions, name=part.name)
+        wanted = shaped(held, versions, name=part.name, apart=part.is_apart)
         if wanted != held:
             self.warehouse.evolve(held, wanted)
             _log.info("table %s table=%s.%s", "widened" if held else "made", *part.name)
@@ -249,18 +249,18 @@ class Applier:
         return wanted
 
     def raise_floors(self, truncates: Iterable[Floor]) -> Floored:
-        """Records truncates; returns the highest of each table and destination."""
+        """Records truncates; returns the highest of each table and source."""
         if self._floors is None:
             self._floors = {}
             for floor in self.ledger.floors():
-                self._floors.setdefault((floor.database, floor.table), {})[floor.destination] = (
+                self._floors.setdefault((floor.database, floor.table), {})[floor.source] = (
                     floor.place
                 )
         new = []
         for floor in truncates:
             known = self._floors.setdefault((floor.database, floor.table), {})
-            if floor.place > known.get(floor.destination, (-1, -1)):
-                known[floor.destination] = floor.place
+            if floor.place > known.get(floor.source, (-1, -1)):
+                known[floor.source] = floor.place
                 new.append(floor)
         self.ledger.raise_floors(new)
         return self._floors

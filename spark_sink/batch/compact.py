@@ -20,6 +20,7 @@ from spark_sink.warehouse.key_sql import below_sql, key_parts
 from spark_sink.warehouse.ledger import Floors
 
 _META: Final = ("topic", "partition", "offset", "op", "destination", "epoch", "seq", "version")
+_SOURCE: Final = ("source_database", "source_table")
 OP: Final = "__aqueduct_op"
 ABSENT: Final = "__aqueduct_absent"
 MOVED: Final = "__aqueduct_moved"
@@ -62,7 +63,7 @@ def standing(
             rows = rows.selectExpr(*expressions)
         parsed = rows if parsed is None else parsed.unionByName(rows)
     assert parsed is not None
-    above = [f"NOT {below_sql(destination, floor)}" for destination, floor in floors.items()]
+    above = [f"NOT {below_sql(shape, source, floor)}" for source, floor in floors.items()]
     return parsed.where(" AND ".join(above)) if above else parsed
 
 
@@ -78,7 +79,7 @@ def fold_windows(shape: Shape, *, several_destinations: bool) -> list[str]:
     """The windows of whose rows the first stands, one after the other."""
     key = ", ".join(key_parts(shape, ""))
     last = "ORDER BY __epoch DESC, __seq DESC"
-    if not several_destinations:
+    if shape.apart or not several_destinations:
         return [f"PARTITION BY {key} {last}"]
     return [
         f"PARTITION BY {key}, __destination {last}",
@@ -88,7 +89,7 @@ def fold_windows(shape: Shape, *, several_destinations: bool) -> list[str]:
 
 def steps(shape: Shape, columns: Sequence[Column], *, marked: bool = False) -> list[list[str]]:
     """The projections from (meta, image, sign) to the table's row: text, values, reason, row."""
-    kept = [*_META, "ts_ms", "absent", "moved", "image", "sign"]
+    kept = [*_meta(shape), "image", "sign"]
     fields = ", ".join(f"{quoted(column.name)} STRING" for column in columns)
     options = f"map('mode', 'PERMISSIVE', 'maxStringLen', '{LONGEST_TEXT}')"
     text = f"from_json(image, {literal(fields)}, {options}) AS r"
@@ -147,7 +148,11 @@ def _row(shape: Shape, columns: Sequence[Column]) -> list[str]:
         "ts_ms AS __ts_ms",
         f"{_unrepresentable(shape, present)} AS __unrepresentable",
     ]
-    return row if shape.keyed else [*row, "sign AS __delta"]
+    if not shape.keyed:
+        row.append("sign AS __delta")
+    if shape.apart:
+        row += [f"{name} AS __{name}" for name in _SOURCE]
+    return row
 
 
 def _marks(shape: Shape, columns: Sequence[Column]) -> list[str]:
@@ -183,7 +188,7 @@ def _unrepresentable(shape: Shape, present: dict[str | None, Column]) -> str:
 
 
 def _images(rows: DataFrame, shape: Shape) -> DataFrame:
-    meta = [*_META, "ts_ms", "absent", "moved"]
+    meta = _meta(shape)
     changed = rows.where("op <> 't'")
     if shape.keyed:
         return changed.selectExpr(*meta, "coalesce(after, before) AS image", "1 AS sign")
@@ -192,6 +197,11 @@ def _images(rows: DataFrame, shape: Shape) -> DataFrame:
         "sign)), x -> x.image IS NOT NULL))"
     )
     return changed.selectExpr(*meta, signed)
+
+
+def _meta(shape: Shape) -> list[str]:
+    """What a row keeps of its record, beside its image."""
+    return [*_META, *(_SOURCE if shape.apart else ()), "ts_ms", "absent", "moved"]
 
 
 def _of_versions(keys: Iterable[VersionKey]) -> str:

@@ -24,7 +24,7 @@ from spark_sink.names import literal
 from spark_sink.source.claims import Claim
 from spark_sink.source.envelope import ENVELOPE, FIELDS, JSON_OPTIONS, NUMBER, place
 from spark_sink.source.schemas import VersionKey
-from spark_sink.warehouse.ledger import Floor
+from spark_sink.warehouse.ledger import Floor, Source
 
 _GROUP: Final = (
     "topic",
@@ -55,6 +55,8 @@ class TablePart:
     """Where the values are of records that are too large for the topic."""
     is_partial: bool = False
     """Whether images lack columns."""
+    is_apart: bool = False
+    """Whether some of the records are of mapped tables, of which each has its own rows."""
     fault: TableError | None = None
     """Why no record of the table is applied."""
 
@@ -104,6 +106,7 @@ def contents(batch: DataFrame) -> Contents:
             f.expr(f"min({where.format('reason')}) FILTER (WHERE reason IS NOT NULL)").alias("bad"),
             f.expr(f"min({where.format('wire')}) FILTER (WHERE wire <> {NUMBER})").alias("alien"),
             f.expr("count_if(partial)").alias("partial"),
+            f.expr("count_if(routed)").alias("routed"),
             f.expr(f"min({where.format('left_out')}) FILTER (WHERE left_out IS NOT NULL)").alias(
                 "left_out"
             ),
@@ -168,6 +171,7 @@ def _gathered(rows: Iterable[Row]) -> Contents:
             continue
         part.size += row.size
         part.is_partial |= row.partial > 0
+        part.is_apart |= row.routed > 0
         # Only a truncate may come without: of a table that never had a row published.
         if row.version is not None:
             part.versions.add(
@@ -179,7 +183,7 @@ def _gathered(rows: Iterable[Row]) -> Contents:
                 Floor(
                     database=name[0],
                     table=name[1],
-                    destination=row.destination,
+                    source=Source(row.destination, row.source_database, row.source_table),
                     epoch=row.truncate.epoch,
                     seq=row.truncate.seq,
                     ts_ms=row.truncate.ts_ms,

@@ -20,6 +20,7 @@ from spark_sink.batch.compact import ABSENT, MARKS, MOVED, OP, folded
 from spark_sink.errors import UnsupportedPartialImage
 from spark_sink.names import literal, quoted
 from spark_sink.source.envelope import place
+from spark_sink.source.schemas import SOURCE_COLUMNS
 from spark_sink.warehouse.evolve import Shape
 from spark_sink.warehouse.key_sql import key_parts
 from spark_sink.warehouse.merge import NEWER, same_key
@@ -103,14 +104,16 @@ def partial_images(places: Sequence[tuple[str, int, int]]) -> UnsupportedPartial
 def _compared(rows: DataFrame, held: DataFrame, shape: Shape) -> DataFrame:
     """The rows, and whether each is newer than what the table holds for its key."""
     same = f.expr(same_key(shape))
-    keyed = held.selectExpr(*_key(shape), "__destination", "__epoch", "__seq", "__ts_ms")
+    keyed = held.selectExpr(*_key(shape), "__epoch", "__seq", "__ts_ms")
     joined = rows.alias("s").join(keyed.alias("t"), same, "left")
     new = f.expr(f"t.__seq IS NULL OR ({NEWER})").alias(_NEW)
     return joined.select(*(f.col(f"s.{quoted(name)}") for name in rows.columns), new)
 
 
 def _key(shape: Shape) -> list[str]:
-    return [*map(quoted, shape.key), "__unrepresentable"]
+    """What `same_key` needs of a row, and its destination."""
+    sources = [name for name, _ in SOURCE_COLUMNS] if shape.apart else []
+    return [*map(quoted, shape.key), "__unrepresentable", "__destination", *sources]
 
 
 def _before(changed: DataFrame, held: DataFrame, shape: Shape) -> DataFrame:

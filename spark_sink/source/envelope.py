@@ -80,6 +80,8 @@ FIELDS: Final = {
     "source_table": "e.source.`table`",
     "database": "coalesce(e.source.logical_db, e.source.db)",
     "table": "coalesce(e.source.logical_table, e.source.`table`)",
+    # Whether a mapping applies, so that several real tables may fill one table of the warehouse.
+    "routed": "e.source.logical_db IS NOT NULL OR e.source.logical_table IS NOT NULL",
     "version": "e.source.`schema`",
     "epoch": "e.source.epoch",
     "seq": "e.source.seq",

@@ -28,7 +28,10 @@ BOOKKEEPING = (
     ("__unrepresentable", "map<string,string>"),
 )
 DELTA_COLUMN = ("__delta", "int")
-_RESERVED = frozenset({*(name for name, _ in BOOKKEEPING), DELTA_COLUMN[0]})
+SOURCE_COLUMNS = (("__source_database", "string"), ("__source_table", "string"))
+"""Only in a table that mapped tables fill; NULL in a row from a source table of the table's own name."""
+OWN_COLUMNS = frozenset(name for name, _ in (*BOOKKEEPING, DELTA_COLUMN, *SOURCE_COLUMNS))
+"""The names that no column of a source may have."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -129,7 +132,7 @@ def _key_of(value: str) -> VersionKey:
 def _check_names(names: list[str], primary_key: tuple[str, ...], key: VersionKey) -> None:
     seen: dict[str, str] = {}
     for name in names:
-        if name.lower() in _RESERVED:
+        if name.lower() in OWN_COLUMNS:
             raise ReservedName(f"{name!r} in {key}", advice="Rename it at the source")
         other = seen.setdefault(name.lower(), name)
         if other is not name:

@@ -14,8 +14,9 @@ from typing import Final
 from spark_sink.errors import KeyChanged, TypeConflict
 from spark_sink.names import literal, quoted
 from spark_sink.source.mysql_types import widened
-from spark_sink.source.schemas import TableVersion
+from spark_sink.source.schemas import SOURCE_COLUMNS, TableVersion
 from spark_sink.warehouse.evolve import Shape
+from spark_sink.warehouse.key_sql import source_parts
 
 _ZONED: Final = {("timestamp_ntz", "timestamp"), ("timestamp", "timestamp_ntz")}
 _ASIDE: Final = "__unrepresentable"
@@ -42,7 +43,9 @@ def target(held: Shape, versions: Sequence[TableVersion]) -> Shape:
     key = keys.pop()
     mapped = held.mapped or any(not name.replace("_", "").isalnum() for name in columns)
     key = held.key if sorted(key) == sorted(held.key) else key
-    return Shape(held.database, held.table, tuple(columns.items()), key, mapped=mapped)
+    return Shape(
+        held.database, held.table, tuple(columns.items()), key, mapped=mapped, apart=held.apart
+    )
 
 
 _SAME: Final = "Make the same change at all sources of the table, then reload it from its beginning"
@@ -71,6 +74,7 @@ def row_sql(held: Shape, wanted: Shape, *, time_zone: str) -> list[str]:
             text = _text(name, before[name])
             lost.append(f"struct({literal(name)} AS k, if({value} IS NULL, {text}, NULL) AS t)")
     row += ["__destination", "__epoch", "__seq", "__deleted", "__schema", "__ts_ms"]
+    row += [name for name, _ in SOURCE_COLUMNS] if held.apart else []
     return [*row, f"{_aside(kept, lost)} AS {_ASIDE}"]
 
 
@@ -83,7 +87,7 @@ def keys_sql(wanted: Shape) -> tuple[str, str]:
     parts = ", ".join(
         f"{quoted(name)}, try_element_at({_ASIDE}, {literal(name)})" for name in wanted.key
     )
-    return missing, f"struct({parts})"
+    return missing, f"struct({', '.join([parts, *source_parts(wanted, '')])})"
 
 
 def cut_text(since_ms: int, offsets: dict[tuple[str, int], int]) -> str:

@@ -18,7 +18,7 @@ from pyspark.sql import functions as f
 
 from spark_sink.errors import ForeignTable, UnknownTable
 from spark_sink.names import CUT, delta, quoted, table_path, unfolder
-from spark_sink.source.schemas import BOOKKEEPING, DELTA_COLUMN
+from spark_sink.source.schemas import OWN_COLUMNS, SOURCE_COLUMNS
 from spark_sink.spark.error_mapping import is_conflict
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.convert import cut_text, parse_cut
@@ -30,10 +30,11 @@ from spark_sink.warehouse.evolve import (
     create_sql,
     replace_sql,
 )
+from spark_sink.warehouse.key_sql import SOURCES
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.merge import merge_sql, truncate_sql
 
-_OURS = frozenset({*(name for name, _ in BOOKKEEPING), DELTA_COLUMN[0]})
+_SOURCES_OF = tuple(f"{name}_of" for name in SOURCES)
 _ATTEMPTS = 5
 CUT_PROPERTY = "aqueduct.cut"
 
@@ -77,9 +78,10 @@ class DeltaWarehouse:
         return Shape(
             database,
             table,
-            tuple((name, kind) for name, kind in columns if name not in _OURS),
+            tuple((name, kind) for name, kind in columns if name not in OWN_COLUMNS),
             tuple(json.loads(properties[KEY_PROPERTY])),
             mapped=properties.get("delta.columnMapping.mode", "none") != "none",
+            apart=all(name in dict(columns) for name, _ in SOURCE_COLUMNS),
         )
 
     def evolve(self, held: Shape | None, wanted: Shape) -> None:
@@ -188,7 +190,7 @@ def current(
         raise UnknownTable(f"{database}.{table}")
     if shape.keyed:
         rows = store.rows(shape).where("NOT __deleted")
-        return rows if bookkeeping else rows.drop(*_OURS)
+        return rows if bookkeeping else rows.drop(*OWN_COLUMNS)
     return _standing(store.rows(shape), shape, bookkeeping=bookkeeping)
 
 
@@ -197,9 +199,13 @@ def _standing(images: DataFrame, shape: Shape, *, bookkeeping: bool) -> DataFram
     columns = [quoted(name) for name, _ in shape.columns]
     # A map cannot be grouped by; its sorted entries can.
     entries = f.expr("array_sort(map_entries(__unrepresentable))").alias("__entries")
+    # An image that one source has removed is not another's.
+    named = zip(SOURCE_COLUMNS, (shape.database, shape.table), strict=True)
+    own = [f.coalesce(name, f.lit(value)).alias(f"{name}_of") for (name, _), value in named]
+    sources = [f.col("__destination").alias("__destination_of"), *own] if shape.apart else []
     sums = (
-        images.select(*columns, entries, "__delta")
-        .groupBy(*columns, "__entries")
+        images.select(*columns, entries, *sources, "__delta")
+        .groupBy(*columns, "__entries", *_SOURCES_OF[: len(sources)])
         .agg(f.sum("__delta").cast("int").alias("__n"))
         .where("__n > 0")
     )

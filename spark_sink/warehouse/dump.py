@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TextIO
@@ -20,7 +20,7 @@ from spark_sink.names import ORIGIN, quoted
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta import DeltaWarehouse
 from spark_sink.warehouse.evolve import Shape
-from spark_sink.warehouse.ledger import Ledger
+from spark_sink.warehouse.ledger import Floor, Ledger
 
 FORMAT: Final = 2
 _BOOKKEEPING: Final = {
@@ -65,11 +65,18 @@ def dump(spark: SparkSession, warehouse: str, to: TextIO) -> int:
         for row in store.rows(shape).selectExpr(line_sql(shape)).toLocalIterator():
             to.write(row[0] + "\n")
             rows += 1
-    floors = [
-        [one.database, one.table, one.destination, one.epoch, one.seq] for one in ledger.floors()
-    ]
+    floors = [[*of, *place] for of, place in sorted(_highest(ledger.floors()).items())]
     _write(to, {"end": True, "tables": tables, "rows": rows, "floors": floors})
     return rows
+
+
+def _highest(floors: Iterable[Floor]) -> dict[tuple[str, str, str], tuple[int, int]]:
+    """The last truncate of each table and destination, whichever of its tables it was of."""
+    found: dict[tuple[str, str, str], tuple[int, int]] = {}
+    for one in floors:
+        of = (one.database, one.table, one.source.destination)
+        found[of] = max(one.place, found.get(of, one.place))
+    return found
 
 
 def _origin(spark: SparkSession, warehouse: str) -> dict[str, str | None]:

@@ -14,7 +14,12 @@ from dataclasses import dataclass, field
 from spark_sink.errors import KeyChanged, TypeConflict
 from spark_sink.names import action, delta, literal, quoted
 from spark_sink.source.mysql_types import widened
-from spark_sink.source.schemas import BOOKKEEPING, DELTA_COLUMN, TableVersion
+from spark_sink.source.schemas import (
+    BOOKKEEPING,
+    DELTA_COLUMN,
+    SOURCE_COLUMNS,
+    TableVersion,
+)
 
 KEY_PROPERTY = "aqueduct.primary_key"
 NAME_PROPERTY = "aqueduct.table"
@@ -26,7 +31,8 @@ _SIMPLE_NAME = re.compile(r"[A-Za-z0-9_]+")
 class Shape:
     """A warehouse table: its name, the source's columns (name, type) in order, and its key.
 
-    An empty key means that the table is a log of signed images.
+    An empty key means that the table is a log of signed images. `apart` means that mapped tables fill it, so
+    that its rows belong to one source table each, and equal keys of two source tables are two rows.
     """
 
     database: str
@@ -34,6 +40,7 @@ class Shape:
     columns: tuple[tuple[str, str], ...]
     key: tuple[str, ...]
     mapped: bool = field(default=False, compare=False)
+    apart: bool = False
 
     @property
     def keyed(self) -> bool:
@@ -43,16 +50,30 @@ class Shape:
     @property
     def all_columns(self) -> tuple[tuple[str, str], ...]:
         """The source's columns and the sink's."""
-        extra = BOOKKEEPING if self.keyed else (*BOOKKEEPING, DELTA_COLUMN)
-        return (*self.columns, *extra)
+        return (*self.columns, *self.own_columns)
+
+    @property
+    def own_columns(self) -> tuple[tuple[str, str], ...]:
+        """The sink's columns."""
+        delta = () if self.keyed else (DELTA_COLUMN,)
+        return (*BOOKKEEPING, *delta, *(SOURCE_COLUMNS if self.apart else ()))
 
     def spelling(self, name: str) -> str | None:
         """The table's own spelling of a column; names that differ only by case are one."""
         return next((own for own, _ in self.columns if own.lower() == name.lower()), None)
 
 
-def shaped(held: Shape | None, versions: Iterable[TableVersion], *, name: tuple[str, str]) -> Shape:
-    """The shape that takes the rows of `held` and of all `versions` of the table `name`."""
+def shaped(
+    held: Shape | None,
+    versions: Iterable[TableVersion],
+    *,
+    name: tuple[str, str],
+    apart: bool = False,
+) -> Shape:
+    """The shape that takes the rows of `held` and of all `versions` of the table `name`.
+
+    `apart` says that some of them are of mapped tables.
+    """
     columns = dict(held.columns) if held else {}
     spelled = {column.lower(): column for column in columns}
     key = held.key if held else None
@@ -63,7 +84,8 @@ def shaped(held: Shape | None, versions: Iterable[TableVersion], *, name: tuple[
             columns[own] = _widened(columns.get(own, wanted), wanted, column=own, of=name)
         key = _same_key(key, version.primary_key, spelled, of=name)
     mapped = not all(_SIMPLE_NAME.fullmatch(column) for column in columns)
-    return Shape(name[0], name[1], tuple(columns.items()), key or (), mapped=mapped)
+    apart = apart or (held is not None and held.apart)
+    return Shape(name[0], name[1], tuple(columns.items()), key or (), mapped=mapped, apart=apart)
 
 
 def create_sql(path: str, shape: Shape) -> str:
@@ -99,6 +121,8 @@ def alter_sql(path: str, held: Shape, wanted: Shape) -> list[str]:
     """The statements that turn `held` into `wanted`, in order; each may be run twice."""
     before = dict(held.columns)
     new = [(name, kind) for name, kind in wanted.columns if name not in before]
+    if wanted.apart and not held.apart:
+        new += SOURCE_COLUMNS
     wider = [(n, kind) for n, kind in wanted.columns if n in before and before[n] != kind]
     properties = {}
     if wanted.mapped and not held.mapped:

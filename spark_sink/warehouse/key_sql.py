@@ -1,25 +1,44 @@
-"""SQL of keys and floors, for the fold of a batch and for MERGE alike.
+"""SQL of keys, sources and floors, for the fold of a batch and for MERGE alike.
 
-Invariant: two rows have the same key exactly where these expressions are equal.
+Invariant: two changes are of the same row exactly where the expressions of `key_parts` are equal. In a table
+that mapped tables fill, these include the destination and the source table.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from spark_sink.names import literal, quoted
+from spark_sink.source.schemas import SOURCE_COLUMNS
 from spark_sink.warehouse.evolve import Shape
+from spark_sink.warehouse.ledger import Source
+
+SOURCES: Final = ("__destination", *(name for name, _ in SOURCE_COLUMNS))
+"""The columns that say which source a row is from."""
 
 
-def below_sql(destination: str, floor: tuple[int, int]) -> str:
-    """Whether a row's change came before a truncate of its table."""
+def below_sql(shape: Shape, source: Source, floor: tuple[int, int]) -> str:
+    """Whether a row's change came before a truncate of its source table."""
     epoch, seq = floor
     return (
-        f"(__destination = {literal(destination)} AND "
+        f"({source_sql(shape, source)} AND "
         f"(__epoch < {epoch} OR (__epoch = {epoch} AND __seq < {seq})))"
     )
 
 
+def source_sql(shape: Shape, source: Source) -> str:
+    """Whether a row is from a source table."""
+    if shape.apart:
+        values = (source.destination, source.database, source.table)
+        pairs = zip(source_parts(shape, ""), values, strict=True)
+        return " AND ".join(f"{part} = {literal(value)}" for part, value in pairs)
+    if (source.database, source.table) != (shape.database, shape.table):
+        return "false"
+    return f"__destination = {literal(source.destination)}"
+
+
 def key_parts(shape: Shape, alias: str) -> list[str]:
-    """Expressions that are equal exactly where two rows have the same key."""
+    """Expressions that are equal exactly where two changes are of the same row."""
     types = dict(shape.columns)
     parts = [f"{alias}{quoted(name)}" for name in shape.key]
     # A zero date is NULL with its text aside, and a part of the key all the same.
@@ -28,4 +47,14 @@ def key_parts(shape: Shape, alias: str) -> list[str]:
         for name in shape.key
         if types[name] in {"date", "timestamp", "timestamp_ntz"}
     ]
-    return parts
+    return [*parts, *source_parts(shape, alias)]
+
+
+def source_parts(shape: Shape, alias: str) -> list[str]:
+    """Expressions of a row's source where rows of several are kept apart: destination, database, table."""
+    if not shape.apart:
+        return []
+    # Rows from before the table had mapped sources are of the source table with its own name.
+    own = zip(SOURCE_COLUMNS, (shape.database, shape.table), strict=True)
+    names = [f"coalesce({alias}{column}, {literal(name)})" for (column, _), name in own]
+    return [f"{alias}__destination", *names]

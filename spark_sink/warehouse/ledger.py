@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -30,7 +30,9 @@ _FLOOR_COLUMNS: Final = (
     "database STRING, `table` STRING, destination STRING, epoch BIGINT, seq BIGINT, ts_ms BIGINT"
 )
 
-Floors = Mapping[str, tuple[int, int]]
+_FLOOR_SOURCE: Final = "source_database STRING, source_table STRING"
+"""Of a mapped table's truncates; NULL, or not there, where the source table has the table's own name."""
+
 EARLIEST: Final = -2
 EVERY: Final = 200
 """Commits between two rewrites; and batches that stay listed, beside the last of each partition."""
@@ -53,16 +55,33 @@ class Entry:
     applied_at_ms: int
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Source:
+    """A real table of a destination, one of those that fill a table of the warehouse."""
+
+    destination: str
+    database: str
+    table: str
+
+
+Floors = Mapping[Source, tuple[int, int]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Floor:
-    """A truncate: rows of the table from `destination` below (epoch, seq) are gone for good."""
+    """A truncate: rows of the table from `source` below (epoch, seq) are gone for good."""
 
     database: str
     table: str
-    destination: str
+    source: Source
     epoch: int
     seq: int
     ts_ms: int
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the source table has another name than the warehouse's."""
+        return (self.source.database, self.source.table) != (self.database, self.table)
 
     @property
     def place(self) -> tuple[int, int]:
@@ -149,24 +168,15 @@ class Ledger:
         return int(row.newest or 0)
 
     def floors(self) -> list[Floor]:
-        """The highest floor of each table and destination."""
+        """The highest floor of each table and source."""
         if not self._exists(self._floors):
             return []
         floors = self._spark.read.format("delta").load(self._floors)
-        rows = floors.groupBy("database", "table", "destination").agg(
+        mapped = [name for name in _SOURCE_NAMES if name in floors.columns]
+        rows = floors.groupBy("database", "table", "destination", *mapped).agg(
             f.max(f.struct("epoch", "seq", "ts_ms")).alias("top")
         )
-        return [
-            Floor(
-                database=row.database,
-                table=row["table"],
-                destination=row.destination,
-                epoch=row.top.epoch,
-                seq=row.top.seq,
-                ts_ms=row.top.ts_ms,
-            )
-            for row in rows.collect()
-        ]
+        return [_floor(row.asDict()) for row in rows.collect()]
 
     def append(self, entries: Iterable[Entry]) -> None:
         """Notes a batch as applied."""
@@ -176,9 +186,12 @@ class Ledger:
 
     def raise_floors(self, floors: Iterable[Floor]) -> None:
         """Notes truncates, before they are applied."""
-        rows = [asdict(floor) for floor in floors]
-        self._write(self._floors, _FLOOR_COLUMNS, rows)
-        if rows and self._due(self._floors):
+        new = list(floors)
+        if new:
+            columns, rows = _floor_rows(new)
+            wider = columns != _FLOOR_COLUMNS
+            appended(self._spark, self._floors, columns, rows, is_wider=wider)
+        if new and self._due(self._floors):
             self._compact_floors()
 
     def _due(self, path: str) -> bool:
@@ -199,8 +212,8 @@ class Ledger:
         self._rewrite(self._ledger, kept.drop("nth"))
 
     def _compact_floors(self) -> None:
-        rows = [asdict(one) for one in self.floors()]
-        self._rewrite(self._floors, literal_rows(self._spark, _FLOOR_COLUMNS, rows))
+        rows = literal_rows(self._spark, *_floor_rows(self.floors()))
+        self._rewrite(self._floors, rows)
 
     def _rewrite(self, path: str, rows: DataFrame) -> None:
         """Puts rows in place of a table's own in one commit, then removes what that makes needless."""
@@ -213,16 +226,61 @@ class Ledger:
     def _exists(self, path: str) -> bool:
         return bool(self._files.names(f"{path}/_delta_log"))
 
-    def _write(self, path: str, columns: str, rows: list[dict[str, object]]) -> None:
+    def _write(self, path: str, columns: str, rows: Sequence[Mapping[str, object]]) -> None:
         if rows:
             appended(self._spark, path, columns, rows)
 
 
+_SOURCE_NAMES: Final = ("source_database", "source_table")
+
+
+def _floor(row: Mapping[str, Any]) -> Floor:
+    """A floor as it is stored, by this version or by one that knew no mapped tables."""
+    database, table = row["database"], row["table"]
+    own = row.get("source_database") or database, row.get("source_table") or table
+    top = row["top"]
+    source = Source(row["destination"], *own)
+    return Floor(
+        database=database, table=table, source=source, epoch=top.epoch, seq=top.seq, ts_ms=top.ts_ms
+    )
+
+
+def _floor_rows(floors: Sequence[Floor]) -> tuple[str, list[dict[str, object]]]:
+    """Columns and rows to store; those of the source are only there where a mapped table needs them."""
+    rows = [_floor_row(floor) for floor in floors]
+    if not any(floor.is_mapped for floor in floors):
+        return _FLOOR_COLUMNS, rows
+    for row, floor in zip(rows, floors, strict=True):
+        if floor.is_mapped:
+            row |= {"source_database": floor.source.database, "source_table": floor.source.table}
+    return f"{_FLOOR_COLUMNS}, {_FLOOR_SOURCE}", rows
+
+
+def _floor_row(floor: Floor) -> dict[str, object]:
+    return {
+        "database": floor.database,
+        "table": floor.table,
+        "destination": floor.source.destination,
+        "epoch": floor.epoch,
+        "seq": floor.seq,
+        "ts_ms": floor.ts_ms,
+    }
+
+
 def appended(
-    spark: SparkSession, path: str, columns: str, rows: Sequence[Mapping[str, object]]
+    spark: SparkSession,
+    path: str,
+    columns: str,
+    rows: Sequence[Mapping[str, object]],
+    *,
+    is_wider: bool = False,
 ) -> None:
-    """Adds a handful of rows to one of the sink's own tables, in one commit."""
-    literal_rows(spark, columns, rows).write.format("delta").mode("append").save(path)
+    """Adds a handful of rows to one of the sink's own tables, in one commit.
+
+    `is_wider` says that a table of an earlier version may lack some of the columns.
+    """
+    write = literal_rows(spark, columns, rows).write.format("delta").mode("append")
+    write.option("mergeSchema", is_wider).save(path)
 
 
 def literal_rows(

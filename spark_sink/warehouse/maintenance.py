@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.errors import SinkError
 from spark_sink.names import MAINTAINED, delta, table_path
@@ -123,18 +123,27 @@ class Maintenance:
         rows = self.spark.read.format("delta").load(path)
         if rows.where(_old(before)).isEmpty():
             return
+        if not shape.apart:
+            before = self._past_all_sources(name, rows, before)
+        if not rows.where(_old(before)).isEmpty():
+            self.spark.sql(f"DELETE FROM {delta(path)} WHERE {_old(before)}")  # noqa: S608 - a number
+
+    def _past_all_sources(self, name: Name, rows: DataFrame, before: int) -> int:
+        """The time before which no source of the table can send a change; 0 where that is not known.
+
+        Only where sources share keys: in a table that mapped tables fill, a marker keeps its own source's
+        changes away, and its delete follows these in the same partition.
+        """
         in_rows = {row[0] for row in rows.select("__destination").distinct().collect()}
         try:
-            before = int(min(before, self.sources.all_past(name, in_rows)))
+            return int(min(before, self.sources.all_past(name, in_rows)))
         except (SinkError, PySparkException, Py4JJavaError) as failure:
             # Kafka is away, say; the next round asks again.
             fault = named(failure)
             _log.warning(
                 "markers kept, as their sources are not known table=%s.%s: %s", *name, fault
             )
-            return
-        if not rows.where(_old(before)).isEmpty():
-            self.spark.sql(f"DELETE FROM {delta(path)} WHERE {_old(before)}")  # noqa: S608 - a number
+            return 0
 
     def _unmaintained(self, name: Name) -> int:
         """Commits since the last maintenance, when this process first saw the table."""

@@ -1,7 +1,7 @@
 """The statements that bring a batch's rows into a table, safe to repeat in any mixture.
 
 Law: within a destination only a greater (epoch, seq) wins; between destinations the later commit
-time, then the destination's name.
+time, then the destination's name. Rows of mapped tables are never compared with another source's.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 from spark_sink.names import delta, literal, quoted
 from spark_sink.warehouse.evolve import Shape
-from spark_sink.warehouse.key_sql import below_sql, key_parts
+from spark_sink.warehouse.key_sql import below_sql, key_parts, source_parts
 from spark_sink.warehouse.ledger import Floor
 
 NEWER: Final = (
@@ -35,7 +35,7 @@ def merge_sql(path: str, shape: Shape, *, source: str) -> str:
 
 def truncate_sql(path: str, shape: Shape, floor: Floor) -> str:
     """What a truncate does to the rows that are already there."""
-    below = below_sql(floor.destination, floor.place)
+    below = below_sql(shape, floor.source, floor.place)
     if not shape.keyed:
         # The floor keeps these images out for good, so nothing has to mark them.
         return f"DELETE FROM {delta(path)} WHERE {below}"  # noqa: S608 - every name is quoted
@@ -58,5 +58,5 @@ def same_key(shape: Shape) -> str:
     if not shape.keyed:
         return "t.__destination = s.__destination AND t.__seq = s.__seq AND t.__delta = s.__delta"
     pairs = zip(key_parts(shape, "t."), key_parts(shape, "s."), strict=True)
-    exact = len(key_parts(shape, "")) == len(shape.key)
+    exact = len(key_parts(shape, "")) == len(shape.key) + len(source_parts(shape, ""))
     return " AND ".join(f"{t} {'=' if exact else '<=>'} {s}" for t, s in pairs)

@@ -21,6 +21,8 @@ class Change:
     destination: str = "shop"
     ts_ms: int | None = None
     table: str = "t"
+    logical: tuple[str, str] | None = None
+    """The logical database and table, where a mapping applies."""
     version: int | None = 1
     more: Image | None = None
     """Members of the envelope beside those."""
@@ -47,12 +49,18 @@ class Change:
                 "epoch": self.epoch,
                 "schema": self.version,
                 "wire": 1,
+                **self._mapping(),
             },
             "op": self.op,
             "ts_ms": self.time,
             **(self.more or {}),
         }
         return json.dumps(body, separators=(",", ":"))
+
+    def _mapping(self) -> Image:
+        if self.logical is None:
+            return {}
+        return dict(zip(("logical_db", "logical_table"), self.logical, strict=True))
 
 
 def schema(

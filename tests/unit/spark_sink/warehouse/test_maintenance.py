@@ -19,7 +19,7 @@ from bench import sink_age
 from spark_sink.settings import Maintenance as Plan
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta_log import DeltaLog
-from spark_sink.warehouse.ledger import Entry, Floor, Ledger
+from spark_sink.warehouse.ledger import Entry, Floor, Ledger, Source
 from spark_sink.warehouse.maintenance import Maintenance
 from spark_sink.warehouse.sources import Sources
 from tests.unit.spark_sink.conftest import Warehouse
@@ -83,6 +83,11 @@ def entry(batch: int, partition: int) -> Entry:
     )
 
 
+def floor(seq: int) -> Floor:
+    source = Source("d", "s", "t")
+    return Floor(database="s", table="t", source=source, epoch=1, seq=seq, ts_ms=seq)
+
+
 def test_the_ledger_keeps_the_last_batches_and_the_last_of_each_partition(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -90,9 +95,7 @@ def test_the_ledger_keeps_the_last_batches_and_the_last_of_each_partition(
     ledger.append([entry(0, 7)])
     for batch in range(1, 9):
         ledger.append([entry(batch, 0)])
-        ledger.raise_floors(
-            [Floor(database="s", table="t", destination="d", epoch=1, seq=batch, ts_ms=batch)]
-        )
+        ledger.raise_floors([floor(batch)])
     again = Ledger(spark, str(tmp_path), every=4)
     assert again.applied() == {("aq.shop.t", 7): 10, ("aq.shop.t", 0): 90}
     assert again.newest_ms() == 1_008

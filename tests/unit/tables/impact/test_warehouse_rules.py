@@ -8,7 +8,7 @@ from spark_sink.errors import UnsupportedType
 from spark_sink.names import table_path
 from spark_sink.source.mysql_types import reading
 from spark_sink.source.mysql_types import widened as sinks_widened
-from spark_sink.source.schemas import BOOKKEEPING, DELTA_COLUMN
+from spark_sink.source.schemas import OWN_COLUMNS
 from tables.impact.warehouse_rules import RESERVED, warehouse_path, warehouse_type, widened
 
 TYPES = [
@@ -51,4 +51,4 @@ def test_a_table_lies_where_the_sink_puts_it(name: str) -> None:
 
 
 def test_the_sinks_own_columns_are_known() -> None:
-    assert frozenset(name for name, _ in (*BOOKKEEPING, DELTA_COLUMN)) == RESERVED
+    assert OWN_COLUMNS == RESERVED
