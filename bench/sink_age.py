@@ -25,10 +25,8 @@ from spark_sink.metrics import Metrics
 from spark_sink.settings import Maintenance as Plan
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook
-from spark_sink.spark.files import Files
-from spark_sink.warehouse.delta import DeltaWarehouse
-from spark_sink.warehouse.ledger import Ledger
 from spark_sink.warehouse.maintenance import Maintenance
+from spark_sink.warehouse.opening import opened
 from spark_sink.warehouse.sources import Sources
 from spark_sink.warehouse.waiting_tables import Waits
 
@@ -78,25 +76,22 @@ def _aged(
     spark: SparkSession, folder: Path, *, batches: int, every: int, look_every: int
 ) -> Iterator[Look]:
     root = str(folder)
-    ledger = Ledger(spark, root, every=every, retention_seconds=_RETENTION_SECONDS)
+    warehouse = opened(spark, root, every=every, retention_seconds=_RETENTION_SECONDS)
     applier = Applier(
         book=SchemaBook(lambda: [_SCHEMA]),
-        warehouse=DeltaWarehouse(spark, root),
-        ledger=ledger,
-        waits=Waits(spark, root, time.time),
+        warehouse=warehouse,
+        waits=Waits(warehouse.waits, time.time),
         metrics=Metrics(),
     )
     plan = Plan(every=every, retention_hours=_RETENTION_SECONDS / 3600, purge_deleted_hours=1)
     keeping = Maintenance(
-        spark=spark,
-        warehouse=root,
+        warehouse=warehouse,
         plan=plan,
         complete_until=time.time,
         merged=applier.merged,
         busy_since=lambda: None,
         sources=Sources(
-            files=Files(spark),
-            warehouse=root,
+            notes=warehouse.notes,
             of_table=applier.book.sources,
             newest=applier.newest,
         ),
@@ -152,10 +147,10 @@ def _frame(spark: SparkSession, records: list[dict[str, Any]]) -> DataFrame:
 
 def _look(spark: SparkSession, folder: Path, batches: int, seconds: list[float]) -> Look:
     began = time.perf_counter()
-    fresh = Ledger(spark, str(folder))
-    fresh.applied()
-    fresh.newest_ms()
-    fresh.floors()
+    fresh = opened(spark, str(folder))
+    fresh.ledger.applied()
+    fresh.ledger.newest_ms()
+    fresh.floors.highest()
     start = time.perf_counter() - began
     table = spark.read.format("delta").load(f"{folder}/shop/t")
     sizes = list(_sizes(folder))

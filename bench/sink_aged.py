@@ -47,9 +47,8 @@ from spark_sink.metrics import Metrics
 from spark_sink.settings import Settings, read
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark import session as spark_session
-from spark_sink.spark.files import Files
-from spark_sink.warehouse.delta import DeltaWarehouse, current
-from spark_sink.warehouse.ledger import Ledger
+from spark_sink.warehouse.delta import current
+from spark_sink.warehouse.delta.warehouse import DeltaWarehouse
 from spark_sink.warehouse.maintenance import Maintenance
 from spark_sink.warehouse.sources import Sources
 from spark_sink.warehouse.waiting_tables import Waits
@@ -96,24 +95,21 @@ class Aged:
     def over(cls, spark: SparkSession, settings: Settings) -> Aged:
         """Compose the parts over the configured warehouse."""
         root, plan = settings.warehouse, settings.maintenance
-        ledger = Ledger(spark, root, retention_seconds=plan.retention_seconds)
+        warehouse = DeltaWarehouse(spark, root, retention_seconds=plan.retention_seconds)
         applier = Applier(
             book=SchemaBook(lambda: [json.dumps(SCHEMA)]),
-            warehouse=DeltaWarehouse(spark, root),
-            ledger=ledger,
-            waits=Waits(spark, root, time.time),
+            warehouse=warehouse,
+            waits=Waits(warehouse.waits, time.time),
             metrics=Metrics(),
         )
         maintenance = Maintenance(
-            spark=spark,
-            warehouse=root,
+            warehouse=warehouse,
             plan=plan,
             complete_until=time.time,
             merged=applier.merged,
             busy_since=lambda: applier.busy_since,
             sources=Sources(
-                files=Files(spark),
-                warehouse=root,
+                notes=warehouse.notes,
                 of_table=applier.book.sources,
                 newest=applier.newest,
             ),
@@ -124,7 +120,7 @@ class Aged:
             name=("shop", "t"),
             position=PARTITION,
             applier=applier,
-            ledger=ledger,
+            ledger=warehouse.ledger,
             maintenance=maintenance,
         )
         return cls(spark=spark, past=past, applier=applier, applied=0)

@@ -21,9 +21,9 @@ from urllib.parse import urlsplit
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.batch.apply import Applier
-from spark_sink.warehouse.ledger import Ledger
+from spark_sink.warehouse.delta.ledger import DeltaLedger
 from spark_sink.warehouse.maintenance import Maintenance
-from spark_sink.warehouse.waiting_tables import Name
+from spark_sink.warehouse.protocol import Name
 
 _NEAR: Final = 2_000
 """The number of newest batches maintained on the configured schedule. Older ones are maintained a
@@ -43,7 +43,7 @@ class Past:
     position: tuple[str, int]
     """The topic and partition."""
     applier: Applier
-    ledger: Ledger
+    ledger: DeltaLedger
     maintenance: Maintenance
     number: int = 0
     """The number of batches added, including the sink's own."""
@@ -70,9 +70,9 @@ class Past:
         ledger = self.folder / "__ledger"
         for line in self._files(self._entries(batches)):
             self._commit(ledger, [self._moved(ledger, line)])
-        # As at the end of each `Ledger.append`.
-        if sum(self.ledger._due(self.ledger._ledger) for _ in range(batches)):
-            self.ledger._compact_ledger()
+        # As at the end of each `DeltaLedger.append`.
+        if sum(self.ledger.table.due() for _ in range(batches)):
+            self.ledger.compact()
             del self._versions[ledger]
 
     def _markers(self, batches: int) -> DataFrame:

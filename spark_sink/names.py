@@ -97,11 +97,6 @@ def literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def delta(path: str) -> str:
-    """The Delta table at a path, as Spark SQL names it."""
-    return f"delta.{quoted(path)}"
-
-
 def _percent(char: str) -> str:
     return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
 

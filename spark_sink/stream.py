@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
@@ -36,9 +38,9 @@ from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark.checkpoint import Checkpoint, check_origin
 from spark_sink.spark.error_mapping import cause, named
 from spark_sink.spark.files import Files
-from spark_sink.warehouse.delta import DeltaWarehouse
-from spark_sink.warehouse.ledger import Ledger, check_not_behind, starting_offsets
+from spark_sink.warehouse.ledger import check_not_behind, starting_offsets
 from spark_sink.warehouse.maintenance import Maintenance
+from spark_sink.warehouse.opening import opened
 from spark_sink.warehouse.sources import Sources
 from spark_sink.warehouse.waiting_tables import Waits
 
@@ -63,31 +65,28 @@ class Sink:
         self._files = Files(spark)
         self._checkpoint = Checkpoint(self._files, settings.checkpoint)
         retention = settings.maintenance.retention_seconds
-        self._ledger = Ledger(spark, settings.warehouse, retention_seconds=retention)
+        self._warehouse = opened(spark, settings.warehouse, retention_seconds=retention)
         self._failure: Exception | None = None
-        self._waits = Waits(spark, settings.warehouse, time.time)
+        self._waits = Waits(self._warehouse.waits, time.time)
         topics = KafkaTopics(spark, settings)
         self._applier = Applier(
             book=SchemaBook(lambda: read_schemas(spark, settings)),
-            warehouse=DeltaWarehouse(spark, settings.warehouse),
-            ledger=self._ledger,
+            warehouse=self._warehouse,
             waits=self._waits,
             metrics=metrics,
             ahead=Ahead(topics),
             claim_checks=settings.claim_checks,
         )
-        self._reloader = Reloader(spark, settings.warehouse, applier=self._applier, topics=topics)
+        self._reloader = Reloader(applier=self._applier, topics=topics)
         self._watch = Watch(topics.ends, lambda: self._applier.applied, metrics, clock=time.time)
         self._maintenance = Maintenance(
-            spark=spark,
-            warehouse=settings.warehouse,
+            warehouse=self._warehouse,
             plan=settings.maintenance,
             complete_until=self._watch.complete_until,
             merged=self._applier.merged,
             busy_since=lambda: self._applier.busy_since,
             sources=Sources(
-                files=self._files,
-                warehouse=settings.warehouse,
+                notes=self._warehouse.notes,
                 of_table=self._applier.book.sources,
                 newest=self._applier.newest,
             ),
@@ -182,9 +181,13 @@ class Sink:
 
     def _check_warehouse(self) -> None:
         """Names a folder that cannot be used, before anything else is asked."""
-        for folder in (self._settings.warehouse, self._settings.checkpoint):
+        folders: dict[str, Callable[[], None]] = {
+            self._settings.warehouse: self._warehouse.notes.make,
+            self._settings.checkpoint: partial(self._files.make, self._settings.checkpoint),
+        }
+        for folder, make in folders.items():
             try:
-                self._files.make(folder)
+                make()
             except Py4JError as fault:
                 raise WarehouseUnusable(
                     f"{folder}: {cause(str(fault))}",
@@ -200,13 +203,14 @@ class Sink:
         if not latest:
             self._no_topics(names)
         origin = {"prefix": settings.prefix, "cluster": cluster}
-        for folder in (settings.warehouse, settings.checkpoint):
-            check_origin(self._files, f"{folder}/{ORIGIN}", origin)
-        everything = self._ledger.applied()
+        noted = f"{settings.warehouse}/{ORIGIN}"
+        check_origin(self._warehouse.notes, ORIGIN, origin, where=noted)
+        check_origin(self._files, f"{settings.checkpoint}/{ORIGIN}", origin)
+        everything = self._warehouse.ledger.applied()
         kept = matching(self._spark, wanted, {topic for topic, _ in everything})
         applied = {at: until for at, until in everything.items() if at[0] in kept}
         self._applier.applied = dict(applied)
-        self._watch.begin(self._ledger.newest_ms() / 1000)
+        self._watch.begin(self._warehouse.ledger.newest_ms() / 1000)
         if self._checkpoint.started():
             known = {topic for topic, _ in self._checkpoint.known()}
             gone = sorted(known - matching(self._spark, wanted, known))

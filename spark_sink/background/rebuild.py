@@ -31,11 +31,11 @@ from spark_sink.source.envelope import place
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import TableVersion, VersionKey
 from spark_sink.warehouse.convert import keys_sql, needs_time_zone, row_sql, target
-from spark_sink.warehouse.delta import DeltaWarehouse
-from spark_sink.warehouse.evolve import Shape, shaped
-from spark_sink.warehouse.key_sql import SOURCES, source_parts
+from spark_sink.warehouse.identity import SOURCES, source_parts
 from spark_sink.warehouse.ledger import Floors
-from spark_sink.warehouse.waiting_tables import Name, Request
+from spark_sink.warehouse.protocol import Name, Tables
+from spark_sink.warehouse.shape import Shape, shaped
+from spark_sink.warehouse.waiting_tables import Request
 
 _log = logging.getLogger(__name__)
 _MOST_ASIDE = 10_000
@@ -51,7 +51,7 @@ class Rebuild:
     name: Name
     request: Request
     applier: Applier
-    stage: DeltaWarehouse
+    stage: Tables[DataFrame]
     seen: set[VersionKey] = field(default_factory=set)
     aside: dict[At, TableError] = field(default_factory=dict)
     """Records that are left out, since later ones replace them or a person has said so."""

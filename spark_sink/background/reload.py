@@ -15,7 +15,6 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from spark_sink.background.rebuild import Rebuild, places_of
 from spark_sink.batch.apply import Applier
@@ -26,12 +25,10 @@ from spark_sink.errors import (
     SinkError,
     UnsupportedPartialImage,
 )
-from spark_sink.names import RELOAD
 from spark_sink.source.kafka import Topics
 from spark_sink.source.offsets import Offsets
 from spark_sink.spark.error_mapping import named
-from spark_sink.warehouse.delta import DeltaWarehouse
-from spark_sink.warehouse.evolve import Shape
+from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.waiting_tables import LOADED, Request, Standing
 
 _log = logging.getLogger(__name__)
@@ -44,11 +41,9 @@ At = tuple[str, int]
 class Reloader:
     """Meets the requests that are in the log."""
 
-    def __init__(
-        self, spark: SparkSession, warehouse: str, *, applier: Applier, topics: Topics
-    ) -> None:
-        self._store = DeltaWarehouse(spark, warehouse)
-        self._stage = DeltaWarehouse(spark, f"{warehouse.rstrip('/')}/{RELOAD}")
+    def __init__(self, *, applier: Applier, topics: Topics) -> None:
+        self._store = applier.warehouse.tables
+        self._stage = applier.warehouse.stage
         self._applier = applier
         self._waits = applier.waits
         self._topics = topics
@@ -129,7 +124,7 @@ class Reloader:
         self._applier.forget(request.name)
 
     def _position(self) -> dict[At, int]:
-        return {**self._applier.ledger.applied(), **self._applier.applied}
+        return {**self._applier.warehouse.ledger.applied(), **self._applier.applied}
 
     def _reload(self, held: Standing, request: Request, put: dict[At, int] | None) -> None:
         """Makes the table again; `put` is up to where one for this wait has been put in place."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
 
-from spark_sink.warehouse.waiting_tables import Name, Request
+from spark_sink.warehouse.protocol import Name
+from spark_sink.warehouse.waiting_tables import Request
 
 _SECONDS_FOR_THE_GATE: Final = 1.0
 

@@ -32,10 +32,10 @@ from spark_sink.source.claims import redeemed
 from spark_sink.source.envelope import poisoned
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook, TableVersion
-from spark_sink.warehouse.delta import Warehouse
-from spark_sink.warehouse.evolve import Shape, shaped
-from spark_sink.warehouse.ledger import Entry, Floor, Floors, Ledger, Source, spans
-from spark_sink.warehouse.waiting_tables import LOADED, Name, Waits
+from spark_sink.warehouse.ledger import Entry, Floor, Floors, Source, spans
+from spark_sink.warehouse.protocol import Name, Tables, Warehouse
+from spark_sink.warehouse.shape import Shape, shaped
+from spark_sink.warehouse.waiting_tables import LOADED, Waits
 
 _log = logging.getLogger(__name__)
 _THREADS = 4
@@ -54,8 +54,7 @@ class Applier:
     """Applies batches; keeps in memory only what it can read again from the warehouse."""
 
     book: SchemaBook
-    warehouse: Warehouse
-    ledger: Ledger
+    warehouse: Warehouse[DataFrame]
     waits: Waits
     metrics: Metrics
     ahead: Ahead | None = None
@@ -114,7 +113,7 @@ class Applier:
             self._wait(name, fault, _from(moved, found.tables[name]), start=moved[0])
         applied = self.clock()
         entries = _entries(found, moved, query_id, batch_id, int(applied * 1000))
-        self.ledger.append(entries)
+        self.warehouse.ledger.append(entries)
         self.applied |= {(one.topic, one.partition): one.until_offset for one in entries}
         self.newest |= {d: max(ms, self.newest.get(d, 0)) for d, ms in found.newest.items()}
         self._report(found, batch_id, entries, started=started, applied=applied)
@@ -231,19 +230,19 @@ class Applier:
         if shape is None:
             return
         for floor in part.truncates:
-            self.warehouse.truncate(shape, floor)
+            self.warehouse.tables.truncate(shape, floor)
         if part.has_rows:
-            merged(self.warehouse, batch, part, shape, versions, floors)
+            merged(self.warehouse.tables, batch, part, shape, versions, floors)
             self.merged[part.name] += 1
 
     def _evolved(self, part: TablePart, versions: list[TableVersion]) -> Shape | None:
         """The table's shape with room for the versions; None where nothing tells of any."""
-        held = self._shapes.get(part.name) or self.warehouse.shape(*part.name)
+        held = self._shapes.get(part.name) or self.warehouse.tables.shape(*part.name)
         if held is None and not versions:
             return None
         wanted = shaped(held, versions, name=part.name, apart=part.is_apart)
         if wanted != held:
-            self.warehouse.evolve(held, wanted)
+            self.warehouse.tables.evolve(held, wanted)
             _log.info("table %s table=%s.%s", "widened" if held else "made", *part.name)
         self._shapes[part.name] = wanted
         return wanted
@@ -252,7 +251,7 @@ class Applier:
         """Records truncates; returns the highest of each table and source."""
         if self._floors is None:
             self._floors = {}
-            for floor in self.ledger.floors():
+            for floor in self.warehouse.floors.highest():
                 self._floors.setdefault((floor.database, floor.table), {})[floor.source] = (
                     floor.place
                 )
@@ -262,7 +261,7 @@ class Applier:
             if floor.place > known.get(floor.source, (-1, -1)):
                 known[floor.source] = floor.place
                 new.append(floor)
-        self.ledger.raise_floors(new)
+        self.warehouse.floors.add(new)
         return self._floors
 
     def _report(
@@ -300,7 +299,7 @@ class Applier:
 
 
 def merged(
-    warehouse: Warehouse,
+    tables: Tables[DataFrame],
     batch: DataFrame,
     part: TablePart,
     shape: Shape,
@@ -316,12 +315,12 @@ def merged(
     try:
         if part.is_partial:
             rows = standing(batch, shape, versions, floors=floors, marked=True)
-            held = warehouse.rows(shape, session=batch.sparkSession)
+            held = tables.rows(shape, beside=batch)
             rows = whole(rows, held, shape, several=several(versions))
         else:
             rows = changes(batch, shape, versions, floors=floors)
         at_hand = few(rows=part.ops.total(), size=part.size)
-        warehouse.merge(shape, local(rows) if at_hand else rows)
+        tables.merge(shape, local(rows) if at_hand else rows)
     except (PySparkException, Py4JJavaError) as fault:
         if record := poisoned(str(fault)):
             raise PoisonRecord(record) from fault

@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame
 from spark_sink.names import literal, quoted
 from spark_sink.source.envelope import LONGEST_TEXT, poison_sql
 from spark_sink.source.schemas import Column, TableVersion, VersionKey
-from spark_sink.warehouse.evolve import Shape
-from spark_sink.warehouse.key_sql import below_sql, key_parts
+from spark_sink.warehouse.identity import below_sql, key_parts
 from spark_sink.warehouse.ledger import Floors
+from spark_sink.warehouse.shape import Shape
 
 _META: Final = ("topic", "partition", "offset", "op", "destination", "epoch", "seq", "version")
 _SOURCE: Final = ("source_database", "source_table")

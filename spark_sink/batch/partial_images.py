@@ -21,9 +21,8 @@ from spark_sink.errors import UnsupportedPartialImage
 from spark_sink.names import literal, quoted
 from spark_sink.source.envelope import place
 from spark_sink.source.schemas import SOURCE_COLUMNS
-from spark_sink.warehouse.evolve import Shape
-from spark_sink.warehouse.key_sql import key_parts
-from spark_sink.warehouse.merge import NEWER, same_key
+from spark_sink.warehouse.identity import NEWER, key_parts, same_key
+from spark_sink.warehouse.shape import Shape
 
 Change = tuple[str, int]
 """A destination and a `seq`."""

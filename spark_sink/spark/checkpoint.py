@@ -7,7 +7,7 @@ removed as a whole, where the ledger takes its place.
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Protocol
 
 from spark_sink.errors import CheckpointDamaged, ForeignCheckpoint
 from spark_sink.spark.files import Files
@@ -78,19 +78,28 @@ def parse_offsets(text: str, where: str) -> dict[tuple[str, int], int]:
         raise CheckpointDamaged(where, advice=_REMOVE) from None
 
 
-def check_origin(files: Files, path: str, origin: dict[str, str]) -> None:
-    """Marks `path` as of `origin` (prefix and cluster), or refuses another's mark."""
-    text = files.read(path)
+class _Texts(Protocol):
+    def read(self, path: str, /) -> str | None: ...
+
+    def write(self, path: str, text: str, /) -> None: ...
+
+
+def check_origin(files: _Texts, path: str, origin: dict[str, str], *, where: str = "") -> None:
+    """Marks `path` as of `origin` (prefix and cluster), or refuses another's mark.
+
+    `where` is what an error calls it, if not by its path.
+    """
+    text, where = files.read(path), where or path
     if text is None:
         files.write(path, json.dumps(origin))
         return
     try:
         known = json.loads(text)
     except ValueError:
-        raise CheckpointDamaged(path) from None
+        raise CheckpointDamaged(where) from None
     different = [name for name in origin if known.get(name) != origin[name]]
     if different:
         raise ForeignCheckpoint(
-            "; ".join(f"{n} is {origin[n]!r}, {path} says {known.get(n)!r}" for n in different),
+            "; ".join(f"{n} is {origin[n]!r}, {where} says {known.get(n)!r}" for n in different),
             advice="Give this sink a warehouse of its own; offsets mean nothing elsewhere",
         )

@@ -5,9 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-
 from spark_sink.errors import (
     CheckpointDamaged,
     CheckpointShared,
@@ -18,8 +15,6 @@ from spark_sink.errors import (
     SparkFailed,
 )
 from spark_sink.source.envelope import poisoned
-
-_CONFLICT: Final = re.compile(r"DELTA_CONCURRENT_|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED")
 
 _FAILURES: Final[tuple[tuple[str, type[SinkError], str], ...]] = (
     (
@@ -56,11 +51,6 @@ def named(failure: Exception) -> SinkError:
         if re.search(symptom, text):
             return error(_first_line(text), advice=advice)
     return SparkFailed(_first_line(text), advice="log.file in the settings gives the details")
-
-
-def is_conflict(failure: PySparkException | Py4JJavaError) -> bool:
-    """Whether a commit to a Delta table failed only because another commit was first."""
-    return _CONFLICT.search(str(failure)) is not None
 
 
 def cause(text: str) -> str:

@@ -7,7 +7,6 @@ Everything here is Spark SQL text, so it does no I/O.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Final
 
@@ -15,8 +14,8 @@ from spark_sink.errors import KeyChanged, TypeConflict
 from spark_sink.names import literal, quoted
 from spark_sink.source.mysql_types import widened
 from spark_sink.source.schemas import SOURCE_COLUMNS, TableVersion
-from spark_sink.warehouse.evolve import Shape
-from spark_sink.warehouse.key_sql import source_parts
+from spark_sink.warehouse.identity import source_parts
+from spark_sink.warehouse.shape import Shape
 
 _ZONED: Final = {("timestamp_ntz", "timestamp"), ("timestamp", "timestamp_ntz")}
 _ASIDE: Final = "__unrepresentable"
@@ -88,18 +87,6 @@ def keys_sql(wanted: Shape) -> tuple[str, str]:
         f"{quoted(name)}, try_element_at({_ASIDE}, {literal(name)})" for name in wanted.key
     )
     return missing, f"struct({', '.join([parts, *source_parts(wanted, '')])})"
-
-
-def cut_text(since_ms: int, offsets: dict[tuple[str, int], int]) -> str:
-    """What a table's property says of the reload that made it."""
-    held = [[topic, partition, at] for (topic, partition), at in sorted(offsets.items())]
-    return json.dumps({"version": 1, "since_ms": since_ms, "offsets": held})
-
-
-def parse_cut(text: str) -> tuple[int, dict[tuple[str, int], int]]:
-    """What `cut_text` wrote."""
-    body = json.loads(text)
-    return body["since_ms"], {(topic, number): at for topic, number, at in body["offsets"]}
 
 
 def _value(name: str, before: str, after: str, time_zone: str) -> str:

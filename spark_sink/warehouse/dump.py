@@ -14,13 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame
 
 from spark_sink.names import ORIGIN, quoted
-from spark_sink.spark.files import Files
-from spark_sink.warehouse.delta import DeltaWarehouse
-from spark_sink.warehouse.evolve import Shape
-from spark_sink.warehouse.ledger import Floor, Ledger
+from spark_sink.warehouse.ledger import Floor
+from spark_sink.warehouse.protocol import Warehouse
+from spark_sink.warehouse.shape import Shape
 
 FORMAT: Final = 2
 _BOOKKEEPING: Final = {
@@ -50,13 +49,13 @@ def written(file: Path) -> Iterator[TextIO]:
         part.unlink(missing_ok=True)
 
 
-def dump(spark: SparkSession, warehouse: str, to: TextIO) -> int:
+def dump(warehouse: Warehouse[DataFrame], root: str, to: TextIO) -> int:
     """Write a line on the whole, of each table one on it and one for each row, and one behind all; how many."""
-    ledger, store = Ledger(spark, warehouse), DeltaWarehouse(spark, warehouse)
+    ledger, store = warehouse.ledger, warehouse.tables
     applied = [[topic, partition, until] for (topic, partition), until in ledger.applied().items()]
-    _write(to, {"format": FORMAT, **_origin(spark, warehouse), "applied": applied})
+    _write(to, {"format": FORMAT, **_origin(warehouse, root), "applied": applied})
     tables = rows = 0
-    for database, table in store.tables():
+    for database, table in store.names():
         shape = store.shape(database, table)
         if shape is None:
             continue
@@ -65,7 +64,7 @@ def dump(spark: SparkSession, warehouse: str, to: TextIO) -> int:
         for row in store.rows(shape).selectExpr(line_sql(shape)).toLocalIterator():
             to.write(row[0] + "\n")
             rows += 1
-    floors = [[*of, *place] for of, place in sorted(_highest(ledger.floors()).items())]
+    floors = [[*of, *place] for of, place in sorted(_highest(warehouse.floors.highest()).items())]
     _write(to, {"end": True, "tables": tables, "rows": rows, "floors": floors})
     return rows
 
@@ -79,11 +78,11 @@ def _highest(floors: Iterable[Floor]) -> dict[tuple[str, str, str], tuple[int, i
     return found
 
 
-def _origin(spark: SparkSession, warehouse: str) -> dict[str, str | None]:
+def _origin(warehouse: Warehouse[DataFrame], root: str) -> dict[str, str | None]:
     """Whose warehouse it is, as the sink has marked it; nobody's where none has begun to fill it."""
-    mark = json.loads(Files(spark).read(f"{warehouse}/{ORIGIN}") or "{}")
+    mark = json.loads(warehouse.notes.read(ORIGIN) or "{}")
     return {
-        "warehouse": warehouse,
+        "warehouse": root,
         "prefix": mark.get("prefix"),
         "cluster": mark.get("cluster"),
     }

@@ -5,8 +5,8 @@ no change older than its delete can come any more: the delete was committed long
 before the time up to which the warehouse is complete, and where several sources fill the table, before a commit
 time up to which all changes of each are applied. If Kafka is read from before that, the delete is read again
 after the change, in the same partition. While a table waits, its applied rows say nothing of what waits.
-VACUUM removes old files that no commit names, and a MERGE reads the log from where it began; so neither files
-nor log entries are removed while a batch runs that is nearly as old.
+What is unused includes files that no commit names yet, and a batch reads the log from where it began; so
+neither files nor log entries are removed while a batch runs that is nearly as old.
 """
 
 from __future__ import annotations
@@ -16,23 +16,20 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.errors import SinkError
-from spark_sink.names import MAINTAINED, delta, table_path
+from spark_sink.names import MAINTAINED
 from spark_sink.settings import Maintenance as Plan
-from spark_sink.spark.error_mapping import is_conflict, named
-from spark_sink.spark.files import Files
-from spark_sink.warehouse.delta import DeltaWarehouse
-from spark_sink.warehouse.delta_log import DeltaLog
-from spark_sink.warehouse.evolve import Shape
+from spark_sink.spark.error_mapping import named
+from spark_sink.warehouse.protocol import CommitConflict, Name, Warehouse
+from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sources import Sources
-from spark_sink.warehouse.waiting_tables import Name
 
 _log = logging.getLogger(__name__)
 
@@ -41,8 +38,7 @@ _log = logging.getLogger(__name__)
 class Maintenance:
     """Which tables are due, and what is done to them."""
 
-    spark: SparkSession
-    warehouse: str
+    warehouse: Warehouse[Any]
     plan: Plan
     complete_until: Callable[[], float]
     """The time of which all that Kafka held is applied."""
@@ -74,28 +70,23 @@ class Maintenance:
         taken = self.merged[name]
         try:
             self._maintain(name)
-        except (PySparkException, Py4JJavaError) as fault:
-            if not is_conflict(fault):
-                raise
+        except CommitConflict:
             # Another writer than this sink was first; the next round comes.
             _log.warning("maintenance put off, another writer was first table=%s.%s", *name)
         self.merged[name] -= taken
         self._before[name] = 0
 
     def _maintain(self, name: Name) -> None:
-        path = table_path(self.warehouse, *name)
-        shape = DeltaWarehouse(self.spark, self.warehouse).shape(*name)
+        shape, upkeep = self.warehouse.tables.shape(*name), self.warehouse.upkeep
         if shape is None:
             return
-        log = DeltaLog(self.spark, path)
-        self._despite_batches(lambda: log.settle_retention(self.plan.retention_seconds))
-        self._despite_batches(lambda: self._purge(path, name, shape))
-        self._despite_batches(lambda: self.spark.sql(f"OPTIMIZE {delta(path)}"))
+        self._despite_batches(lambda: upkeep.retain(name, self.plan.retention_seconds))
+        self._despite_batches(lambda: self._purge(name, shape))
+        self._despite_batches(lambda: upkeep.compact(name))
         if self._may_remove():
-            log.vacuum()
-            log.forget()
+            upkeep.remove_unused(name)
         self.sources.keep()
-        self._record(name, log.version())
+        self._record(name, upkeep.version(name))
         _log.info("table maintained table=%s.%s", *name)
 
     def _despite_batches(self, step: Callable[[], object]) -> None:
@@ -105,9 +96,7 @@ class Maintenance:
         """
         try:
             step()
-        except (PySparkException, Py4JJavaError) as fault:
-            if not is_conflict(fault):
-                raise
+        except CommitConflict:
             with self.gate:
                 step()
 
@@ -116,25 +105,23 @@ class Maintenance:
         since = self.busy_since()
         return since is None or time.time() - since < self.plan.retention_seconds / 2
 
-    def _purge(self, path: str, name: Name, shape: Shape) -> None:
+    def _purge(self, name: Name, shape: Shape) -> None:
         if not shape.keyed or self.waits(name):
             return
         before = int((self.complete_until() - self.plan.purge_deleted_hours * 3600) * 1000)
-        rows = self.spark.read.format("delta").load(path)
-        if rows.where(_old(before)).isEmpty():
+        sources = self.warehouse.upkeep.sources_if_old(name, before)
+        if not sources:
             return
         if not shape.apart:
-            before = self._past_all_sources(name, rows, before)
-        if not rows.where(_old(before)).isEmpty():
-            self.spark.sql(f"DELETE FROM {delta(path)} WHERE {_old(before)}")  # noqa: S608 - a number
+            before = self._past_all_sources(name, sources, before)
+        self.warehouse.upkeep.purge(name, before)
 
-    def _past_all_sources(self, name: Name, rows: DataFrame, before: int) -> int:
+    def _past_all_sources(self, name: Name, in_rows: Collection[str], before: int) -> int:
         """The time before which no source of the table can send a change; 0 where that is not known.
 
         Only where sources share keys: in a table that mapped tables fill, a marker keeps its own source's
         changes away, and its delete follows these in the same partition.
         """
-        in_rows = {row[0] for row in rows.select("__destination").distinct().collect()}
         try:
             return int(min(before, self.sources.all_past(name, in_rows)))
         except (SinkError, PySparkException, Py4JJavaError) as failure:
@@ -148,9 +135,7 @@ class Maintenance:
     def _unmaintained(self, name: Name) -> int:
         """Commits since the last maintenance, when this process first saw the table."""
         if name not in self._before:
-            files = Files(self.spark)
-            log = f"{table_path(self.warehouse, *name)}/_delta_log"
-            last = json.loads(files.read(f"{log}/_last_checkpoint") or "{}").get("version", 0)
+            last = self.warehouse.upkeep.version(name, at_least=True)
             done = self._maintained().get(json.dumps(name), 0)
             self._before[name] = max(0, last - done)
         return self._before[name]
@@ -158,7 +143,7 @@ class Maintenance:
     def _maintained(self) -> dict[str, int]:
         if self._done is None:
             try:
-                text = Files(self.spark).read(f"{self.warehouse}/{MAINTAINED}") or "{}"
+                text = self.warehouse.notes.read(MAINTAINED) or "{}"
                 self._done = dict(json.loads(text))
             except ValueError:
                 # A kill while it was written; the tables are maintained a little early.
@@ -167,9 +152,4 @@ class Maintenance:
 
     def _record(self, name: Name, version: int) -> None:
         self._maintained()[json.dumps(name)] = version
-        Files(self.spark).write(f"{self.warehouse}/{MAINTAINED}", json.dumps(self._done))
-
-
-def _old(before: int) -> str:
-    """The condition that a row is a marker from before a time in ms."""
-    return f"__deleted AND __ts_ms < {before}"
+        self.warehouse.notes.write(MAINTAINED, json.dumps(self._done))

@@ -13,27 +13,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from spark_sink.names import SOURCES
-from spark_sink.warehouse.waiting_tables import Name
+from spark_sink.warehouse.protocol import Name, Notes
 
 _LONGEST_TRANSACTION_SECONDS: Final = 900.0
 """Kafka's own limit (`transaction.max.timeout.ms`): one that is open now has ended by then."""
-
-
-class _Files(Protocol):
-    def read(self, path: str) -> str | None: ...
-
-    def write(self, path: str, text: str) -> None: ...
 
 
 @dataclass(slots=True, kw_only=True)
 class Sources:
     """The sources of the warehouse's tables."""
 
-    files: _Files
-    warehouse: str
+    notes: Notes
     of_table: Callable[[Name], Collection[str]]
     """Those that have published columns for a table, as the schemas topic has them."""
     newest: Mapping[str, int]
@@ -70,18 +63,14 @@ class Sources:
             "noted": self._noted,
             "noted_at": self._noted_at,
         }
-        self.files.write(self._path, json.dumps(told))
-
-    @property
-    def _path(self) -> str:
-        return f"{self.warehouse}/{SOURCES}"
+        self.notes.write(SOURCES, json.dumps(told))
 
     def _read(self) -> None:
         if self._was_read:
             return
         self._was_read = True
         try:
-            told: dict[str, Any] = json.loads(self.files.read(self._path) or "{}")
+            told: dict[str, Any] = json.loads(self.notes.read(SOURCES) or "{}")
         except ValueError:
             # A kill while it was written: markers stay a little longer.
             return

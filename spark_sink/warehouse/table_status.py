@@ -8,25 +8,25 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Iterator
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
-from spark_sink.warehouse.delta import DeltaWarehouse
-from spark_sink.warehouse.ledger import Ledger
+from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.waiting_tables import RELOADING, WAITING, Request, Standing, Waits
 
 _STATES = {WAITING: "WAITING", RELOADING: "RELOADING"}
 
 
-def listed(spark: SparkSession, warehouse: str) -> Iterator[str]:
+def listed(warehouse: Warehouse[Any]) -> Iterator[str]:
     """The lines of the status: one on each table, more on those that wait."""
-    waits = Waits(spark, warehouse, time.time)
+    waits = Waits(warehouse.waits, time.time)
     waits.refresh()
-    ledger = Ledger(spark, warehouse)
+    ledger = warehouse.ledger
     newest, reached = ledger.newest_ms(), ledger.applied()
     yield f"last batch applied: {_at(newest) if newest else 'never'}"
     asked = {request.name: request for request in waits.requests}
-    for name in sorted({*DeltaWarehouse(spark, warehouse).tables(), *waits.tables, *asked}):
+    for name in sorted({*warehouse.tables.names(), *waits.tables, *asked}):
         yield from _table(name, waits.tables.get(name), asked.get(name), reached)
 
 

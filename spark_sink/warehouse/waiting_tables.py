@@ -15,24 +15,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
-from pyspark.sql import SparkSession
-
 from spark_sink.errors import TableError
-from spark_sink.names import WAITS, action
+from spark_sink.names import action
 from spark_sink.source.offsets import Offsets
-from spark_sink.spark.files import Files
-from spark_sink.warehouse.ledger import appended
+from spark_sink.warehouse.protocol import Name, WaitLog
 
-_COLUMNS: Final = (
-    "number BIGINT, kind STRING, database STRING, `table` STRING, since_ms BIGINT, at_ms BIGINT, "
-    "error STRING, reason STRING, action STRING, offsets STRING, request STRING"
-)
 WAITING: Final = "waiting"
 RELOADING: Final = "reloading"
 LOADED: Final = "loaded"
 _REQUEST: Final = "request"
-
-Name = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,21 +80,20 @@ class Standing:
 class Waits:
     """The log, and what it comes to."""
 
-    spark: SparkSession
-    warehouse: str
+    log: WaitLog
     clock: Callable[[], float]
     tables: dict[Name, Standing] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
     _last: int = 0
-    _seen: list[str] | None = None
+    _seen: object = None
 
     def refresh(self) -> bool:
         """Reads the log again where it has grown; returns whether it had."""
-        files = Files(self.spark).names(f"{self._path}/_delta_log")
-        if files == self._seen:
+        state = self.log.state()
+        if state == self._seen:
             return False
-        self._seen = files
-        rows = self._rows() if files else []
+        self._seen = state
+        rows = self.log.rows() if state else []
         self._last = max((row["number"] for row in rows), default=0)
         self.tables, self.requests = folded(rows)
         return True
@@ -172,7 +162,7 @@ class Waits:
 
     def ask(self, request: Request) -> None:
         """Adds a request, for a sink to see."""
-        self._append(
+        self.log.append(
             {
                 "number": 0,
                 "kind": _REQUEST,
@@ -182,10 +172,6 @@ class Waits:
                 "request": request.text(),
             }
         )
-
-    @property
-    def _path(self) -> str:
-        return f"{self.warehouse}/{WAITS}"
 
     def _now(self) -> int:
         return int(self.clock() * 1000)
@@ -199,17 +185,11 @@ class Waits:
             "offsets": _text(standing.offsets),
             "request": json.dumps({"version": 1, "number": answered}),
         }
-        self._append(body)
+        self.log.append(body)
         self.tables[standing.name] = standing
         if answered:
             self.requests = [one for one in self.requests if one.number != answered]
         return standing
-
-    def _append(self, row: dict[str, Any]) -> None:
-        appended(self.spark, self._path, _COLUMNS, [row])
-
-    def _rows(self) -> list[dict[str, Any]]:
-        return [row.asDict() for row in self.spark.read.format("delta").load(self._path).collect()]
 
 
 def folded(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[Name, Standing], list[Request]]:

@@ -5,6 +5,8 @@ Invariant: each check takes modules and returns breaches as sentences, so that p
 
 from __future__ import annotations
 
+import ast
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -63,6 +65,53 @@ def homeless(modules: Iterable[Module]) -> Iterator[str]:
                 continue
             if not module.file.path.startswith(HOMES.get(library, ())):
                 yield f"{module.file.path} imports {library}"
+
+
+FORMATS = ("spark_sink/warehouse/delta/",)
+"""The folders that know a table format; beside them stands `opening.py`, which chooses one."""
+_CHOICE = "spark_sink/warehouse/opening.py"
+_FORMAT_SQL = re.compile(
+    r"\b(MERGE INTO|INSERT INTO|DELETE FROM|UPDATE|(CREATE|ALTER|DROP)( OR REPLACE)? TABLE|OPTIMIZE|VACUUM"
+    r"|DESCRIBE DETAIL|RESTORE TABLE)\b.*(\{|delta\.|`)"
+)
+_FORMAT_WORDS = frozenset({"delta", "_delta_log", "DeltaTable", "iceberg"})
+
+
+def format_breaches(modules: Iterable[Module]) -> Iterator[str]:
+    """Uses of a table format in the sink outside its folder: imports, SQL against tables, readers, writers."""
+    for module in modules:
+        path = module.file.path
+        if _top(module.name) != "spark_sink" or path.startswith(FORMATS):
+            continue
+        if path != _CHOICE and any(_of_format(source) for source, _ in module.imports()):
+            yield f"{path} imports a table format"
+        for text in _texts(module):
+            if _FORMAT_SQL.search(text) or text in _FORMAT_WORDS or "_delta_log" in text:
+                yield f"{path} has {text!r}"
+
+
+def _of_format(source: str) -> bool:
+    folders = [folder.rstrip("/").replace("/", ".") for folder in FORMATS]
+    return _top(source) == "delta" or any(
+        source == f or source.startswith(f"{f}.") for f in folders
+    )
+
+
+def _texts(module: Module) -> Iterator[str]:
+    """Each text of a module, with {} for what is put into it; docstrings say what they like."""
+    tree = module.syntax()
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(_part(value) for value in node.values)
+        elif (
+            isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs
+        ):
+            yield node.value
+
+
+def _part(node: ast.expr) -> str:
+    return str(node.value) if isinstance(node, ast.Constant) else "{}"
 
 
 def cycles(modules: Iterable[Module]) -> Iterator[str]:

@@ -1,6 +1,13 @@
 from collections.abc import Iterable
 
-from tests.architecture.imports import HOMES, cycles, folder_cycles, homeless, layer_breaches
+from tests.architecture.imports import (
+    HOMES,
+    cycles,
+    folder_cycles,
+    format_breaches,
+    homeless,
+    layer_breaches,
+)
 from tests.architecture.tree import Module, module_from, modules
 
 PACKAGE_FINDS_ITS_APP = "app.worker"
@@ -34,6 +41,26 @@ def test_folders_that_import_each_other_are_found() -> None:
 
 def test_each_library_is_imported_in_its_home_only() -> None:
     assert list(homeless(modules())) == []
+
+
+def test_only_its_own_folder_knows_a_table_format() -> None:
+    assert list(format_breaches(modules())) == []
+
+
+def test_a_batch_that_knows_a_table_format_is_found() -> None:
+    planted = [
+        module_from("spark_sink/batch/a.py", "from delta.tables import DeltaTable\n"),
+        module_from("spark_sink/batch/b.py", "from spark_sink.warehouse.delta import current\n"),
+        module_from("spark_sink/batch/c.py", 'spark.sql(f"DELETE FROM {table} WHERE x")\n'),
+        module_from("spark_sink/lag/d.py", 'spark.read.format("delta").load(path)\n'),
+        module_from("spark_sink/lag/e.py", 'files.names(f"{path}/_delta_log")\n'),
+        module_from("spark_sink/warehouse/delta/f.py", 'sql("OPTIMIZE delta.`x`")\n'),
+    ]
+    found = list(format_breaches(planted))
+    assert [line.split()[0].rpartition("/")[2] for line in found] == [
+        "a.py", "b.py", "c.py", "d.py", "e.py", "e.py",
+    ][: len(found)]  # fmt: skip
+    assert len({line.split()[0] for line in found}) == 5
 
 
 def test_a_connector_that_imports_the_app_is_found() -> None:

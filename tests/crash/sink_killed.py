@@ -18,8 +18,9 @@ from typing import Any, Final
 from spark_sink import __main__ as command
 from spark_sink import stream
 from spark_sink.names import LEDGER
-from spark_sink.warehouse import ledger, maintenance
-from spark_sink.warehouse.delta_log import DeltaLog
+from spark_sink.warehouse import maintenance, opening
+from spark_sink.warehouse.delta.log import DeltaLog
+from spark_sink.warehouse.delta.own_table import OwnTable
 
 LEDGER_EVERY: Final = 2
 
@@ -27,7 +28,7 @@ LEDGER_EVERY: Final = 2
 def main(config: str, step: str, seconds: float) -> int:
     """Runs until the step, or for ever where it is 'none'."""
     own: Any = stream
-    own.Ledger = partial(ledger.Ledger, every=LEDGER_EVERY)
+    own.opened = partial(opening.opened, every=LEDGER_EVERY)
     if step != "none":
         STEPS[step](Death(seconds, step))
     return command.main(["--config", config])
@@ -88,7 +89,7 @@ def _is_table(log: Any) -> bool:
 
 
 STEPS: Final[dict[str, Callable[[Death], None]]] = {
-    "ledger.rewrite": lambda d: _before(ledger.Ledger, "_rewrite", d, when=_any),
+    "ledger.rewrite": lambda d: _before(OwnTable, "rewrite", d, when=_is_ledger),
     "ledger.vacuum": lambda d: _before(DeltaLog, "vacuum", d, when=_is_ledger),
     "ledger.forget": lambda d: _before(DeltaLog, "forget", d, when=_is_ledger),
     "table.purge": lambda d: _before(maintenance.Maintenance, "_purge", d, when=_any),

@@ -12,11 +12,13 @@ import threading
 from pathlib import Path
 
 from spark_sink.metrics import Metrics
-from spark_sink.names import delta, table_path
+from spark_sink.names import table_path
 from spark_sink.settings import read
 from spark_sink.spark import session
 from spark_sink.stream import Sink
+from spark_sink.warehouse.delta.statements import delta
 from spark_sink.warehouse.dump import dump, written
+from spark_sink.warehouse.opening import opened
 
 
 def main(config: Path, right: Path, spoiled: Path, statements: list[str]) -> None:
@@ -25,7 +27,7 @@ def main(config: Path, right: Path, spoiled: Path, statements: list[str]) -> Non
     try:
         Sink(spark, settings, Metrics()).run(threading.Event())
         with written(right) as file:
-            dump(spark, settings.warehouse, file)
+            dump(opened(spark, settings.warehouse), settings.warehouse, file)
         for statement in statements:
             spark.sql(
                 re.sub(
@@ -35,7 +37,7 @@ def main(config: Path, right: Path, spoiled: Path, statements: list[str]) -> Non
                 )
             )
         with written(spoiled) as file:
-            dump(spark, settings.warehouse, file)
+            dump(opened(spark, settings.warehouse), settings.warehouse, file)
     finally:
         session.close(spark)
 

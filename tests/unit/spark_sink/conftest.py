@@ -22,8 +22,8 @@ from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark import session
 from spark_sink.spark.error_mapping import named
-from spark_sink.warehouse.delta import DeltaWarehouse, current
-from spark_sink.warehouse.ledger import Ledger
+from spark_sink.warehouse.delta import current
+from spark_sink.warehouse.opening import opened
 from spark_sink.warehouse.waiting_tables import Request, Standing, Waits
 from tests.unit.spark_sink.history import Change
 
@@ -37,7 +37,7 @@ class Warehouse:
         self.spark = spark
         self.path = str(path)
         self.schemas: list[str] = []
-        self.ledger = Ledger(spark, self.path)
+        self.kept = opened(spark, self.path)
         self.metrics = Metrics()
         self.records: list[dict[str, Any]] = []
         self.first = 0
@@ -48,9 +48,8 @@ class Warehouse:
         """Forgets what a process remembers."""
         self.applier = Applier(
             book=SchemaBook(lambda: self.schemas),
-            warehouse=DeltaWarehouse(self.spark, self.path),
-            ledger=self.ledger,
-            waits=Waits(self.spark, self.path, time.time),
+            warehouse=self.kept,
+            waits=Waits(self.kept.waits, time.time),
             metrics=self.metrics,
         )
 
@@ -110,7 +109,7 @@ class Warehouse:
     def meet_requests(self) -> None:
         """Does what a running sink does with requests."""
         self.applier.waits.refresh()
-        reloader = Reloader(self.spark, self.path, applier=self.applier, topics=self)
+        reloader = Reloader(applier=self.applier, topics=self)
         for request in list(self.applier.waits.requests):
             reloader.answer(request)
 

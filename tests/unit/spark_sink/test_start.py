@@ -136,7 +136,7 @@ def test_an_excluded_topic_is_dropped_with_the_batch_that_the_checkpoint_would_r
     )
     sink = Sink(spark, settings, Metrics())
     entry = {"query_id": "q", "batch_id": 0, "from_offset": 0, "records": 1, "applied_at_ms": 1}
-    sink._ledger.append(
+    sink._warehouse.ledger.append(
         Entry(**entry, topic=topic, partition=number, until_offset=4)  # type: ignore[arg-type]
         for topic, number in (bad, good)
     )

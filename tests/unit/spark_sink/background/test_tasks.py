@@ -9,7 +9,8 @@ from contextlib import contextmanager
 import pytest
 
 from spark_sink.background.tasks import Beside
-from spark_sink.warehouse.waiting_tables import Name, Request
+from spark_sink.warehouse.protocol import Name
+from spark_sink.warehouse.waiting_tables import Request
 
 NAME = ("shop", "t")
 LONGEST = 30.0

@@ -245,7 +245,7 @@ def test_the_ledger_tells_what_was_applied_and_metrics_count_it(warehouse: Wareh
     warehouse.schemas = [schema(("id", "int"), ("v", "int"))]
     warehouse.take(GOOD)
     warehouse.take(GOOD, None)
-    assert warehouse.ledger.applied() == {("aq.shop.t", 0): 3}
+    assert warehouse.kept.ledger.applied() == {("aq.shop.t", 0): 3}
     count = warehouse.metrics.registry.get_sample_value
     assert count("aqueduct_sink_batches_total") == 2
     assert count("aqueduct_sink_rows_total", {"table": "shop.t", "op": "c"}) == 2

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from spark_sink.settings import Maintenance as Plan
-from spark_sink.warehouse.delta import DeltaWarehouse
-from spark_sink.warehouse.evolve import Shape, create_sql
-from spark_sink.warehouse.ledger import Floor, Ledger, Source
+from spark_sink.warehouse.delta.statements import create_sql
+from spark_sink.warehouse.ledger import Floor, Source
+from spark_sink.warehouse.opening import opened
+from spark_sink.warehouse.shape import Shape
 from tests.unit.spark_sink.conftest import TOPIC, Warehouse
 from tests.unit.spark_sink.history import Change, Image, schema
 from tests.unit.spark_sink.warehouse.test_maintenance import kept
@@ -139,7 +140,7 @@ def test_a_table_of_the_version_before_takes_mapped_rows_beside_its_own(
     spark.sql("SELECT 'shop' AS database, 't' AS `table`, 'shop' AS destination, 1L AS epoch, 4L AS seq,"
               " 1L AS ts_ms").write.format("delta").save(f"{warehouse.path}/__floors")  # fmt: skip
     own = Source("shop", "shop", "t")
-    assert [(one.source, one.place) for one in warehouse.ledger.floors()] == [(own, (1, 4))]
+    assert [(one.source, one.place) for one in warehouse.kept.floors.highest()] == [(own, (1, 4))]
     warehouse.schemas = [schema(*COLUMNS)]
     late = Change(op="c", seq=3, after=row(3, 30))
     warehouse.take(late, Change(op="c", seq=6, after=row(4, 40)))
@@ -157,7 +158,7 @@ def test_a_table_of_the_version_before_takes_mapped_rows_beside_its_own(
     warehouse.take(same("c", 7, row(1, 12)), late)
     assert held(warehouse)["shop", "t", 1] == 12
     assert len(held(warehouse)) == 3
-    places = {one.source: one.place for one in Ledger(spark, warehouse.path).floors()}
+    places = {one.source: one.place for one in opened(spark, warehouse.path).floors.highest()}
     assert places == {own: (1, 4), Source("shop", "shop", "t_0"): (1, 2)}
 
 
@@ -172,12 +173,11 @@ def test_a_table_with_one_source_has_the_columns_that_it_always_had() -> None:
 
 
 def test_floors_of_two_sources_are_stored_apart_and_compacted(warehouse: Warehouse) -> None:
-    ledger = Ledger(warehouse.spark, warehouse.path, every=2)
+    floors = opened(warehouse.spark, warehouse.path, every=2).floors
     for seq in range(1, 5):
         for source in (Source("shop", "shop", "t"), Source("shop", "shop", f"t_{seq % 2}")):
-            ledger.raise_floors(
+            floors.add(
                 [Floor(database="shop", table="t", source=source, epoch=1, seq=seq, ts_ms=1)]
             )
-    places = {one.source.table: one.place for one in ledger.floors()}
+    places = {one.source.table: one.place for one in floors.highest()}
     assert places == {"t": (1, 4), "t_0": (1, 4), "t_1": (1, 3)}
-    assert DeltaWarehouse(warehouse.spark, warehouse.path).tables() == []

@@ -15,7 +15,8 @@ from spark_sink.errors import (
     UnsupportedWire,
 )
 from spark_sink.source.schemas import SchemaBook, VersionKey, parse_version
-from spark_sink.warehouse.evolve import Shape, alter_sql, create_sql, shaped
+from spark_sink.warehouse.delta.statements import alter_sql, create_sql
+from spark_sink.warehouse.shape import Shape, shaped
 from tests.unit.spark_sink.history import schema
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_sink.warehouse.convert import needs_time_zone, row_sql
-from spark_sink.warehouse.evolve import Shape
+from spark_sink.warehouse.shape import Shape
 
 
 def shape(kind: str) -> Shape:

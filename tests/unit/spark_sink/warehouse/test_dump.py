@@ -48,7 +48,7 @@ def test_a_dump_says_whose_it_is_counts_its_rows_and_has_truncates_begun_meanwhi
     warehouse: Warehouse,
 ) -> None:
     nobodys = io.StringIO()
-    assert dump(warehouse.spark, warehouse.path, nobodys) == 0
+    assert dump(warehouse.kept, warehouse.path, nobodys) == 0
     assert told(nobodys.getvalue())[0]["prefix"] is None
     warehouse.schemas.append(schema(("id", "int"), ("v", "int")))
     warehouse.take(
@@ -58,7 +58,7 @@ def test_a_dump_says_whose_it_is_counts_its_rows_and_has_truncates_begun_meanwhi
     )
     (Path(warehouse.path) / ORIGIN).write_text(json.dumps({"prefix": "aq", "cluster": "c"}))
     to = Watched('"columns"', lambda: warehouse.take(Change(op="t", seq=4)))
-    assert dump(warehouse.spark, warehouse.path, to) == 2
+    assert dump(warehouse.kept, warehouse.path, to) == 2
     head, table, *rows, end = told(to.getvalue())
     assert (head["prefix"], head["cluster"], head["applied"]) == ("aq", "c", [[*TOPIC, 3]])
     assert (table["columns"], table["types"], table["key"]) == (["id", "v"], ["int", "int"], ["id"])

@@ -17,10 +17,10 @@ from pyspark.sql import SparkSession
 
 from bench import sink_age
 from spark_sink.settings import Maintenance as Plan
-from spark_sink.spark.files import Files
-from spark_sink.warehouse.delta_log import DeltaLog
-from spark_sink.warehouse.ledger import Entry, Floor, Ledger, Source
+from spark_sink.warehouse.delta.log import DeltaLog
+from spark_sink.warehouse.ledger import Entry, Floor, Source
 from spark_sink.warehouse.maintenance import Maintenance
+from spark_sink.warehouse.opening import opened
 from spark_sink.warehouse.sources import Sources
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.history import Change, schema
@@ -37,19 +37,17 @@ def kept(warehouse: Warehouse, plan: Plan, **other: Any) -> Maintenance:
     """A sink's maintenance, of a warehouse that is complete up to now."""
     applier = warehouse.applier
     parts: dict[str, Any] = {
-        "spark": warehouse.spark,
         "complete_until": time.time,
         "busy_since": lambda: None,
         "merged": applier.merged,
         "waits": applier.waits.waiting,
         "sources": Sources(
-            files=Files(warehouse.spark),
-            warehouse=warehouse.path,
+            notes=warehouse.kept.notes,
             of_table=applier.book.sources,
             newest=applier.newest,
         ),
     }
-    return Maintenance(warehouse=warehouse.path, plan=plan, **(parts | other))
+    return Maintenance(warehouse=warehouse.kept, plan=plan, **(parts | other))
 
 
 def conflict(warehouse: Warehouse) -> Exception:
@@ -91,15 +89,15 @@ def floor(seq: int) -> Floor:
 def test_the_ledger_keeps_the_last_batches_and_the_last_of_each_partition(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    ledger = Ledger(spark, str(tmp_path), every=4)
-    ledger.append([entry(0, 7)])
+    kept = opened(spark, str(tmp_path), every=4)
+    kept.ledger.append([entry(0, 7)])
     for batch in range(1, 9):
-        ledger.append([entry(batch, 0)])
-        ledger.raise_floors([floor(batch)])
-    again = Ledger(spark, str(tmp_path), every=4)
-    assert again.applied() == {("aq.shop.t", 7): 10, ("aq.shop.t", 0): 90}
-    assert again.newest_ms() == 1_008
-    assert [floor.place for floor in again.floors()] == [(1, 8)]
+        kept.ledger.append([entry(batch, 0)])
+        kept.floors.add([floor(batch)])
+    again = opened(spark, str(tmp_path), every=4)
+    assert again.ledger.applied() == {("aq.shop.t", 7): 10, ("aq.shop.t", 0): 90}
+    assert again.ledger.newest_ms() == 1_008
+    assert [floor.place for floor in again.floors.highest()] == [(1, 8)]
     rows = spark.read.format("delta").load(f"{tmp_path}/__ledger")
     assert sorted(row.batch_id for row in rows.collect()) == [0, 4, 5, 6, 7, 8]
     assert spark.read.format("delta").load(f"{tmp_path}/__floors").count() == 1

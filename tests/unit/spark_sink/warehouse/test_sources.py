@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spark_sink.names import SOURCES
+from spark_sink.warehouse.memory import MemoryNotes
 from spark_sink.warehouse.sources import Sources
 
 TABLE = ("shop", "t")
@@ -10,30 +11,17 @@ TIMED_OUT = 901.0
 """Seconds after which a transaction that was open has ended."""
 
 
-class Files:
-    """The warehouse's folder."""
-
-    def __init__(self) -> None:
-        self.texts: dict[str, str] = {}
-
-    def read(self, path: str) -> str | None:
-        return self.texts.get(path)
-
-    def write(self, path: str, text: str) -> None:
-        self.texts[path] = text
-
-
-def sources(files: Files, newest: dict[str, int], *published: str) -> Sources:
-    return Sources(files=files, warehouse="wh", of_table=lambda _: published, newest=newest)
+def sources(notes: MemoryNotes, newest: dict[str, int], *published: str) -> Sources:
+    return Sources(notes=notes, of_table=lambda _: published, newest=newest)
 
 
 def test_the_single_source_of_a_table_holds_nothing_back() -> None:
-    assert sources(Files(), {}).all_past(TABLE, {"shop"}) == float("inf")
-    assert sources(Files(), {}, "shop").all_past(TABLE, {"shop"}) == float("inf")
+    assert sources(MemoryNotes(), {}).all_past(TABLE, {"shop"}) == float("inf")
+    assert sources(MemoryNotes(), {}, "shop").all_past(TABLE, {"shop"}) == float("inf")
 
 
 def test_a_source_that_has_published_the_tables_columns_counts_without_a_row() -> None:
-    known = sources(Files(), {"shop": 50}, "shop", "crm")
+    known = sources(MemoryNotes(), {"shop": 50}, "shop", "crm")
     known.settle(0, 0)
     known.settle(TIMED_OUT, TIMED_OUT)
     assert known.all_past(TABLE, {"shop"}) == 0
@@ -41,7 +29,7 @@ def test_a_source_that_has_published_the_tables_columns_counts_without_a_row() -
 
 def test_what_is_applied_is_certain_once_kafka_is_applied_past_any_open_transaction() -> None:
     newest = {"shop": 50, "crm": 40}
-    known = sources(Files(), newest, "crm")
+    known = sources(MemoryNotes(), newest, "crm")
     known.settle(1000, 1000)
     newest["crm"] = 60
     known.settle(5000, 1000 + TIMED_OUT - 2)
@@ -54,20 +42,20 @@ def test_what_is_applied_is_certain_once_kafka_is_applied_past_any_open_transact
 
 
 def test_the_next_process_knows_what_this_one_did() -> None:
-    files = Files()
-    first = sources(files, {"shop": 50, "crm": 40}, "crm")
+    notes = MemoryNotes()
+    first = sources(notes, {"shop": 50, "crm": 40}, "crm")
     first.settle(1000, 1000)
     first.keep()
-    second = sources(files, {}, "crm")
+    second = sources(notes, {}, "crm")
     second.settle(5000, 1000 + TIMED_OUT)
     assert second.all_past(TABLE, {"shop"}) == 40
     second.keep()
-    assert sources(files, {}, "crm").all_past(TABLE, {"shop"}) == 40
+    assert sources(notes, {}, "crm").all_past(TABLE, {"shop"}) == 40
 
 
 def test_a_file_that_was_cut_off_only_keeps_markers_longer() -> None:
-    files = Files()
-    files.write(f"wh/{SOURCES}", '{"version": 1, "cer')
-    known = sources(files, {}, "crm")
+    notes = MemoryNotes()
+    notes.write(SOURCES, '{"version": 1, "cer')
+    known = sources(notes, {}, "crm")
     known.settle(1000, 1000)
     assert known.all_past(TABLE, {"shop"}) == 0

@@ -16,7 +16,7 @@ from spark_sink.errors import (
     TypeConflict,
     UnsupportedPartialImage,
 )
-from spark_sink.warehouse.delta import DeltaWarehouse
+from spark_sink.warehouse.delta.tables import DeltaTables
 from spark_sink.warehouse.table_status import listed
 from spark_sink.warehouse.waiting_tables import Waits
 from tests.unit.spark_sink.conftest import TOPIC, Warehouse
@@ -67,9 +67,9 @@ def test_a_changed_key_lets_one_table_wait_and_a_reload_brings_it_back(
     warehouse.take(Change(op="d", seq=7, version=2, before={"id": 2, "k": 21}), other(8))
     assert sorted(row["id"] for row in warehouse.rows("other")) == [3, 6, 8]
     assert rows(warehouse) == [(1, 10), (2, 20)]
-    (line,) = [one for one in listed(warehouse.spark, warehouse.path) if "KeyChanged" in one]
+    (line,) = [one for one in listed(warehouse.kept) if "KeyChanged" in one]
     assert "reason: KeyChanged: shop.t has ['id'], its new version ['k']" in line
-    text = "\n".join(listed(warehouse.spark, warehouse.path))
+    text = "\n".join(listed(warehouse.kept))
     assert "shop.t: WAITING" in text
     assert "action: Run: python -m spark_sink reload shop.t" in text
     assert "topic aq.shop.t, partition 0, offsets 3 to 8" in text
@@ -133,7 +133,7 @@ def test_a_reload_that_is_killed_at_any_step_is_done_again(
         elif step == "end":
             broken.setattr(Waits, "loaded", killed)
         else:
-            broken.setattr(DeltaWarehouse, step, killed)
+            broken.setattr(DeltaTables, step, killed)
         with pytest.raises(Killed):
             warehouse.reload()
     warehouse.restart()
@@ -161,7 +161,7 @@ def test_a_sink_killed_before_its_ledger_moved_records_the_wait_once(
     warehouse.write(put(3, {"id": 2, "k": 20}, version=2))
     warehouse.write(other(4))
     with monkeypatch.context() as broken:
-        broken.setattr(type(warehouse.ledger), "append", killed)
+        broken.setattr(type(warehouse.kept.ledger), "append", killed)
         with pytest.raises(Killed):
             warehouse.catch_up(start)
     warehouse.restart()

@@ -14,7 +14,7 @@ from connectors.mysql.ddl.online.cut_over import OnlineAlter, TableMovedAway
 from connectors.mysql.ddl.parsed_statement import parse_statement
 from spark_sink.errors import SinkError
 from spark_sink.source.schemas import TableVersion, parse_version
-from spark_sink.warehouse.evolve import Shape, shaped
+from spark_sink.warehouse.shape import Shape, shaped
 from tables.impact.finding import Severity
 from tables.impact.impact import Impact, RouteOf, ddl_effects, impact, severest, truncated
 from tables.impact.text import NOTHING, as_text

@@ -1,7 +1,8 @@
-"""SQL of keys, sources and floors, for the fold of a batch and for MERGE alike.
+"""Which changes are of one row and which of two is the later one, in SQL for a batch and for MERGE alike.
 
 Invariant: two changes are of the same row exactly where the expressions of `key_parts` are equal. In a table
-that mapped tables fill, these include the destination and the source table.
+that mapped tables fill, these include the destination and the source table. Within a destination only a greater
+(epoch, seq) wins; between destinations the later commit time, then the destination's name.
 """
 
 from __future__ import annotations
@@ -10,11 +11,19 @@ from typing import Final
 
 from spark_sink.names import literal, quoted
 from spark_sink.source.schemas import SOURCE_COLUMNS
-from spark_sink.warehouse.evolve import Shape
 from spark_sink.warehouse.ledger import Source
+from spark_sink.warehouse.shape import Shape
 
 SOURCES: Final = ("__destination", *(name for name, _ in SOURCE_COLUMNS))
 """The columns that say which source a row is from."""
+
+
+NEWER: Final = (
+    "CASE WHEN s.__destination = t.__destination "
+    "THEN s.__epoch > t.__epoch OR (s.__epoch = t.__epoch AND s.__seq > t.__seq) "
+    "ELSE s.__ts_ms > t.__ts_ms OR "
+    "(s.__ts_ms = t.__ts_ms AND s.__destination > t.__destination) END"
+)
 
 
 def below_sql(shape: Shape, source: Source, floor: tuple[int, int]) -> str:
@@ -58,3 +67,12 @@ def source_parts(shape: Shape, alias: str) -> list[str]:
     own = zip(SOURCE_COLUMNS, (shape.database, shape.table), strict=True)
     names = [f"coalesce({alias}{column}, {literal(name)})" for (column, _), name in own]
     return [f"{alias}__destination", *names]
+
+
+def same_key(shape: Shape) -> str:
+    """Whether the rows `t` and `s` are of one key; of a log, whether they are one image."""
+    if not shape.keyed:
+        return "t.__destination = s.__destination AND t.__seq = s.__seq AND t.__delta = s.__delta"
+    pairs = zip(key_parts(shape, "t."), key_parts(shape, "s."), strict=True)
+    exact = len(key_parts(shape, "")) == len(shape.key) + len(source_parts(shape, ""))
+    return " AND ".join(f"{t} {'=' if exact else '<=>'} {s}" for t, s in pairs)

@@ -9,7 +9,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from spark_sink.names import delta, literal
+from spark_sink.names import literal
+from spark_sink.warehouse.delta.statements import delta
 
 
 class DeltaLog:

@@ -1,4 +1,4 @@
-"""What must change in a warehouse table before the rows of some versions fit into it.
+"""The shape of a warehouse table, and what must change in it before the rows of some versions fit.
 
 Law: columns are only added and types only widened; what cannot be done without loss is a named
 error, never a guess.
@@ -6,13 +6,12 @@ error, never a guess.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from spark_sink.errors import KeyChanged, TypeConflict
-from spark_sink.names import action, delta, literal, quoted
+from spark_sink.names import action
 from spark_sink.source.mysql_types import widened
 from spark_sink.source.schemas import (
     BOOKKEEPING,
@@ -21,8 +20,6 @@ from spark_sink.source.schemas import (
     TableVersion,
 )
 
-KEY_PROPERTY = "aqueduct.primary_key"
-NAME_PROPERTY = "aqueduct.table"
 # Parquet's own names end here; beyond, Delta must map them.
 _SIMPLE_NAME = re.compile(r"[A-Za-z0-9_]+")
 
@@ -88,65 +85,6 @@ def shaped(
     return Shape(name[0], name[1], tuple(columns.items()), key or (), mapped=mapped, apart=apart)
 
 
-def create_sql(path: str, shape: Shape) -> str:
-    """The statement that makes a table of `shape`."""
-    columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in shape.all_columns)
-    return (
-        f"CREATE TABLE IF NOT EXISTS {delta(path)} ({columns}) USING delta "
-        f"TBLPROPERTIES ({_properties(_own_properties(shape))})"
-    )
-
-
-def replace_sql(path: str, shape: Shape, *, source: str, more: Mapping[str, str]) -> str:
-    """The statement that puts the rows of the view `source` in place of a table, in one commit."""
-    columns = ", ".join(
-        f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in shape.all_columns
-    )
-    properties = _properties({**_own_properties(shape), **more})
-    table = f"CREATE OR REPLACE TABLE {delta(path)} USING delta TBLPROPERTIES ({properties})"
-    return f"{table} AS SELECT {columns} FROM {quoted(source)}"  # noqa: S608 - every name is quoted
-
-
-def _own_properties(shape: Shape) -> dict[str, str]:
-    properties = {
-        KEY_PROPERTY: json.dumps(shape.key),
-        NAME_PROPERTY: json.dumps([shape.database, shape.table]),
-    }
-    if shape.mapped:
-        properties["delta.columnMapping.mode"] = "name"
-    return properties
-
-
-def alter_sql(path: str, held: Shape, wanted: Shape) -> list[str]:
-    """The statements that turn `held` into `wanted`, in order; each may be run twice."""
-    before = dict(held.columns)
-    new = [(name, kind) for name, kind in wanted.columns if name not in before]
-    if wanted.apart and not held.apart:
-        new += SOURCE_COLUMNS
-    wider = [(n, kind) for n, kind in wanted.columns if n in before and before[n] != kind]
-    properties = {}
-    if wanted.mapped and not held.mapped:
-        properties["delta.columnMapping.mode"] = "name"
-    if any(kind == "timestamp_ntz" for _, kind in (*new, *wider)):
-        properties["delta.feature.timestampNtz"] = "supported"
-    if wider:
-        properties["delta.enableTypeWidening"] = "true"
-    table = f"ALTER TABLE {delta(path)}"
-    statements = [f"{table} SET TBLPROPERTIES ({_properties(properties)})"] if properties else []
-    if new:
-        columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in new)
-        statements.append(f"{table} ADD COLUMNS ({columns})")
-    statements += [f"{table} ALTER COLUMN {_altered(name, kind)}" for name, kind in wider]
-    return statements
-
-
-def _altered(name: str, kind: str) -> str:
-    """A column with its new type; of a geometry only the SRID is ever widened."""
-    if kind.startswith("struct<srid"):
-        return f"{quoted(name)}.srid TYPE bigint"
-    return f"{quoted(name)} TYPE {kind}"
-
-
 def _widened(held: str, wanted: str, *, column: str, of: tuple[str, str]) -> str:
     result = widened(held, wanted)
     if result is None:
@@ -173,7 +111,3 @@ def _same_key(
             advice=action(of),
         )
     return held
-
-
-def _properties(properties: dict[str, str]) -> str:
-    return ", ".join(f"{literal(k)} = {literal(v)}" for k, v in properties.items())

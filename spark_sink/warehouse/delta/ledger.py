@@ -1,0 +1,133 @@
+"""The ledger and the floors as Delta tables, each with what matters and a bounded past."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from pyspark.sql import functions as f
+
+from spark_sink.warehouse.delta.own_table import OwnTable
+from spark_sink.warehouse.ledger import Entry, Floor, Source
+
+_LEDGER_COLUMNS: Final = (
+    "query_id STRING, batch_id BIGINT, topic STRING, partition INT, from_offset BIGINT, "
+    "until_offset BIGINT, records BIGINT, applied_at_ms BIGINT"
+)
+_FLOOR_COLUMNS: Final = (
+    "database STRING, `table` STRING, destination STRING, epoch BIGINT, seq BIGINT, ts_ms BIGINT"
+)
+
+_FLOOR_SOURCE: Final = "source_database STRING, source_table STRING"
+"""Of a mapped table's truncates; NULL, or not there, where the source table has the table's own name."""
+
+EVERY: Final = 200
+"""Commits between two rewrites; and batches that stay listed, beside the last of each partition."""
+RETENTION_SECONDS: Final = 300
+"""Of files and log entries of the sink's own tables, which are read within seconds."""
+
+
+class DeltaLedger:
+    """See protocol.Ledger."""
+
+    def __init__(self, table: OwnTable, *, every: int = EVERY) -> None:
+        self.table = table
+        self._every = every
+
+    def applied(self) -> dict[tuple[str, int], int]:
+        """See protocol.Ledger."""
+        ledger = self.table.read()
+        if ledger is None:
+            return {}
+        rows = ledger.groupBy("topic", "partition").agg(f.max("until_offset").alias("until"))
+        return {(row.topic, row.partition): row.until for row in rows.collect()}
+
+    def newest_ms(self) -> int:
+        """See protocol.Ledger."""
+        ledger = self.table.read()
+        if ledger is None:
+            return 0
+        (row,) = ledger.agg(f.max("applied_at_ms").alias("newest")).collect()
+        return int(row.newest or 0)
+
+    def append(self, entries: Iterable[Entry]) -> None:
+        """See protocol.Ledger."""
+        if rows := [asdict(entry) for entry in entries]:
+            self.table.append(_LEDGER_COLUMNS, rows)
+        if self.table.due():
+            self.compact()
+
+    def compact(self) -> None:
+        """Keeps the last batches, and the last of each partition."""
+        ledger = self.table.rows()
+        times = ledger.select("applied_at_ms").distinct().orderBy(f.desc("applied_at_ms"))
+        last = times.limit(self._every).collect()[-1].applied_at_ms
+        order = "row_number() OVER (PARTITION BY topic, `partition` ORDER BY until_offset DESC)"
+        kept = ledger.selectExpr("*", f"{order} AS nth").where(
+            f"nth = 1 OR applied_at_ms >= {last}"
+        )
+        self.table.rewrite(kept.drop("nth"))
+
+
+class DeltaFloors:
+    """See protocol.FloorLog."""
+
+    def __init__(self, table: OwnTable) -> None:
+        self.table = table
+
+    def highest(self) -> list[Floor]:
+        """See protocol.FloorLog."""
+        floors = self.table.read()
+        if floors is None:
+            return []
+        mapped = [name for name in _SOURCE_NAMES if name in floors.columns]
+        rows = floors.groupBy("database", "table", "destination", *mapped).agg(
+            f.max(f.struct("epoch", "seq", "ts_ms")).alias("top")
+        )
+        return [_floor(row.asDict()) for row in rows.collect()]
+
+    def add(self, floors: Iterable[Floor]) -> None:
+        """See protocol.FloorLog."""
+        if not (new := list(floors)):
+            return
+        columns, rows = _floor_rows(new)
+        self.table.append(columns, rows, is_wider=columns != _FLOOR_COLUMNS)
+        if self.table.due():
+            self.table.rewrite(self.table.literal(*_floor_rows(self.highest())))
+
+
+_SOURCE_NAMES: Final = ("source_database", "source_table")
+
+
+def _floor(row: Mapping[str, Any]) -> Floor:
+    """A floor as it is stored, by this version or by one that knew no mapped tables."""
+    database, table = row["database"], row["table"]
+    own = row.get("source_database") or database, row.get("source_table") or table
+    top = row["top"]
+    source = Source(row["destination"], *own)
+    return Floor(
+        database=database, table=table, source=source, epoch=top.epoch, seq=top.seq, ts_ms=top.ts_ms
+    )
+
+
+def _floor_rows(floors: Sequence[Floor]) -> tuple[str, list[dict[str, object]]]:
+    """Columns and rows to store; those of the source are only there where a mapped table needs them."""
+    rows = [_floor_row(floor) for floor in floors]
+    if not any(floor.is_mapped for floor in floors):
+        return _FLOOR_COLUMNS, rows
+    for row, floor in zip(rows, floors, strict=True):
+        if floor.is_mapped:
+            row |= {"source_database": floor.source.database, "source_table": floor.source.table}
+    return f"{_FLOOR_COLUMNS}, {_FLOOR_SOURCE}", rows
+
+
+def _floor_row(floor: Floor) -> dict[str, object]:
+    return {
+        "database": floor.database,
+        "table": floor.table,
+        "destination": floor.source.destination,
+        "epoch": floor.epoch,
+        "seq": floor.seq,
+        "ts_ms": floor.ts_ms,
+    }

@@ -1,0 +1,25 @@
+"""The sink's own texts, as files in the warehouse's folder."""
+
+from __future__ import annotations
+
+from spark_sink.spark.files import Files
+
+
+class FileNotes:
+    """See protocol.Notes."""
+
+    def __init__(self, files: Files, root: str) -> None:
+        self._files = files
+        self._root = root
+
+    def read(self, name: str) -> str | None:
+        """See protocol.Notes."""
+        return self._files.read(f"{self._root}/{name}")
+
+    def write(self, name: str, text: str) -> None:
+        """See protocol.Notes."""
+        self._files.write(f"{self._root}/{name}", text)
+
+    def make(self) -> None:
+        """See protocol.Notes."""
+        self._files.make(self._root)

@@ -1,0 +1,76 @@
+"""A small Delta table of the sink's own: appended to by each batch, and rewritten before it grows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from spark_sink.spark.files import Files
+from spark_sink.warehouse.delta.log import DeltaLog
+
+_FILES_OF_A_COMMIT: Final = 3
+
+
+class OwnTable:
+    """One such table; due to be rewritten after every `every` commits of this process."""
+
+    def __init__(
+        self, spark: SparkSession, path: str, *, every: int = 0, retention_seconds: int = 0
+    ) -> None:
+        self._spark = spark
+        self._files = Files(spark)
+        self._path = path
+        self._every = every
+        self._retention = retention_seconds
+        self._commits = 0
+
+    def log_files(self) -> list[str]:
+        """The names of its log's files; empty where there is no table."""
+        return self._files.names(f"{self._path}/_delta_log")
+
+    def read(self) -> DataFrame | None:
+        """Its rows; None where there is no table."""
+        return self.rows() if self.log_files() else None
+
+    def rows(self) -> DataFrame:
+        """The rows of a table that is there."""
+        return self._spark.read.format("delta").load(self._path)
+
+    def append(
+        self, columns: str, rows: Sequence[Mapping[str, object]], *, is_wider: bool = False
+    ) -> None:
+        """Adds a handful of rows in one commit.
+
+        `is_wider` says that a table of an earlier version may lack some of the columns.
+        """
+        write = self.literal(columns, rows).write.format("delta").mode("append")
+        write.option("mergeSchema", is_wider).save(self._path)
+
+    def literal(self, columns: str, rows: Sequence[Mapping[str, object]]) -> DataFrame:
+        """A handful of rows as a table."""
+        # One JSON literal: no Python worker is started for them.
+        parsed = f.from_json(f.lit(json.dumps(rows)), f"array<struct<{_colons(columns)}>>")
+        return self._spark.range(1, numPartitions=1).select(f.inline(parsed))
+
+    def due(self) -> bool:
+        """Whether it is to be rewritten: after so many commits, at a start after so many files."""
+        self._commits += 1
+        if self._commits == 1:
+            return len(self.log_files()) > _FILES_OF_A_COMMIT * self._every
+        return self._commits % self._every == 0
+
+    def rewrite(self, rows: DataFrame) -> None:
+        """Puts rows in place of its own in one commit, then removes what that makes needless."""
+        log = DeltaLog(self._spark, self._path)
+        log.settle_retention(self._retention)
+        rows.coalesce(1).write.format("delta").mode("overwrite").save(self._path)
+        log.vacuum()
+        log.forget()
+
+
+def _colons(columns: str) -> str:
+    return ", ".join(column.strip().replace(" ", ": ", 1) for column in columns.split(","))

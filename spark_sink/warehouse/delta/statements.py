@@ -1,0 +1,118 @@
+"""The SQL statements that make, widen, replace, fill and empty a Delta table.
+
+Invariant: each may be repeated, in any mixture with the others; which row wins is `identity`'s to say.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from spark_sink.names import literal, quoted
+from spark_sink.source.schemas import SOURCE_COLUMNS
+from spark_sink.warehouse.identity import NEWER, below_sql, same_key
+from spark_sink.warehouse.ledger import Floor
+from spark_sink.warehouse.shape import Shape
+
+KEY_PROPERTY = "aqueduct.primary_key"
+NAME_PROPERTY = "aqueduct.table"
+
+
+def delta(path: str) -> str:
+    """The Delta table at a path, as Spark SQL names it."""
+    return f"delta.{quoted(path)}"
+
+
+def create_sql(path: str, shape: Shape) -> str:
+    """The statement that makes a table of `shape`."""
+    columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in shape.all_columns)
+    return (
+        f"CREATE TABLE IF NOT EXISTS {delta(path)} ({columns}) USING delta "
+        f"TBLPROPERTIES ({_properties(_own_properties(shape))})"
+    )
+
+
+def replace_sql(path: str, shape: Shape, *, source: str, more: Mapping[str, str]) -> str:
+    """The statement that puts the rows of the view `source` in place of a table, in one commit."""
+    columns = ", ".join(
+        f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in shape.all_columns
+    )
+    properties = _properties({**_own_properties(shape), **more})
+    table = f"CREATE OR REPLACE TABLE {delta(path)} USING delta TBLPROPERTIES ({properties})"
+    return f"{table} AS SELECT {columns} FROM {quoted(source)}"  # noqa: S608 - every name is quoted
+
+
+def _own_properties(shape: Shape) -> dict[str, str]:
+    properties = {
+        KEY_PROPERTY: json.dumps(shape.key),
+        NAME_PROPERTY: json.dumps([shape.database, shape.table]),
+    }
+    if shape.mapped:
+        properties["delta.columnMapping.mode"] = "name"
+    return properties
+
+
+def alter_sql(path: str, held: Shape, wanted: Shape) -> list[str]:
+    """The statements that turn `held` into `wanted`, in order; each may be run twice."""
+    before = dict(held.columns)
+    new = [(name, kind) for name, kind in wanted.columns if name not in before]
+    if wanted.apart and not held.apart:
+        new += SOURCE_COLUMNS
+    wider = [(n, kind) for n, kind in wanted.columns if n in before and before[n] != kind]
+    properties = {}
+    if wanted.mapped and not held.mapped:
+        properties["delta.columnMapping.mode"] = "name"
+    if any(kind == "timestamp_ntz" for _, kind in (*new, *wider)):
+        properties["delta.feature.timestampNtz"] = "supported"
+    if wider:
+        properties["delta.enableTypeWidening"] = "true"
+    table = f"ALTER TABLE {delta(path)}"
+    statements = [f"{table} SET TBLPROPERTIES ({_properties(properties)})"] if properties else []
+    if new:
+        columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in new)
+        statements.append(f"{table} ADD COLUMNS ({columns})")
+    statements += [f"{table} ALTER COLUMN {_altered(name, kind)}" for name, kind in wider]
+    return statements
+
+
+def _altered(name: str, kind: str) -> str:
+    """A column with its new type; of a geometry only the SRID is ever widened."""
+    if kind.startswith("struct<srid"):
+        return f"{quoted(name)}.srid TYPE bigint"
+    return f"{quoted(name)} TYPE {kind}"
+
+
+def merge_sql(path: str, shape: Shape, *, source: str) -> str:
+    """The MERGE of the view `source`, which `compact.changes` made."""
+    merge = f"MERGE INTO {delta(path)} AS t USING {quoted(source)} AS s ON {same_key(shape)}"
+    # Spelled out: behind `*`, Delta trips over a name with a backtick.
+    names = [quoted(name) for name, _ in shape.all_columns]
+    if shape.keyed:
+        assignments = ", ".join(f"t.{name} = s.{name}" for name in names)
+        merge += f" WHEN MATCHED AND {NEWER} THEN UPDATE SET {assignments}"
+    values = ", ".join(f"s.{name}" for name in names)
+    return f"{merge} WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) VALUES ({values})"  # noqa: S608 - the same
+
+
+def truncate_sql(path: str, shape: Shape, floor: Floor) -> str:
+    """What a truncate does to the rows that are already there."""
+    below = below_sql(shape, floor.source, floor.place)
+    if not shape.keyed:
+        # The floor keeps these images out for good, so nothing has to mark them.
+        return f"DELETE FROM {delta(path)} WHERE {below}"  # noqa: S608 - every name is quoted
+    emptied = [f"{quoted(name)} = NULL" for name, _ in shape.columns if name not in shape.key]
+    key = ", ".join(literal(name) for name in shape.key)
+    assignments = [
+        *emptied,
+        "__deleted = true",
+        f"__epoch = {floor.epoch}",
+        f"__seq = {floor.seq}",
+        f"__ts_ms = {floor.ts_ms}",
+        f"__unrepresentable = map_filter(__unrepresentable, (k, x) -> k IN ({key}))",
+    ]
+    update = f"UPDATE {delta(path)} SET {', '.join(assignments)}"  # noqa: S608 - the same
+    return f"{update} WHERE NOT __deleted AND {below}"
+
+
+def _properties(properties: dict[str, str]) -> str:
+    return ", ".join(f"{literal(k)} = {literal(v)}" for k, v in properties.items())

@@ -1,0 +1,172 @@
+"""Tables at rest, as Delta tables at `<root>/<database>/<table>`.
+
+Law: nothing here knows a batch, Kafka or a clock; it makes, widens, fills and reads tables.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from itertools import count
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_sink.errors import ForeignTable, UnknownTable
+from spark_sink.names import CUT, table_path, unfolder
+from spark_sink.source.offsets import Offsets
+from spark_sink.source.schemas import OWN_COLUMNS, SOURCE_COLUMNS
+from spark_sink.spark.files import Files
+from spark_sink.warehouse.delta.conflict import again_on_conflict
+from spark_sink.warehouse.delta.images import standing_images
+from spark_sink.warehouse.delta.statements import (
+    KEY_PROPERTY,
+    NAME_PROPERTY,
+    alter_sql,
+    create_sql,
+    delta,
+    merge_sql,
+    replace_sql,
+    truncate_sql,
+)
+from spark_sink.warehouse.ledger import Floor
+from spark_sink.warehouse.shape import Shape
+
+CUT_PROPERTY = "aqueduct.cut"
+
+
+class DeltaTables:
+    """Delta tables at `<root>/<database>/<table>`."""
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        self._spark = spark
+        self._root = root.rstrip("/")
+        self._views = count()
+
+    def shape(self, database: str, table: str) -> Shape | None:
+        """See protocol.Tables."""
+        path = table_path(self._root, database, table)
+        found = self._describe(path)
+        if found is None:
+            return None
+        properties, columns = found
+        if json.loads(properties.get(NAME_PROPERTY, "null")) != [database, table]:
+            raise ForeignTable(path, advice="Move it away; the sink creates its tables itself")
+        return Shape(
+            database,
+            table,
+            tuple((name, kind) for name, kind in columns if name not in OWN_COLUMNS),
+            tuple(json.loads(properties[KEY_PROPERTY])),
+            mapped=properties.get("delta.columnMapping.mode", "none") != "none",
+            apart=all(name in dict(columns) for name, _ in SOURCE_COLUMNS),
+        )
+
+    def evolve(self, held: Shape | None, wanted: Shape) -> None:
+        """See protocol.Tables."""
+        path = table_path(self._root, wanted.database, wanted.table)
+        statements = [create_sql(path, wanted)] if held is None else alter_sql(path, held, wanted)
+        for statement in statements:
+            again_on_conflict(partial(self._spark.sql, statement))
+
+    def merge(self, shape: Shape, rows: DataFrame) -> None:
+        """See protocol.Tables. Safe to call from several threads for different tables."""
+        view = f"aqueduct_changes_{next(self._views)}"
+        # The view has to be in the session that the rows are from.
+        session = rows.sparkSession
+        rows.createOrReplaceTempView(view)
+        path = table_path(self._root, shape.database, shape.table)
+        try:
+            again_on_conflict(lambda: session.sql(merge_sql(path, shape, source=view)))
+        finally:
+            session.catalog.dropTempView(view)
+
+    def truncate(self, shape: Shape, floor: Floor) -> None:
+        """See protocol.Tables."""
+        path = table_path(self._root, shape.database, shape.table)
+        again_on_conflict(lambda: self._spark.sql(truncate_sql(path, shape, floor)))
+
+    def replace(
+        self,
+        shape: Shape,
+        rows: DataFrame,
+        *,
+        cut: tuple[int, Offsets] | None = None,
+    ) -> None:
+        """See protocol.Tables."""
+        path = table_path(self._root, shape.database, shape.table)
+        view, session = f"aqueduct_replaced_{next(self._views)}", rows.sparkSession
+        rows.createOrReplaceTempView(view)
+        more = {CUT_PROPERTY: cut_text(*cut)} if cut else {}
+        try:
+            session.sql(replace_sql(path, shape, source=view, more=more))
+        finally:
+            session.catalog.dropTempView(view)
+
+    def cut(self, database: str, table: str) -> tuple[int, dict[tuple[str, int], int]] | None:
+        """See protocol.Tables."""
+        found = self._describe(table_path(self._root, database, table))
+        text = found[0].get(CUT_PROPERTY) if found else None
+        return parse_cut(text) if text else None
+
+    def drop(self, database: str, table: str) -> None:
+        """See protocol.Tables."""
+        Files(self._spark).delete(table_path(self._root, database, table))
+
+    def rows(self, shape: Shape, *, beside: DataFrame | None = None) -> DataFrame:
+        """See protocol.Tables. In the session of `beside`, which a batch has for itself."""
+        path = table_path(self._root, shape.database, shape.table)
+        session = self._spark if beside is None else beside.sparkSession
+        return session.read.format("delta").load(path)
+
+    def current(self, database: str, table: str, *, bookkeeping: bool = False) -> DataFrame:
+        """See protocol.Tables."""
+        shape = self.shape(database, table)
+        if shape is None:
+            raise UnknownTable(f"{database}.{table}")
+        if shape.keyed:
+            rows = self.rows(shape).where("NOT __deleted")
+            return rows if bookkeeping else rows.drop(*OWN_COLUMNS)
+        return standing_images(self.rows(shape), shape, bookkeeping=bookkeeping)
+
+    def names(self) -> list[tuple[str, str]]:
+        """See protocol.Tables."""
+        files, root = Files(self._spark), self._root
+        found = []
+        for database in files.names(root):
+            # The sink's own begin with this, and no database's folder does.
+            for table in () if database.startswith("_") else files.names(f"{root}/{database}"):
+                path = f"{root}/{database}/{table}"
+                if files.names(f"{path}/_delta_log"):
+                    name = self._name(path) if CUT in database + table else None
+                    found.append(name or (unfolder(database), unfolder(table)))
+        return found
+
+    def _name(self, path: str) -> tuple[str, str] | None:
+        """The name that a table was made with, where its folder does not have all of it."""
+        described = self._describe(path)
+        told = json.loads(described[0].get(NAME_PROPERTY, "null")) if described else None
+        return None if told is None else (told[0], told[1])
+
+    def _describe(self, path: str) -> tuple[dict[str, str], list[tuple[str, str]]] | None:
+        try:
+            detail = self._spark.sql(f"DESCRIBE DETAIL {delta(path)}").collect()[0]
+            schema = self._spark.read.format("delta").load(path).schema
+        except PySparkException as fault:
+            if "DELTA_TABLE_NOT_FOUND" in str(fault) or "DELTA_MISSING_DELTA_TABLE" in str(fault):
+                return None
+            if "PATH_NOT_FOUND" in str(fault):
+                return None
+            raise
+        return detail.properties, [(x.name, x.dataType.simpleString()) for x in schema.fields]
+
+
+def cut_text(since_ms: int, offsets: Offsets) -> str:
+    """What a table's property says of the reload that made it."""
+    held = [[topic, partition, at] for (topic, partition), at in sorted(offsets.items())]
+    return json.dumps({"version": 1, "since_ms": since_ms, "offsets": held})
+
+
+def parse_cut(text: str) -> tuple[int, dict[tuple[str, int], int]]:
+    """What `cut_text` wrote."""
+    body = json.loads(text)
+    return body["since_ms"], {(topic, number): at for topic, number, at in body["offsets"]}

@@ -1,0 +1,74 @@
+"""Delta's part of maintenance: OPTIMIZE, VACUUM, old log entries, and the purge of markers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+
+from pyspark.sql import SparkSession
+
+from spark_sink.names import table_path
+from spark_sink.spark.files import Files
+from spark_sink.warehouse.delta.conflict import conflicts_by_name
+from spark_sink.warehouse.delta.log import DeltaLog
+from spark_sink.warehouse.delta.statements import delta
+from spark_sink.warehouse.protocol import Name
+
+
+class DeltaUpkeep:
+    """See protocol.Upkeep."""
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        self._spark = spark
+        self._root = root
+
+    def retain(self, name: Name, seconds: int) -> None:
+        """See protocol.Upkeep."""
+        with conflicts_by_name():
+            self._log(name).settle_retention(seconds)
+
+    def sources_if_old(self, name: Name, before: int) -> Collection[str]:
+        """See protocol.Upkeep."""
+        with conflicts_by_name():
+            rows = self._spark.read.format("delta").load(self._path(name))
+            if rows.where(_old(before)).isEmpty():
+                return ()
+            return {row[0] for row in rows.select("__destination").distinct().collect()}
+
+    def purge(self, name: Name, before: int) -> None:
+        """See protocol.Upkeep."""
+        path = self._path(name)
+        with conflicts_by_name():
+            rows = self._spark.read.format("delta").load(path)
+            if not rows.where(_old(before)).isEmpty():
+                self._spark.sql(f"DELETE FROM {delta(path)} WHERE {_old(before)}")  # noqa: S608 - a number
+
+    def compact(self, name: Name) -> None:
+        """See protocol.Upkeep."""
+        with conflicts_by_name():
+            self._spark.sql(f"OPTIMIZE {delta(self._path(name))}")
+
+    def remove_unused(self, name: Name) -> None:
+        """See protocol.Upkeep."""
+        log = self._log(name)
+        with conflicts_by_name():
+            log.vacuum()
+            log.forget()
+
+    def version(self, name: Name, *, at_least: bool = False) -> int:
+        """See protocol.Upkeep. At least that of the log's last checkpoint."""
+        if not at_least:
+            return self._log(name).version()
+        text = Files(self._spark).read(f"{self._path(name)}/_delta_log/_last_checkpoint")
+        return int(json.loads(text or "{}").get("version", 0))
+
+    def _log(self, name: Name) -> DeltaLog:
+        return DeltaLog(self._spark, self._path(name))
+
+    def _path(self, name: Name) -> str:
+        return table_path(self._root, *name)
+
+
+def _old(before: int) -> str:
+    """The condition that a row is a marker from before a time in ms."""
+    return f"__deleted AND __ts_ms < {before}"

@@ -1,0 +1,52 @@
+"""A warehouse of Delta tables in one folder."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_sink.names import FLOORS, LEDGER, RELOAD, WAITS
+from spark_sink.spark.files import Files
+from spark_sink.warehouse.delta.ledger import EVERY, RETENTION_SECONDS, DeltaFloors, DeltaLedger
+from spark_sink.warehouse.delta.notes import FileNotes
+from spark_sink.warehouse.delta.own_table import OwnTable
+from spark_sink.warehouse.delta.tables import DeltaTables
+from spark_sink.warehouse.delta.upkeep import DeltaUpkeep
+from spark_sink.warehouse.delta.waits import DeltaWaits
+
+
+class DeltaWarehouse:
+    """See protocol.Warehouse."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        root: str,
+        *,
+        every: int = EVERY,
+        retention_seconds: int = RETENTION_SECONDS,
+    ) -> None:
+        root = root.rstrip("/")
+        retention = min(retention_seconds, RETENTION_SECONDS)
+
+        def own(name: str) -> OwnTable:
+            return OwnTable(spark, f"{root}/{name}", every=every, retention_seconds=retention)
+
+        self.tables = DeltaTables(spark, root)
+        self.stage = DeltaTables(spark, f"{root}/{RELOAD}")
+        self.ledger = DeltaLedger(own(LEDGER), every=every)
+        self.floors = DeltaFloors(own(FLOORS))
+        self.waits = DeltaWaits(own(WAITS))
+        self.upkeep = DeltaUpkeep(spark, root)
+        self.notes = FileNotes(Files(spark), root)
+
+
+def current(
+    spark: SparkSession, warehouse: str, database: str, table: str, *, bookkeeping: bool = False
+) -> DataFrame:
+    """What a table holds now: no deleted rows, and no bookkeeping columns unless asked for.
+
+    `spark` needs Delta's two session settings (docs/sink.md). For a table without a primary key
+    each row comes as often as the source has it; such rows have no bookkeeping columns but
+    `__unrepresentable`. Raises UnknownTable.
+    """
+    return DeltaTables(spark, warehouse).current(database, table, bookkeeping=bookkeeping)

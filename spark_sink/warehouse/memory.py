@@ -1,0 +1,323 @@
+"""A warehouse in memory: the twin of the real ones, for tests that need neither Spark nor files.
+
+Rows are dicts by column, as Spark gives them. Each write replaces what a table was, so that rows which a reader
+holds stay as they are. Nothing is cleaned up in memory, so `upkeep` only counts what it is asked.
+
+Invariant: it passes the same contract suite as every other warehouse.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from spark_sink.errors import UnknownTable
+from spark_sink.source.offsets import Offsets
+from spark_sink.source.schemas import OWN_COLUMNS
+from spark_sink.warehouse.ledger import Entry, Floor, Source
+from spark_sink.warehouse.protocol import Name
+from spark_sink.warehouse.shape import Shape
+
+Row = Mapping[str, Any]
+Rows = Sequence[Row]
+_TEXT = "__unrepresentable"
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    shape: Shape
+    rows: tuple[Row, ...] = ()
+    cut: tuple[int, Offsets] | None = None
+    commits: int = 0
+
+
+class MemoryTables:
+    """See protocol.Tables."""
+
+    def __init__(self) -> None:
+        self._tables: dict[Name, _Table] = {}
+
+    def names(self) -> list[Name]:
+        """See protocol.Tables."""
+        return sorted(self._tables)
+
+    def shape(self, database: str, table: str) -> Shape | None:
+        """See protocol.Tables."""
+        held = self._tables.get((database, table))
+        return None if held is None else held.shape
+
+    def evolve(self, held: Shape | None, wanted: Shape) -> None:
+        """See protocol.Tables."""
+        name = wanted.database, wanted.table
+        if held is None and name in self._tables:
+            return
+        before = self._tables.get(name) or _Table(wanted, commits=-1)
+        self._tables[name] = replace(before, shape=wanted, commits=before.commits + 1)
+
+    def merge(self, shape: Shape, rows: Rows) -> None:
+        """See protocol.Tables."""
+        found = {_identity(shape, row): row for row in self._rows(shape)}
+        for row in rows:
+            key = _identity(shape, row)
+            if key not in found or (shape.keyed and _newer(row, found[key])):
+                found[key] = {name: row[name] for name, _ in shape.all_columns}
+        self._commit(shape, found.values())
+
+    def truncate(self, shape: Shape, floor: Floor) -> None:
+        """See protocol.Tables."""
+        rows = self._rows(shape)
+        if not shape.keyed:
+            self._commit(shape, [row for row in rows if not _is_below(shape, row, floor)])
+            return
+        self._commit(
+            shape,
+            [
+                _emptied(shape, row, floor)
+                if _is_below(shape, row, floor) and not row["__deleted"]
+                else row
+                for row in rows
+            ],
+        )
+
+    def rows(self, shape: Shape, *, beside: Rows | None = None) -> Rows:  # noqa: ARG002 - lists go together
+        """See protocol.Tables."""
+        names = [name for name, _ in shape.all_columns]
+        return [{name: row.get(name) for name in names} for row in self._rows(shape)]
+
+    def replace(self, shape: Shape, rows: Rows, *, cut: tuple[int, Offsets] | None = None) -> None:
+        """See protocol.Tables."""
+        name = shape.database, shape.table
+        commits = self.commits(name) + 1 if name in self._tables else 0
+        self._tables[name] = _Table(shape, tuple(rows), cut, commits)
+
+    def cut(self, database: str, table: str) -> tuple[int, dict[tuple[str, int], int]] | None:
+        """See protocol.Tables."""
+        held = self._tables.get((database, table))
+        return None if held is None or held.cut is None else (held.cut[0], dict(held.cut[1]))
+
+    def drop(self, database: str, table: str) -> None:
+        """See protocol.Tables."""
+        self._tables.pop((database, table), None)
+
+    def current(self, database: str, table: str, *, bookkeeping: bool = False) -> Rows:
+        """See protocol.Tables."""
+        shape = self.shape(database, table)
+        if shape is None:
+            raise UnknownTable(f"{database}.{table}")
+        if not shape.keyed:
+            return _standing(self.rows(shape), shape, bookkeeping=bookkeeping)
+        rows = [row for row in self.rows(shape) if not row["__deleted"]]
+        return rows if bookkeeping else [_plain(row) for row in rows]
+
+    def purge(self, name: Name, before: int) -> None:
+        """Removes the markers from before that time (ms)."""
+        held = self._tables[name]
+        self._commit(held.shape, [row for row in held.rows if not _is_old(row, before)])
+
+    def commits(self, name: Name) -> int:
+        """How many commits there were after the first."""
+        return self._tables[name].commits
+
+    def _rows(self, shape: Shape) -> tuple[Row, ...]:
+        return self._tables[shape.database, shape.table].rows
+
+    def _commit(self, shape: Shape, rows: Iterable[Row]) -> None:
+        name = shape.database, shape.table
+        held = self._tables[name]
+        self._tables[name] = replace(held, rows=tuple(rows), commits=held.commits + 1)
+
+
+@dataclass(slots=True)
+class MemoryLedger:
+    """See protocol.Ledger."""
+
+    entries: list[Entry] = field(default_factory=list)
+
+    def applied(self) -> dict[tuple[str, int], int]:
+        """See protocol.Ledger."""
+        found: dict[tuple[str, int], int] = {}
+        for one in self.entries:
+            at = one.topic, one.partition
+            found[at] = max(one.until_offset, found.get(at, 0))
+        return found
+
+    def newest_ms(self) -> int:
+        """See protocol.Ledger."""
+        return max((one.applied_at_ms for one in self.entries), default=0)
+
+    def append(self, entries: Iterable[Entry]) -> None:
+        """See protocol.Ledger."""
+        self.entries += entries
+
+
+class MemoryFloors:
+    """See protocol.FloorLog."""
+
+    def __init__(self) -> None:
+        self._floors: dict[tuple[Name, Source], Floor] = {}
+
+    def highest(self) -> list[Floor]:
+        """See protocol.FloorLog."""
+        return list(self._floors.values())
+
+    def add(self, floors: Iterable[Floor]) -> None:
+        """See protocol.FloorLog."""
+        for floor in floors:
+            at = (floor.database, floor.table), floor.source
+            if at not in self._floors or floor.place > self._floors[at].place:
+                self._floors[at] = floor
+
+
+class MemoryWaits:
+    """See protocol.WaitLog."""
+
+    def __init__(self) -> None:
+        self._log: list[dict[str, Any]] = []
+
+    def state(self) -> int:
+        """See protocol.WaitLog."""
+        return len(self._log)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """See protocol.WaitLog."""
+        return [dict(row) for row in self._log]
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """See protocol.WaitLog."""
+        self._log.append(dict(row))
+
+
+class MemoryUpkeep:
+    """See protocol.Upkeep."""
+
+    def __init__(self, tables: MemoryTables) -> None:
+        self._tables = tables
+        self.retained: dict[Name, int] = {}
+        """For how many seconds."""
+        self.asked: list[tuple[str, Name]] = []
+        """What was to be compacted or removed, in order."""
+
+    def retain(self, name: Name, seconds: int) -> None:
+        """See protocol.Upkeep."""
+        self.retained[name] = seconds
+
+    def sources_if_old(self, name: Name, before: int) -> Collection[str]:
+        """See protocol.Upkeep."""
+        shape = self._tables.shape(*name)
+        rows = self._tables.rows(shape) if shape is not None else []
+        if not any(_is_old(row, before) for row in rows):
+            return ()
+        return {row["__destination"] for row in rows}
+
+    def purge(self, name: Name, before: int) -> None:
+        """See protocol.Upkeep."""
+        self._tables.purge(name, before)
+
+    def compact(self, name: Name) -> None:
+        """See protocol.Upkeep."""
+        self.asked.append(("compact", name))
+
+    def remove_unused(self, name: Name) -> None:
+        """See protocol.Upkeep."""
+        self.asked.append(("remove", name))
+
+    def version(self, name: Name, *, at_least: bool = False) -> int:  # noqa: ARG002 - it costs nothing
+        """See protocol.Upkeep."""
+        return self._tables.commits(name)
+
+
+class MemoryNotes:
+    """See protocol.Notes."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    def read(self, name: str) -> str | None:
+        """See protocol.Notes."""
+        return self._texts.get(name)
+
+    def write(self, name: str, text: str) -> None:
+        """See protocol.Notes."""
+        self._texts[name] = text
+
+    def make(self) -> None:
+        """See protocol.Notes."""
+
+
+class MemoryWarehouse:
+    """See protocol.Warehouse."""
+
+    def __init__(self) -> None:
+        self.tables = MemoryTables()
+        self.stage = MemoryTables()
+        self.ledger = MemoryLedger()
+        self.floors = MemoryFloors()
+        self.waits = MemoryWaits()
+        self.upkeep = MemoryUpkeep(self.tables)
+        self.notes = MemoryNotes()
+
+
+def _identity(shape: Shape, row: Row) -> tuple[Any, ...]:
+    """What two changes of one row share; of a log, what is one image's alone."""
+    if not shape.keyed:
+        return row["__destination"], row["__seq"], row["__delta"]
+    texts = row[_TEXT] or {}
+    key = tuple((row[name], texts.get(name)) for name in shape.key)
+    return (*key, _source(shape, row)) if shape.apart else key
+
+
+def _source(shape: Shape, row: Row) -> Source:
+    """The source of a row; without a name of its own, the source table has the table's."""
+    database, table = row.get("__source_database"), row.get("__source_table")
+    return Source(row["__destination"], database or shape.database, table or shape.table)
+
+
+def _newer(row: Row, held: Row) -> bool:
+    if row["__destination"] == held["__destination"]:
+        return _place(row) > _place(held)
+    order = "__ts_ms", "__destination"
+    return tuple(row[name] for name in order) > tuple(held[name] for name in order)
+
+
+def _is_below(shape: Shape, row: Row, floor: Floor) -> bool:
+    return _source(shape, row) == floor.source and _place(row) < floor.place
+
+
+def _place(row: Row) -> tuple[int, int]:
+    return row["__epoch"], row["__seq"]
+
+
+def _is_old(row: Row, before: int) -> bool:
+    return bool(row["__deleted"]) and row["__ts_ms"] < before
+
+
+def _emptied(shape: Shape, row: Row, floor: Floor) -> Row:
+    """The marker that a truncate leaves of a row."""
+    texts = row[_TEXT]
+    return {
+        **row,
+        **{name: None for name, _ in shape.columns if name not in shape.key},
+        "__deleted": True,
+        "__epoch": floor.epoch,
+        "__seq": floor.seq,
+        "__ts_ms": floor.ts_ms,
+        _TEXT: texts and {name: text for name, text in texts.items() if name in shape.key},
+    }
+
+
+def _plain(row: Row) -> Row:
+    return {name: value for name, value in row.items() if name not in OWN_COLUMNS}
+
+
+def _standing(images: Rows, shape: Shape, *, bookkeeping: bool) -> Rows:
+    """The rows of a log: each distinct image as often as its signs add up to."""
+    signs: Counter[str] = Counter()
+    found: dict[str, Row] = {}
+    for image in images:
+        row = {name: image[name] for name, _ in shape.columns} | {_TEXT: image[_TEXT]}
+        of = repr((_source(shape, image) if shape.apart else None, sorted(row.items(), key=str)))
+        signs[of] += image["__delta"]
+        found[of] = row if bookkeeping else _plain(row)
+    return [found[of] for of, number in signs.items() for _ in range(number)]

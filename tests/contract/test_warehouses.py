@@ -1,0 +1,221 @@
+"""What every warehouse does alike: the one in memory, and Delta's on a real Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import functions as f
+
+from spark_sink.errors import UnknownTable
+from spark_sink.warehouse.ledger import Entry, Floor, Source
+from spark_sink.warehouse.memory import MemoryWarehouse
+from spark_sink.warehouse.opening import opened
+from spark_sink.warehouse.protocol import Warehouse
+from spark_sink.warehouse.shape import Shape
+from tests.unit.spark_sink.conftest import spark
+
+__all__ = ["spark"]
+Row = dict[str, Any]
+KEYED = Shape("shop", "t", (("id", "int"), ("v", "int")), ("id",))
+APART = Shape("shop", "t", (("id", "int"), ("v", "int")), ("id",), apart=True)
+LOG = Shape("shop", "t", (("id", "int"), ("v", "int")), ())
+OWN, OTHER = Source("shop", "shop", "t"), Source("shop", "shop", "t_1")
+NAME = ("shop", "t")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A warehouse, whatever form its rows have."""
+
+    warehouse: Warehouse[Any]
+    spark: Any = None
+
+    def rows(self, shape: Shape, *rows: Row) -> Any:
+        """Rows as this warehouse takes them."""
+        if self.spark is None:
+            return rows
+        fields = ", ".join(f"`{name}`: {kind}" for name, kind in shape.all_columns)
+        parsed = f.from_json(f.lit(json.dumps(rows)), f"array<struct<{fields}>>")
+        return self.spark.range(1, numPartitions=1).select(f.inline(parsed))
+
+    def told(self, rows: Any) -> list[Row]:
+        """Rows as this warehouse gives them."""
+        found = rows if self.spark is None else [row.asDict() for row in rows.collect()]
+        return sorted((dict(row) for row in found), key=lambda row: (row["id"], row["v"] or 0))
+
+    def merge(self, shape: Shape, *rows: Row) -> None:
+        """Puts rows into the table, made first where there is none."""
+        held = self.warehouse.tables.shape(*NAME)
+        if held != shape:
+            self.warehouse.tables.evolve(held, shape)
+        self.warehouse.tables.merge(shape, self.rows(shape, *rows))
+
+    def current(self) -> list[tuple[int, int]]:
+        """The key and value of each row that readers see."""
+        rows = self.told(self.warehouse.tables.current(*NAME))
+        return [(row["id"], row["v"]) for row in rows]
+
+
+@pytest.fixture(params=["memory", pytest.param("delta", marks=pytest.mark.spark)])
+def case(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Case]:
+    if request.param == "memory":
+        yield Case(MemoryWarehouse())
+        return
+    session = request.getfixturevalue("spark")
+    yield Case(opened(session, str(tmp_path)), session)
+
+
+def row(
+    key: int, value: int | None, seq: int, *, source: Source | None = None, **other: Any
+) -> Row:
+    """A row of the table, of a source table where one is named."""
+    named = {} if source is None else {"__source_database": source.database}
+    named |= {} if source is None else {"__source_table": source.table}
+    destination = "shop" if source is None else source.destination
+    return {
+        "id": key, "v": value, "__destination": destination, "__epoch": 1, "__seq": seq,
+        "__deleted": False, "__schema": 1, "__ts_ms": seq, "__unrepresentable": None, **named, **other,
+    }  # fmt: skip
+
+
+def floor(seq: int, source: Source = OWN) -> Floor:
+    return Floor(database="shop", table="t", source=source, epoch=1, seq=seq, ts_ms=seq)
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+
+
+def test_a_table_is_there_once_it_was_made_and_widened_by_what_is_wanted(case: Case) -> None:
+    tables = case.warehouse.tables
+    assert tables.shape(*NAME) is None
+    assert tables.names() == []
+    with pytest.raises(UnknownTable, match=r"shop\.t"):
+        tables.current(*NAME)
+    case.merge(KEYED, row(1, 10, 1))
+    wider = Shape("shop", "t", (*KEYED.columns, ("w", "string")), ("id",))
+    tables.evolve(KEYED, wider)
+    assert (tables.names(), tables.shape(*NAME)) == ([NAME], wider)
+    assert [one["w"] for one in case.told(tables.rows(wider))] == [None]
+
+
+def test_only_a_later_change_of_the_destination_replaces_a_row(case: Case) -> None:
+    case.merge(KEYED, row(1, 10, 5), row(2, 20, 6))
+    case.merge(KEYED, row(1, 11, 4), row(2, 21, 7))
+    case.merge(KEYED, row(2, 21, 7))
+    assert case.current() == [(1, 10), (2, 21)]
+
+
+def test_between_destinations_the_later_commit_then_the_name_wins(case: Case) -> None:
+    case.merge(KEYED, row(1, 10, 5, __ts_ms=100))
+    case.merge(KEYED, row(1, 11, 1, __destination="crm", __ts_ms=99))
+    assert case.current() == [(1, 10)]
+    case.merge(KEYED, row(1, 12, 1, __destination="web", __ts_ms=100))
+    assert case.current() == [(1, 12)]
+
+
+def test_sources_kept_apart_have_rows_of_their_own(case: Case) -> None:
+    case.merge(KEYED, row(1, 10, 5))
+    case.merge(APART, row(1, 20, 4, source=OTHER), row(1, 11, 6, source=OWN))
+    crm = Source("crm", "shop", "t")
+    case.merge(APART, row(1, 30, 1, source=crm))
+    assert case.current() == [(1, 11), (1, 20), (1, 30)]
+    case.warehouse.tables.truncate(APART, floor(9, OTHER))
+    assert case.current() == [(1, 11), (1, 30)]
+    case.warehouse.tables.truncate(APART, floor(9, OWN))
+    assert case.current() == [(1, 30)]
+
+
+def test_a_truncate_leaves_markers_that_keep_older_changes_out(case: Case) -> None:
+    case.merge(KEYED, row(1, 10, 1), row(2, 20, 8))
+    case.warehouse.tables.truncate(KEYED, floor(5))
+    assert case.current() == [(2, 20)]
+    case.warehouse.tables.truncate(KEYED, floor(6, OTHER))
+    case.merge(KEYED, row(1, 11, 4))
+    assert case.current() == [(2, 20)]
+    (marker, _) = case.told(case.warehouse.tables.rows(KEYED))
+    assert (marker["__deleted"], marker["v"], marker["__seq"]) == (True, None, 5)
+
+
+def test_a_log_adds_signed_images_once(case: Case) -> None:
+    images = [row(1, 10, n, __delta=1) for n in (1, 2)]
+    gone = row(1, 10, 3, __delta=-1)
+    case.merge(LOG, *images)
+    case.merge(LOG, *images, gone)
+    assert case.current() == [(1, 10)]
+    case.warehouse.tables.truncate(LOG, floor(9))
+    assert case.current() == []
+
+
+def test_a_replacement_is_whole_keeps_its_cut_and_a_drop_ends_it(case: Case) -> None:
+    tables, stage = case.warehouse.tables, case.warehouse.stage
+    case.merge(KEYED, row(1, 10, 1))
+    assert tables.cut(*NAME) is None
+    stage.replace(KEYED, case.rows(KEYED, row(2, 20, 2)))
+    assert case.current() == [(1, 10)]
+    tables.replace(KEYED, stage.rows(KEYED), cut=(7, {("aq.shop.t", 0): 42}))
+    stage.drop(*NAME)
+    assert stage.shape(*NAME) is None
+    assert case.current() == [(2, 20)]
+    assert tables.cut(*NAME) == (7, {("aq.shop.t", 0): 42})
+
+
+def test_the_ledger_says_up_to_where_each_partition_is_applied(case: Case) -> None:
+    ledger = case.warehouse.ledger
+    assert (ledger.applied(), ledger.newest_ms()) == ({}, 0)
+    for until in (5, 9):
+        entry = {"query_id": "q", "batch_id": until, "topic": "a", "partition": 0, "from_offset": 0}
+        ledger.append([Entry(**entry, until_offset=until, records=1, applied_at_ms=until)])  # type: ignore[arg-type]
+    assert (ledger.applied(), ledger.newest_ms()) == ({("a", 0): 9}, 9)
+
+
+def test_the_highest_floor_of_each_source_stands(case: Case) -> None:
+    floors = case.warehouse.floors
+    assert floors.highest() == []
+    floors.add([floor(5)])
+    floors.add([floor(4), floor(3, OTHER)])
+    assert sorted(floors.highest(), key=lambda one: one.seq) == [floor(3, OTHER), floor(5)]
+
+
+def test_the_log_of_waits_shows_that_it_has_grown(case: Case) -> None:
+    waits = case.warehouse.waits
+    assert not waits.state()
+    waits.append({"number": 1, "kind": "waiting", "database": "shop", "table": "t"})
+    before = waits.state()
+    waits.append({"number": 2, "kind": "loaded", "database": "shop", "table": "t"})
+    assert before != waits.state()
+    assert sorted((one["number"], one["kind"]) for one in waits.rows()) == [
+        (1, "waiting"),
+        (2, "loaded"),
+    ]
+
+
+def test_upkeep_purges_old_markers_only_and_changes_no_row(case: Case) -> None:
+    upkeep = case.warehouse.upkeep
+    case.merge(
+        KEYED, row(1, 10, 1), row(2, None, 2, __deleted=True), row(3, None, 9, __deleted=True)
+    )
+    assert not upkeep.sources_if_old(NAME, 2)
+    assert set(upkeep.sources_if_old(NAME, 5)) == {"shop"}
+    before = upkeep.version(NAME)
+    upkeep.retain(NAME, 3600)
+    upkeep.purge(NAME, 5)
+    upkeep.compact(NAME)
+    upkeep.remove_unused(NAME)
+    assert [one["id"] for one in case.told(case.warehouse.tables.rows(KEYED))] == [1, 3]
+    assert case.current() == [(1, 10)]
+    assert upkeep.version(NAME) > before
+    assert upkeep.version(NAME, at_least=True) <= upkeep.version(NAME)
+
+
+def test_notes_are_read_as_they_were_written(case: Case) -> None:
+    notes = case.warehouse.notes
+    notes.make()
+    assert notes.read("__sources.json") is None
+    for text in ("{}", '{"a": 1}'):
+        notes.write("__sources.json", text)
+    assert notes.read("__sources.json") == '{"a": 1}'
