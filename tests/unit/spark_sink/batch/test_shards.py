@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from spark_sink.errors import KeyChanged
 from spark_sink.settings import Maintenance as Plan
 from spark_sink.warehouse.delta.statements import create_sql
 from spark_sink.warehouse.ledger import Floor, Source
@@ -96,7 +97,7 @@ def test_a_key_that_changes_converts_each_shards_rows(warehouse: Warehouse) -> N
     a, b = shards(warehouse, TABLES)
     warehouse.take(a("c", 1, row(1, 5)), b("c", 2, row(1, 5)))
     warehouse.schemas += [schema(*COLUMNS, table=t, key=("v",), version=2) for _, t in TABLES]
-    with pytest.raises(Exception, match=r"shop\.t"):
+    with pytest.raises(KeyChanged, match=r"shop\.t"):
         warehouse.take(a("u", 3, row(1, 5), before=row(1, 5), version=2))
     warehouse.write(b("c", 4, row(2, 6), version=2))
     warehouse.reload()

@@ -1,0 +1,98 @@
+"""Which markers maintenance purges, and what it does where a batch commits first; on a warehouse in memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from spark_sink.settings import Maintenance as Plan
+from spark_sink.warehouse.maintenance import Maintenance
+from spark_sink.warehouse.memory import MemoryUpkeep, MemoryWarehouse
+from spark_sink.warehouse.protocol import CommitConflict, Name
+from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.sources import Sources
+
+NAME = ("shop", "t")
+HOUR = 3600
+NOW = 100 * HOUR
+
+
+def marked(*, apart: bool) -> MemoryWarehouse:
+    """A warehouse with a marker of each of two sources, committed long ago, and a row."""
+    kept = MemoryWarehouse()
+    shape = Shape(*NAME, (("id", "int"),), ("id",), apart=apart)
+    kept.tables.evolve(None, shape)
+    rows = [row(1, "shop", deleted=True), row(2, "crm", deleted=True), row(3, "crm", deleted=False)]
+    kept.tables.merge(shape, rows)
+    return kept
+
+
+def row(key: int, destination: str, *, deleted: bool) -> dict[str, Any]:
+    return {
+        "id": key, "__destination": destination, "__epoch": 1, "__seq": key, "__deleted": deleted,
+        "__schema": 1, "__ts_ms": HOUR * 1000, "__unrepresentable": None,
+        "__source_database": "shop", "__source_table": "t_0",
+    }  # fmt: skip
+
+
+def keeping(
+    kept: MemoryWarehouse, *, waits: Callable[[Name], object] = lambda _: None
+) -> Maintenance:
+    """Maintenance of a warehouse that is complete up to now, but knows no source's own progress."""
+    return Maintenance(
+        warehouse=kept,
+        plan=Plan(every=1, purge_deleted_hours=10),
+        complete_until=lambda: float(NOW),
+        busy_since=lambda: None,
+        sources=Sources(notes=kept.notes, of_table=lambda _: ("shop", "crm"), newest={}),
+        waits=waits,
+    )
+
+
+def left(kept: MemoryWarehouse) -> list[int]:
+    shape = kept.tables.shape(*NAME)
+    assert shape is not None
+    return sorted(found["id"] for found in kept.tables.rows(shape))
+
+
+def test_sources_that_share_keys_keep_each_others_markers() -> None:
+    kept = marked(apart=False)
+    keeping(kept).maintain(NAME)
+    assert left(kept) == [1, 2, 3]
+    assert kept.upkeep.asked == [("compact", NAME), ("remove", NAME)]
+
+
+def test_sources_kept_apart_wait_for_no_other() -> None:
+    kept = marked(apart=True)
+    keeping(kept).maintain(NAME)
+    assert left(kept) == [3]
+
+
+def test_a_table_that_waits_keeps_its_markers() -> None:
+    kept = marked(apart=True)
+    keeping(kept, waits=lambda name: name == NAME).maintain(NAME)
+    assert left(kept) == [1, 2, 3]
+
+
+class Busy(MemoryUpkeep):
+    """A table to which batches commit as long as they are let in."""
+
+    def __init__(self, kept: MemoryWarehouse, gate: threading.Lock) -> None:
+        super().__init__(kept.tables)
+        self._gate = gate
+
+    def compact(self, name: Name) -> None:
+        self.asked.append(("tried", name))
+        if not self._gate.locked():
+            raise CommitConflict
+        super().compact(name)
+
+
+def test_a_compaction_that_loses_to_a_batch_is_made_while_the_next_waits() -> None:
+    kept = marked(apart=True)
+    made = keeping(kept)
+    kept.upkeep = Busy(kept, made.gate)
+    made.maintain(NAME)
+    assert [what for what, _ in kept.upkeep.asked] == ["tried", "tried", "compact", "remove"]
+    assert not made.gate.locked()
