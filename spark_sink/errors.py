@@ -41,7 +41,7 @@ class BadSettings(SinkError):
     """The settings cannot be used."""
 
 
-class PoisonRecord(TableError):
+class MalformedRecord(TableError):
     """A record does not follow the wire contract."""
 
 
@@ -56,7 +56,7 @@ class UnsupportedPartialImage(TableError):
     """All such records."""
 
 
-class RowLeftOut(TableError):
+class RowNotInRecord(TableError):
     """A record came without its row, which was too large for the topic (oversize: key_only)."""
 
 
@@ -128,7 +128,7 @@ class ForeignCheckpoint(SinkError):
     """The warehouse or checkpoint belongs to another prefix or Kafka cluster."""
 
 
-class WarehouseBehind(SinkError):
+class CheckpointPastLedger(SinkError):
     """The checkpoint is past the warehouse's ledger, so records would be skipped."""
 
 

@@ -1,6 +1,6 @@
 """Every metric of the sink, with its meaning.
 
-Law: base units, `_total` on counters, and labels bounded by the number of tables and partitions.
+Invariant: base units, `_total` on counters, and labels bounded by the number of tables and partitions.
 """
 
 from __future__ import annotations

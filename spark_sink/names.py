@@ -1,6 +1,6 @@
 """Names of topics, folders and SQL identifiers, so that no source name can reach where it should not.
 
-Law: two tables never share a folder, and no name leaves the warehouse.
+Invariant: two tables never share a folder, and no name leaves the warehouse.
 """
 
 from __future__ import annotations

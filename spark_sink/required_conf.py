@@ -1,6 +1,6 @@
 """What Spark is told whatever anybody else says: exactness and quick small batches need it under any master.
 
-Law: whoever asks for another value is refused by name, never passed over.
+Invariant: whoever asks for another value is refused by name, never passed over.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The sink's settings: one YAML file and `AQUEDUCT_SINK_*`, read once and checked whole.
 
-Law: every fault is reported, all in one message, and an unknown key is a fault.
+Invariant: every fault is reported, all in one message, and an unknown key is a fault.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The streaming query: where it starts, what ends it, and which error a failure is.
 
-Law: a start is only made where nothing can be left out: a lost checkpoint is replaced by the
+Invariant: a start is only made where nothing can be left out: a lost checkpoint is replaced by the
 ledger's offsets, and a checkpoint ahead of the ledger is refused.
 """
 
@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_sink.background.reload import Reloader
-from spark_sink.background.tasks import Beside
+from spark_sink.background.tasks import BackgroundTasks
 from spark_sink.batch.apply import Applier
 from spark_sink.batch.read_ahead import Ahead
 from spark_sink.errors import (
@@ -93,7 +93,7 @@ class Sink:
             waits=self._waits.waiting,
             gate=self._applier.gate,
         )
-        self._beside = Beside(
+        self._beside = BackgroundTasks(
             gate=self._applier.gate,
             waits=self._waits,
             reloader=self._reloader,

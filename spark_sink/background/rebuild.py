@@ -21,7 +21,7 @@ from spark_sink.batch.apply import Applier, merged
 from spark_sink.batch.contents import TablePart, contents, envelopes, of_table, unusable
 from spark_sink.errors import (
     KeyChanged,
-    PoisonRecord,
+    MalformedRecord,
     TableError,
     TypeConflict,
     UnsupportedPartialImage,
@@ -256,7 +256,7 @@ class Rebuild:
 _WRITE_AGAIN = "Write these rows at the source once more, then reload the table"
 
 
-def places_of(fault: PoisonRecord | UnsupportedPartialImage) -> list[At]:
+def places_of(fault: MalformedRecord | UnsupportedPartialImage) -> list[At]:
     """The records that an error is about."""
     if isinstance(fault, UnsupportedPartialImage):
         return list(fault.places)

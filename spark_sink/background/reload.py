@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from spark_sink.background.rebuild import Rebuild, places_of
 from spark_sink.batch.apply import Applier
 from spark_sink.errors import (
-    PoisonRecord,
+    MalformedRecord,
     ReloadRefused,
     ReloadRequested,
     SinkError,
@@ -180,7 +180,7 @@ class Reloader:
             rebuild.begin(shape, self._store.rows(shape) if shape is not None else None)
             try:
                 return end, rebuild.apply(records, {**self._position(), **end})
-            except (PoisonRecord, UnsupportedPartialImage) as fault:
+            except (MalformedRecord, UnsupportedPartialImage) as fault:
                 places = places_of(fault)
                 known = any(at in rebuild.aside for at in places)
                 if not places or known or len(rebuild.aside) >= _MOST_VALUES:

@@ -31,7 +31,7 @@ class _Maintenance(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class Beside:
+class BackgroundTasks:
     """Begins what is to be done beside the batches, while nothing else is.
 
     Batches may follow one another without a pause that is worth the name. So a request waits at the gate

@@ -25,7 +25,7 @@ from spark_sink.batch.compact import changes, several, standing
 from spark_sink.batch.contents import Contents, TablePart, contents, envelopes, of_table
 from spark_sink.batch.partial_images import partial_images, whole
 from spark_sink.batch.read_ahead import Ahead
-from spark_sink.errors import PoisonRecord, TableError, UnsupportedPartialImage
+from spark_sink.errors import MalformedRecord, TableError, UnsupportedPartialImage
 from spark_sink.metrics import Metrics
 from spark_sink.names import literal
 from spark_sink.source.claims import redeemed
@@ -306,7 +306,7 @@ def merged(
     versions: list[TableVersion],
     floors: Floors,
 ) -> None:
-    """Merges a table's rows of some versions; raises PoisonRecord where one of them has no value.
+    """Merges a table's rows of some versions; raises MalformedRecord where one of them has no value.
 
     Raises UnsupportedPartialImage where one lacks a column that nothing completes.
     """
@@ -323,7 +323,7 @@ def merged(
         tables.merge(shape, local(rows) if at_hand else rows)
     except (PySparkException, Py4JJavaError) as fault:
         if record := poisoned(str(fault)):
-            raise PoisonRecord(record) from fault
+            raise MalformedRecord(record) from fault
         raise
 
 

@@ -1,6 +1,6 @@
 """From a batch's envelopes to the rows that one table must take: parse, check, fold.
 
-Law: of each key only the last change stands, by (epoch, seq) within a destination; a text that is
+Invariant: of each key only the last change stands, by (epoch, seq) within a destination; a text that is
 no value of its column stops the job and names its record. Everything here is Spark SQL text over
 the columns of `wire.FIELDS`, so it does no I/O and runs on any executor.
 """

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 
 from spark_sink.errors import (
-    PoisonRecord,
-    RowLeftOut,
+    MalformedRecord,
+    RowNotInRecord,
     TableError,
     UnsupportedWire,
 )
@@ -139,7 +139,7 @@ def _refuse(rows: Iterable[Row]) -> None:
             )
         if row.bad is not None and (row.database is None or row["table"] is None):
             at = row.bad
-            raise PoisonRecord(
+            raise MalformedRecord(
                 place(at.topic, at.partition, at.offset, at.reason),
                 advice="Add the topic to exclude to get past the record",
             )
@@ -149,10 +149,10 @@ def _fault(row: Row) -> TableError | None:
     """Why records of a group cannot be applied."""
     if row.bad is not None:
         at = row.bad
-        return PoisonRecord(place(at.topic, at.partition, at.offset, at.reason))
+        return MalformedRecord(place(at.topic, at.partition, at.offset, at.reason))
     if row.left_out is not None:
         at = row.left_out
-        return RowLeftOut(
+        return RowNotInRecord(
             place(at.topic, at.partition, at.offset, f"bytes omitted: {at.left_out}"),
             advice="Set oversize to claim_check, write the row at the source once more, then reload the table",
         )

@@ -1,7 +1,7 @@
 """Records whose images were too large for their topic, fetched from the claim store.
 
-Law: what is fetched is what its pointer says to the last bit, by length and SHA-256, or the batch stops; it is
-read on Spark's workers through Hadoop's file systems, as Spark's own files are.
+Invariant: fetched images have the length and SHA-256 of their pointer, or the batch stops. They are read on
+Spark's workers through Hadoop's file systems, as Spark's own files are.
 """
 
 from __future__ import annotations

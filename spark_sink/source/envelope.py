@@ -1,6 +1,6 @@
 """The envelope of docs/wire.md as Spark sees it, and what makes a record one of its kind.
 
-Law: a record that breaks the contract is found with its place and its reason; it never becomes a
+Invariant: a record that breaks the contract is found with its place and its reason; it never becomes a
 row of NULLs.
 """
 

@@ -1,6 +1,6 @@
 """Kafka as the sink reads it: the stream of row topics, the schemas topic, and the offsets held.
 
-Law: read_committed and failOnDataLoss always; where records are missing the sink stops.
+Invariant: read_committed and failOnDataLoss always; where records are missing the sink stops.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """MySQL's column types as warehouse types, and how each is read from the wire's text, exactly.
 
-Law: a value is either held exactly or kept as the wire's text; it is never rounded and never
+Invariant: a value is either held exactly or kept as the wire's text; it is never rounded and never
 becomes a silent NULL. Types are named as Spark's `simpleString` does, so they compare as text.
 """
 

@@ -1,6 +1,6 @@
 """The columns of each table version, as the schemas topic tells them.
 
-Law: a row is read with the columns of exactly the version it names, or not at all.
+Invariant: a row is read with the columns of exactly the version it names, or not at all.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from spark_sink.errors import (
     ColumnClash,
-    PoisonRecord,
+    MalformedRecord,
     ReservedName,
     UnknownSchema,
     UnsupportedWire,
@@ -74,7 +74,7 @@ def parse_version(value: str) -> TableVersion:
         wire, primary_key = body["wire"], tuple(body["primary_key"])
         columns = [(str(c["name"]), str(c["type"])) for c in body["columns"]]
     except (ValueError, KeyError, TypeError) as fault:
-        raise PoisonRecord(f"schemas topic, {type(fault).__name__} {fault}") from fault
+        raise MalformedRecord(f"schemas topic, {type(fault).__name__} {fault}") from fault
     if wire != 1:
         raise UnsupportedWire(f"{key} has wire {wire}")
     _check_names([name for name, _ in columns], primary_key, key)
@@ -126,7 +126,7 @@ def _key_of(value: str) -> VersionKey:
         body = json.loads(value)
         return VersionKey(body["destination"], body["database"], body["table"], body["version"])
     except (ValueError, KeyError, TypeError) as fault:
-        raise PoisonRecord(f"schemas topic, {type(fault).__name__} {fault}") from fault
+        raise MalformedRecord(f"schemas topic, {type(fault).__name__} {fault}") from fault
 
 
 def _check_names(names: list[str], primary_key: tuple[str, ...], key: VersionKey) -> None:
@@ -139,4 +139,4 @@ def _check_names(names: list[str], primary_key: tuple[str, ...], key: VersionKey
             raise ColumnClash(f"{other!r} and {name!r} in {key}")
     missing = [column for column in primary_key if column not in names]
     if missing:
-        raise PoisonRecord(f"schemas topic, {key} has no key column {missing[0]!r}")
+        raise MalformedRecord(f"schemas topic, {key} has no key column {missing[0]!r}")

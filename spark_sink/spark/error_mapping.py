@@ -10,7 +10,7 @@ from spark_sink.errors import (
     CheckpointShared,
     DataLost,
     KafkaUnreachable,
-    PoisonRecord,
+    MalformedRecord,
     SinkError,
     SparkFailed,
 )
@@ -46,7 +46,7 @@ def named(failure: Exception) -> SinkError:
         return failure
     text = str(failure)
     if record := poisoned(text):
-        return PoisonRecord(record)
+        return MalformedRecord(record)
     for symptom, error, advice in _FAILURES:
         if re.search(symptom, text):
             return error(_first_line(text), advice=advice)

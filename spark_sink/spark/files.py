@@ -1,6 +1,6 @@
 """Small text files wherever the warehouse is: a disk, HDFS, an object store.
 
-Law: everything goes through Hadoop's file systems, as Spark's own files do.
+Invariant: everything goes through Hadoop's file systems, as Spark's own files do.
 """
 
 from __future__ import annotations

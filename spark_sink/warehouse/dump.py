@@ -1,8 +1,8 @@
-"""All that the warehouse holds, as lines of JSON: for whoever compares it with the source.
+"""The contents of the warehouse as lines of JSON, for a comparison with the source.
 
-Law: read-only. What was applied is read before the tables, so that a table may be ahead of what is told of
-it and never behind; truncates are read behind them, so that none has emptied a table and is not told. A file
-is whole or not there: it gets its name last, and its last line counts the others.
+Invariant: read-only. The applied offsets are read before the tables, and truncates after them: a table may have
+later changes than the offsets say, never fewer, and no truncate that emptied a table is missing. A file is
+whole or absent: it gets its name last, and its last line has the counts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the sink has applied and which truncates it has seen, as values, and where a start goes on from them.
 
-Law: a batch is written here after all its tables are merged, so the ledger never claims more than
+Invariant: a batch is written here after all its tables are merged, so the ledger never claims more than
 the tables hold; and from it alone a sink that lost its checkpoint knows where to go on. Floors go
 first: a truncate keeps older rows out even if the sink dies before it has removed them.
 """
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from spark_sink.errors import DataLost, WarehouseBehind
+from spark_sink.errors import CheckpointPastLedger, DataLost
 from spark_sink.source.offsets import Offsets
 
 EARLIEST: Final = -2
@@ -99,7 +99,7 @@ def check_not_behind(applied: Offsets, checkpoint: Offsets, initial: Offsets) ->
     """Refuses a checkpoint that claims more than the warehouse holds (a backup put back)."""
     for at, offset in sorted(checkpoint.items()):
         if offset > applied.get(at, initial.get(at, 0)):
-            raise WarehouseBehind(
+            raise CheckpointPastLedger(
                 f"topic {at[0]}, partition {at[1]}: the checkpoint is at {offset}, the ledger at "
                 f"{applied.get(at, 'nothing')}",
                 advice="Remove the checkpoint folder; the sink then starts from the ledger",

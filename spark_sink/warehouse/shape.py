@@ -1,6 +1,6 @@
 """The shape of a warehouse table, and what must change in it before the rows of some versions fit.
 
-Law: columns are only added and types only widened; what cannot be done without loss is a named
+Invariant: columns are only added and types only widened; what cannot be done without loss is a named
 error, never a guess.
 """
 

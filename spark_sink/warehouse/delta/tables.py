@@ -1,6 +1,6 @@
 """Tables at rest, as Delta tables at `<root>/<database>/<table>`.
 
-Law: nothing here knows a batch, Kafka or a clock; it makes, widens, fills and reads tables.
+Invariant: nothing here knows a batch, Kafka or a clock; it makes, widens, fills and reads tables.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from spark_sink.background.tasks import Beside
+from spark_sink.background.tasks import BackgroundTasks
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.waiting_tables import Request
 
@@ -51,8 +51,8 @@ class Sink:
         if self.fault is not None:
             raise self.fault
 
-    def beside(self, gate: threading.Lock) -> Beside:
-        return Beside(gate=gate, waits=self, reloader=self, maintenance=self)
+    def beside(self, gate: threading.Lock) -> BackgroundTasks:
+        return BackgroundTasks(gate=gate, waits=self, reloader=self, maintenance=self)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from spark_sink.errors import (
-    PoisonRecord,
+    MalformedRecord,
     TypeConflict,
     UnknownSchema,
     UnknownTable,
@@ -192,24 +192,24 @@ GOOD = Change(op="c", seq=1, after={"id": 1, "v": 1})
 @pytest.mark.parametrize(
     ("value", "error", "reason"),
     [
-        ("{", PoisonRecord, "not a JSON object"),
-        ("[]", PoisonRecord, "not a JSON object"),
-        (GOOD.value() + "x", PoisonRecord, "not a JSON object"),
-        (GOOD.value().replace('"seq":1,', ""), PoisonRecord, "source.seq is missing"),
-        (GOOD.value().replace('"schema":1', '"schema":null'), PoisonRecord, "schema is missing"),
-        (GOOD.value().replace('"op":"c"', '"op":"x"'), PoisonRecord, "op is none of"),
-        (GOOD.value().replace('"op":"c"', '"op":"d"'), PoisonRecord, "do not fit op"),
-        (GOOD.value().replace('"v":1', '"v":"x"'), PoisonRecord, "column v holds no int"),
-        (GOOD.value().replace('"v":1', '"v":1.5'), PoisonRecord, "column v holds no int"),
-        (GOOD.value().replace(',"v":1', ""), PoisonRecord, "columns are not those"),
-        (GOOD.value().replace('"id":1', '"id":null'), PoisonRecord, "key column id is null"),
+        ("{", MalformedRecord, "not a JSON object"),
+        ("[]", MalformedRecord, "not a JSON object"),
+        (GOOD.value() + "x", MalformedRecord, "not a JSON object"),
+        (GOOD.value().replace('"seq":1,', ""), MalformedRecord, "source.seq is missing"),
+        (GOOD.value().replace('"schema":1', '"schema":null'), MalformedRecord, "schema is missing"),
+        (GOOD.value().replace('"op":"c"', '"op":"x"'), MalformedRecord, "op is none of"),
+        (GOOD.value().replace('"op":"c"', '"op":"d"'), MalformedRecord, "do not fit op"),
+        (GOOD.value().replace('"v":1', '"v":"x"'), MalformedRecord, "column v holds no int"),
+        (GOOD.value().replace('"v":1', '"v":1.5'), MalformedRecord, "column v holds no int"),
+        (GOOD.value().replace(',"v":1', ""), MalformedRecord, "columns are not those"),
+        (GOOD.value().replace('"id":1', '"id":null'), MalformedRecord, "key column id is null"),
         (GOOD.value().replace('"wire":1', '"wire":2'), UnsupportedWire, "wire 2"),
         (
             GOOD.value().replace(',"v":1', "")[:-1] + ',"absent":["v"]}',
             UnsupportedPartialImage,
             "partial",
         ),
-        (GOOD.value()[:-1] + ',"absent":["v"]}', PoisonRecord, "columns are not those"),
+        (GOOD.value()[:-1] + ',"absent":["v"]}', MalformedRecord, "columns are not those"),
     ],
 )
 def test_a_poison_record_stops_the_batch_by_topic_partition_and_offset(

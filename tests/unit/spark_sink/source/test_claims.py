@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spark_sink.errors import ClaimLost, PoisonRecord, RowLeftOut
+from spark_sink.errors import ClaimLost, MalformedRecord, RowNotInRecord
 from spark_sink.source.claims import Claim, _lost, path_of
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.history import Change, schema
@@ -74,7 +74,7 @@ def test_images_that_do_not_fit_their_record_stop_the_sink(
 ) -> None:
     warehouse.schemas = [schema(("id", "int"), ("v", "longtext"))]
     pointer = claimed(tmp_path, Change(op="c", seq=1, after={"id": 1, "v": "a"}))
-    with pytest.raises(PoisonRecord, match="do not fit op"):
+    with pytest.raises(MalformedRecord, match="do not fit op"):
         warehouse.take(Change(op="d", seq=1, more=pointer.more))
 
 
@@ -115,13 +115,13 @@ def test_a_value_that_is_not_the_one_that_was_stored_stops_the_sink(
     pointer = claimed(tmp_path, Change(op="c", seq=1, after={"id": 1, "v": "a"}))
     (file,) = tmp_path.rglob("*.json")
     file.write_bytes(file.read_bytes().replace(b'"a"', b'"b"'))
-    with pytest.raises(PoisonRecord, match="not the one that was stored"):
+    with pytest.raises(MalformedRecord, match="not the one that was stored"):
         warehouse.take(pointer)
 
 
 def test_a_row_that_was_left_out_stops_the_sink_by_name(warehouse: Warehouse) -> None:
     warehouse.schemas = [schema(("id", "int"), ("v", "longtext"))]
-    with pytest.raises(RowLeftOut, match=r"partition 0, offset 1.*after"):
+    with pytest.raises(RowNotInRecord, match=r"partition 0, offset 1.*after"):
         warehouse.take(
             Change(op="c", seq=1, after={"id": 1, "v": "a"}),
             Change(op="c", seq=2, more={"left_out": {"after": 21_000_000}}),

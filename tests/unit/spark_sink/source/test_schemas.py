@@ -8,7 +8,7 @@ import pytest
 from spark_sink.errors import (
     ColumnClash,
     KeyChanged,
-    PoisonRecord,
+    MalformedRecord,
     ReservedName,
     TypeConflict,
     UnknownSchema,
@@ -56,12 +56,12 @@ def test_a_version_that_is_not_known_yet_is_read_and_then_kept() -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("{", PoisonRecord),
-        ("{}", PoisonRecord),
+        ("{", MalformedRecord),
+        ("{}", MalformedRecord),
         (value(("id", "int")).replace('"wire": 1', '"wire": 2'), UnsupportedWire),
         (value(("id", "int"), ("ID", "int")), ColumnClash),
         (value(("id", "int"), ("__seq", "int")), ReservedName),
-        (value(("x", "int")), PoisonRecord),
+        (value(("x", "int")), MalformedRecord),
     ],
 )
 def test_a_version_that_cannot_be_used_is_a_named_error(text: str, error: type[Exception]) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_sink.errors import CheckpointDamaged, DataLost, PoisonRecord, SinkError, SparkFailed
+from spark_sink.errors import CheckpointDamaged, DataLost, MalformedRecord, SinkError, SparkFailed
 from spark_sink.source.envelope import poisoned
 from spark_sink.spark.checkpoint import parse_offsets
 from spark_sink.spark.error_mapping import named
@@ -27,7 +27,7 @@ def test_a_poison_record_is_named_from_sparks_message() -> None:
         "aqueduct-poison SQLSTATE: P0001\n at org.apache"
     )
     assert poisoned(message) == "topic aq.s.t, partition 3, offset 77: column a holds no int"
-    assert isinstance(named(RuntimeError(message)), PoisonRecord)
+    assert isinstance(named(RuntimeError(message)), MalformedRecord)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from spark_sink.errors import DataLost, WarehouseBehind
+from spark_sink.errors import CheckpointPastLedger, DataLost
 from spark_sink.warehouse.ledger import check_not_behind, spans, starting_offsets
 
 
@@ -35,7 +35,7 @@ def test_offsets_that_kafka_no_longer_holds_are_a_named_error(
 def test_a_checkpoint_ahead_of_the_ledger_is_refused() -> None:
     check_not_behind({("a", 0): 5}, {("a", 0): 5}, {})
     check_not_behind({}, {("a", 0): 5}, {("a", 0): 5})
-    with pytest.raises(WarehouseBehind, match="checkpoint is at 6"):
+    with pytest.raises(CheckpointPastLedger, match="checkpoint is at 6"):
         check_not_behind({("a", 0): 5}, {("a", 0): 6}, {})
-    with pytest.raises(WarehouseBehind, match="ledger at nothing"):
+    with pytest.raises(CheckpointPastLedger, match="ledger at nothing"):
         check_not_behind({}, {("a", 0): 1}, {})

@@ -10,7 +10,7 @@ import pytest
 from spark_sink.background.rebuild import Rebuild
 from spark_sink.errors import (
     KeyChanged,
-    PoisonRecord,
+    MalformedRecord,
     ReloadRefused,
     TableError,
     TypeConflict,
@@ -266,7 +266,7 @@ def test_rows_without_a_value_in_the_new_key_are_refused_and_only_new_ones_can_b
     ("bad", "error"),
     [
         ({"after": {"id": 2}, "absent": ["k"]}, UnsupportedPartialImage),
-        pytest.param({"after": {"id": 2, "k": "x"}}, PoisonRecord, marks=long),
+        pytest.param({"after": {"id": 2, "k": "x"}}, MalformedRecord, marks=long),
     ],
 )
 def test_a_record_that_cannot_be_used_no_longer_matters_once_its_row_was_written_again(
