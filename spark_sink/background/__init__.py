@@ -1,1 +1,1 @@
-"""What runs beside the batches: reloads of tables, and maintenance on its schedule."""
+"""Background tasks beside the batches: reloads of tables, and scheduled maintenance."""

@@ -1,9 +1,9 @@
-"""A table made again beside the one that stands: its rows, then changes of any versions, era after era.
+"""The rebuild of a table beside the existing one: its rows, then changes of any versions, era by era.
 
 An era is a run of versions whose rows fit into one shape. Between two eras the rows are converted as the
-source's ALTER TABLE has converted them.
+source's ALTER TABLE converted them.
 
-Invariant: nothing here touches the table itself, so what is made can be thrown away at any moment.
+Invariant: a rebuild never touches the table itself, so it can be discarded at any moment.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ At = tuple[str, int, int]
 
 @dataclass(slots=True, kw_only=True)
 class Rebuild:
-    """One table being made again in `stage`."""
+    """One table being rebuilt in `stage`."""
 
     name: Name
     request: Request
@@ -54,7 +54,7 @@ class Rebuild:
     stage: Tables[DataFrame]
     seen: set[VersionKey] = field(default_factory=set)
     aside: dict[At, TableError] = field(default_factory=dict)
-    """Records that are left out, since later ones replace them or a person has said so."""
+    """Skipped records, by position: later ones replace them, or the request allows the skip."""
 
     def begin(self, held: Shape | None, rows: DataFrame | None) -> None:
         """Starts from a table's rows, or from nothing."""
@@ -63,11 +63,11 @@ class Rebuild:
             self.stage.replace(held, rows)
 
     def part(self, records: DataFrame) -> TablePart | None:
-        """What Kafka's records have for the table."""
+        """The table's part of Kafka's records; None if they have none."""
         return contents(self._own(records)).tables.get(self.name)
 
     def sort_out(self, records: DataFrame) -> None:
-        """Finds records that cannot be used; raises where one of them matters and may not be skipped."""
+        """Finds unusable records and skips them; raises if one of them matters and may not be skipped."""
         batch = envelopes(records).where(of_table(self.name)).where(unusable())
         found = batch.selectExpr("topic", "partition", "offset", "reason").limit(_MOST_ASIDE + 1)
         places: list[At] = [(row.topic, row.partition, row.offset) for row in found.collect()]
@@ -77,7 +77,7 @@ class Rebuild:
             self.put_aside(records, [at for at in places if at not in self.aside], fault)
 
     def put_aside(self, records: DataFrame, places: Sequence[At], fault: TableError) -> None:
-        """Leaves records out; raises `fault` where they matter."""
+        """Skips records; raises `fault` if they matter and the request does not allow it."""
         if len(self.aside) + len(places) > _MOST_ASIDE:
             raise fault
         matter = [] if self.request.skip_unusable else self._unreplaced(records, places)
@@ -95,9 +95,9 @@ class Rebuild:
         )
 
     def apply(self, records: DataFrame, until: Offsets) -> set[tuple[str, int]]:
-        """Brings the table's records into the stage; returns the partitions that had any.
+        """Applies the table's records to the stage; returns the partitions that had any.
 
-        `until` says up to where the records go, for what must be read ahead.
+        `until` are the offsets at which the records end, for what must be read past them.
         """
         batch = self._own(records)
         found = contents(batch)
@@ -126,7 +126,7 @@ class Rebuild:
     def _fold(
         self, batch: DataFrame, part: TablePart, versions: list[TableVersion], floors: Floors
     ) -> None:
-        """Era after era: the rows of all versions that fit, then a conversion to the next ones."""
+        """Applies the records era by era: rows of all versions that fit, then a conversion to the next ones."""
         queues = _queues(versions)
         shape = self.stage.shape(*self.name)
         while any(queues):
@@ -162,7 +162,7 @@ class Rebuild:
         return wanted
 
     def _rows(self, held: Shape, wanted: Shape) -> DataFrame:
-        """The rows that stand, in the columns of `wanted`."""
+        """The rows of the stage, converted to the columns of `wanted`."""
         columns = row_sql(held, wanted, time_zone=self.request.time_zone)
         rows = self.stage.rows(held)
         if not wanted.keyed:
@@ -193,11 +193,11 @@ class Rebuild:
             )
 
     def _forward(self, held: Shape, leads: list[TableVersion]) -> None:
-        """Refuses to convert a table back to what it was before."""
+        """Raises KeyChanged rather than convert a table back to an earlier version."""
         newest = self._newest(held)
         tables = Counter(_source_key(held, lead) for lead in leads)
         for lead in leads:
-            # Each source table counts its own versions; only of one table can they be compared.
+            # Each source table numbers its own versions; they are comparable only within one table.
             source = _source_key(held, lead)
             if tables[source] > 1:
                 continue
@@ -208,14 +208,14 @@ class Rebuild:
                 )
 
     def _newest(self, held: Shape) -> dict[tuple[str, ...], int]:
-        """The newest version in the rows of each source, as far as these are kept apart."""
+        """The newest version in the rows: per source table if `held.apart`, otherwise per destination."""
         sources = source_parts(held, "") or ["__destination"]
         keyed = self.stage.rows(held).selectExpr(f"array({', '.join(sources)}) AS s", "__schema")
         rows = keyed.groupBy("s").agg(f.max("__schema").alias("v"))
         return {tuple(row.s): row.v for row in rows.collect()}
 
     def _own(self, records: DataFrame) -> DataFrame:
-        """The table's records, without those left out."""
+        """The table's records, without the skipped ones."""
         batch = envelopes(records).where(of_table(self.name))
         by_partition: dict[tuple[str, int], list[str]] = {}
         for topic, partition, offset in self.aside:
@@ -228,7 +228,7 @@ class Rebuild:
         return batch
 
     def _unreplaced(self, records: DataFrame, places: Sequence[At]) -> list[At]:
-        """Records whose key no later usable record of the same partition has, with all columns."""
+        """The records that no later usable record of the same key and partition, with all columns, replaces."""
         kept = {*places, *self.aside}
         keys = records.where("key IS NOT NULL").selectExpr(
             "topic", "partition", "offset", "CAST(key AS STRING) AS k"
@@ -257,7 +257,7 @@ _WRITE_AGAIN = "Write these rows at the source once more, then reload the table"
 
 
 def places_of(fault: MalformedRecord | UnsupportedPartialImage) -> list[At]:
-    """The records that an error is about."""
+    """The positions of the records that an error names."""
     if isinstance(fault, UnsupportedPartialImage):
         return list(fault.places)
     found = _PLACE.search(fault.where)
@@ -281,7 +281,7 @@ def _queues(versions: list[TableVersion]) -> list[list[TableVersion]]:
 def _fitting(
     shape: Shape | None, queues: list[list[TableVersion]], name: Name
 ) -> list[TableVersion]:
-    """Takes from the queues all versions that fit into the shape, in order."""
+    """Removes from the queues, and returns in order, all versions that fit into the shape."""
     taken: list[TableVersion] = []
     for queue in queues:
         while queue:
@@ -304,10 +304,10 @@ def _any_of(places: Sequence[At]) -> str:
 
 
 def _summed(images: DataFrame, shape: Shape) -> DataFrame:
-    """The rows of a log that stand, each with the place of its last change."""
+    """The current rows of a log, each with the position of its last change."""
     columns = [quoted(name) for name, _ in shape.columns]
     entries = f.expr("array_sort(map_entries(__unrepresentable))").alias("__entries")
-    # An image that one source has removed is not another's.
+    # A removal by one source does not cancel an equal image of another.
     parts = dict(zip(SOURCES, source_parts(shape, ""), strict=False))
     sources = [f.expr(part).alias(f"{name}_of") for name, part in parts.items()]
     last = f.expr("max(struct(__ts_ms, __destination, __epoch, __seq, __schema))").alias("__last")

@@ -1,10 +1,10 @@
-"""Reloads tables on request, beside the stream.
+"""Reloads of tables on request, beside the stream.
 
-A table is made again in a folder of its own, then put in place in one commit that also says up to where
-Kafka is applied; after that the wait is ended.
+A table is rebuilt in a folder of its own, then put in place in one commit that also records the offsets up to
+which Kafka is applied; after that the wait ends.
 
-Invariant: a reload that is cut off at any point is done again from the start, or found done. The table that
-stands is read by everyone until its replacement is whole.
+Invariant: a reload interrupted at any point is repeated from the start, or found complete. Readers see the
+existing table until its replacement is complete.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ At = tuple[str, int]
 
 
 class Reloader:
-    """Meets the requests that are in the log."""
+    """Carries out the reload requests in the log."""
 
     def __init__(self, *, applier: Applier, topics: Topics) -> None:
         self._store = applier.warehouse.tables
@@ -49,7 +49,7 @@ class Reloader:
         self._topics = topics
 
     def answer(self, request: Request) -> None:
-        """Reloads a table, or records why that cannot be done."""
+        """Reloads a table, or records why that failed."""
         try:
             held = self._waiting(request)
             kept = self._store.cut(*request.name)
@@ -71,7 +71,10 @@ class Reloader:
         )
 
     def _waiting(self, request: Request) -> Standing:
-        """The table's wait; where it did not wait, it does from here on."""
+        """The table's wait; with `from_beginning`, begins one if the table does not wait.
+
+        Raises ReloadRefused.
+        """
         if request.from_beginning:
             self._check_beginning(request)
         with self._applier.gate:
@@ -88,7 +91,7 @@ class Reloader:
         return held
 
     def _cut_before(self, request: Request) -> Offsets:
-        """What an earlier reload has applied that the stream has not yet reached."""
+        """The offsets up to which an earlier reload has applied and which the stream has not yet reached."""
         held, reached = self._waits.tables.get(request.name), self._position()
         cut = held.offsets if held is not None else {}
         return {at: until for at, until in cut.items() if until > reached.get(at, 0)}
@@ -111,7 +114,7 @@ class Reloader:
         return request.topics or sorted({topic for topic, _ in held.offsets} if held else ())
 
     def _ended(self, request: Request, put: dict[At, int]) -> bool:
-        """Ends the wait where its reload is in place already and nothing has come since."""
+        """Ends the wait if its reload is already in place with no change since; returns whether it did."""
         with self._applier.gate:
             held, reached = self._waits.tables[request.name], self._position()
             if any(reached.get(at, 0) > put.get(at, 0) for at in held.offsets):
@@ -127,7 +130,7 @@ class Reloader:
         return {**self._applier.warehouse.ledger.applied(), **self._applier.applied}
 
     def _reload(self, held: Standing, request: Request, put: dict[At, int] | None) -> None:
-        """Makes the table again; `put` is up to where one for this wait has been put in place."""
+        """Rebuilds the table; `put` are the offsets of a rebuild already put in place for this wait."""
         with self._applier.gate:
             held = self._waits.reloading(self._waits.tables[request.name])
         rebuild = Rebuild(
@@ -151,7 +154,7 @@ class Reloader:
                     cut = {at: end[at] for at in places | held.offsets.keys()}
                     self._put(request, held, cut)
                     return
-            # A version that is new since: what comes before it may lie in other partitions.
+            # A version that is new since: changes before it may be in other partitions.
             end, places = self._built(rebuild, start, fresh=fresh)
         raise ReloadRefused("the table's columns change all the time", advice="Try again later")
 
@@ -170,12 +173,12 @@ class Reloader:
     def _built(
         self, rebuild: Rebuild, start: dict[At, int], *, fresh: bool
     ) -> tuple[dict[At, int], set[At]]:
-        """Makes the table in the stage; returns up to where, and the partitions that have its records."""
+        """Builds the table in the stage; returns the end offsets, and the partitions with its records."""
         end = self._settled(rebuild, start)
         records = self._topics.read(start, end)
         rebuild.sort_out(records)
         shape: Shape | None = None if fresh else self._store.shape(*rebuild.name)
-        # Over again for each record that must be left out.
+        # Starts over for each record that must be skipped.
         while True:
             rebuild.begin(shape, self._store.rows(shape) if shape is not None else None)
             try:
@@ -204,11 +207,11 @@ class Reloader:
         return offsets
 
     def _settled(self, rebuild: Rebuild, start: dict[At, int]) -> dict[At, int]:
-        """Where to read to, such that no version comes before what it follows.
+        """The offsets to read up to, such that no version is read without the changes that precede it.
 
-        Ends of partitions are not asked for at one instant, so of two transactions the later may be seen
-        without the earlier. What is committed before the second question includes all that precedes what
-        the first one saw.
+        The ends of partitions are not fetched at one instant, so the later of two transactions may be seen
+        without the earlier. The records committed before the second fetch include all that precede those
+        seen by the first.
         """
         topics = sorted({topic for topic, _ in start})
         for _ in range(_ROUNDS):

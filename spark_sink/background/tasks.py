@@ -1,4 +1,4 @@
-"""Work beside the batches: reloads that were requested, and maintenance, one at a time in a thread."""
+"""Background tasks: requested reloads and maintenance, one at a time in a thread beside the batches."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class _Maintenance(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class BackgroundTasks:
-    """Begins what is to be done beside the batches, while nothing else is.
+    """Starts background tasks, one at a time.
 
-    Batches may follow one another without a pause that is worth the name. So a request waits at the gate
-    instead of looking whether it is open just now, and maintenance begins without it.
+    Batches may follow one another almost without a pause. So the check for requests waits for the gate
+    instead of polling it, and maintenance starts without holding it.
     """
 
     gate: threading.Lock
@@ -44,11 +44,11 @@ class BackgroundTasks:
     reloader: _Reloader
     maintenance: _Maintenance
     failure: Exception | None = None
-    """What ended a piece of work."""
+    """The first error that ended a task."""
     _thread: threading.Thread | None = field(default=None, init=False)
 
     def look(self, stop: threading.Event) -> None:
-        """Begins a reload or the maintenance of a table, where one is due and neither is running."""
+        """Starts a reload or the maintenance of a table, if one is due and neither is running."""
         if self._thread is not None and self._thread.is_alive():
             return
         work: Callable[[], None] | None = None
@@ -61,7 +61,7 @@ class BackgroundTasks:
             self._thread.start()
 
     def _request(self) -> Request | None:
-        """The first request; None where there is none, or a long batch lets nobody in."""
+        """The first request; None without one, or while a long batch holds the gate."""
         if not self.gate.acquire(timeout=_SECONDS_FOR_THE_GATE):
             return None
         try:
@@ -74,6 +74,6 @@ class BackgroundTasks:
         try:
             work()
         except Exception as fault:
-            # A stop ends the JVM in the midst of it, which does no harm.
+            # A stop ends the JVM during the task, which does no harm.
             if not stop.is_set():
                 self.failure = self.failure or fault
