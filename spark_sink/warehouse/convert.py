@@ -1,8 +1,8 @@
-"""A table's rows brought from one shape into another that its columns could not be widened to.
+"""Conversion of a table's rows to a shape that its columns cannot be widened to.
 
 Invariant: a value is converted as MySQL's ALTER TABLE does it, or it is kept as text in `__unrepresentable`;
-it never becomes a silent NULL. What depends on the session that ran the ALTER (its time zone) is not guessed.
-Everything here is Spark SQL text, so it does no I/O.
+it never silently becomes NULL. A conversion that depends on the time zone of the session that ran the ALTER is
+not guessed. All functions return Spark SQL text and do no I/O.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _ASIDE: Final = "__unrepresentable"
 
 
 def target(held: Shape, versions: Sequence[TableVersion]) -> Shape:
-    """The shape that takes all of `versions`, whatever the table was like before."""
+    """The shape that takes the rows of all `versions`, converting the columns of `held` where needed.
+
+    Raises TypeConflict and KeyChanged if the versions of different sources disagree.
+    """
     columns = dict(held.columns)
     where = f"{held.database}.{held.table}"
     keys = set()
@@ -51,13 +54,13 @@ _SAME: Final = "Make the same change at all sources of the table, then reload it
 
 
 def needs_time_zone(held: Shape, wanted: Shape) -> list[str]:
-    """The columns whose old values mean something else in each time zone."""
+    """The columns whose old values have a different meaning in each time zone."""
     after = dict(wanted.columns)
     return [name for name, kind in held.columns if (kind, after[name]) in _ZONED]
 
 
 def row_sql(held: Shape, wanted: Shape, *, time_zone: str) -> list[str]:
-    """The columns of `wanted` from those of a row of `held`, without `__delta`."""
+    """Expressions of the columns of `wanted` over a row of `held`, without `__delta`."""
     before = dict(held.columns)
     row, kept, lost = [], [], []
     for name, kind in wanted.columns:
@@ -78,7 +81,7 @@ def row_sql(held: Shape, wanted: Shape, *, time_zone: str) -> list[str]:
 
 
 def keys_sql(wanted: Shape) -> tuple[str, str]:
-    """The conditions that a row has no key, and the text that two rows with the same key share."""
+    """The condition that a row has no key, and the expression that is equal for rows with the same key."""
     missing = " OR ".join(
         f"({quoted(name)} IS NULL AND try_element_at({_ASIDE}, {literal(name)}) IS NULL)"
         for name in wanted.key
@@ -106,12 +109,12 @@ def _value(name: str, before: str, after: str, time_zone: str) -> str:
 
 
 def _text(name: str, kind: str) -> str:
-    """A value as text; of one that Spark has not, the wire's."""
+    """SQL for a value as text; for one that Spark cannot represent, the text from the wire."""
     own = quoted(name)
     if kind.startswith(("struct", "array")):
         return f"to_json({own})"
     if kind in {"float", "double"}:
-        # MySQL shows a whole number without a point.
+        # MySQL formats a whole number without a decimal point.
         return f"regexp_replace(CAST({own} AS STRING), '[.]0$', '')"
     return f"coalesce(CAST({own} AS STRING), try_element_at({_ASIDE}, {literal(name)}))"
 

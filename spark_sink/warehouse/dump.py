@@ -1,8 +1,8 @@
-"""The contents of the warehouse as lines of JSON, for a comparison with the source.
+"""A dump of the warehouse as lines of JSON, for comparison with the source.
 
-Invariant: read-only. The applied offsets are read before the tables, and truncates after them: a table may have
-later changes than the offsets say, never fewer, and no truncate that emptied a table is missing. A file is
-whole or absent: it gets its name last, and its last line has the counts.
+Invariant: read-only. The applied offsets are read before the tables, and the truncates after them. A table may
+therefore have changes past the offsets but never lacks one before them, and no truncate that emptied a table
+is missing. A file is complete or absent: it is renamed last, and its last line has the counts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BOOKKEEPING: Final = {
 
 @contextmanager
 def written(file: Path) -> Iterator[TextIO]:
-    """What takes the place of ``file`` once all went well; a pipe or device is written itself."""
+    """Opens a file that replaces ``file`` if the block succeeds; a pipe or device is written directly."""
     if file.exists() and not file.is_file():
         with file.open("w", encoding="utf-8", newline="\n") as to:
             yield to
@@ -50,7 +50,10 @@ def written(file: Path) -> Iterator[TextIO]:
 
 
 def dump(warehouse: Warehouse[DataFrame], root: str, to: TextIO) -> int:
-    """Write a line on the whole, of each table one on it and one for each row, and one behind all; how many."""
+    """Writes the dump and returns the number of rows.
+
+    The lines are a header, for each table its description and then its rows, and a trailer with counts.
+    """
     ledger, store = warehouse.ledger, warehouse.tables
     applied = [[topic, partition, until] for (topic, partition), until in ledger.applied().items()]
     _write(to, {"format": FORMAT, **_origin(warehouse, root), "applied": applied})
@@ -70,7 +73,7 @@ def dump(warehouse: Warehouse[DataFrame], root: str, to: TextIO) -> int:
 
 
 def _highest(floors: Iterable[Floor]) -> dict[tuple[str, str, str], tuple[int, int]]:
-    """The last truncate of each table and destination, whichever of its tables it was of."""
+    """The last truncate of each table and destination, over all source tables of that destination."""
     found: dict[tuple[str, str, str], tuple[int, int]] = {}
     for one in floors:
         of = (one.database, one.table, one.source.destination)
@@ -79,7 +82,7 @@ def _highest(floors: Iterable[Floor]) -> dict[tuple[str, str, str], tuple[int, i
 
 
 def _origin(warehouse: Warehouse[DataFrame], root: str) -> dict[str, str | None]:
-    """Whose warehouse it is, as the sink has marked it; nobody's where none has begun to fill it."""
+    """The origin that the sink recorded in the warehouse; None members before any sink has filled it."""
     mark = json.loads(warehouse.notes.read(ORIGIN) or "{}")
     return {
         "warehouse": root,
@@ -99,7 +102,7 @@ def _told(shape: Shape) -> dict[str, Any]:
 
 
 def line_sql(shape: Shape) -> str:
-    """A row as JSON: bookkeeping by name, values as a list's members would be."""
+    """SQL for a row as JSON: bookkeeping by name, values by the columns' order."""
     told = [f"{quoted(own)} AS {name}" for name, own in _BOOKKEEPING.items()]
     told.append(f"{'0' if shape.keyed else '__delta'} AS delta")
     values = ", ".join(
@@ -110,7 +113,7 @@ def line_sql(shape: Shape) -> str:
 
 
 def _plain(column: str, kind: str) -> str:
-    """A value as JSON has room for it, exactly."""
+    """SQL for a value in a form that JSON holds without loss."""
     if kind.startswith("decimal") or kind in ("date", "timestamp", "timestamp_ntz"):
         return f"CAST({column} AS STRING)"
     if kind == "binary":

@@ -1,8 +1,8 @@
-"""Which changes are of one row and which of two is the later one, in SQL for a batch and for MERGE alike.
+"""Row identity and the order of changes, in SQL for both a batch and MERGE.
 
 Invariant: two changes are of the same row exactly where the expressions of `key_parts` are equal. In a table
-that mapped tables fill, these include the destination and the source table. Within a destination only a greater
-(epoch, seq) wins; between destinations the later commit time, then the destination's name.
+that mapped tables fill, these include the destination and the source table. Within a destination only a
+greater (epoch, seq) wins; between destinations the later commit time, then the greater destination name.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.shape import Shape
 
 SOURCES: Final = ("__destination", *(name for name, _ in SOURCE_COLUMNS))
-"""The columns that say which source a row is from."""
+"""The columns that identify the source of a row."""
 
 
 NEWER: Final = (
@@ -27,7 +27,7 @@ NEWER: Final = (
 
 
 def below_sql(shape: Shape, source: Source, floor: tuple[int, int]) -> str:
-    """Whether a row's change came before a truncate of its source table."""
+    """The condition that a row's change is before a truncate of its source table."""
     epoch, seq = floor
     return (
         f"({source_sql(shape, source)} AND "
@@ -36,7 +36,7 @@ def below_sql(shape: Shape, source: Source, floor: tuple[int, int]) -> str:
 
 
 def source_sql(shape: Shape, source: Source) -> str:
-    """Whether a row is from a source table."""
+    """The condition that a row is from a source table."""
     if shape.apart:
         values = (source.destination, source.database, source.table)
         pairs = zip(source_parts(shape, ""), values, strict=True)
@@ -50,7 +50,7 @@ def key_parts(shape: Shape, alias: str) -> list[str]:
     """Expressions that are equal exactly where two changes are of the same row."""
     types = dict(shape.columns)
     parts = [f"{alias}{quoted(name)}" for name in shape.key]
-    # A zero date is NULL with its text aside, and a part of the key all the same.
+    # A zero date is NULL with its text in `__unrepresentable`, and still part of the key.
     parts += [
         f"try_element_at({alias}__unrepresentable, {literal(name)})"
         for name in shape.key
@@ -60,17 +60,17 @@ def key_parts(shape: Shape, alias: str) -> list[str]:
 
 
 def source_parts(shape: Shape, alias: str) -> list[str]:
-    """Expressions of a row's source where rows of several are kept apart: destination, database, table."""
+    """Expressions of a row's source (destination, database, table); none unless `shape.apart`."""
     if not shape.apart:
         return []
-    # Rows from before the table had mapped sources are of the source table with its own name.
+    # Rows from before the table had mapped sources are from the source table of the same name.
     own = zip(SOURCE_COLUMNS, (shape.database, shape.table), strict=True)
     names = [f"coalesce({alias}{column}, {literal(name)})" for (column, _), name in own]
     return [f"{alias}__destination", *names]
 
 
 def same_key(shape: Shape) -> str:
-    """Whether the rows `t` and `s` are of one key; of a log, whether they are one image."""
+    """The condition that the rows `t` and `s` have one key; in a log, that they are one image."""
     if not shape.keyed:
         return "t.__destination = s.__destination AND t.__seq = s.__seq AND t.__delta = s.__delta"
     pairs = zip(key_parts(shape, "t."), key_parts(shape, "s."), strict=True)

@@ -1,8 +1,8 @@
-"""What the sink has applied and which truncates it has seen, as values, and where a start goes on from them.
+"""Ledger entries (applied batches) and floors (truncates), and the starting offsets derived from them.
 
-Invariant: a batch is written here after all its tables are merged, so the ledger never claims more than
-the tables hold; and from it alone a sink that lost its checkpoint knows where to go on. Floors go
-first: a truncate keeps older rows out even if the sink dies before it has removed them.
+Invariant: a batch is recorded here after all its tables are merged, so the ledger never claims more than the
+tables hold, and a sink that lost its checkpoint resumes from the ledger alone. Floors are recorded first: a
+truncate excludes older rows even if the sink dies before it has removed them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ EARLIEST: Final = -2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One partition's part of one batch; offsets are [from, until)."""
+    """One partition's share of one batch; offsets are [from, until)."""
 
     query_id: str
     batch_id: int
@@ -34,7 +34,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Source:
-    """A real table of a destination, one of those that fill a table of the warehouse."""
+    """A source table of a destination, one of those that fill a table of the warehouse."""
 
     destination: str
     database: str
@@ -46,7 +46,7 @@ Floors = Mapping[Source, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Floor:
-    """A truncate: rows of the table from `source` below (epoch, seq) are gone for good."""
+    """A truncate: rows of the table from `source` before (epoch, seq) are removed for good."""
 
     database: str
     table: str
@@ -57,24 +57,24 @@ class Floor:
 
     @property
     def is_mapped(self) -> bool:
-        """Whether the source table has another name than the warehouse's."""
+        """Whether the source table's name differs from the warehouse table's."""
         return (self.source.database, self.source.table) != (self.database, self.table)
 
     @property
     def place(self) -> tuple[int, int]:
-        """What it is compared by."""
+        """The position of the truncate, by which floors are ordered: (epoch, seq)."""
         return self.epoch, self.seq
 
 
 def spans(start: Offsets, end: Offsets) -> dict[tuple[str, int], tuple[int, int]]:
-    """[from, until) of each partition that moved; a partition new in the batch starts at 0."""
+    """The range [from, until) of each partition that advanced; a partition new in the batch starts at 0."""
     return {at: (start.get(at, 0), until) for at, until in end.items() if until > start.get(at, 0)}
 
 
 def starting_offsets(applied: Offsets, earliest: Offsets, latest: Offsets) -> str:
-    """Kafka's `startingOffsets` for a sink that has a ledger but no checkpoint.
+    """Spark's Kafka option `startingOffsets`, for a sink that has a ledger but no checkpoint.
 
-    Raises DataLost where Kafka no longer holds what comes next.
+    Raises DataLost if Kafka no longer holds the records after the applied ones.
     """
     start: dict[str, dict[str, int]] = {}
     for topic, partition in sorted(applied.keys() - latest.keys()):
@@ -96,7 +96,10 @@ def starting_offsets(applied: Offsets, earliest: Offsets, latest: Offsets) -> st
 
 
 def check_not_behind(applied: Offsets, checkpoint: Offsets, initial: Offsets) -> None:
-    """Refuses a checkpoint that claims more than the warehouse holds (a backup put back)."""
+    """Raises CheckpointPastLedger if the checkpoint claims more than the warehouse holds.
+
+    That happens after a backup of the warehouse is restored.
+    """
     for at, offset in sorted(checkpoint.items()):
         if offset > applied.get(at, initial.get(at, 0)):
             raise CheckpointPastLedger(

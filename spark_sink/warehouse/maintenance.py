@@ -1,12 +1,13 @@
-"""Keeps tables and the ledger small, beside the writer: files compacted, old ones removed, old markers purged.
+"""Table maintenance beside the writer: compaction, removal of unused files, purge of deletion markers.
 
-Invariant: what a table holds for its readers never changes here. A marker of a deleted row is only purged where
-no change older than its delete can come any more: the delete was committed longer than `purge_deleted_hours`
-before the time up to which the warehouse is complete, and where several sources fill the table, before a commit
-time up to which all changes of each are applied. If Kafka is read from before that, the delete is read again
-after the change, in the same partition. While a table waits, its applied rows say nothing of what waits.
-What is unused includes files that no commit names yet, and a batch reads the log from where it began; so
-neither files nor log entries are removed while a batch runs that is nearly as old.
+Invariant: maintenance never changes the rows that readers see. A marker of a deleted row is purged only when no
+change older than its delete can still arrive: the delete was committed more than `purge_deleted_hours` before
+the time up to which the warehouse is complete, and, if several sources fill the table, before a commit time up
+to which all changes of each are applied. If Kafka is read again from an earlier offset, the delete is read
+again after the change, in the same partition. A waiting table is not purged: its rows do not reflect the
+changes that wait.
+Unused files include those that no commit names yet, and a batch reads the log as of its start. So no files or
+log entries are removed while a batch runs whose age comes near the retention time.
 """
 
 from __future__ import annotations
@@ -36,27 +37,27 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class Maintenance:
-    """Which tables are due, and what is done to them."""
+    """Selects the tables that are due, and maintains them."""
 
     warehouse: Warehouse[Any]
     plan: Plan
     complete_until: Callable[[], float]
-    """The time of which all that Kafka held is applied."""
+    """Returns the time (Unix seconds) up to which all records that Kafka held are applied."""
     busy_since: Callable[[], float | None]
-    """When the batch that is being applied beside this began."""
+    """Returns the start (Unix seconds) of the running batch; None without one."""
     sources: Sources
-    """Which sources fill a table, and how far each is applied."""
+    """The sources of each table, and the commit time up to which each is applied."""
     waits: Callable[[Name], object] = lambda _: None
-    """Whether batches pass a table by."""
+    """Returns a true value for a table that batches skip."""
     gate: threading.Lock = field(default_factory=threading.Lock)
     """Held while a batch is applied."""
     merged: Counter[Name] = field(default_factory=Counter)
-    """Batches that had rows of a table since it was last maintained, as far as this process saw them."""
+    """The number of batches of this process with rows of a table since its last maintenance."""
     _before: dict[Name, int] = field(default_factory=dict)
     _done: dict[str, int] | None = None
 
     def due(self) -> Name | None:
-        """A table that took enough batches since it was last maintained, by this process or an earlier one."""
+        """Returns a table with enough batches since its last maintenance, by any process; None without one."""
         if self.plan.every == 0:
             return None
         self.sources.settle(time.time(), self.complete_until())
@@ -71,7 +72,7 @@ class Maintenance:
         try:
             self._maintain(name)
         except CommitConflict:
-            # Another writer than this sink was first; the next round comes.
+            # A writer other than this sink committed first; the next round tries again.
             _log.warning("maintenance put off, another writer was first table=%s.%s", *name)
         self.merged[name] -= taken
         self._before[name] = 0
@@ -90,9 +91,9 @@ class Maintenance:
         _log.info("table maintained table=%s.%s", *name)
 
     def _despite_batches(self, step: Callable[[], object]) -> None:
-        """Takes a step beside the batches; where one of them was first, again with none beside it.
+        """Runs a step beside the batches; on a conflict, repeats it while no batch runs.
 
-        A table that every batch writes to would never be compacted otherwise.
+        Otherwise a table that every batch writes to would never be compacted.
         """
         try:
             step()
@@ -101,7 +102,7 @@ class Maintenance:
                 step()
 
     def _may_remove(self) -> bool:
-        """Whether the batch that runs is too young to have written, or to still read, what would be removed."""
+        """Whether the running batch is too young to have written, or to be reading, what would be removed."""
         since = self.busy_since()
         return since is None or time.time() - since < self.plan.retention_seconds / 2
 
@@ -117,15 +118,15 @@ class Maintenance:
         self.warehouse.upkeep.purge(name, before)
 
     def _past_all_sources(self, name: Name, in_rows: Collection[str], before: int) -> int:
-        """The time before which no source of the table can send a change; 0 where that is not known.
+        """The time (ms) before which no source of the table can send a change; 0 if unknown.
 
-        Only where sources share keys: in a table that mapped tables fill, a marker keeps its own source's
-        changes away, and its delete follows these in the same partition.
+        Needed only where sources share keys. In a table filled by mapped tables, a marker excludes only its
+        own source's changes, and its delete follows these in the same partition.
         """
         try:
             return int(min(before, self.sources.all_past(name, in_rows)))
         except (SinkError, PySparkException, Py4JJavaError) as failure:
-            # Kafka is away, say; the next round asks again.
+            # For instance, Kafka is unavailable; the next round tries again.
             fault = named(failure)
             _log.warning(
                 "markers kept, as their sources are not known table=%s.%s: %s", *name, fault
@@ -133,7 +134,7 @@ class Maintenance:
             return 0
 
     def _unmaintained(self, name: Name) -> int:
-        """Commits since the last maintenance, when this process first saw the table."""
+        """The commits since the last maintenance, as of when this process first saw the table."""
         if name not in self._before:
             last = self.warehouse.upkeep.version(name, at_least=True)
             done = self._maintained().get(json.dumps(name), 0)
@@ -146,7 +147,7 @@ class Maintenance:
                 text = self.warehouse.notes.read(MAINTAINED) or "{}"
                 self._done = dict(json.loads(text))
             except ValueError:
-                # A kill while it was written; the tables are maintained a little early.
+                # The process was killed while writing it; the tables are maintained a little early.
                 self._done = {}
         return self._done
 

@@ -1,7 +1,7 @@
-"""A warehouse in memory: the twin of the real ones, for tests that need neither Spark nor files.
+"""A warehouse in memory, a fake for tests that need neither Spark nor files.
 
-Rows are dicts by column, as Spark gives them. Each write replaces what a table was, so that rows which a reader
-holds stay as they are. Nothing is cleaned up in memory, so `upkeep` only counts what it is asked.
+Rows are dicts by column, as Spark returns them. Each write replaces the table's rows, so rows that a reader
+holds do not change. Memory needs no cleanup, so `upkeep` only records compactions and removals.
 
 Invariant: it passes the same contract suite as every other warehouse.
 """
@@ -117,7 +117,7 @@ class MemoryTables:
         self._commit(held.shape, [row for row in held.rows if not _is_old(row, before)])
 
     def commits(self, name: Name) -> int:
-        """How many commits there were after the first."""
+        """The number of commits after the first."""
         return self._tables[name].commits
 
     def _rows(self, shape: Shape) -> tuple[Row, ...]:
@@ -195,9 +195,9 @@ class MemoryUpkeep:
     def __init__(self, tables: MemoryTables) -> None:
         self._tables = tables
         self.retained: dict[Name, int] = {}
-        """For how many seconds."""
+        """The retention of each table, in seconds."""
         self.asked: list[tuple[str, Name]] = []
-        """What was to be compacted or removed, in order."""
+        """The compactions and removals requested, in order."""
 
     def retain(self, name: Name, seconds: int) -> None:
         """See protocol.Upkeep."""
@@ -260,7 +260,7 @@ class MemoryWarehouse:
 
 
 def _identity(shape: Shape, row: Row) -> tuple[Any, ...]:
-    """What two changes of one row share; of a log, what is one image's alone."""
+    """The value that two changes of one row share; in a log, the identity of one image."""
     if not shape.keyed:
         return row["__destination"], row["__seq"], row["__delta"]
     texts = row[_TEXT] or {}
@@ -269,7 +269,7 @@ def _identity(shape: Shape, row: Row) -> tuple[Any, ...]:
 
 
 def _source(shape: Shape, row: Row) -> Source:
-    """The source of a row; without a name of its own, the source table has the table's."""
+    """The source of a row; the source table has the table's name unless the row states its own."""
     database, table = row.get("__source_database"), row.get("__source_table")
     return Source(row["__destination"], database or shape.database, table or shape.table)
 
@@ -294,7 +294,7 @@ def _is_old(row: Row, before: int) -> bool:
 
 
 def _emptied(shape: Shape, row: Row, floor: Floor) -> Row:
-    """The marker that a truncate leaves of a row."""
+    """The marker that a truncate leaves in place of a row."""
     texts = row[_TEXT]
     return {
         **row,
@@ -312,7 +312,7 @@ def _plain(row: Row) -> Row:
 
 
 def _standing(images: Rows, shape: Shape, *, bookkeeping: bool) -> Rows:
-    """The rows of a log: each distinct image as often as its signs add up to."""
+    """The rows of a log: each distinct image, repeated by the sum of its signs."""
     signs: Counter[str] = Counter()
     found: dict[str, Row] = {}
     for image in images:

@@ -1,4 +1,4 @@
-"""The warehouse's format, chosen here and nowhere else."""
+"""The choice of the warehouse's format, made only here."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def opened(
     every: int = EVERY,
     retention_seconds: int = RETENTION_SECONDS,
 ) -> Warehouse[DataFrame]:
-    """The warehouse in a folder; `every` and `retention_seconds` bound its own records of the past."""
+    """Returns the warehouse in a folder; `every` and `retention_seconds` bound the history it keeps."""
     return DeltaWarehouse(spark, root, every=every, retention_seconds=retention_seconds)

@@ -1,9 +1,9 @@
-"""What a table format has to offer so that the sink can keep its warehouse in it.
+"""Interfaces that a table format implements to hold the sink's warehouse.
 
-`Rows` is a set of rows as the format takes and gives it: a Spark DataFrame, or lists in memory. Batches,
-reloads, maintenance and commands use a warehouse through these parts alone.
+`Rows` is a set of rows in the format's own representation: a Spark DataFrame, or lists in memory. Batches,
+reloads, maintenance and commands use a warehouse only through these interfaces.
 
-Invariant: each part's writes are commits of their own, made whole or not at all, and safe to repeat.
+Invariant: each write is an atomic commit of its own and safe to repeat.
 """
 
 from __future__ import annotations
@@ -16,66 +16,67 @@ from spark_sink.warehouse.ledger import Entry, Floor
 from spark_sink.warehouse.shape import Shape
 
 Name = tuple[str, str]
-"""Database and table, as the warehouse has them."""
+"""Database and table, as named in the warehouse."""
 Rows = TypeVar("Rows")
 
 
 class CommitConflict(Exception):
-    """Another commit to the table was first; nothing was changed."""
+    """Another writer committed to the table first; nothing was changed."""
 
 
 class Tables(Protocol[Rows]):
-    """The tables, by database and name."""
+    """Tables, by database and name."""
 
     def names(self) -> list[Name]:
-        """All tables that are there."""
+        """The names of all tables."""
 
     def shape(self, database: str, table: str) -> Shape | None:
-        """The table's shape; None where there is no such table. Raises ForeignTable."""
+        """The table's shape; None without such a table. Raises ForeignTable."""
 
     def evolve(self, held: Shape | None, wanted: Shape) -> None:
-        """Makes the table, or gives it the columns and types of `wanted`."""
+        """Creates the table, or alters it to the columns and types of `wanted`."""
 
     def merge(self, shape: Shape, rows: Rows) -> None:
-        """Applies rows that `compact.changes` made. Safe from several threads for different tables."""
+        """Merges rows that `compact.changes` made. Thread-safe for different tables."""
 
     def truncate(self, shape: Shape, floor: Floor) -> None:
-        """Removes what came before a truncate, from the source table that it was of."""
+        """Removes the rows from before a truncate, of the truncated source table only."""
 
     def rows(self, shape: Shape, *, beside: Rows | None = None) -> Rows:
-        """All that the table holds, bookkeeping included; `beside` are rows to use it together with."""
+        """All rows, with the bookkeeping columns; `beside` are rows that they will be combined with."""
 
     def replace(self, shape: Shape, rows: Rows, *, cut: tuple[int, Offsets] | None = None) -> None:
-        """Puts these rows of that shape in place of all that the table is, in one commit.
+        """Replaces the table's shape and rows in one commit.
 
-        `cut` is kept with it: which wait that ended, and up to where Kafka is applied.
+        `cut` is stored with it: the start of the wait that it ends (ms), and the offset up to which each
+        partition is applied.
         """
 
     def cut(self, database: str, table: str) -> tuple[int, dict[tuple[str, int], int]] | None:
-        """What `replace` kept with the table."""
+        """The `cut` that `replace` stored with the table; None without one."""
 
     def drop(self, database: str, table: str) -> None:
-        """Removes the table; nothing where there is none."""
+        """Removes the table if it exists."""
 
     def current(self, database: str, table: str, *, bookkeeping: bool = False) -> Rows:
-        """What the table holds for its readers: no deleted rows. Raises UnknownTable."""
+        """The rows that readers see, without deleted ones. Raises UnknownTable."""
 
 
 class Ledger(Protocol):
-    """What the sink has applied, from which it goes on without a checkpoint."""
+    """Applied batches, from which the sink resumes without a checkpoint."""
 
     def applied(self) -> dict[tuple[str, int], int]:
-        """Up to where each partition has been applied."""
+        """The offset up to which each partition is applied."""
 
     def newest_ms(self) -> int:
-        """When the last batch was applied; 0 where there is none."""
+        """The time the last batch was applied (ms); 0 without one."""
 
     def append(self, entries: Iterable[Entry]) -> None:
         """Records a batch as applied."""
 
 
 class FloorLog(Protocol):
-    """The truncates, which keep older rows out for good."""
+    """The log of truncates, which exclude older rows for good."""
 
     def highest(self) -> list[Floor]:
         """The highest floor of each table and source."""
@@ -85,55 +86,55 @@ class FloorLog(Protocol):
 
 
 class WaitLog(Protocol):
-    """The rows that say which tables wait, and what was requested for them."""
+    """The log of waiting tables and of the requests for them."""
 
     def state(self) -> object:
-        """What differs after each new row; false where there is none."""
+        """A value that changes with each new row; false without any."""
 
     def rows(self) -> list[dict[str, Any]]:
-        """All rows, in any order; without those members that were not given."""
+        """All rows, in any order; members that were not given are missing or None."""
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Adds a row."""
 
 
 class Upkeep(Protocol):
-    """What keeps a table small beside its writer; each raises CommitConflict where a batch was first."""
+    """Maintenance beside a table's writer; each call raises CommitConflict if a batch committed first."""
 
     def retain(self, name: Name, seconds: int) -> None:
-        """Sets for how long what the table no longer uses is kept for its readers."""
+        """Sets how long files that the table no longer uses are kept for its readers."""
 
     def sources_if_old(self, name: Name, before: int) -> Collection[str]:
-        """The destinations that have rows; none where no marker is from before that time (ms)."""
+        """The destinations that have rows; empty if no marker is from before that time (ms)."""
 
     def purge(self, name: Name, before: int) -> None:
         """Removes the markers of deleted rows from before that time (ms)."""
 
     def compact(self, name: Name) -> None:
-        """Puts the rows of many small files into few."""
+        """Compacts many small files into few."""
 
     def remove_unused(self, name: Name) -> None:
-        """Removes what the table has not used for as long as is retained."""
+        """Removes what the table has not used for longer than its retention."""
 
     def version(self, name: Name, *, at_least: bool = False) -> int:
-        """The number of the last commit; or one that is no higher and costs little."""
+        """The number of the last commit; with `at_least`, a lower bound that is cheap to read."""
 
 
 class Notes(Protocol):
-    """The sink's own small texts beside the tables."""
+    """The sink's own small texts, stored beside the tables."""
 
     def read(self, name: str) -> str | None:
-        """The text; None where there is none."""
+        """The text; None if it does not exist."""
 
     def write(self, name: str, text: str) -> None:
-        """Makes or replaces the text."""
+        """Creates or replaces the text."""
 
     def make(self) -> None:
-        """Makes the place for them, and proves that it can be written to."""
+        """Creates the storage for them, and proves that it is writable."""
 
 
 class Warehouse(Protocol[Rows]):
-    """A warehouse: all that the sink keeps, in one format."""
+    """A warehouse: all data of the sink, in one format."""
 
     @property
     def tables(self) -> Tables[Rows]:
@@ -141,11 +142,11 @@ class Warehouse(Protocol[Rows]):
 
     @property
     def stage(self) -> Tables[Rows]:
-        """Tables that are being rebuilt, which no reader sees."""
+        """Tables being rebuilt, which no reader sees."""
 
     @property
     def ledger(self) -> Ledger:
-        """What is applied."""
+        """The applied batches."""
 
     @property
     def floors(self) -> FloorLog:
@@ -153,7 +154,7 @@ class Warehouse(Protocol[Rows]):
 
     @property
     def waits(self) -> WaitLog:
-        """Tables that wait."""
+        """The waiting tables."""
 
     @property
     def upkeep(self) -> Upkeep:

@@ -1,7 +1,7 @@
-"""The shape of a warehouse table, and what must change in it before the rows of some versions fit.
+"""The shape of a warehouse table, and the changes it needs to take the rows of further versions.
 
-Invariant: columns are only added and types only widened; what cannot be done without loss is a named
-error, never a guess.
+Invariant: columns are only added and types only widened; a change that would lose data is a named error, never
+a guess.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from spark_sink.source.schemas import (
     TableVersion,
 )
 
-# Parquet's own names end here; beyond, Delta must map them.
+# Parquet takes these names as they are; Delta must map all others.
 _SIMPLE_NAME = re.compile(r"[A-Za-z0-9_]+")
 
 
@@ -28,8 +28,8 @@ _SIMPLE_NAME = re.compile(r"[A-Za-z0-9_]+")
 class Shape:
     """A warehouse table: its name, the source's columns (name, type) in order, and its key.
 
-    An empty key means that the table is a log of signed images. `apart` means that mapped tables fill it, so
-    that its rows belong to one source table each, and equal keys of two source tables are two rows.
+    An empty key means that the table is a log of signed images. `apart` means that mapped tables fill it: each
+    row belongs to one source table, and equal keys of two source tables are two rows.
     """
 
     database: str
@@ -41,7 +41,7 @@ class Shape:
 
     @property
     def keyed(self) -> bool:
-        """Whether rows are found by a primary key."""
+        """Whether rows are identified by a primary key."""
         return bool(self.key)
 
     @property
@@ -56,7 +56,7 @@ class Shape:
         return (*BOOKKEEPING, *delta, *(SOURCE_COLUMNS if self.apart else ()))
 
     def spelling(self, name: str) -> str | None:
-        """The table's own spelling of a column; names that differ only by case are one."""
+        """The table's spelling of a column, whose name is matched without case; None without such a column."""
         return next((own for own, _ in self.columns if own.lower() == name.lower()), None)
 
 
@@ -67,9 +67,9 @@ def shaped(
     name: tuple[str, str],
     apart: bool = False,
 ) -> Shape:
-    """The shape that takes the rows of `held` and of all `versions` of the table `name`.
+    """The shape that holds the rows of `held` and of all `versions` of the table `name`.
 
-    `apart` says that some of them are of mapped tables.
+    `apart` means that some versions are of mapped tables. Raises TypeConflict and KeyChanged.
     """
     columns = dict(held.columns) if held else {}
     spelled = {column.lower(): column for column in columns}

@@ -1,11 +1,11 @@
-"""Which sources fill a table, and up to which commit time all changes of each are applied.
+"""The sources that fill a table, and the commit time up to which all changes of each are applied.
 
-A marker of a deleted row may go only once no source can still send an older change of its key. A source whose
-rows were all replaced by others' has no row left in the table, so the rows alone do not name them all.
+A marker of a deleted row may be purged only once no source can still send an older change of its key. A source
+whose rows were all replaced by others' has no row left in the table, so the rows alone do not name them all.
 
-Invariant: a time is certain only once all that Kafka held well after the source was seen there is applied. A
-source publishes in the order of its commits, but its partitions are applied unevenly, and a transaction that
-was open in one of them may have hidden what came after it there.
+Invariant: a commit time is certain only once everything that Kafka held well after it was noted is applied. A
+source publishes in commit order, but its partitions are applied unevenly, and a transaction that was open in
+one of them may have hidden the records after it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spark_sink.names import SOURCES
 from spark_sink.warehouse.protocol import Name, Notes
 
 _LONGEST_TRANSACTION_SECONDS: Final = 900.0
-"""Kafka's own limit (`transaction.max.timeout.ms`): one that is open now has ended by then."""
+"""Kafka's limit (`transaction.max.timeout.ms`): a transaction open now has ended after that time."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,16 +28,16 @@ class Sources:
 
     notes: Notes
     of_table: Callable[[Name], Collection[str]]
-    """Those that have published columns for a table, as the schemas topic has them."""
+    """Returns the sources that have published a version of a table to the schemas topic."""
     newest: Mapping[str, int]
-    """The newest commit time (ms) that batches of this process have applied of each."""
+    """The newest commit time (ms) of each source that batches of this process have applied."""
     _certain: dict[str, int] = field(default_factory=dict)
     _noted: dict[str, int] = field(default_factory=dict)
     _noted_at: float = 0.0
     _was_read: bool = False
 
     def settle(self, now: float, complete_until: float) -> None:
-        """Makes certain what was noted before, then notes what is applied now."""
+        """Makes the noted times certain once `complete_until` is well past them, then notes the new ones."""
         self._read()
         if self._noted and complete_until < self._noted_at + _LONGEST_TRANSACTION_SECONDS:
             return
@@ -47,7 +47,7 @@ class Sources:
     def all_past(self, name: Name, in_rows: Collection[str]) -> float:
         """The commit time (ms) before which no source of the table can send a change.
 
-        Infinite where there is a single source; 0 where one of several was not seen yet.
+        Infinite with a single source; 0 if one of several was not seen yet.
         """
         found = {*in_rows, *self.of_table(name)}
         self._read()
@@ -56,7 +56,7 @@ class Sources:
         return min(self._certain.get(source, 0) for source in found)
 
     def keep(self) -> None:
-        """Stores what is known, for the next process."""
+        """Stores the times for the next process."""
         told = {
             "version": 1,
             "certain": self._certain,
@@ -72,7 +72,7 @@ class Sources:
         try:
             told: dict[str, Any] = json.loads(self.notes.read(SOURCES) or "{}")
         except ValueError:
-            # A kill while it was written: markers stay a little longer.
+            # The process was killed while writing it: markers stay a little longer.
             return
         if told.get("version") == 1:
             self._certain, self._noted = told["certain"], told["noted"]

@@ -1,6 +1,7 @@
-"""What a person sees of each table: whether it is up to date or waits, why, and what to do.
+"""The status of each table: whether it is applied or waits, the reason, and the action to take.
 
-Invariant: read-only; it asks the warehouse alone, so it works while Kafka is away and beside a running sink.
+Invariant: read-only; it reads only the warehouse, so it works while Kafka is unavailable and beside a running
+sink.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _STATES = {WAITING: "WAITING", RELOADING: "RELOADING"}
 
 
 def listed(warehouse: Warehouse[Any]) -> Iterator[str]:
-    """The lines of the status: one on each table, more on those that wait."""
+    """The lines of the status: one for each table, more for those that wait."""
     waits = Waits(warehouse.waits, time.time)
     waits.refresh()
     ledger = warehouse.ledger
@@ -31,7 +32,7 @@ def listed(warehouse: Warehouse[Any]) -> Iterator[str]:
 
 
 def shown(rows: DataFrame, limit: int) -> list[str]:
-    """The lines of a table's first rows, as Spark draws them."""
+    """The lines of a table's first rows, as Spark formats them."""
     text: str = rows._show_string(limit, truncate=False)  # type: ignore[operator]
     return text.rstrip("\n").split("\n")
 

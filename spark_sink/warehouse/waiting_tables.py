@@ -1,11 +1,11 @@
-"""Which tables wait, from which offsets on, and what was requested for them.
+"""The waiting tables, the offsets from which they wait, and the reload requests for them.
 
-Kept in the warehouse as a log of rows, of which the last of a table stands. The sink alone writes states;
-commands only add requests, so the two never conflict.
+They are stored in the warehouse as a log of rows, of which the last of each table is in force. Only the sink
+writes states; commands only add requests, so the two never conflict.
 
-Invariant: a table that waits is not touched by batches, and each partition that had changes for it since is
-recorded with an offset at or before the first of them. A table that was reloaded up to a cut ignores what
-lies before that cut.
+Invariant: batches do not touch a waiting table, and each partition that has had changes for it since is
+recorded with an offset at or before the first of them. A table reloaded up to a cut ignores changes before
+that cut.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _REQUEST: Final = "request"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a person asked for; `number` identifies it."""
+    """An operator's request to reload a table, identified by `number`."""
 
     number: str
     database: str
@@ -45,13 +45,13 @@ class Request:
         return self.database, self.table
 
     def text(self) -> str:
-        """As it is stored."""
+        """The request as stored."""
         return json.dumps({"version": 1, **asdict(self)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How a table is: it waits from `offsets` on, or ignores what lies before them."""
+    """The state of a table: it waits from `offsets` on, or ignores changes before them."""
 
     kind: str
     database: str
@@ -72,13 +72,13 @@ class Standing:
 
     @property
     def waits(self) -> bool:
-        """Whether batches pass the table by."""
+        """Whether batches skip the table."""
         return self.kind in {WAITING, RELOADING}
 
 
 @dataclass(slots=True)
 class Waits:
-    """The log, and what it comes to."""
+    """The log, and the states and requests folded from it."""
 
     log: WaitLog
     clock: Callable[[], float]
@@ -88,7 +88,7 @@ class Waits:
     _seen: object = None
 
     def refresh(self) -> bool:
-        """Reads the log again where it has grown; returns whether it had."""
+        """Reads the log again if it has grown; returns whether it had."""
         state = self.log.state()
         if state == self._seen:
             return False
@@ -99,12 +99,12 @@ class Waits:
         return True
 
     def waiting(self, name: Name) -> Standing | None:
-        """The table's state where it waits."""
+        """The table's state if it waits; None otherwise."""
         held = self.tables.get(name)
         return held if held is not None and held.waits else None
 
     def begin(self, name: Name, fault: TableError, offsets: Offsets) -> None:
-        """Lets a table wait from `offsets` on."""
+        """Records that a table waits from `offsets` on, because of `fault`."""
         now = self._now()
         self._put(
             Standing(
@@ -121,7 +121,7 @@ class Waits:
         )
 
     def extend(self, name: Name, offsets: Offsets) -> None:
-        """Adds partitions in which a waiting table has changes for the first time."""
+        """Adds the partitions in which a waiting table has changes for the first time."""
         held = self.tables[name]
         if new := {at: start for at, start in offsets.items() if at not in held.offsets}:
             self._put(replace(held, offsets={**held.offsets, **new}, at_ms=self._now()))
@@ -131,7 +131,7 @@ class Waits:
         return self._put(replace(held, kind=RELOADING, at_ms=self._now()))
 
     def refuse(self, held: Standing, fault: TableError | Exception, request: Request) -> None:
-        """Answers a request that could not be met; the table goes on waiting."""
+        """Records the failure of a request; a waiting table stays waiting."""
         error = type(fault).__name__
         reason, advice = getattr(fault, "where", str(fault)), getattr(fault, "advice", "")
         self._put(
@@ -147,7 +147,7 @@ class Waits:
         )
 
     def loaded(self, held: Standing, cut: Offsets, request: Request) -> None:
-        """Ends the wait: the table holds all that lies before `cut`."""
+        """Ends the wait: the table holds all changes before `cut`."""
         self._put(
             Standing(
                 kind=LOADED,
@@ -161,7 +161,7 @@ class Waits:
         )
 
     def ask(self, request: Request) -> None:
-        """Adds a request, for a sink to see."""
+        """Adds a request, which the sink reads from the log."""
         self.log.append(
             {
                 "number": 0,

@@ -1,4 +1,4 @@
-"""A warehouse in Delta Lake: all SQL against tables, all Delta libraries and all files are used here."""
+"""A warehouse in Delta Lake: the only user of Delta's libraries, of its files and of SQL against tables."""
 
 from spark_sink.warehouse.delta.warehouse import current
 

@@ -1,4 +1,4 @@
-"""Commits to a Delta table that another commit has forestalled."""
+"""Commit conflicts of Delta: retries, and their translation to CommitConflict."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _ATTEMPTS: Final = 5
 
 
 def again_on_conflict(act: Callable[[], object]) -> None:
-    """Repeats `act` where another writer (an OPTIMIZE, say) committed first: it is idempotent."""
+    """Retries `act`, which is idempotent, if another writer (for instance OPTIMIZE) committed first."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             act()
-        # Spark's own errors have classes in Python; Delta's conflicts come as they are.
+        # Spark's errors have classes in Python; Delta's conflicts arrive as raw Java errors.
         except (PySparkException, Py4JJavaError) as fault:
             if attempt == _ATTEMPTS or not _is_conflict(fault):
                 raise
@@ -41,5 +41,5 @@ def conflicts_by_name() -> Iterator[None]:
 
 
 def _is_conflict(failure: PySparkException | Py4JJavaError) -> bool:
-    """Whether a commit to a Delta table failed only because another commit was first."""
+    """Whether a commit failed only because another commit was first."""
     return _CONFLICT.search(str(failure)) is not None

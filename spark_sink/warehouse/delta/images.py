@@ -1,4 +1,4 @@
-"""A table without a key, which is a log of signed images, as the rows that its readers see."""
+"""The rows that readers see of a table without a key, which is stored as a log of signed images."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _SOURCES_OF = tuple(f"{name}_of" for name in SOURCES)
 
 
 def standing_images(images: DataFrame, shape: Shape, *, bookkeeping: bool) -> DataFrame:
-    """The rows of a log: each distinct image as often as its signs add up to."""
+    """The rows of a log: each distinct image, repeated by the sum of its signs."""
     columns = [quoted(name) for name, _ in shape.columns]
     # A map cannot be grouped by; its sorted entries can.
     entries = f.expr("array_sort(map_entries(__unrepresentable))").alias("__entries")
-    # An image that one source has removed is not another's.
+    # A removal by one source does not cancel an equal image of another.
     named = zip(SOURCE_COLUMNS, (shape.database, shape.table), strict=True)
     own = [f.coalesce(name, f.lit(value)).alias(f"{name}_of") for (name, _), value in named]
     sources = [f.col("__destination").alias("__destination_of"), *own] if shape.apart else []
@@ -28,7 +28,7 @@ def standing_images(images: DataFrame, shape: Shape, *, bookkeeping: bool) -> Da
         .agg(f.sum("__delta").cast("int").alias("__n"))
         .where("__n > 0")
     )
-    # As columns, not as SQL: in a reader's own session, Spark may put variables for a name's ${…}.
+    # As columns, not as SQL: in a reader's own session, Spark may substitute variables in a name's ${…}.
     back = f.expr("map_from_entries(__entries)").alias("__unrepresentable")
     each = f.expr("explode(sequence(1, __n))").alias("__nth")
     repeated = sums.select(*columns, back, each).drop("__nth")

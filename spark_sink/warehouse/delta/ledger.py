@@ -1,4 +1,4 @@
-"""The ledger and the floors as Delta tables, each with what matters and a bounded past."""
+"""The ledger and the floors as Delta tables, each with a bounded history."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _FLOOR_COLUMNS: Final = (
 )
 
 _FLOOR_SOURCE: Final = "source_database STRING, source_table STRING"
-"""Of a mapped table's truncates; NULL, or not there, where the source table has the table's own name."""
+"""Columns for truncates of mapped tables; NULL or missing if the source table has the table's name."""
 
 EVERY: Final = 200
-"""Commits between two rewrites; and batches that stay listed, beside the last of each partition."""
+"""Commits between two rewrites; also the number of batches kept, besides the last of each partition."""
 RETENTION_SECONDS: Final = 300
-"""Of files and log entries of the sink's own tables, which are read within seconds."""
+"""Retention of files and log entries of the sink's own tables, which are read within seconds."""
 
 
 class DeltaLedger:
@@ -59,7 +59,7 @@ class DeltaLedger:
             self.compact()
 
     def compact(self) -> None:
-        """Keeps the last batches, and the last of each partition."""
+        """Rewrites the ledger with the last batches, and the last of each partition."""
         ledger = self.table.rows()
         times = ledger.select("applied_at_ms").distinct().orderBy(f.desc("applied_at_ms"))
         last = times.limit(self._every).collect()[-1].applied_at_ms
@@ -101,7 +101,7 @@ _SOURCE_NAMES: Final = ("source_database", "source_table")
 
 
 def _floor(row: Mapping[str, Any]) -> Floor:
-    """A floor as it is stored, by this version or by one that knew no mapped tables."""
+    """A floor from its stored row, written by this version or by one without mapped tables."""
     database, table = row["database"], row["table"]
     own = row.get("source_database") or database, row.get("source_table") or table
     top = row["top"]
@@ -112,7 +112,7 @@ def _floor(row: Mapping[str, Any]) -> Floor:
 
 
 def _floor_rows(floors: Sequence[Floor]) -> tuple[str, list[dict[str, object]]]:
-    """Columns and rows to store; those of the source are only there where a mapped table needs them."""
+    """The columns and rows to store; the source's columns only if a mapped table needs them."""
     rows = [_floor_row(floor) for floor in floors]
     if not any(floor.is_mapped for floor in floors):
         return _FLOOR_COLUMNS, rows

@@ -1,6 +1,6 @@
-"""What Delta's SQL does not offer: how far a table's log is, and its old entries removed by the minute.
+"""Log operations that Delta's SQL lacks: a table's version, and the removal of old entries by the minute.
 
-Delta itself removes them by the day, thirty days late, which for a commit each second is millions of files.
+Delta itself removes them by the day, thirty days late: at a commit per second, millions of files.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class DeltaLog:
         self._log = self._package.DeltaLog.forTable(spark._jsparkSession, path)
 
     def version(self) -> int:
-        """The number of its last commit."""
+        """The number of the last commit."""
         return int(self._snapshot().version())
 
     def settle_retention(self, seconds: int) -> None:
-        """Sets how long removed files and log entries are kept; a commit only where that changes."""
+        """Sets how long removed files and log entries are kept; commits only if that changes."""
         wanted = {
             "delta.deletedFileRetentionDuration": f"interval {seconds} seconds",
             "delta.logRetentionDuration": f"interval {seconds} seconds",
@@ -41,14 +41,14 @@ class DeltaLog:
         self._spark.sql(f"ALTER TABLE {delta(self._path)} SET TBLPROPERTIES ({settings})")
 
     def vacuum(self) -> None:
-        """Removes files that the table has not used for as long as its retention says."""
+        """Removes files that the table has not used for longer than its retention."""
         self._spark.sql(f"VACUUM {delta(self._path)}")
 
     def forget(self) -> None:
-        """Removes entries that are older than the table's retention and that a checkpoint makes needless."""
+        """Removes entries that are older than the table's retention and covered by a checkpoint."""
         snapshot = self._snapshot()
         none = self._scala.Option.empty()
-        # A checkpoint that is newer than what is removed, so that nothing must be read before it.
+        # The checkpoint is newer than the removed entries, so no reader needs these.
         self._log.checkpoint(snapshot, none)
         minute = self._package.TruncationGranularity.MINUTE()
         self._log.cleanUpExpiredLogs(snapshot, none, none, minute)

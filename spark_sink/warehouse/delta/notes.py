@@ -1,4 +1,4 @@
-"""The sink's own texts, as files in the warehouse's folder."""
+"""The sink's own texts, stored as files in the warehouse's folder."""
 
 from __future__ import annotations
 

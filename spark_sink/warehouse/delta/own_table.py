@@ -1,4 +1,4 @@
-"""A small Delta table of the sink's own: appended to by each batch, and rewritten before it grows."""
+"""A small Delta table for the sink's own records: each batch appends to it, and it is rewritten regularly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FILES_OF_A_COMMIT: Final = 3
 
 
 class OwnTable:
-    """One such table; due to be rewritten after every `every` commits of this process."""
+    """A small table, due for a rewrite after every `every` commits of this process."""
 
     def __init__(
         self, spark: SparkSession, path: str, *, every: int = 0, retention_seconds: int = 0
@@ -29,42 +29,45 @@ class OwnTable:
         self._commits = 0
 
     def log_files(self) -> list[str]:
-        """The names of its log's files; empty where there is no table."""
+        """The names of the log's files; empty if there is no table."""
         return self._files.names(f"{self._path}/_delta_log")
 
     def read(self) -> DataFrame | None:
-        """Its rows; None where there is no table."""
+        """The rows; None if there is no table."""
         return self.rows() if self.log_files() else None
 
     def rows(self) -> DataFrame:
-        """The rows of a table that is there."""
+        """The rows of an existing table."""
         return self._spark.read.format("delta").load(self._path)
 
     def append(
         self, columns: str, rows: Sequence[Mapping[str, object]], *, is_wider: bool = False
     ) -> None:
-        """Adds a handful of rows in one commit.
+        """Appends a few rows in one commit.
 
-        `is_wider` says that a table of an earlier version may lack some of the columns.
+        `is_wider` means that a table made by an earlier version may lack some of the columns.
         """
         write = self.literal(columns, rows).write.format("delta").mode("append")
         write.option("mergeSchema", is_wider).save(self._path)
 
     def literal(self, columns: str, rows: Sequence[Mapping[str, object]]) -> DataFrame:
-        """A handful of rows as a table."""
-        # One JSON literal: no Python worker is started for them.
+        """A few rows as a DataFrame."""
+        # One JSON literal: it starts no Python worker.
         parsed = f.from_json(f.lit(json.dumps(rows)), f"array<struct<{_colons(columns)}>>")
         return self._spark.range(1, numPartitions=1).select(f.inline(parsed))
 
     def due(self) -> bool:
-        """Whether it is to be rewritten: after so many commits, at a start after so many files."""
+        """Counts a commit and returns whether a rewrite is due.
+
+        It is due after every `every` commits, and at the first one if the log has many files.
+        """
         self._commits += 1
         if self._commits == 1:
             return len(self.log_files()) > _FILES_OF_A_COMMIT * self._every
         return self._commits % self._every == 0
 
     def rewrite(self, rows: DataFrame) -> None:
-        """Puts rows in place of its own in one commit, then removes what that makes needless."""
+        """Replaces all rows in one commit, then removes unused files and log entries."""
         log = DeltaLog(self._spark, self._path)
         log.settle_retention(self._retention)
         rows.coalesce(1).write.format("delta").mode("overwrite").save(self._path)

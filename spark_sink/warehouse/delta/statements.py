@@ -1,6 +1,6 @@
-"""The SQL statements that make, widen, replace, fill and empty a Delta table.
+"""SQL statements that create, widen, replace, fill and truncate a Delta table.
 
-Invariant: each may be repeated, in any mixture with the others; which row wins is `identity`'s to say.
+Invariant: each may be repeated, in any mixture with the others; `identity` decides which row wins.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def delta(path: str) -> str:
 
 
 def create_sql(path: str, shape: Shape) -> str:
-    """The statement that makes a table of `shape`."""
+    """The statement that creates a table of `shape`."""
     columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in shape.all_columns)
     return (
         f"CREATE TABLE IF NOT EXISTS {delta(path)} ({columns}) USING delta "
@@ -33,7 +33,7 @@ def create_sql(path: str, shape: Shape) -> str:
 
 
 def replace_sql(path: str, shape: Shape, *, source: str, more: Mapping[str, str]) -> str:
-    """The statement that puts the rows of the view `source` in place of a table, in one commit."""
+    """The statement that replaces a table with the rows of the view `source`, in one commit."""
     columns = ", ".join(
         f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in shape.all_columns
     )
@@ -85,7 +85,7 @@ def _altered(name: str, kind: str) -> str:
 def merge_sql(path: str, shape: Shape, *, source: str) -> str:
     """The MERGE of the view `source`, which `compact.changes` made."""
     merge = f"MERGE INTO {delta(path)} AS t USING {quoted(source)} AS s ON {same_key(shape)}"
-    # Spelled out: behind `*`, Delta trips over a name with a backtick.
+    # Columns are listed: with `*`, Delta fails on a name with a backtick.
     names = [quoted(name) for name, _ in shape.all_columns]
     if shape.keyed:
         assignments = ", ".join(f"t.{name} = s.{name}" for name in names)
@@ -95,10 +95,10 @@ def merge_sql(path: str, shape: Shape, *, source: str) -> str:
 
 
 def truncate_sql(path: str, shape: Shape, floor: Floor) -> str:
-    """What a truncate does to the rows that are already there."""
+    """The statement that truncates: it marks existing rows as deleted, or deletes the images of a log."""
     below = below_sql(shape, floor.source, floor.place)
     if not shape.keyed:
-        # The floor keeps these images out for good, so nothing has to mark them.
+        # The floor excludes these images for good, so they need no marker.
         return f"DELETE FROM {delta(path)} WHERE {below}"  # noqa: S608 - every name is quoted
     emptied = [f"{quoted(name)} = NULL" for name, _ in shape.columns if name not in shape.key]
     key = ", ".join(literal(name) for name in shape.key)

@@ -1,6 +1,6 @@
-"""Tables at rest, as Delta tables at `<root>/<database>/<table>`.
+"""The warehouse's tables, stored as Delta tables at `<root>/<database>/<table>`.
 
-Invariant: nothing here knows a batch, Kafka or a clock; it makes, widens, fills and reads tables.
+Invariant: this module creates, widens, fills and reads tables, and depends on no batch, Kafka or clock.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class DeltaTables:
             again_on_conflict(partial(self._spark.sql, statement))
 
     def merge(self, shape: Shape, rows: DataFrame) -> None:
-        """See protocol.Tables. Safe to call from several threads for different tables."""
+        """See protocol.Tables."""
         view = f"aqueduct_changes_{next(self._views)}"
-        # The view has to be in the session that the rows are from.
+        # The view must be in the session of the rows.
         session = rows.sparkSession
         rows.createOrReplaceTempView(view)
         path = table_path(self._root, shape.database, shape.table)
@@ -113,7 +113,7 @@ class DeltaTables:
         Files(self._spark).delete(table_path(self._root, database, table))
 
     def rows(self, shape: Shape, *, beside: DataFrame | None = None) -> DataFrame:
-        """See protocol.Tables. In the session of `beside`, which a batch has for itself."""
+        """See protocol.Tables. Reads in the session of `beside`, since a batch has its own."""
         path = table_path(self._root, shape.database, shape.table)
         session = self._spark if beside is None else beside.sparkSession
         return session.read.format("delta").load(path)
@@ -133,7 +133,7 @@ class DeltaTables:
         files, root = Files(self._spark), self._root
         found = []
         for database in files.names(root):
-            # The sink's own begin with this, and no database's folder does.
+            # Only the sink's own folders begin with an underscore, never a database's.
             for table in () if database.startswith("_") else files.names(f"{root}/{database}"):
                 path = f"{root}/{database}/{table}"
                 if files.names(f"{path}/_delta_log"):
@@ -142,7 +142,7 @@ class DeltaTables:
         return found
 
     def _name(self, path: str) -> tuple[str, str] | None:
-        """The name that a table was made with, where its folder does not have all of it."""
+        """The name from the table's properties, for a folder name that was cut short; None without it."""
         described = self._describe(path)
         told = json.loads(described[0].get(NAME_PROPERTY, "null")) if described else None
         return None if told is None else (told[0], told[1])
@@ -161,12 +161,12 @@ class DeltaTables:
 
 
 def cut_text(since_ms: int, offsets: Offsets) -> str:
-    """What a table's property says of the reload that made it."""
+    """The table property that records a reload: the wait that it ended and its offsets, as JSON."""
     held = [[topic, partition, at] for (topic, partition), at in sorted(offsets.items())]
     return json.dumps({"version": 1, "since_ms": since_ms, "offsets": held})
 
 
 def parse_cut(text: str) -> tuple[int, dict[tuple[str, int], int]]:
-    """What `cut_text` wrote."""
+    """Parses the text that `cut_text` wrote."""
     body = json.loads(text)
     return body["since_ms"], {(topic, number): at for topic, number, at in body["offsets"]}

@@ -1,4 +1,4 @@
-"""Delta's part of maintenance: OPTIMIZE, VACUUM, old log entries, and the purge of markers."""
+"""Maintenance of Delta tables: OPTIMIZE, VACUUM, removal of old log entries, purge of markers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class DeltaUpkeep:
             log.forget()
 
     def version(self, name: Name, *, at_least: bool = False) -> int:
-        """See protocol.Upkeep. At least that of the log's last checkpoint."""
+        """See protocol.Upkeep. With `at_least`, the version of the log's last checkpoint."""
         if not at_least:
             return self._log(name).version()
         text = Files(self._spark).read(f"{self._path(name)}/_delta_log/_last_checkpoint")
@@ -70,5 +70,5 @@ class DeltaUpkeep:
 
 
 def _old(before: int) -> str:
-    """The condition that a row is a marker from before a time in ms."""
+    """The condition that a row is a marker from before a time (ms)."""
     return f"__deleted AND __ts_ms < {before}"

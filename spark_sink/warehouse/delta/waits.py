@@ -1,4 +1,4 @@
-"""The log of tables that wait, as a Delta table: the sink writes states, commands add requests."""
+"""The log of waiting tables as a Delta table: the sink writes states, commands add requests."""
 
 from __future__ import annotations
 

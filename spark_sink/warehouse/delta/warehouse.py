@@ -43,10 +43,10 @@ class DeltaWarehouse:
 def current(
     spark: SparkSession, warehouse: str, database: str, table: str, *, bookkeeping: bool = False
 ) -> DataFrame:
-    """What a table holds now: no deleted rows, and no bookkeeping columns unless asked for.
+    """The current rows of a table, without deleted ones; `bookkeeping` adds the bookkeeping columns.
 
-    `spark` needs Delta's two session settings (docs/sink.md). For a table without a primary key
-    each row comes as often as the source has it; such rows have no bookkeeping columns but
+    `spark` needs Delta's two session settings (docs/sink.md). For a table without a primary key,
+    each row is repeated as often as the source has it, and its only bookkeeping column is
     `__unrepresentable`. Raises UnknownTable.
     """
     return DeltaTables(spark, warehouse).current(database, table, bookkeeping=bookkeeping)
