@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.command == "dump":
             _refuse_unwritable(options.file)
         spark = session.start(settings)
-        # Spark's own handler for SIGINT came with the session; ours goes on top.
+        # The session installed Spark's own handler for SIGINT; ours replaces it.
         _stop_on_signals(stop)
         try:
             _act(options, spark, settings, stop)

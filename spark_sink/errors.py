@@ -23,7 +23,7 @@ class SinkError(Exception):
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        """`Name: what: where. What to do.` on one line, whatever a name contains."""
+        """`Name: what: where. What to do.` on one line, with any name in it."""
         what = " ".join((inspect.getdoc(type(self)) or "").split())
         text = f"{type(self).__name__}: {what.rstrip('.')}"
         if self.where:

@@ -77,7 +77,7 @@ def quoted(name: str) -> str:
 
 
 def argument(name: tuple[str, str]) -> str:
-    """A table as a command's argument, for a shell to take as it stands."""
+    """A table as an argument of a command, quoted for the shell."""
     text = ".".join(name)
     if "." in name[0] or text.startswith("`"):
         text = f"{quoted(name[0])}.{quoted(name[1])}"
@@ -88,7 +88,7 @@ def argument(name: tuple[str, str]) -> str:
 
 
 def action(name: tuple[str, str]) -> str:
-    """What to do about a table that waits, where the error does not say."""
+    """The advice for a waiting table whose error has none."""
     return f"Run: python -m spark_sink reload {argument(name)}"
 
 

@@ -1,6 +1,6 @@
-"""What Spark is told whatever anybody else says: exactness and quick small batches need it under any master.
+"""Spark settings that the sink sets itself: exactness and fast small batches need them under any master.
 
-Invariant: whoever asks for another value is refused by name, never passed over.
+Invariant: another value is refused by name, never ignored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The streaming query: where it starts, what ends it, and which error a failure is.
 
 Invariant: a start is only made where nothing can be left out: a lost checkpoint is replaced by the
-ledger's offsets, and a checkpoint ahead of the ledger is refused.
+ledger's offsets, and a checkpoint past the ledger is refused.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _SECONDS_BETWEEN_REQUESTS: Final = 1.0
 
 
 class BatchFailed(Exception):
-    """The batch failed; the cause is kept aside."""
+    """The batch failed; its cause is stored separately."""
 
 
 class Sink:

@@ -60,7 +60,7 @@ class Applier:
     ahead: Ahead | None = None
     """What reads Kafka past a batch's end."""
     claim_checks: str = ""
-    """Where the claim store is, if not where the worker says."""
+    """The path of the claim store, if it is not the worker's own."""
     clock: Callable[[], float] = time.time
     gate: threading.Lock = field(default_factory=threading.Lock)
     """Held by a batch, and by a reload that hands its table back to the batches."""
@@ -141,7 +141,7 @@ class Applier:
     def _wait(self, name: Name, fault: TableError, offsets: Offsets, *, start: Offsets) -> None:
         before = self.waits.tables.get(name)
         cut = before.offsets if before is not None else {}
-        # What a reload has applied ahead of the stream stays applied: there, reading begins at its cut.
+        # Changes that a reload applied before the stream stay applied: there, reading begins at its cut.
         late = {at: until for at, until in cut.items() if until > start.get(at, 0)}
         self.waits.begin(name, fault, {**offsets, **late})
         self.forget(name)
@@ -236,7 +236,7 @@ class Applier:
             self.merged[part.name] += 1
 
     def _evolved(self, part: TablePart, versions: list[TableVersion]) -> Shape | None:
-        """The table's shape with room for the versions; None where nothing tells of any."""
+        """The table's shape with room for the versions; None if there are none."""
         held = self._shapes.get(part.name) or self.warehouse.tables.shape(*part.name)
         if held is None and not versions:
             return None
@@ -328,7 +328,7 @@ def merged(
 
 
 def _partial_images(batch: DataFrame, part: TablePart) -> UnsupportedPartialImage:
-    """The error of a table without a key, in which no row before can be told from others."""
+    """The error for a table without a key, whose earlier rows cannot be identified."""
     found = batch.where(f"partial AND {of_table(part.name)}").select("topic", "partition", "offset")
     return partial_images([(row.topic, row.partition, row.offset) for row in found.collect()])
 

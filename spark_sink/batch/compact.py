@@ -1,6 +1,6 @@
 """From a batch's envelopes to the rows that one table must take: parse, check, fold.
 
-Invariant: of each key only the last change stands, by (epoch, seq) within a destination; a text that is
+Invariant: of each key only the last change is kept, by (epoch, seq) within a destination; a text that is
 no value of its column stops the job and names its record. Everything here is Spark SQL text over
 the columns of `wire.FIELDS`, so it does no I/O and runs on any executor.
 """
@@ -76,7 +76,7 @@ def folded(rows: DataFrame, shape: Shape, *, several_destinations: bool) -> Data
 
 
 def fold_windows(shape: Shape, *, several_destinations: bool) -> list[str]:
-    """The windows of whose rows the first stands, one after the other."""
+    """The windows of which the first row is kept, one after the other."""
     key = ", ".join(key_parts(shape, ""))
     last = "ORDER BY __epoch DESC, __seq DESC"
     if shape.apart or not several_destinations:

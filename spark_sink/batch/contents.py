@@ -1,7 +1,7 @@
 """What one micro-batch holds, learned in a single pass, before any table is touched.
 
 Invariant: a record that breaks the contract is found here and named by topic, partition and offset. It
-makes its table wait; where it does not say of which table it is, it stops the batch.
+makes its table wait; a record that does not name its table stops the batch.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Contents:
 
 
 def envelopes(records: DataFrame) -> DataFrame:
-    """Kafka's records as the columns of `wire.FIELDS`; tombstones say nothing more and go."""
+    """Kafka's records as the columns of `wire.FIELDS`, without tombstones."""
     text = records.where("value IS NOT NULL").selectExpr(
         "topic", "partition", "offset", "headers", "CAST(value AS STRING) AS text"
     )
@@ -125,7 +125,7 @@ def of_table(name: tuple[str, str]) -> str:
 
 
 def unusable() -> str:
-    """The condition that a record cannot be applied, whatever its table looks like."""
+    """The condition that a record cannot be applied to any table."""
     return "(reason IS NOT NULL OR left_out IS NOT NULL)"
 
 

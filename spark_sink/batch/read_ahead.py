@@ -3,7 +3,7 @@
 A row that moves to another key is a delete and a create, mostly in two partitions, so a batch may have only one
 of them. Where images lack columns, the create needs the row that the delete removes: both must be in one batch.
 
-Invariant: what is read ahead is applied by its (epoch, seq) like everything else, so it changes nothing once
+Invariant: records read ahead are applied by (epoch, seq) like all others, so they change nothing once
 the stream comes to it.
 """
 
@@ -40,14 +40,14 @@ class Ahead:
         self._clock = clock
         self._sleep = sleep
         self._met: set[Change] = set()
-        """Halves of earlier batches whose others were read ahead; the stream still comes to these."""
+        """Halves of earlier batches whose other halves were read ahead; the stream has yet to reach these."""
 
     def missing(
         self, batch: DataFrame, table: tuple[str, str], topics: Collection[str], until: Offsets
     ) -> DataFrame | None:
         """The table's envelopes past `until` that complete the moves in `batch`; None where all are whole.
 
-        What does not come within seconds is left out: then the rows themselves say what is not known.
+        Records that do not arrive within seconds are omitted; the rows then report what is unknown.
         """
         first = halves(batch.where(of_table(table)))
         seen, wanted = set(first), partners(first) - set(first)

@@ -56,7 +56,7 @@ class Claim(NamedTuple):
 
 
 def path_of(claim: Claim, store: str) -> str:
-    """The path to read; ``store`` is where the sink sees the store, or empty for as the worker says."""
+    """The path to read; ``store``: the store's path for the sink, or empty for the worker's own."""
     location = claim.location
     if store:
         name = location.split("/")[-_PARTS_OF_A_NAME:]
@@ -107,12 +107,12 @@ def _read(session: SparkSession, paths: list[str]) -> DataFrame:
 
 
 def _lost(said: str, path: str) -> ClaimLost:
-    """Why nothing can be read, of what Java said with all of its stack."""
+    """The error for an unreadable object, from Java's message with its stack."""
     if _NO_S3A.search(said):
         return ClaimLost(f"{path}: this Spark has no file system for buckets", advice=_S3A)
     thrown = _THROWN.search(said)
     what = thrown[1] if thrown else " ".join(said.partition("JVM stacktrace")[0].split())
-    # What was thrown names the path, and the last of its causes tells why.
+    # The exception names the path, and its last cause the reason.
     causes = _CAUSES.findall(said)
     why = f" (caused by {causes[-1][:300]})" if causes and causes[-1] not in what else ""
     advice = _BUCKET_ACCESS if path.startswith("s3a:") else _ACCESS

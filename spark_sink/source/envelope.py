@@ -106,6 +106,6 @@ def poisoned(message: str) -> str | None:
 
 
 def place(topic: str, partition: int | str, offset: int | str, reason: str = "") -> str:
-    """Where a record is, as every error says it."""
+    """The position of a record, as errors print it."""
     where = f"topic {topic}, partition {partition}, offset {offset}"
     return f"{where}: {reason}" if reason else where

@@ -148,7 +148,7 @@ def _parts(mysql_type: str) -> tuple[str, list[str], bool]:
         rest = rest.removeprefix(" precision")
     words = rest.split()
     numbers = [n.strip() for n in (arguments or "").split(",") if n.strip().isdigit()]
-    # ZEROFILL makes a column unsigned, said or not.
+    # ZEROFILL implies UNSIGNED.
     return base, numbers, "unsigned" in words or "zerofill" in words
 
 

@@ -1,4 +1,4 @@
-"""The columns of each table version, as the schemas topic tells them.
+"""The columns of each table version, from the schemas topic.
 
 Invariant: a row is read with the columns of exactly the version it names, or not at all.
 """
@@ -115,7 +115,7 @@ class SchemaBook:
         for key in wanted:
             if key not in self._raw:
                 raise UnknownSchema(str(key), advice="See that the schemas topic is compacted only")
-            # Parsed on demand: a fault in a table that is not read harms nobody.
+            # Parsed on demand: a fault in a table that is not read has no effect.
             if key not in self._known:
                 self._known[key] = parse_version(self._raw[key])
         return {key: self._known[key] for key in wanted}

@@ -1,4 +1,4 @@
-"""What Spark's checkpoint says about offsets, and whose checkpoint it is.
+"""The offsets and the owner of Spark's checkpoint.
 
 Invariant: read only, apart from one file of our own that names the prefix and the Kafka cluster; or
 removed as a whole, where the ledger takes its place.
@@ -53,7 +53,7 @@ class Checkpoint:
         return {**self.initial(), **((self._planned(planned[-1]) or {}) if planned else {})}
 
     def forget(self) -> None:
-        """Removes what Spark keeps here; what says that a query was started goes last."""
+        """Removes Spark's files here; the file that marks a started query goes last."""
         for name in _SPARKS:
             self._files.delete(f"{self._path}/{name}")
 

@@ -54,7 +54,7 @@ def named(failure: Exception) -> SinkError:
 
 
 def cause(text: str) -> str:
-    """What Java said, from an error that came through py4j."""
+    """Java's message in an error of py4j."""
     found = re.search(r"An error occurred while calling .*\n: (.+)", text)
     return (found[1] if found else _first_line(text))[:300]
 

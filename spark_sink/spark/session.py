@@ -27,7 +27,7 @@ from spark_sink.settings import Settings
 _LOG4J: Final = Path(__file__).parent.parent / "log4j2.properties"
 _SECONDS_TO_END: Final = 10
 
-# Only where nobody said otherwise.
+# Used only where no other value is given.
 _DEFAULTS: Final = {
     "spark.databricks.delta.snapshotPartitions": "2",
     # The batch is cached and Kafka's offsets are fixed, so its rows are the same on each reading.
@@ -110,7 +110,7 @@ def _launch(wanted: dict[str, str]) -> None:
 
 
 def refuse_others(given: SparkConf) -> None:
-    """Refuse what `spark-submit` or its defaults say otherwise than the sink needs it."""
+    """Refuse settings of `spark-submit` or its defaults that the sink needs otherwise."""
     other = [
         f"{key} is {value}, and must be {ALWAYS[key]}"
         for key, value in sorted(given.getAll())
@@ -145,7 +145,7 @@ def close(spark: SparkSession) -> None:
 
 
 def _own_jvm(settings: Settings) -> dict[str, str]:
-    """What `python -m spark_sink` has to say where spark-submit would."""
+    """The settings that spark-submit would give, for `python -m spark_sink`."""
     jars = sorted(settings.jars.glob("*.jar")) if settings.jars.is_dir() else []
     if not jars:
         raise BadSettings(

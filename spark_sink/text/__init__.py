@@ -1,1 +1,1 @@
-"""Text for logs and terminals: one line stays one line, whatever a name or an error holds."""
+"""Text for logs and terminals: one line stays one line, with any name or error in it."""

@@ -1,4 +1,4 @@
-"""Text for people: one line is one line, whatever a table or a column is named."""
+"""Printable text: one line stays one line, with any name of a table or a column in it."""
 
 from __future__ import annotations
 
