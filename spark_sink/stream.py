@@ -159,13 +159,13 @@ class Sink:
     def _refuse_waiting(self) -> None:
         waiting = [one for one in self._waits.tables.values() if one.waits]
         if waiting:
-            told = ", ".join(f"{'.'.join(one.name)} ({one.error})" for one in waiting)
-            raise TablesWaiting(told, advice="See: python -m spark_sink status")
+            tables = ", ".join(f"{'.'.join(one.name)} ({one.error})" for one in waiting)
+            raise TablesWaiting(tables, advice="See: python -m spark_sink status")
 
     def _from_kafka(self, stop: threading.Event) -> str | None:
         """The offsets to start from, once Kafka answers; None where a stop came first."""
         self._check_warehouse()
-        began, told = time.monotonic(), False
+        began, is_logged = time.monotonic(), False
         while not stop.is_set():
             try:
                 return self._from()
@@ -173,9 +173,9 @@ class Sink:
                 patience = _SECONDS_FOR_KAFKA if self._settings.mode == "available-now" else None
                 if patience is not None and time.monotonic() - began >= patience:
                     raise
-                if not told:
+                if not is_logged:
                     _log.error("%s. Trying again until it answers", fault)
-                    told = True
+                    is_logged = True
             stop.wait(_SECONDS_BETWEEN_TRIES)
         return None
 
@@ -231,13 +231,13 @@ class Sink:
             name.removesuffix(".__schemas") for name in names if name.endswith(".__schemas")
         )
         there = ", ".join(prefixes[:10]) or "none"
-        told = NoTopics(
+        fault = NoTopics(
             f"prefix {self._settings.prefix!r}, pattern {pattern(self._settings)}",
             advice=f"Check prefix, include and exclude; the prefixes in Kafka: {there}",
         )
         if self._settings.mode == "available-now":
-            raise told
-        _log.warning("%s. Waiting for topics to appear", told)
+            raise fault
+        _log.warning("%s. Waiting for topics to appear", fault)
 
     def _batch(self, records: DataFrame, batch_id: int) -> None:
         try:

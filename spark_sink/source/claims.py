@@ -106,14 +106,14 @@ def _read(session: SparkSession, paths: list[str]) -> DataFrame:
         raise _lost(str(fault), paths[0]) from fault
 
 
-def _lost(said: str, path: str) -> ClaimLost:
+def _lost(message: str, path: str) -> ClaimLost:
     """The error for an unreadable object, from Java's message with its stack."""
-    if _NO_S3A.search(said):
+    if _NO_S3A.search(message):
         return ClaimLost(f"{path}: this Spark has no file system for buckets", advice=_S3A)
-    thrown = _THROWN.search(said)
-    what = thrown[1] if thrown else " ".join(said.partition("JVM stacktrace")[0].split())
+    thrown = _THROWN.search(message)
+    what = thrown[1] if thrown else " ".join(message.partition("JVM stacktrace")[0].split())
     # The exception names the path, and its last cause the reason.
-    causes = _CAUSES.findall(said)
+    causes = _CAUSES.findall(message)
     why = f" (caused by {causes[-1][:300]})" if causes and causes[-1] not in what else ""
     advice = _BUCKET_ACCESS if path.startswith("s3a:") else _ACCESS
     return ClaimLost(f"{what[:300]}{why}", advice=advice)
