@@ -26,7 +26,7 @@ from spark_sink.settings import Maintenance as Plan
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.warehouse.maintenance import Maintenance
-from spark_sink.warehouse.opening import opened
+from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.sources import Sources
 from spark_sink.warehouse.waiting_tables import Waits
 
@@ -76,7 +76,7 @@ def _aged(
     spark: SparkSession, folder: Path, *, batches: int, every: int, look_every: int
 ) -> Iterator[Look]:
     root = str(folder)
-    warehouse = opened(spark, root, every=every, retention_seconds=_RETENTION_SECONDS)
+    warehouse = open_warehouse(spark, root, every=every, retention_seconds=_RETENTION_SECONDS)
     applier = Applier(
         book=SchemaBook(lambda: [_SCHEMA]),
         warehouse=warehouse,
@@ -147,7 +147,7 @@ def _frame(spark: SparkSession, records: list[dict[str, Any]]) -> DataFrame:
 
 def _look(spark: SparkSession, folder: Path, batches: int, seconds: list[float]) -> Look:
     began = time.perf_counter()
-    fresh = opened(spark, str(folder))
+    fresh = open_warehouse(spark, str(folder))
     fresh.ledger.applied()
     fresh.ledger.newest_ms()
     fresh.floors.highest()

@@ -33,8 +33,8 @@ from spark_sink.spark.error_mapping import named
 from spark_sink.stream import Sink
 from spark_sink.text.printable import printed
 from spark_sink.warehouse.dump import dump, written
-from spark_sink.warehouse.opening import opened
-from spark_sink.warehouse.table_status import listed, shown
+from spark_sink.warehouse.opening import open_warehouse
+from spark_sink.warehouse.table_status import shown, status_lines
 from spark_sink.warehouse.waiting_tables import Request, Waits
 
 _log = logging.getLogger("spark_sink")
@@ -81,16 +81,16 @@ def _act(
     options: argparse.Namespace, spark: SparkSession, settings: Settings, stop: threading.Event
 ) -> None:
     if options.command == "show":
-        rows = opened(spark, settings.warehouse).tables.current(*options.table)
+        rows = open_warehouse(spark, settings.warehouse).tables.current(*options.table)
         _print(*shown(rows, options.limit))
         return
     if options.command == "dump":
         with written(options.file) as file:
-            number = dump(opened(spark, settings.warehouse), settings.warehouse, file)
+            number = dump(open_warehouse(spark, settings.warehouse), settings.warehouse, file)
         _log.info("warehouse dumped rows=%d", number)
         return
     if options.command == "status":
-        _print(*listed(opened(spark, settings.warehouse)))
+        _print(*status_lines(open_warehouse(spark, settings.warehouse)))
         return
     if options.command == "reload":
         _reload(options, spark, settings, stop)
@@ -122,7 +122,7 @@ def _reload(
         time_zone=options.time_zone or "",
         topics=tuple(options.topic),
     )
-    waits = Waits(opened(spark, settings.warehouse).waits, time.time)
+    waits = Waits(open_warehouse(spark, settings.warehouse).waits, time.time)
     waits.ask(request)
     _log.info("reload requested table=%s; waiting for the sink to do it", name)
     deadline = time.monotonic() + options.timeout

@@ -38,9 +38,9 @@ from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark.checkpoint import Checkpoint, check_origin
 from spark_sink.spark.error_mapping import cause, named
 from spark_sink.spark.files import Files
-from spark_sink.warehouse.ledger import check_not_behind, starting_offsets
+from spark_sink.warehouse.ledger import check_checkpoint_not_past_ledger, starting_offsets
 from spark_sink.warehouse.maintenance import Maintenance
-from spark_sink.warehouse.opening import opened
+from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.sources import Sources
 from spark_sink.warehouse.waiting_tables import Waits
 
@@ -65,7 +65,7 @@ class Sink:
         self._files = Files(spark)
         self._checkpoint = Checkpoint(self._files, settings.checkpoint)
         retention = settings.maintenance.retention_seconds
-        self._warehouse = opened(spark, settings.warehouse, retention_seconds=retention)
+        self._warehouse = open_warehouse(spark, settings.warehouse, retention_seconds=retention)
         self._failure: Exception | None = None
         self._waits = Waits(self._warehouse.waits, time.time)
         topics = KafkaTopics(spark, settings)
@@ -216,7 +216,7 @@ class Sink:
             gone = sorted(known - matching(self._spark, wanted, known))
             if not gone:
                 committed, initial = self._checkpoint.committed(), self._checkpoint.initial()
-                check_not_behind(applied, committed, initial)
+                check_checkpoint_not_past_ledger(applied, committed, initial)
                 return "earliest"
             # Spark would read on from topics that are excluded now, and take them for lost.
             _log.warning("topics excluded: starting from the ledger's offsets topics=%s", gone)

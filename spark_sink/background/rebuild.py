@@ -256,7 +256,7 @@ class Rebuild:
 _WRITE_AGAIN = "Write these rows at the source once more, then reload the table"
 
 
-def places_of(fault: MalformedRecord | UnsupportedPartialImage) -> list[At]:
+def positions_of(fault: MalformedRecord | UnsupportedPartialImage) -> list[At]:
     """The positions of the records that an error names."""
     if isinstance(fault, UnsupportedPartialImage):
         return list(fault.places)

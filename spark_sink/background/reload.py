@@ -16,7 +16,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from spark_sink.background.rebuild import Rebuild, places_of
+from spark_sink.background.rebuild import Rebuild, positions_of
 from spark_sink.batch.apply import Applier
 from spark_sink.errors import (
     MalformedRecord,
@@ -29,7 +29,7 @@ from spark_sink.source.kafka import Topics
 from spark_sink.source.offsets import Offsets
 from spark_sink.spark.error_mapping import named
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.waiting_tables import LOADED, Request, Standing
+from spark_sink.warehouse.waiting_tables import LOADED, Request, WaitState
 
 _log = logging.getLogger(__name__)
 _ROUNDS = 5
@@ -64,13 +64,13 @@ class Reloader:
             return
         _log.info("table reloaded table=%s.%s", *request.name)
 
-    def _standing(self, request: Request) -> Standing:
+    def _standing(self, request: Request) -> WaitState:
         held = self._waits.tables.get(request.name)
-        return held or Standing(
+        return held or WaitState(
             kind=LOADED, database=request.database, table=request.table, since_ms=0, at_ms=0
         )
 
-    def _waiting(self, request: Request) -> Standing:
+    def _waiting(self, request: Request) -> WaitState:
         """The table's wait; with `from_beginning`, begins one if the table does not wait.
 
         Raises ReloadRefused.
@@ -122,14 +122,14 @@ class Reloader:
             self._end(request, held, put)
         return True
 
-    def _end(self, request: Request, held: Standing, cut: dict[At, int]) -> None:
+    def _end(self, request: Request, held: WaitState, cut: dict[At, int]) -> None:
         self._waits.loaded(held, cut, request)
         self._applier.forget(request.name)
 
     def _position(self) -> dict[At, int]:
         return {**self._applier.warehouse.ledger.applied(), **self._applier.applied}
 
-    def _reload(self, held: Standing, request: Request, put: dict[At, int] | None) -> None:
+    def _reload(self, held: WaitState, request: Request, put: dict[At, int] | None) -> None:
         """Rebuilds the table; `put` are the offsets of a rebuild already put in place for this wait."""
         with self._applier.gate:
             held = self._waits.reloading(self._waits.tables[request.name])
@@ -158,7 +158,7 @@ class Reloader:
             end, places = self._built(rebuild, start, fresh=fresh)
         raise ReloadRefused("the table's columns change all the time", advice="Try again later")
 
-    def _put(self, request: Request, held: Standing, cut: dict[At, int]) -> None:
+    def _put(self, request: Request, held: WaitState, cut: dict[At, int]) -> None:
         """Puts the new table in place, then ends the wait."""
         shape = self._stage.shape(*request.name)
         if shape is None:
@@ -184,13 +184,13 @@ class Reloader:
             try:
                 return end, rebuild.apply(records, {**self._position(), **end})
             except (MalformedRecord, UnsupportedPartialImage) as fault:
-                places = places_of(fault)
+                places = positions_of(fault)
                 known = any(at in rebuild.aside for at in places)
                 if not places or known or len(rebuild.aside) >= _MOST_VALUES:
                     raise
                 rebuild.put_aside(records, places, fault)
 
-    def _start(self, held: Standing, request: Request, put: dict[At, int] | None) -> dict[At, int]:
+    def _start(self, held: WaitState, request: Request, put: dict[At, int] | None) -> dict[At, int]:
         names = self._names(request)
         earliest, _ = self._topics.ranges(names)
         if request.from_beginning and put is None:

@@ -95,7 +95,9 @@ def starting_offsets(applied: Offsets, earliest: Offsets, latest: Offsets) -> st
     return json.dumps(start)
 
 
-def check_not_behind(applied: Offsets, checkpoint: Offsets, initial: Offsets) -> None:
+def check_checkpoint_not_past_ledger(
+    applied: Offsets, checkpoint: Offsets, initial: Offsets
+) -> None:
     """Raises CheckpointPastLedger if the checkpoint claims more than the warehouse holds.
 
     That happens after a backup of the warehouse is restored.

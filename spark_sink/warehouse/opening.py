@@ -9,7 +9,7 @@ from spark_sink.warehouse.delta.warehouse import DeltaWarehouse
 from spark_sink.warehouse.protocol import Warehouse
 
 
-def opened(
+def open_warehouse(
     spark: SparkSession,
     root: str,
     *,

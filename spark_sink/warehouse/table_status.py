@@ -14,12 +14,12 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from spark_sink.warehouse.protocol import Warehouse
-from spark_sink.warehouse.waiting_tables import RELOADING, WAITING, Request, Standing, Waits
+from spark_sink.warehouse.waiting_tables import RELOADING, WAITING, Request, Waits, WaitState
 
 _STATES = {WAITING: "WAITING", RELOADING: "RELOADING"}
 
 
-def listed(warehouse: Warehouse[Any]) -> Iterator[str]:
+def status_lines(warehouse: Warehouse[Any]) -> Iterator[str]:
     """The lines of the status: one for each table, more for those that wait."""
     waits = Waits(warehouse.waits, time.time)
     waits.refresh()
@@ -39,7 +39,7 @@ def shown(rows: DataFrame, limit: int) -> list[str]:
 
 def _table(
     name: tuple[str, str],
-    held: Standing | None,
+    held: WaitState | None,
     asked: Request | None,
     reached: dict[tuple[str, int], int],
 ) -> Iterator[str]:

@@ -50,7 +50,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class WaitState:
     """The state of a table: it waits from `offsets` on, or ignores changes before them."""
 
     kind: str
@@ -82,7 +82,7 @@ class Waits:
 
     log: WaitLog
     clock: Callable[[], float]
-    tables: dict[Name, Standing] = field(default_factory=dict)
+    tables: dict[Name, WaitState] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
     _last: int = 0
     _seen: object = None
@@ -98,7 +98,7 @@ class Waits:
         self.tables, self.requests = folded(rows)
         return True
 
-    def waiting(self, name: Name) -> Standing | None:
+    def waiting(self, name: Name) -> WaitState | None:
         """The table's state if it waits; None otherwise."""
         held = self.tables.get(name)
         return held if held is not None and held.waits else None
@@ -107,7 +107,7 @@ class Waits:
         """Records that a table waits from `offsets` on, because of `fault`."""
         now = self._now()
         self._put(
-            Standing(
+            WaitState(
                 kind=WAITING,
                 database=name[0],
                 table=name[1],
@@ -126,11 +126,11 @@ class Waits:
         if new := {at: start for at, start in offsets.items() if at not in held.offsets}:
             self._put(replace(held, offsets={**held.offsets, **new}, at_ms=self._now()))
 
-    def reloading(self, held: Standing) -> Standing:
+    def reloading(self, held: WaitState) -> WaitState:
         """Records that a reload has begun."""
         return self._put(replace(held, kind=RELOADING, at_ms=self._now()))
 
-    def refuse(self, held: Standing, fault: TableError | Exception, request: Request) -> None:
+    def refuse(self, held: WaitState, fault: TableError | Exception, request: Request) -> None:
         """Records the failure of a request; a waiting table stays waiting."""
         error = type(fault).__name__
         reason, advice = getattr(fault, "where", str(fault)), getattr(fault, "advice", "")
@@ -146,10 +146,10 @@ class Waits:
             )
         )
 
-    def loaded(self, held: Standing, cut: Offsets, request: Request) -> None:
+    def loaded(self, held: WaitState, cut: Offsets, request: Request) -> None:
         """Ends the wait: the table holds all changes before `cut`."""
         self._put(
-            Standing(
+            WaitState(
                 kind=LOADED,
                 database=held.database,
                 table=held.table,
@@ -176,7 +176,7 @@ class Waits:
     def _now(self) -> int:
         return int(self.clock() * 1000)
 
-    def _put(self, standing: Standing) -> Standing:
+    def _put(self, standing: WaitState) -> WaitState:
         self._last += 1
         body = asdict(standing)
         answered = body.pop("answered")
@@ -192,9 +192,9 @@ class Waits:
         return standing
 
 
-def folded(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[Name, Standing], list[Request]]:
+def folded(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[Name, WaitState], list[Request]]:
     """The state of each table, and the requests that no state answers, oldest first."""
-    tables: dict[Name, Standing] = {}
+    tables: dict[Name, WaitState] = {}
     asked: dict[str, Request] = {}
     answered = set()
     for row in sorted(rows, key=lambda row: (row["number"], row["at_ms"])):
@@ -204,7 +204,7 @@ def folded(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[Name, Standing], lis
             asked[told["number"]] = Request(**{**told, "topics": tuple(told["topics"])})
             continue
         answered.add(told["number"])
-        tables[row["database"], row["table"]] = Standing(
+        tables[row["database"], row["table"]] = WaitState(
             kind=row["kind"],
             database=row["database"],
             table=row["table"],

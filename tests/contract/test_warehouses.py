@@ -14,7 +14,7 @@ from pyspark.sql import functions as f
 from spark_sink.errors import UnknownTable
 from spark_sink.warehouse.ledger import Entry, Floor, Source
 from spark_sink.warehouse.memory import MemoryWarehouse
-from spark_sink.warehouse.opening import opened
+from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.shape import Shape
 from tests.unit.spark_sink.conftest import spark
@@ -67,7 +67,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Case]:
         yield Case(MemoryWarehouse())
         return
     session = request.getfixturevalue("spark")
-    yield Case(opened(session, str(tmp_path)), session)
+    yield Case(open_warehouse(session, str(tmp_path)), session)
 
 
 def row(

@@ -28,7 +28,7 @@ LEDGER_EVERY: Final = 2
 def main(config: str, step: str, seconds: float) -> int:
     """Runs until the step, or for ever where it is 'none'."""
     own: Any = stream
-    own.opened = partial(opening.opened, every=LEDGER_EVERY)
+    own.open_warehouse = partial(opening.open_warehouse, every=LEDGER_EVERY)
     if step != "none":
         STEPS[step](Death(seconds, step))
     return command.main(["--config", config])

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from devstack import Stack
 from spark_sink.warehouse.delta import current
-from spark_sink.warehouse.opening import opened
+from spark_sink.warehouse.opening import open_warehouse
 from tests.crash.sink_killed import STEPS
 from tests.unit.spark_sink.conftest import spark as spark
 from tests.unit.spark_sink.history import Change, held, schema
@@ -113,7 +113,7 @@ async def test_a_kill_in_any_step_of_maintenance_loses_and_repeats_nothing(
     for step in [step for _ in range(rounds) for step in STEPS if only in step]:
         with sinking(config, step, rng.uniform(0, 0.4)) as sink:
             assert sink.wait(_PATIENCE) == -signal.SIGKILL, (tmp_path / "sink.log").read_text()
-        applied = opened(spark, str(warehouse)).ledger.applied()[TOPIC, 0]
+        applied = open_warehouse(spark, str(warehouse)).ledger.applied()[TOPIC, 0]
         # The table may be a batch further than the ledger, and nothing else.
         found = rows(spark, warehouse)
         assert found in (due(changes, applied), due(changes, applied + A_BATCH)), (step, seed)
@@ -125,4 +125,4 @@ async def test_a_kill_in_any_step_of_maintenance_loses_and_repeats_nothing(
     with sinking(config, "none", 0) as sink:
         assert sink.wait(_PATIENCE) == 0, (tmp_path / "sink.log").read_text()
     assert rows(spark, warehouse) == due(changes, CHANGES)
-    assert opened(spark, str(warehouse)).ledger.applied() == {(TOPIC, 0): CHANGES}
+    assert open_warehouse(spark, str(warehouse)).ledger.applied() == {(TOPIC, 0): CHANGES}

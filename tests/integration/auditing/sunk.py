@@ -18,7 +18,7 @@ from spark_sink.spark import session
 from spark_sink.stream import Sink
 from spark_sink.warehouse.delta.statements import delta
 from spark_sink.warehouse.dump import dump, written
-from spark_sink.warehouse.opening import opened
+from spark_sink.warehouse.opening import open_warehouse
 
 
 def main(config: Path, right: Path, spoiled: Path, statements: list[str]) -> None:
@@ -27,7 +27,7 @@ def main(config: Path, right: Path, spoiled: Path, statements: list[str]) -> Non
     try:
         Sink(spark, settings, Metrics()).run(threading.Event())
         with written(right) as file:
-            dump(opened(spark, settings.warehouse), settings.warehouse, file)
+            dump(open_warehouse(spark, settings.warehouse), settings.warehouse, file)
         for statement in statements:
             spark.sql(
                 re.sub(
@@ -37,7 +37,7 @@ def main(config: Path, right: Path, spoiled: Path, statements: list[str]) -> Non
                 )
             )
         with written(spoiled) as file:
-            dump(opened(spark, settings.warehouse), settings.warehouse, file)
+            dump(open_warehouse(spark, settings.warehouse), settings.warehouse, file)
     finally:
         session.close(spark)
 

@@ -23,8 +23,8 @@ from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark import session
 from spark_sink.spark.error_mapping import named
 from spark_sink.warehouse.delta import current
-from spark_sink.warehouse.opening import opened
-from spark_sink.warehouse.waiting_tables import Request, Standing, Waits
+from spark_sink.warehouse.opening import open_warehouse
+from spark_sink.warehouse.waiting_tables import Request, Waits, WaitState
 from tests.unit.spark_sink.history import Change
 
 TOPIC = ("aq.shop.t", 0)
@@ -37,7 +37,7 @@ class Warehouse:
         self.spark = spark
         self.path = str(path)
         self.schemas: list[str] = []
-        self.kept = opened(spark, self.path)
+        self.kept = open_warehouse(spark, self.path)
         self.metrics = Metrics()
         self.records: list[dict[str, Any]] = []
         self.first = 0
@@ -89,7 +89,7 @@ class Warehouse:
         except Exception as fault:
             raise named(fault) from fault
 
-    def waiting(self, table: str = "t") -> Standing | None:
+    def waiting(self, table: str = "t") -> WaitState | None:
         """How the table waits, if it does."""
         self.applier.waits.refresh()
         return self.applier.waits.waiting(("shop", table))

@@ -11,7 +11,7 @@ from spark_sink.errors import KeyChanged
 from spark_sink.settings import Maintenance as Plan
 from spark_sink.warehouse.delta.statements import create_sql
 from spark_sink.warehouse.ledger import Floor, Source
-from spark_sink.warehouse.opening import opened
+from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.shape import Shape
 from tests.unit.spark_sink.conftest import TOPIC, Warehouse
 from tests.unit.spark_sink.history import Change, Image, schema
@@ -159,7 +159,9 @@ def test_a_table_of_the_version_before_takes_mapped_rows_beside_its_own(
     warehouse.take(same("c", 7, row(1, 12)), late)
     assert held(warehouse)["shop", "t", 1] == 12
     assert len(held(warehouse)) == 3
-    places = {one.source: one.place for one in opened(spark, warehouse.path).floors.highest()}
+    places = {
+        one.source: one.place for one in open_warehouse(spark, warehouse.path).floors.highest()
+    }
     assert places == {own: (1, 4), Source("shop", "shop", "t_0"): (1, 2)}
 
 
@@ -174,7 +176,7 @@ def test_a_table_with_one_source_has_the_columns_that_it_always_had() -> None:
 
 
 def test_floors_of_two_sources_are_stored_apart_and_compacted(warehouse: Warehouse) -> None:
-    floors = opened(warehouse.spark, warehouse.path, every=2).floors
+    floors = open_warehouse(warehouse.spark, warehouse.path, every=2).floors
     for seq in range(1, 5):
         for source in (Source("shop", "shop", "t"), Source("shop", "shop", f"t_{seq % 2}")):
             floors.add(

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from spark_sink.errors import CheckpointPastLedger, DataLost
-from spark_sink.warehouse.ledger import check_not_behind, spans, starting_offsets
+from spark_sink.warehouse.ledger import check_checkpoint_not_past_ledger, spans, starting_offsets
 
 
 def test_a_batch_spans_what_moved_and_a_new_partition_starts_at_zero() -> None:
@@ -33,9 +33,9 @@ def test_offsets_that_kafka_no_longer_holds_are_a_named_error(
 
 
 def test_a_checkpoint_ahead_of_the_ledger_is_refused() -> None:
-    check_not_behind({("a", 0): 5}, {("a", 0): 5}, {})
-    check_not_behind({}, {("a", 0): 5}, {("a", 0): 5})
+    check_checkpoint_not_past_ledger({("a", 0): 5}, {("a", 0): 5}, {})
+    check_checkpoint_not_past_ledger({}, {("a", 0): 5}, {("a", 0): 5})
     with pytest.raises(CheckpointPastLedger, match="checkpoint is at 6"):
-        check_not_behind({("a", 0): 5}, {("a", 0): 6}, {})
+        check_checkpoint_not_past_ledger({("a", 0): 5}, {("a", 0): 6}, {})
     with pytest.raises(CheckpointPastLedger, match="ledger at nothing"):
-        check_not_behind({}, {("a", 0): 1}, {})
+        check_checkpoint_not_past_ledger({}, {("a", 0): 1}, {})

@@ -20,7 +20,7 @@ from spark_sink.settings import Maintenance as Plan
 from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.ledger import Entry, Floor, Source
 from spark_sink.warehouse.maintenance import Maintenance
-from spark_sink.warehouse.opening import opened
+from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.sources import Sources
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.history import Change, schema
@@ -89,12 +89,12 @@ def floor(seq: int) -> Floor:
 def test_the_ledger_keeps_the_last_batches_and_the_last_of_each_partition(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    kept = opened(spark, str(tmp_path), every=4)
+    kept = open_warehouse(spark, str(tmp_path), every=4)
     kept.ledger.append([entry(0, 7)])
     for batch in range(1, 9):
         kept.ledger.append([entry(batch, 0)])
         kept.floors.add([floor(batch)])
-    again = opened(spark, str(tmp_path), every=4)
+    again = open_warehouse(spark, str(tmp_path), every=4)
     assert again.ledger.applied() == {("aq.shop.t", 7): 10, ("aq.shop.t", 0): 90}
     assert again.ledger.newest_ms() == 1_008
     assert [floor.place for floor in again.floors.highest()] == [(1, 8)]

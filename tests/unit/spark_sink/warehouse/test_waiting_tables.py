@@ -17,7 +17,7 @@ from spark_sink.errors import (
     UnsupportedPartialImage,
 )
 from spark_sink.warehouse.delta.tables import DeltaTables
-from spark_sink.warehouse.table_status import listed
+from spark_sink.warehouse.table_status import status_lines
 from spark_sink.warehouse.waiting_tables import Waits
 from tests.unit.spark_sink.conftest import TOPIC, Warehouse
 from tests.unit.spark_sink.history import Change, Image, schema
@@ -67,9 +67,9 @@ def test_a_changed_key_lets_one_table_wait_and_a_reload_brings_it_back(
     warehouse.take(Change(op="d", seq=7, version=2, before={"id": 2, "k": 21}), other(8))
     assert sorted(row["id"] for row in warehouse.rows("other")) == [3, 6, 8]
     assert rows(warehouse) == [(1, 10), (2, 20)]
-    (line,) = [one for one in listed(warehouse.kept) if "KeyChanged" in one]
+    (line,) = [one for one in status_lines(warehouse.kept) if "KeyChanged" in one]
     assert "reason: KeyChanged: shop.t has ['id'], its new version ['k']" in line
-    text = "\n".join(listed(warehouse.kept))
+    text = "\n".join(status_lines(warehouse.kept))
     assert "shop.t: WAITING" in text
     assert "action: Run: python -m spark_sink reload shop.t" in text
     assert "topic aq.shop.t, partition 0, offsets 3 to 8" in text
