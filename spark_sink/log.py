@@ -6,7 +6,9 @@ contains.
 
 from __future__ import annotations
 
+import copy
 import logging
+from pathlib import Path
 from typing import Any
 
 from spark_sink.settings import Log
@@ -28,17 +30,32 @@ class _Lines(logging.Formatter):
         return traceback_text(ei[1]) if ei[1] is not None else super().formatException(ei)
 
 
+class _ConsoleLines(_Lines):
+    """The same without tracebacks."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        bare = copy.copy(record)
+        bare.exc_info = bare.exc_text = bare.stack_info = None
+        return super().format(bare)
+
+
+def _is_of_sink(record: logging.LogRecord) -> bool:
+    """Whether a record is not one that py4j logs as the root logger, as when the JVM ends during a call."""
+    return record.name != "root" or Path(record.pathname).parent.name != "py4j"
+
+
 def configure(log: Log) -> None:
     """Sets up the root logger."""
     console = logging.StreamHandler()
     console.setLevel(log.level.upper())
+    console.setFormatter(_ConsoleLines(_FORMAT))
+    console.addFilter(_is_of_sink)
     handlers: list[logging.Handler] = [console]
     if log.file:
         details = logging.FileHandler(log.file)
         details.setLevel(logging.DEBUG)
+        details.setFormatter(_Lines(_FORMAT))
         handlers.append(details)
-    for handler in handlers:
-        handler.setFormatter(_Lines(_FORMAT))
     logging.basicConfig(level=logging.INFO, handlers=handlers, force=True)
     logging.getLogger("spark_sink").setLevel(logging.DEBUG)
     for name in _NOISY:
