@@ -13,6 +13,7 @@ from connectors.mysql.ddl.definition import Index, Session, Table
 from connectors.mysql.rows.decoder import WRITES, RowDecoder
 from connectors.mysql.rows.image_key import key_contradiction
 from connectors.mysql.schema.definition_check import completed_map, differences
+from connectors.mysql.schema.hidden_columns import row_hashes
 from devstack.mysql import Mysql
 from tests.harness.servers import Servers
 from tests.harness.sql import connected, run
@@ -363,6 +364,7 @@ def test_images_before_a_change_hold_the_key_by_which_rows_are_published(
     mysql: Mysql, name: str
 ) -> None:
     faults, partial, caught = list[tuple[str, str]](), list[str](), list[str]()
+    server = server_of(mysql)
     with telling(mysql, "MINIMAL"):
         for shape, statements in (one for one in shapes(name) if one[0] in _DELETED):
             table = f"{DATABASE}.{shape}"
@@ -377,11 +379,14 @@ def test_images_before_a_change_hold_the_key_by_which_rows_are_published(
                 if not isinstance(step, Rows) or step.event_type in WRITES:
                     continue
                 present, mapped = columns_before(mysql, shape, step)
-                fault = key_contradiction(mapped, present)
+                # MariaDB leaves row hashes out of some images.
+                hidden = row_hashes(mapped, table_of(mysql, DATABASE, shape), server=server)
+                fault = key_contradiction(mapped, present, hidden=hidden)
                 faults += [(shape, fault)] if fault else []
-                partial += [] if all(present) else [shape]
-                wrong = replace(mapped, primary_key=(len(present) - 1,))
-                caught += [shape] if key_contradiction(wrong, present) else []
+                shown = [there for n, there in enumerate(present) if n not in hidden]
+                partial += [] if all(shown) else [shape]
+                wrong = replace(mapped, primary_key=(len(shown) - 1,))
+                caught += [shape] if key_contradiction(wrong, present, hidden=hidden) else []
     assert faults == []
     # Without a key, or with all columns in it, an image is whole; NOBLOB leaves out only what is a blob.
     assert partial == PARTIAL[name]

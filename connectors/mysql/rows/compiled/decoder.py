@@ -229,7 +229,7 @@ class CompiledDecoder:
         return [self._from_images(change) for change in self._partial.decode(event_type, body)]
 
     def _compare_key(self, present: list[bool]) -> None:
-        fault = key_contradiction(self._map, present)
+        fault = key_contradiction(self._map, present, hidden=self._table.hidden)
         if fault is not None:
             raise WitnessesDiffer.of((self._map.database, self._map.table), fault)
 

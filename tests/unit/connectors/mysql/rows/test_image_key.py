@@ -23,8 +23,9 @@ def _map(*key: str) -> TableMap:
     )
 
 
-def _told(key: str, present: str) -> str | None:
-    return key_contradiction(_map(*key.split()), [name in present.split() for name in NAMES])
+def _told(key: str, present: str, *hidden: int) -> str | None:
+    there = [name in present.split() for name in NAMES]
+    return key_contradiction(_map(*key.split()), there, hidden=hidden)
 
 
 @pytest.mark.parametrize(
@@ -58,3 +59,12 @@ def test_another_key_is_told(key: str, present: str) -> None:
     assert result is not None
     assert f"({', '.join(present.split())})" in result
     assert f"its key is ({', '.join(key.split())}) defined" in result
+
+
+@pytest.mark.parametrize(
+    ("key", "present"),
+    [("", "id legacy_id body"), ("id", "id"), ("id", "id n"), ("id", "id legacy_id n")],
+)
+def test_a_row_hash_may_be_present_or_absent(key: str, present: str) -> None:
+    assert _told(key, present, NAMES.index("n")) is None
+    assert _told(key, "legacy_id", NAMES.index("n")) is not None
