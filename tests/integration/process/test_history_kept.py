@@ -33,7 +33,7 @@ def test_snapshots_bound_what_is_kept_and_a_restart_goes_on_from_the_last(
     stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = settings(stack, mysql, tmp_path, start="latest")
-    wanted["schema_history"] = {"snapshot_statements": 5, "snapshot_expire_hours": 0.0003}
+    wanted["schema_history"] = {"snapshot_statements": 5, "snapshot_expire_hours": 0.00001}
     run(mysql, "CREATE VIEW shop.listed AS SELECT 1 AS a")
     monkeypatch.setenv("AQUEDUCT_CONFIG", str(tmp_path / "aqueduct.yaml"))
     with running(wanted, tmp_path) as worker:
