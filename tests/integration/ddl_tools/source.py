@@ -9,6 +9,9 @@ from dataclasses import replace
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table
+from connectors.mysql.rows.decoder import RowDecoder
+from connectors.mysql.schema.definition_check import completed_map
+from connectors.mysql.schema.hidden_columns import row_hashes
 from connectors.mysql.schema.information_schema import InventoryReader
 from connectors.mysql.schema.server_columns import prepare
 from devstack.mysql import Mysql
@@ -93,6 +96,20 @@ def table_of(mysql: Mysql, database: str, name: str) -> Table:
         cursor.execute(f"SHOW INDEX FROM {quoted(database)}.{quoted(name)}")
         order = [row[2] for row in cursor.fetchall()]
     return replace(table, indexes=tuple(sorted(table.indexes, key=lambda i: order.index(i.name))))
+
+
+def columns_before(
+    mysql: Mysql, database: str, name: str, rows: Rows
+) -> tuple[list[bool], TableMap, frozenset[int]]:
+    """Which columns the first image of some rows has, their completed table map, and its row hashes.
+
+    MariaDB leaves row hashes out of some images.
+    """
+    charsets, server = charsets_of(mysql), server_of(mysql)
+    table = table_of(mysql, database, name)
+    mapped = completed_map(rows.table_map, table, charsets, server=server)
+    present = RowDecoder(mapped, charsets).columns_before(rows.event_type, rows.body)
+    return present, mapped, row_hashes(mapped, table, server=server)
 
 
 def collations(table_map: TableMap, table: Table, charsets: Charsets) -> list[str]:

@@ -10,16 +10,16 @@ from connectors.mysql.binlog.query_session import session_of
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Index, Session, Table
-from connectors.mysql.rows.decoder import WRITES, RowDecoder
+from connectors.mysql.rows.decoder import WRITES
 from connectors.mysql.rows.image_key import key_contradiction
 from connectors.mysql.schema.definition_check import completed_map, differences
-from connectors.mysql.schema.hidden_columns import row_hashes
 from devstack.mysql import Mysql
 from tests.harness.servers import Servers
 from tests.harness.sql import connected, run
 from tests.integration.ddl_tools.source import (
     LEVELS,
     collations,
+    columns_before,
     map_of,
     server_of,
     steps,
@@ -364,7 +364,6 @@ def test_images_before_a_change_hold_the_key_by_which_rows_are_published(
     mysql: Mysql, name: str
 ) -> None:
     faults, partial, caught = list[tuple[str, str]](), list[str](), list[str]()
-    server = server_of(mysql)
     with telling(mysql, "MINIMAL"):
         for shape, statements in (one for one in shapes(name) if one[0] in _DELETED):
             table = f"{DATABASE}.{shape}"
@@ -378,9 +377,7 @@ def test_images_before_a_change_hold_the_key_by_which_rows_are_published(
             for step in steps(mysql, *statements, *more):
                 if not isinstance(step, Rows) or step.event_type in WRITES:
                     continue
-                present, mapped = columns_before(mysql, shape, step)
-                # MariaDB leaves row hashes out of some images.
-                hidden = row_hashes(mapped, table_of(mysql, DATABASE, shape), server=server)
+                present, mapped, hidden = columns_before(mysql, DATABASE, shape, step)
                 fault = key_contradiction(mapped, present, hidden=hidden)
                 faults += [(shape, fault)] if fault else []
                 shown = [there for n, there in enumerate(present) if n not in hidden]
@@ -391,14 +388,6 @@ def test_images_before_a_change_hold_the_key_by_which_rows_are_published(
     # Without a key, or with all columns in it, an image is whole; NOBLOB leaves out only what is a blob.
     assert partial == PARTIAL[name]
     assert caught == partial
-
-
-def columns_before(mysql: Mysql, shape: str, rows: Rows) -> tuple[list[bool], TableMap]:
-    """Which columns the first image of some rows has, and their table map with all that is defined."""
-    charsets, server = charsets_of(mysql), server_of(mysql)
-    table = table_of(mysql, DATABASE, shape)
-    mapped = completed_map(rows.table_map, table, charsets, server=server)
-    return RowDecoder(mapped, charsets).columns_before(rows.event_type, rows.body), mapped
 
 
 def test_another_collation_of_the_same_character_set_is_told_apart(servers: Servers) -> None:
