@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.destination.plan import Plan
-from app.destination.takeover.committed_state import committed_state
+from app.destination.takeover.committed_state import committed_state, whole_state
 from app.operations.destination_check import check_destination
 from app.settings.model import Settings
 from app.wiring import destination_plan, kafka_client, topic_plans
@@ -54,8 +54,11 @@ class Journal:
         return self.plan.journal.number
 
     async def state(self, *, whole_history: bool = True) -> DestinationState:
-        """Return the state now; raise StateUnknown if the destination has never run."""
-        state = await self._committed(whole_history=whole_history)
+        """Return the state now; raise StateUnknown if the destination has never run.
+
+        With the whole history, raise JournalDamaged if records of it are missing.
+        """
+        state = await (whole_state(self.plan.journal) if whole_history else self.latest_state())
         if state.cursor is None:
             raise StateUnknown(
                 "the journal has no cursor of the destination", destination=self.plan.name
@@ -70,10 +73,7 @@ class Journal:
 
     async def latest_state(self) -> DestinationState:
         """Return the state now, without the history, even if it is incomplete."""
-        return await self._committed(whole_history=False)
-
-    async def _committed(self, *, whole_history: bool) -> DestinationState:
-        return await committed_state(self.plan.journal, whole_history=whole_history)
+        return await committed_state(self.plan.journal)
 
     async def write(self, note: Note) -> int:
         """Add a record, which every worker receives; return its offset."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from functools import partial
 
 from app.destination.background import in_its_own_thread
-from app.destination.takeover.committed_state import committed_state
+from app.destination.takeover.committed_state import whole_state
 from app.operations.destination_check import check_destination
 from app.operations.schema.destination_history import BEGIN, DestinationHistory
 from app.settings.model import Settings
 from app.wiring import kafka_client, topic_plans
-from connectors.errors import HistoryTooShort, JournalDamaged
+from connectors.errors import HistoryTooShort
 from connectors.kafka.topics.topics import Topics
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.schema_store.store import MetaStore
@@ -31,10 +31,7 @@ async def read_journal_history(settings: Settings, destination: str) -> Destinat
     if not await Topics(options).has(plan):
         raise HistoryTooShort("the journal topic does not exist", topic=plan.name, remedy=BEGIN)
     journal = JournalPartition.of(destination, plan, options)
-    state = await committed_state(journal, whole_history=True)
-    if not state.is_whole():
-        raise JournalDamaged(state.lack(), destination=destination, topic=plan.name)
-    return DestinationHistory.of(state)
+    return DestinationHistory.of(await whole_state(journal))
 
 
 async def read_store_history(store: MetaStore, destination: str) -> DestinationHistory:
