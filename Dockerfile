@@ -18,6 +18,7 @@ RUN useradd --uid 10001 --create-home aqueduct \
 COPY --from=worker-packages /venv /venv
 COPY connectors/ /app/connectors/
 COPY tables/ /app/tables/
+COPY aqueduct_client/ /app/aqueduct_client/
 COPY app/ /app/app/
 # Else each start compiles all modules again.
 RUN /venv/bin/python -m compileall -q /app

@@ -15,8 +15,9 @@ from tests.architecture.tree import Module
 LAYERS: Mapping[str, frozenset[str]] = {
     "connectors": frozenset({"connectors"}),
     "tables": frozenset({"connectors", "tables"}),
-    "app": frozenset({"connectors", "tables", "app"}),
+    "app": frozenset({"connectors", "tables", "app", "aqueduct_client"}),
     "spark_sink": frozenset({"spark_sink"}),
+    "aqueduct_client": frozenset({"aqueduct_client"}),
 }
 """What each package of the product may import of ours; devstack, demo, bench and tests may import all."""
 
@@ -30,7 +31,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "sqlglot": ("connectors/mysql/ddl",),
     "zstandard": ("connectors/mysql/",),
     "kazoo": ("connectors/zookeeper/",),
-    "aiokafka": ("connectors/kafka/",),
+    "aiokafka": ("connectors/kafka/", "aqueduct_client/kafka.py"),
     "botocore": ("connectors/claims/s3.py",),
     "pyspark": ("spark_sink/",),
     "py4j": ("spark_sink/",),

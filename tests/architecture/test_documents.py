@@ -24,7 +24,7 @@ GROUPS = {
     "source", "sources", "topics", "worker", "zookeeper",
 }  # fmt: skip
 _FIELD = re.compile(r"`(?:source\.)?([a-z_]+)`")
-PACKAGES = ("app/", "tables/", "connectors/", "spark_sink/")
+PACKAGES = ("app/", "tables/", "connectors/", "spark_sink/", "aqueduct_client/")
 
 
 def documents() -> list[File]:

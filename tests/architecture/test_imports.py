@@ -1,5 +1,7 @@
 from collections.abc import Iterable
 
+import pytest
+
 from tests.architecture.imports import (
     HOMES,
     cycles,
@@ -63,6 +65,12 @@ def test_a_batch_that_knows_a_table_format_is_found() -> None:
 def test_a_connector_that_imports_the_app_is_found() -> None:
     planted = module_from("connectors/kafka/wrong.py", "from app import metrics\n")
     assert list(layer_breaches([planted])) == ["connectors/kafka/wrong.py imports app"]
+
+
+@pytest.mark.parametrize("package", ["app", "tables", "connectors", "spark_sink"])
+def test_the_client_that_imports_the_worker_or_the_sink_is_found(package: str) -> None:
+    planted = module_from("aqueduct_client/wrong.py", f"import {package}\n")
+    assert list(layer_breaches([planted])) == [f"aqueduct_client/wrong.py imports {package}"]
 
 
 def test_an_import_within_a_function_is_found_too() -> None:

@@ -8,7 +8,11 @@ from tests.architecture.tree import Module, module_from, modules
 
 MAKER = "row_topic"
 HOME = "tables.routes.routes"
-TESTS = ("tests.unit.connectors.test_wire", "tests.properties.connectors.test_wire")
+TESTS = (
+    "tests.unit.connectors.test_wire",
+    "tests.properties.connectors.test_wire",
+    "tests.unit.aqueduct_client.test_topics",  # the client knows the wire contract alone
+)
 
 
 def derived_elsewhere(found: Iterable[Module]) -> Iterator[str]:

@@ -11,7 +11,7 @@ SETTINGS = ("aqueduct.example.yaml", "sink.example.yaml", "compose.yaml")
 NOT_YET = {"docs/ROADMAP.md"}
 """Documents that are not in plain English yet; leave a name out once its document is."""
 
-PACKAGES = ("app/", "connectors/", "tables/", "spark_sink/")
+PACKAGES = ("app/", "connectors/", "tables/", "spark_sink/", "aqueduct_client/")
 PLAIN = (
     "app/__main__.py",
     "app/auditing/",

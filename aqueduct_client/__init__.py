@@ -1,0 +1,19 @@
+"""The client of Aqueduct's topics: subscribe to logical tables, at least once or exactly once.
+
+Invariant: it needs aiokafka alone, and imports nothing of the worker. The guide is ``docs/subscriber.md``.
+"""
+
+from __future__ import annotations
+
+from aqueduct_client.batch import Batch as Batch
+from aqueduct_client.records import Op as Op
+from aqueduct_client.records import Record as Record
+from aqueduct_client.start import AfterGtids as AfterGtids
+from aqueduct_client.start import AfterSeq as AfterSeq
+from aqueduct_client.start import AtTime as AtTime
+from aqueduct_client.start import Earliest as Earliest
+from aqueduct_client.start import Latest as Latest
+from aqueduct_client.subscriber import Subscriber as Subscriber
+from aqueduct_client.subscription import subscribe as subscribe
+from aqueduct_client.subscription import subscribe_async as subscribe_async
+from aqueduct_client.sync import SyncSubscriber as SyncSubscriber

@@ -1,0 +1,126 @@
+"""Every reason for which a subscriber stops, with what to do.
+
+Invariant: a class's docstring is its message and ``remedy`` what to do; where it happened (group, topic,
+partition, offset, batch) is given when it is raised.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class SubscriberError(Exception):
+    """The subscriber stopped."""
+
+    remedy: ClassVar[str] = ""
+
+    def __init__(self, detail: str = "", /, **where: object) -> None:
+        self.detail = detail
+        self.where = {name: value for name, value in where.items() if value is not None}
+        super().__init__(detail)
+
+    def __str__(self) -> str:
+        text = (type(self).__doc__ or "").strip().splitlines()[0].rstrip(".")
+        if self.detail:
+            text += f": {self.detail}"
+        if self.where:
+            text += f" [{', '.join(f'{name}={value}' for name, value in self.where.items())}]"
+        return f"{text.rstrip('.')}. {self.remedy}".strip()
+
+
+class InvalidSubscription(SubscriberError):
+    """The arguments of the subscription are not usable."""
+
+
+class BrokersLost(SubscriberError):
+    """Kafka does not answer."""
+
+    remedy = (
+        "The subscriber retries with growing pauses, up to its connect_timeout if it has one. Check the "
+        "addresses in brokers, and the brokers."
+    )
+
+
+class BrokersDenied(SubscriberError):
+    """Kafka denied the account a login or an operation."""
+
+    remedy = (
+        "Check the user, the password and the ACLs: a subscriber needs READ on its topics and its group. "
+        "Then start it again."
+    )
+
+
+class StaleBatch(SubscriberError):
+    """The batch is no longer this client's to acknowledge."""
+
+    remedy = (
+        "Nothing was acknowledged, and its records are delivered again, here or by another client of the "
+        "group. Undo its effects or deduplicate; then call get_without_ack again."
+    )
+
+
+class OutOfOrder(SubscriberError):
+    """An earlier batch is not acknowledged yet."""
+
+    remedy = "Acknowledge batches in the order in which they were delivered, or roll back."
+
+
+class UnknownBatch(SubscriberError):
+    """No such batch is waiting to be acknowledged."""
+
+    remedy = "A batch is acknowledged or rolled back once, with the id that it was delivered with."
+
+
+class BatchesInFlight(SubscriberError):
+    """Batches of get_without_ack are not acknowledged yet."""
+
+    remedy = (
+        "get acknowledges at once, which would acknowledge them too: ack or roll back those batches first, "
+        "or use get_without_ack throughout."
+    )
+
+
+class RecordsGone(SubscriberError):
+    """Kafka no longer has the records at the group's position."""
+
+    remedy = (
+        "The topic's retention removed them. Load the table again from its source, then choose a position: "
+        "python -m app subscriber set GROUP TABLE --earliest."
+    )
+
+
+class StartUnknown(SubscriberError):
+    """The start position cannot be found in the topic."""
+
+    remedy = "Choose another position: a time, earliest, or latest."
+
+
+class MalformedRecord(SubscriberError):
+    """A record does not follow the wire contract."""
+
+    remedy = (
+        "Another program may have written to the topic, or the table is published in another format. The "
+        "record is not acknowledged. To pass it by, stop all clients of the group and run "
+        "python -m app subscriber set GROUP TABLE --partition N --offset N."
+    )
+
+
+class WireTooNew(MalformedRecord):
+    """A record follows a newer version of the wire contract than this client knows."""
+
+    remedy = "Update aqueduct_client. The record is not acknowledged."
+
+
+class ImagesElsewhere(SubscriberError):
+    """The row was too large for its topic and its images are not in the record."""
+
+    remedy = (
+        "Read claim_check of the record, fetch the location that it names, and pass the bytes to with_images. "
+        "If the record has left_out instead, read the row from the source by its key."
+    )
+
+
+class SchemaUnknown(SubscriberError):
+    """The schemas topic has no such table version."""
+
+    remedy = "Check that prefix is the worker's, and that the topic <prefix>.__schemas is complete."

@@ -1,0 +1,218 @@
+"""The subscriber's members and logs with real brokers, by aiokafka.
+
+Invariant: committed records only, no automatic commit, and no position that was not chosen: a partition
+without an offset of the group is read only after ``seek``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka import errors as kafka_errors
+
+from aqueduct_client.errors import (
+    BrokersDenied,
+    BrokersLost,
+    RecordsGone,
+    StaleBatch,
+    SubscriberError,
+)
+from aqueduct_client.protocol import Assigned, Consumer, Log
+from aqueduct_client.records import Partition, RawRecord
+
+Options = Mapping[str, Any]
+"""Keyword arguments of aiokafka's clients: ``bootstrap_servers``, and the account if there is one."""
+
+_DENIED = (
+    kafka_errors.TopicAuthorizationFailedError,
+    kafka_errors.GroupAuthorizationFailedError,
+    kafka_errors.ClusterAuthorizationFailedError,
+    kafka_errors.TransactionalIdAuthorizationFailed,
+    kafka_errors.SaslAuthenticationFailed,
+    kafka_errors.AuthenticationFailedError,
+)
+_STALE = (
+    kafka_errors.CommitFailedError,
+    kafka_errors.IllegalStateError,
+    kafka_errors.UnknownMemberIdError,
+    kafka_errors.IllegalGenerationError,
+    kafka_errors.RebalanceInProgressError,
+)
+_NEW_TOPIC_MS = 10_000
+_POLL_MS = 200
+_LOG_WAIT_MS = 20
+"""Other requests on the same connection wait for as long."""
+_MOST = 500
+
+
+@contextmanager
+def translated(**where: object) -> Any:
+    """Raise aiokafka's errors as ours."""
+    try:
+        yield
+    except SubscriberError:
+        raise
+    except kafka_errors.OffsetOutOfRangeError as error:
+        raise RecordsGone(str(error), **where) from error
+    except _DENIED as error:
+        raise BrokersDenied(str(error), **where) from error
+    except _STALE as error:
+        raise StaleBatch("the group has rebalanced", **where) from error
+    except (kafka_errors.KafkaError, OSError, TimeoutError) as error:
+        raise BrokersLost(f"{type(error).__name__}: {error}", **where) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaGroup:
+    """A group and its topics."""
+
+    options: Options
+    group: str
+    topics: frozenset[str]
+    session_seconds: float = 10.0
+    """Seconds after which a silent member is replaced."""
+    handling_seconds: float = 300.0
+    """Seconds without a poll after which a member is taken for stuck and replaced."""
+
+    @asynccontextmanager
+    async def __call__(self, assigned: Assigned) -> AsyncIterator[Consumer]:
+        """Join the group."""
+        consumer = AIOKafkaConsumer(
+            **self.options,
+            group_id=self.group,
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+            metadata_max_age_ms=_NEW_TOPIC_MS,
+            session_timeout_ms=int(self.session_seconds * 1000),
+            heartbeat_interval_ms=int(self.session_seconds * 300),
+            max_poll_interval_ms=int(self.handling_seconds * 1000),
+        )
+        consumer.subscribe(topics=sorted(self.topics), listener=_Listener(assigned))
+        try:
+            with translated(group=self.group, brokers=self.options["bootstrap_servers"]):
+                await consumer.start()
+            yield _Member(consumer, self.group)
+        finally:
+            await _stopped(consumer)
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    consumer: AIOKafkaConsumer
+    group: str
+
+    async def poll(self, *, seconds: float, most: int) -> list[RawRecord]:
+        try:
+            with translated(group=self.group):
+                found = await self.consumer.getmany(
+                    timeout_ms=int(seconds * 1000), max_records=most
+                )
+        except BrokersLost as error:
+            if isinstance(error.__cause__, kafka_errors.NoOffsetForPartitionError):
+                return []  # the subscriber is about to choose one
+            raise
+        return [_raw(one) for records in found.values() for one in records]
+
+    async def committed(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        found = {}
+        for tp in partitions:
+            with translated(group=self.group, topic=tp.topic):
+                offset = await self.consumer.committed(TopicPartition(*tp))
+            if offset is not None:
+                found[tp] = int(offset)
+        return found
+
+    async def commit(self, offsets: Mapping[Partition, int]) -> None:
+        with translated(group=self.group):
+            await self.consumer.commit({TopicPartition(*tp): at for tp, at in offsets.items()})
+
+    async def seek(self, offsets: Mapping[Partition, int]) -> None:
+        with translated(group=self.group):
+            for tp, at in offsets.items():
+                self.consumer.seek(TopicPartition(*tp), at)
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+    def __init__(self, assigned: Assigned) -> None:
+        self._assigned = assigned
+
+    async def on_partitions_revoked(self, revoked: set[Any]) -> None:  # noqa: ARG002
+        self._assigned(frozenset())
+
+    async def on_partitions_assigned(self, assigned: set[Any]) -> None:
+        self._assigned(frozenset(Partition(tp.topic, tp.partition) for tp in assigned))
+
+
+@asynccontextmanager
+async def kafka_log(options: Options) -> AsyncIterator[Log]:
+    """Open partitions as logs; see OpensLog."""
+    consumer = AIOKafkaConsumer(
+        **options,
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+        auto_offset_reset="none",
+        fetch_max_wait_ms=_LOG_WAIT_MS,
+    )
+    try:
+        with translated(brokers=options["bootstrap_servers"]):
+            await consumer.start()
+        yield _KafkaLog(consumer)
+    finally:
+        await _stopped(consumer)
+
+
+@dataclass(frozen=True, slots=True)
+class _KafkaLog:
+    consumer: AIOKafkaConsumer
+
+    async def bounds(self, partition: Partition) -> tuple[int, int]:
+        tp = TopicPartition(*partition)
+        with translated(topic=tp.topic, partition=tp.partition):
+            beginnings = await self.consumer.beginning_offsets([tp])
+            ends = await self.consumer.end_offsets([tp])
+        return int(beginnings[tp]), int(ends[tp])
+
+    async def offset_at(self, partition: Partition, ts_ms: int) -> int | None:
+        tp = TopicPartition(*partition)
+        with translated(topic=tp.topic, partition=tp.partition):
+            found = (await self.consumer.offsets_for_times({tp: ts_ms}))[tp]
+        return None if found is None else int(found.offset)
+
+    async def read(self, partition: Partition, offset: int) -> list[RawRecord]:
+        tp = TopicPartition(*partition)
+        with translated(topic=tp.topic, partition=tp.partition):
+            _, end = await self.bounds(partition)
+            if self.consumer.assignment() != {tp}:
+                self.consumer.assign([tp])
+            self.consumer.seek(tp, offset)
+            while await self.consumer.position(tp) < end:
+                # Markers of transactions and tombstones move the position and give nothing.
+                found = await self.consumer.getmany(tp, timeout_ms=_POLL_MS, max_records=_MOST)
+                if records := [_raw(one) for one in found.get(tp, []) if one.value is not None]:
+                    return records
+        return []
+
+
+def _raw(one: Any) -> RawRecord:
+    return RawRecord(
+        partition=Partition(one.topic, one.partition),
+        offset=one.offset,
+        key=one.key,
+        value=one.value,
+        headers=tuple(one.headers),
+    )
+
+
+async def _stopped(consumer: AIOKafkaConsumer) -> None:
+    """Leave the group; a broker that does not answer keeps nobody waiting."""
+    try:
+        async with asyncio.timeout(5):
+            await consumer.stop()
+    except (kafka_errors.KafkaError, OSError, TimeoutError):
+        return

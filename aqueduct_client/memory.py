@@ -1,0 +1,171 @@
+"""The in-memory twin of Kafka: topics, transactions by their end, and groups that rebalance.
+
+For tests of subscribers, this package's and yours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from aqueduct_client.errors import StaleBatch
+from aqueduct_client.protocol import Assigned, Consumer, Log
+from aqueduct_client.records import Partition, RawRecord
+
+_PAUSE_SECONDS = 0.01
+_MOST = 3
+"""So few records at once, that readers which expect all are found."""
+
+Headers = Iterable[tuple[str, bytes]]
+
+
+@dataclass(slots=True)
+class MemoryKafka:
+    """A broker."""
+
+    records: dict[Partition, list[tuple[int, RawRecord]]] = field(default_factory=dict)
+    """Each with the time at which it was written, milliseconds since 1970."""
+    offsets: dict[tuple[str, Partition], int] = field(default_factory=dict)
+    """Of each group."""
+    _groups: dict[str, list[MemoryConsumer]] = field(default_factory=dict)
+
+    def create(self, topic: str, partitions: int = 1) -> None:
+        """Make a topic."""
+        for number in range(partitions):
+            self.records[Partition(topic, number)] = []
+
+    def send(
+        self,
+        partition: Partition,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Headers = (),
+        ts_ms: int = 0,
+    ) -> int:
+        """Add a committed record; return its offset."""
+        log = self.records[partition]
+        raw = RawRecord(
+            partition=partition, offset=len(log), key=key, value=value, headers=tuple(headers)
+        )
+        log.append((ts_ms, raw))
+        return raw.offset
+
+    def joins(self, group: str, topics: Collection[str]) -> _Joins:
+        """Return what makes members of a group."""
+        return _Joins(self, group, frozenset(topics))
+
+    @asynccontextmanager
+    async def log(self) -> AsyncIterator[Log]:
+        """See OpensLog."""
+        yield MemoryLog(self)
+
+    def rebalance(self, group: str) -> None:
+        """Take all partitions from the members of a group, and give them out again."""
+        members = self._groups.get(group, [])
+        for member in members:
+            member.assign(frozenset())
+        for at, member in enumerate(members):
+            mine = sorted(tp for tp in self.records if tp.topic in member.topics)
+            member.assign(frozenset(mine[at :: len(members)]))
+
+    def join(self, member: MemoryConsumer) -> None:
+        """Add a member."""
+        self._groups.setdefault(member.group, []).append(member)
+        self.rebalance(member.group)
+
+    def leave(self, member: MemoryConsumer) -> None:
+        """Remove a member."""
+        self._groups[member.group].remove(member)
+        self.rebalance(member.group)
+
+
+@dataclass(frozen=True, slots=True)
+class _Joins:
+    kafka: MemoryKafka
+    group: str
+    topics: frozenset[str]
+
+    @asynccontextmanager
+    async def __call__(self, assigned: Assigned) -> AsyncIterator[Consumer]:
+        member = MemoryConsumer(self.kafka, self.group, self.topics, assigned)
+        self.kafka.join(member)
+        try:
+            yield member
+        finally:
+            self.kafka.leave(member)
+
+
+@dataclass(slots=True, eq=False)
+class MemoryConsumer:
+    """A member of a group."""
+
+    kafka: MemoryKafka
+    group: str
+    topics: frozenset[str]
+    assigned: Assigned
+    positions: dict[Partition, int] = field(default_factory=dict)
+    _mine: frozenset[Partition] = frozenset()
+
+    def assign(self, partitions: frozenset[Partition]) -> None:
+        """Take other partitions, from the group's offsets."""
+        self._mine = partitions
+        self.positions = {
+            tp: self.kafka.offsets[self.group, tp]
+            for tp in partitions
+            if (self.group, tp) in self.kafka.offsets
+        }
+        self.assigned(partitions)
+
+    async def poll(self, *, seconds: float, most: int) -> list[RawRecord]:
+        """See Consumer."""
+        if not (found := self._next(most)):
+            await asyncio.sleep(min(seconds, _PAUSE_SECONDS))
+            found = self._next(most)
+        return found
+
+    def _next(self, most: int) -> list[RawRecord]:
+        found: list[RawRecord] = []
+        for tp, at in self.positions.items():
+            records = [raw for _, raw in self.kafka.records[tp][at : at + most - len(found)]]
+            self.positions[tp] = at + len(records)
+            found += records
+        return found
+
+    async def committed(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        """See Consumer."""
+        offsets = self.kafka.offsets
+        return {tp: offsets[self.group, tp] for tp in partitions if (self.group, tp) in offsets}
+
+    async def commit(self, offsets: Mapping[Partition, int]) -> None:
+        """See Consumer."""
+        if not offsets.keys() <= self._mine:
+            raise StaleBatch("the group has rebalanced", group=self.group)
+        self.kafka.offsets.update({(self.group, tp): at for tp, at in offsets.items()})
+
+    async def seek(self, offsets: Mapping[Partition, int]) -> None:
+        """See Consumer."""
+        self.positions.update({tp: at for tp, at in offsets.items() if tp in self._mine})
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLog:
+    """Partitions read without a group."""
+
+    kafka: MemoryKafka
+
+    async def bounds(self, partition: Partition) -> tuple[int, int]:
+        """See Log."""
+        return 0, len(self.kafka.records[partition])
+
+    async def offset_at(self, partition: Partition, ts_ms: int) -> int | None:
+        """See Log."""
+        log = self.kafka.records[partition]
+        return next((raw.offset for written, raw in log if written >= ts_ms), None)
+
+    async def read(self, partition: Partition, offset: int) -> list[RawRecord]:
+        """See Log."""
+        log = self.kafka.records[partition][offset:]
+        return [raw for _, raw in log if raw.value is not None][:_MOST]

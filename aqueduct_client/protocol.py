@@ -1,0 +1,56 @@
+"""The subscriber's interface to Kafka: a member of a group, and a log that is read at will.
+
+Invariant: every implementation passes ``tests/contract/test_subscriber_consumers.py``. Only committed records
+are seen. No offset is committed but by ``commit``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from aqueduct_client.records import Partition, RawRecord
+
+Assigned = Callable[[frozenset[Partition]], None]
+"""Called with all partitions of this member after each rebalance, and with none when one begins."""
+
+
+class Consumer(Protocol):
+    """A member of a group. Each method raises a SubscriberError."""
+
+    async def poll(self, *, seconds: float, most: int) -> list[RawRecord]:
+        """Return the next records, those of a partition in order; none after so many seconds."""
+        ...
+
+    async def committed(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        """Return the group's offsets; a partition without one is missing."""
+        ...
+
+    async def commit(self, offsets: Mapping[Partition, int]) -> None:
+        """Store the group's offsets; raise StaleBatch if the partitions are another member's now."""
+        ...
+
+    async def seek(self, offsets: Mapping[Partition, int]) -> None:
+        """Continue reading at these offsets."""
+        ...
+
+
+class Log(Protocol):
+    """Partitions as logs, read without a group."""
+
+    async def bounds(self, partition: Partition) -> tuple[int, int]:
+        """Return the first offset, and the end of committed records."""
+        ...
+
+    async def offset_at(self, partition: Partition, ts_ms: int) -> int | None:
+        """Return the offset of the first record written then or later; None if there is none."""
+        ...
+
+    async def read(self, partition: Partition, offset: int) -> list[RawRecord]:
+        """Return some records with a value, from the first at an offset or after it; none at the end."""
+        ...
+
+
+JoinsGroup = Callable[[Assigned], AbstractAsyncContextManager[Consumer]]
+OpensLog = Callable[[], AbstractAsyncContextManager[Log]]

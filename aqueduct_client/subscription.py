@@ -1,0 +1,98 @@
+"""Subscriptions: from the names of logical tables to a subscriber with real brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from aqueduct_client.backoff import Outage
+from aqueduct_client.dedup import Window
+from aqueduct_client.errors import InvalidSubscription
+from aqueduct_client.kafka import KafkaGroup, kafka_log
+from aqueduct_client.schemas import Schemas
+from aqueduct_client.selection import Selection
+from aqueduct_client.start import Earliest, Start
+from aqueduct_client.subscriber import Subscriber, Turn
+from aqueduct_client.sync import SyncSubscriber
+from aqueduct_client.topics import schemas_topic, topics_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """What to read, as whom, and from where."""
+
+    tables: tuple[str, ...]
+    """``database.table``, as subscribers name them."""
+    group: str
+    """Clients with the same name share the partitions, and the group's offsets."""
+    brokers: str
+    prefix: str = "aq"
+    topics: Mapping[str, str] | None = None
+    """The topics of logical tables or databases that have another than ``<prefix>.<database>.<table>``."""
+    tags: frozenset[str] = frozenset()
+    start: Start = field(default_factory=Earliest)
+    """For partitions of which the group has no offset."""
+    dedup_window: int = 0
+    """How many acknowledged changes are remembered, so that they are not delivered again."""
+    connect_timeout: float | None = 60.0
+    session_seconds: float = 10.0
+    handling_seconds: float = 300.0
+    kafka: Mapping[str, Any] | None = None
+    """More arguments of aiokafka's clients, such as ``security_protocol`` and the account."""
+    turn: Turn | None = None
+
+    def subscriber(self) -> Subscriber:
+        """Return a new member of the group."""
+        wanted = topics_of(self.tables, prefix=self.prefix, mapped=self.topics)
+        options = {"bootstrap_servers": self.brokers, **(self.kafka or {})}
+        logs = partial(kafka_log, options)
+        return Subscriber(
+            joins=KafkaGroup(
+                options=options,
+                group=self.group,
+                topics=frozenset(wanted),
+                session_seconds=self.session_seconds,
+                handling_seconds=self.handling_seconds,
+            ),
+            logs=logs,
+            selection=Selection(tables=wanted, tags=self.tags),
+            start=self.start,
+            window=Window(self.dedup_window),
+            outage=Outage(self.connect_timeout),
+            schemas=Schemas(logs, schemas_topic(self.prefix)),
+            turn=self.turn,
+        )
+
+
+def subscribe(
+    *tables: str, group: str, brokers: str, tags: Iterable[str] = (), **more: Any
+) -> SyncSubscriber:
+    """Subscribe to logical tables: ``with subscribe("trade.orders", group=…, brokers=…) as subscriber``.
+
+    ``more``: any other field of Subscription.
+    """
+    return SyncSubscriber(_subscription(tables, group, brokers, tags, more).subscriber)
+
+
+def subscribe_async(
+    *tables: str, group: str, brokers: str, tags: Iterable[str] = (), **more: Any
+) -> Subscriber:
+    """The same for an event loop: ``async with subscribe_async(…) as subscriber``."""
+    return _subscription(tables, group, brokers, tags, more).subscriber()
+
+
+def _subscription(
+    tables: tuple[str, ...], group: str, brokers: str, tags: Iterable[str], more: dict[str, Any]
+) -> Subscription:
+    if isinstance(tags, str):
+        raise InvalidSubscription(f"tags is the text {tags!r}; give a list of tags")
+    try:
+        found = Subscription(
+            tables=tables, group=group, brokers=brokers, tags=frozenset(tags), **more
+        )
+    except TypeError as error:
+        raise InvalidSubscription(str(error)) from None
+    topics_of(found.tables, prefix=found.prefix, mapped=found.topics)
+    return found

@@ -1,0 +1,255 @@
+"""The subscriber with the in-memory twin."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from aqueduct_client.backoff import Outage
+from aqueduct_client.errors import (
+    BatchesInFlight,
+    BrokersLost,
+    MalformedRecord,
+    OutOfOrder,
+    StaleBatch,
+)
+from aqueduct_client.protocol import Assigned, Consumer
+from aqueduct_client.records import Partition
+from tests.unit.aqueduct_client.made import TOPIC, Shop, headers, seqs, value
+
+
+async def test_get_acknowledges_at_once() -> None:
+    shop = Shop()
+    shop.publish(3)
+    async with shop.subscriber() as subscriber:
+        assert seqs(await subscriber.get(2)) == [1, 2]
+        assert shop.committed() == {0: 2}
+        assert subscriber.in_flight == ()
+
+
+async def test_get_is_refused_while_batches_are_in_flight() -> None:
+    shop = Shop()
+    shop.publish(2)
+    async with shop.subscriber() as subscriber:
+        await subscriber.get_without_ack(1)
+        with pytest.raises(BatchesInFlight, match="get_without_ack throughout"):
+            await subscriber.get(1)
+
+
+async def test_nothing_is_acknowledged_but_by_ack() -> None:
+    shop = Shop()
+    shop.publish(3)
+    async with shop.subscriber() as subscriber:
+        batch = await subscriber.get_without_ack(2)
+        assert (await subscriber.get_without_ack(2)).id == 2
+        assert shop.committed() == {0: 0}
+        await subscriber.ack(batch.id)
+        assert shop.committed() == {0: 2}
+    async with shop.subscriber() as again:
+        assert seqs(await again.get_without_ack()) == [3]
+
+
+async def test_an_ack_out_of_order_commits_nothing() -> None:
+    shop = Shop()
+    shop.publish(2)
+    async with shop.subscriber() as subscriber:
+        await subscriber.get_without_ack(1)
+        second = await subscriber.get_without_ack(1)
+        with pytest.raises(OutOfOrder):
+            await subscriber.ack(second.id)
+        assert shop.committed() == {0: 0}
+
+
+async def test_an_empty_batch_has_canals_id_and_its_ack_does_nothing() -> None:
+    shop = Shop()
+    async with shop.subscriber() as subscriber:
+        batch = await subscriber.get_without_ack(timeout=0.01)
+        assert (batch.id, len(batch)) == (-1, 0)
+        await subscriber.ack(batch.id)
+        await subscriber.rollback(batch.id)
+
+
+@pytest.mark.parametrize(("back_to", "left"), [(None, []), (1, []), (2, [1])])
+async def test_a_rollback_delivers_all_again(back_to: int | None, left: list[int]) -> None:
+    shop = Shop()
+    shop.publish(6)
+    async with shop.subscriber() as subscriber:
+        batches = [await subscriber.get_without_ack(2) for _ in range(3)]
+        await subscriber.rollback(back_to)
+        assert subscriber.in_flight == tuple(left)
+        again = await subscriber.get_without_ack(100)
+        assert seqs(again) == [seq for batch in batches[len(left) :] for seq in seqs(batch)]
+        with pytest.raises(StaleBatch, match="rolled back"):
+            await subscriber.ack(3)
+
+
+async def test_a_rebalance_delivers_what_was_not_acknowledged_again() -> None:
+    shop = Shop(partitions=2)
+    shop.publish(4)
+    async with shop.subscriber() as first:
+        batch = await first.get_without_ack()
+        assert sorted(seqs(batch)) == [1, 2, 3, 4]
+        async with shop.subscriber() as second:
+            with pytest.raises(StaleBatch, match=r"rebalanced.*delivered again"):
+                await first.ack(batch.id)
+            shares = [seqs(await each.get_without_ack()) for each in (first, second)]
+        assert sorted(seq for share in shares for seq in share) == [1, 2, 3, 4]
+        assert all(shares)
+
+
+async def test_a_record_without_a_wanted_tag_is_not_parsed() -> None:
+    shop = Shop()
+    shop.publish(1, tags=["other"], body=b"\xff poison")
+    shop.publish(1, tags=["paid", "other"])
+    shop.publish(1, body=b"\xff poison")
+    shop.publish(1, tags=["late"])
+    async with shop.subscriber(tags=["paid", "late"]) as subscriber:
+        assert seqs(await subscriber.get()) == [2, 4]
+    async with shop.subscriber(group="all") as subscriber:
+        with pytest.raises(MalformedRecord):
+            seqs(await subscriber.get_without_ack())
+
+
+async def test_dropped_records_move_the_groups_offset_once_nothing_is_in_flight() -> None:
+    shop = Shop()
+    shop.publish(5, tags=["other"])
+    async with shop.subscriber(tags=["paid"]) as subscriber:
+        await subscriber.get_without_ack(timeout=0.05)
+        assert shop.committed() == {0: 5}
+
+
+async def test_a_tombstone_is_no_change() -> None:
+    shop = Shop()
+    shop.kafka.send(Partition(TOPIC, 0), None)
+    shop.publish(1)
+    async with shop.subscriber() as subscriber:
+        assert seqs(await subscriber.get()) == [1]
+
+
+async def test_a_record_that_cannot_be_judged_stays_the_next_one() -> None:
+    shop = Shop()
+    shop.publish(1)
+    shop.kafka.send(Partition(TOPIC, 0), value(2))  # no header change_id
+    async with shop.subscriber(window=10) as subscriber:
+        for _ in range(2):
+            with pytest.raises(MalformedRecord, match="offset=1"):
+                await subscriber.get_without_ack()
+    assert shop.committed() == {0: 0}
+
+
+async def test_an_acknowledged_change_that_comes_again_is_dropped_within_the_window() -> None:
+    shop = Shop()
+    shop.publish(2)
+    async with shop.subscriber(window=2) as subscriber:
+        await subscriber.get()
+        for seq in (1, 2):  # as after a cursor was set back: another number, the same name
+            shop.kafka.send(Partition(TOPIC, 0), value(seq + 10), headers=headers(seq))
+        shop.kafka.send(Partition(TOPIC, 0), value(13), headers=headers(13))
+        assert seqs(await subscriber.get()) == [13]
+        shop.kafka.send(Partition(TOPIC, 0), value(14), headers=headers(1))
+        assert seqs(await subscriber.get()) == [14], "1 is past the window"
+
+
+async def test_the_window_forgets_what_was_rolled_back_and_keeps_what_a_failed_ack_had() -> None:
+    shop = Shop()
+    shop.publish(2)
+    async with shop.subscriber(window=10) as subscriber:
+        batch = await subscriber.get_without_ack()
+        await subscriber.rollback(batch.id)
+        batch = await subscriber.get_without_ack()
+        assert seqs(batch) == [1, 2]
+        subscriber.window.add(batch.records[:1])
+        await subscriber.rollback(batch.id)
+        assert seqs(await subscriber.get_without_ack()) == [2]
+
+
+async def test_the_schema_of_a_record_is_read_when_it_is_asked_for() -> None:
+    shop = Shop()
+    for version in (1, 2):
+        columns = b'[{"name":"id","type":"bigint","nullable":false}]'
+        shop.kafka.send(
+            Partition("aq.__schemas", 0),
+            b'{"destination":"shop","database":"trade","table":"orders","version":%d,"columns":%b,'
+            b'"primary_key":["id"]}' % (version, columns),
+        )
+    shop.publish(1)
+    async with shop.subscriber() as subscriber:
+        (one,) = await subscriber.get()
+        found = await subscriber.schema_of(one)
+        assert (found.version, found.primary_key) == (2, ("id",))
+        assert [(each.name, each.type) for each in found.columns] == [("id", "bigint")]
+
+
+class Broken:
+    """Ways to join a group that fail at first."""
+
+    def __init__(self, shop: Shop, failures: int) -> None:
+        self.failures, self.tries = failures, 0
+        self._joins = shop.kafka.joins("g", [TOPIC])
+
+    @asynccontextmanager
+    async def __call__(self, assigned: Assigned) -> AsyncIterator[Consumer]:
+        self.tries += 1
+        if self.tries <= self.failures:
+            raise BrokersLost("no broker", brokers="127.0.0.1:1")
+        async with self._joins(assigned) as consumer:
+            yield consumer
+
+
+async def test_joining_is_tried_again_with_pauses() -> None:
+    shop = Shop()
+    shop.publish(1)
+    subscriber = shop.subscriber()
+    subscriber.joins = broken = Broken(shop, failures=1)
+    async with subscriber:
+        assert seqs(await subscriber.get()) == [1]
+    assert broken.tries == 2
+
+
+async def test_an_outage_past_its_limit_is_an_error_with_what_to_do() -> None:
+    shop = Shop()
+    subscriber = shop.subscriber(outage=Outage(0.1))
+    subscriber.joins = Broken(shop, failures=99)
+    with pytest.raises(BrokersLost, match=r"no broker \[brokers=127.0.0.1:1\].*Check the"):
+        await subscriber.__aenter__()
+
+
+async def test_a_get_during_an_outage_returns_in_time_and_what_was_in_flight_comes_again() -> None:
+    shop = Shop()
+    shop.publish(2)
+    async with shop.subscriber() as subscriber:
+        batch = await subscriber.get_without_ack(1)
+        subscriber.joins = Broken(shop, failures=1)
+        await subscriber.rejoin("Kafka was lost")
+        assert len(await subscriber.get_without_ack(timeout=0.05)) == 0
+        assert seqs(await subscriber.get_without_ack(timeout=5)) == [1, 2]
+        with pytest.raises(StaleBatch, match="Kafka was lost"):
+            await subscriber.ack(batch.id)
+
+
+class Election:
+    """An election by hand."""
+
+    is_mine = False
+
+    async def mine(self, seconds: float) -> bool:  # noqa: ARG002 - the caller's signature
+        return self.is_mine
+
+
+async def test_a_standby_gets_nothing_and_what_the_active_one_loses_is_delivered_again() -> None:
+    shop = Shop()
+    shop.publish(1)
+    turn = Election()
+    async with shop.subscriber(turn=turn) as subscriber:
+        assert len(await subscriber.get_without_ack(timeout=0.05)) == 0
+        turn.is_mine = True
+        batch = await subscriber.get_without_ack()
+        assert seqs(batch) == [1]
+        turn.is_mine = False
+        with pytest.raises(StaleBatch, match="no longer the active one"):
+            await subscriber.ack(batch.id)
+        assert len(await subscriber.get_without_ack(timeout=0.05)) == 0
+        turn.is_mine = True
+        assert seqs(await subscriber.get_without_ack()) == [1]
