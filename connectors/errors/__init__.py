@@ -44,6 +44,7 @@ from connectors.errors.kafka import TooFewBrokers as TooFewBrokers
 from connectors.errors.kafka import TopicGone as TopicGone
 from connectors.errors.kafka import TopicUnfit as TopicUnfit
 from connectors.errors.kafka import TransactionOpen as TransactionOpen
+from connectors.errors.mapping import MappingError as MappingError
 from connectors.errors.position import AlreadyPast as AlreadyPast
 from connectors.errors.position import AnonymousTransaction as AnonymousTransaction
 from connectors.errors.position import BinlogFileMissing as BinlogFileMissing

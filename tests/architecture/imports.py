@@ -28,7 +28,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "yarl": ("app/",),
     "pymysql": ("connectors/mysql/",),
     "pymysqlreplication": ("connectors/mysql/",),
-    "sqlglot": ("connectors/mysql/ddl",),
+    "sqlglot": ("connectors/mysql/ddl", "tables/mapping/row_filter.py"),
     "zstandard": ("connectors/mysql/",),
     "kazoo": ("connectors/zookeeper/",),
     "aiokafka": ("connectors/kafka/", "aqueduct_client/kafka.py"),
@@ -38,7 +38,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "prometheus_client": ("app/metrics.py", "spark_sink/metrics.py"),
     "pydantic": ("app/settings/", "spark_sink/settings.py"),
     "pydantic_settings": ("app/settings/", "spark_sink/settings.py"),
-    "yaml": ("app/settings/file.py", "spark_sink/settings.py"),
+    "yaml": ("app/settings/file.py", "tables/mapping/yaml_form.py", "spark_sink/settings.py"),
     "orjson": ("app/", "tables/", "connectors/"),
 }
 """Where the product may import a library: folders, files, or beginnings of file names."""

@@ -1,0 +1,2 @@
+"""Mappings of real tables to the logical tables, topics and tags that subscribers know. The worker does
+not read mappings yet."""

@@ -1,0 +1,78 @@
+"""Collisions of a mapping that its entries alone show.
+
+Two patterns that match one table cannot be found in general without that table's name: ``Mapping.of``
+refuses such a table when it is asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from tables.mapping.mapping import LogicalDatabase, LogicalTable
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def collisions(
+    databases: tuple[LogicalDatabase, ...], tables: tuple[LogicalTable, ...]
+) -> list[str]:
+    """All faults, in a stable order, each with the rules that it is about."""
+    scoped = [
+        (f"table {one.label}", one.database.lower(), one.real or (one.name,)) for one in tables
+    ]
+    plain = [(f"database {one.name}", "", one.real or (one.name,)) for one in databases]
+    return [*_shared_names(plain), *_shared_names(scoped), *_topics(databases, tables)]
+
+
+def _shared_names(rules: list[tuple[str, str, tuple[str, ...]]]) -> Iterator[str]:
+    """Names and patterns that two rules list with the same text."""
+    owners: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for label, scope, real in rules:
+        for text in sorted({one.lower() for one in real}):
+            owners["" if "." in text else scope, text].append(label)
+    for (_, text), found in sorted(owners.items()):
+        if len(found) > 1:
+            yield f"{text!r} belongs to {' and to '.join(sorted(found))}; remove it from one"
+
+
+def _topics(
+    databases: tuple[LogicalDatabase, ...], tables: tuple[LogicalTable, ...]
+) -> Iterator[str]:
+    """Topics that Kafka refuses, and those of two logical names."""
+    owners: dict[str, list[tuple[str, str, bool]]] = defaultdict(list)
+    labelled: list[tuple[str, LogicalDatabase | LogicalTable]]
+    labelled = [(f"database {one.name}", one) for one in databases]
+    labelled += [(f"table {one.label}", one) for one in tables]
+    for label, one in labelled:
+        if not one.topic:
+            continue
+        if not _TOPIC.fullmatch(one.topic) or one.topic in (".", ".."):
+            yield f"{one.topic!r} of {label} is no topic name; use letters, digits, '.', '_', '-'"
+        if one.topic.startswith("__"):
+            yield f"{one.topic!r} of {label} is reserved by Kafka; do not begin with '__'"
+        owners[one.topic.replace(".", "_")].append((label, one.topic, one.share_topic))
+    for _, found in sorted(owners.items()):
+        yield from _shared_topic(sorted(found))
+
+
+def _shared_topic(found: list[tuple[str, str, bool]]) -> Iterator[str]:
+    labels = " and ".join(f"{topic!r} of {label}" for label, topic, _ in found)
+    if len({topic for _, topic, _ in found}) > 1:
+        yield f"{labels} are equal to Kafka, where '.' and '_' collide; rename one"
+    elif len(found) > 1 and not all(share for _, _, share in found):
+        yield f"{labels} are one topic; rename one, or set share_topic for all of them"
+
+
+def topics_of_rows(
+    databases: tuple[LogicalDatabase, ...], tables: tuple[LogicalTable, ...], prefix: str
+) -> list[str]:
+    """Topics that could be a real table's row topic of an installation with this prefix."""
+    rules: tuple[LogicalDatabase | LogicalTable, ...] = (*databases, *tables)
+    own = f"{prefix}.".replace(".", "_")
+    return [
+        f"{one.topic!r} of {one.name} may be a row topic of the prefix {prefix!r}; rename it"
+        for one in rules
+        if one.topic.replace(".", "_").startswith(own)
+    ]

@@ -1,0 +1,137 @@
+"""The rules of a table's entry in YAML: read, checked and written."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from tables.mapping.assembly import Assembly
+from tables.mapping.row_filter import row_filter
+from tables.mapping.rules import (
+    ACTIONS,
+    DDL_TYPES,
+    FORMATS,
+    OPERATIONS,
+    SHARD_IN_KEY,
+    ColumnAction,
+    Rules,
+)
+from tables.routes.table_filter import expressions
+
+RULE_KEYS = {one.name for one in fields(Rules)}
+_LISTS = ("columns", "operations", "ddl", "key", "partition_by")
+_CHOICES = {
+    "operations": OPERATIONS,
+    "ddl": DDL_TYPES,
+    "format": FORMATS,
+    "shard_in_key": SHARD_IN_KEY,
+}
+
+
+def read_rules(into: Assembly, where: str, entry: dict[str, Any]) -> Rules:
+    """The rules of an entry; a fault leaves the default."""
+    found = {}
+    for key, value in entry.items():
+        try:
+            found[key] = _value(key, value)
+        except ValueError as error:
+            into.fault(f"{where}.{key}", str(error))
+    rules = Rules(**found)
+    for fault in _contradictions(rules):
+        into.fault(where, fault)
+    return rules
+
+
+def _value(key: str, value: Any) -> Any:
+    """A checked value; raise ValueError."""
+    if key == "column_actions":
+        return _actions(value)
+    if key == "partitions":
+        if type(value) is not int or value < 1:
+            raise ValueError("must be a number from 1")
+        return value
+    texts = value if key in _LISTS else [value]
+    if not isinstance(texts, list) or not texts or not all(_is_text(one) for one in texts):
+        raise ValueError("must be a list of texts" if key in _LISTS else "must be a text")
+    if len(set(texts)) < len(texts):
+        raise ValueError("lists a name twice; remove one")
+    for one in texts:
+        if key in _CHOICES and one not in _CHOICES[key]:
+            raise ValueError(f"{one!r} is unknown; choose from {', '.join(_CHOICES[key])}")
+    if key in ("include", "black"):
+        expressions(value)
+    if key == "row_filter":
+        return row_filter(value)[0]
+    return tuple(texts) if key in _LISTS else value
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _actions(value: Any) -> tuple[ColumnAction, ...]:
+    """Actions by column: ``redact``, or ``{hmac: key id}``."""
+    if not isinstance(value, dict) or not value:
+        raise ValueError("must be actions by column")
+    return tuple(sorted(_action(str(column), one) for column, one in value.items()))
+
+
+def _action(column: str, value: Any) -> ColumnAction:
+    pairs = list(value.items()) if isinstance(value, dict) else [(value, "")]
+    if len(pairs) != 1 or pairs[0][0] not in ACTIONS:
+        raise ValueError(f"{column}: choose one of {', '.join(ACTIONS)}")
+    action, argument = pairs[0]
+    if ACTIONS[action] != (str(argument) != ""):
+        needs = "needs an argument" if ACTIONS[action] else "takes no argument"
+        raise ValueError(f"{column}: {action} {needs}")
+    if action == "truncate" and (type(argument) is not int or argument < 1):
+        raise ValueError(f"{column}: truncate needs a length from 1")
+    return ColumnAction(column=column, action=action, argument=str(argument))
+
+
+def _contradictions(rules: Rules) -> list[str]:
+    """Rules that exclude each other."""
+    masked = {
+        one.column.lower(): one.action for one in rules.column_actions if one.action != "rename"
+    }
+    filtered = row_filter(rules.row_filter)[1] if rules.row_filter else ()
+    faults = [
+        f"the row filter reads {name}, which is masked by {masked[name.lower()]}; its values would "
+        "show in which rows are published"
+        for name in filtered
+        if name.lower() in masked
+    ]
+    dropped = {name for name, action in masked.items() if action == "drop"}
+    return faults + [
+        f"{name} is dropped, but the key or the partition needs it"
+        for name in (*rules.key, *rules.partition_by)
+        if name.lower() in dropped
+    ]
+
+
+def check_columns(rules: Rules, columns: tuple[str, ...]) -> list[str]:
+    """The faults of rules that name a column which a table version does not have."""
+    known = {one.lower() for one in columns}
+    filtered = row_filter(rules.row_filter)[1] if rules.row_filter else ()
+    acted = tuple(one.column for one in rules.column_actions)
+    named = {*rules.columns, *rules.key, *rules.partition_by, *filtered, *acted}
+    return [f"there is no column {name!r}" for name in sorted(named) if name.lower() not in known]
+
+
+def written_rules(rules: Rules) -> dict[str, Any]:
+    """The entry of rules, without defaults."""
+    found: dict[str, Any] = {}
+    for one in fields(Rules):
+        value = getattr(rules, one.name)
+        if value != getattr(Rules(), one.name):
+            found[one.name] = list(value) if isinstance(value, tuple) else value
+    if rules.column_actions:
+        found["column_actions"] = {
+            one.column: {one.action: _argument(one)} if one.argument else one.action
+            for one in rules.column_actions
+        }
+    return found
+
+
+def _argument(one: ColumnAction) -> str | int:
+    return int(one.argument) if one.action == "truncate" else one.argument

@@ -1,0 +1,127 @@
+"""The one YAML form of a mapping, equal in content to the four JSON documents, with rules besides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from connectors.errors import Faults, MappingError
+from tables.mapping.assembly import Assembly
+from tables.mapping.mapping import LogicalDatabase, LogicalTable, Mapping
+from tables.mapping.rules import Rules
+from tables.mapping.rules_entry import RULE_KEYS, read_rules, written_rules
+
+_DATABASE_KEYS = {"from", "topic", "share_topic"}
+_TABLE_KEYS = _DATABASE_KEYS | {"tags"} | RULE_KEYS
+
+
+def _repeated(node: Any) -> str:
+    """The first key that an entry repeats, with its line; empty if there is none."""
+    waiting, seen = [node], set()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen or not isinstance(one, yaml.CollectionNode):
+            continue
+        seen.add(id(one))
+        keys: set[str] = set()
+        for part in one.value:
+            key, *_ = pair = part if isinstance(part, tuple) else (part,)
+            if len(pair) > 1 and str(key.value) in keys:
+                return f"line {key.start_mark.line + 1}: {key.value!r} is repeated; remove one"
+            keys.add(str(key.value))
+            waiting += pair
+    return ""
+
+
+def from_yaml(text: str) -> Mapping:
+    """The mapping of a YAML text; raise MappingError that lists all faults."""
+    try:
+        found = yaml.safe_load(text) or {}
+        repeated = _repeated(yaml.compose(text, yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        raise MappingError(Faults.listed("it is not YAML", str(error).splitlines())) from None
+    into = Assembly()
+    if repeated:
+        into.fault("mapping", repeated)
+    for name, entry in _entries(into, "mapping", found, {"databases", "tables"}).items():
+        for key, value in _entries(into, name, entry, None).items():
+            _enter(into, name, str(key), value)
+    return into.mapping()
+
+
+def _entries(into: Assembly, where: str, found: Any, allowed: set[str] | None) -> dict[str, Any]:
+    """The allowed keys of an entry."""
+    if not isinstance(found, dict):
+        into.fault(where, "must have keys and values")
+        return {}
+    for key in found:
+        if allowed is not None and key not in allowed:
+            into.fault(where, f"{key!r} is unknown; the keys are {', '.join(sorted(allowed))}")
+    return {key: one for key, one in found.items() if allowed is None or key in allowed}
+
+
+def _enter(into: Assembly, kind: str, key: str, value: Any) -> None:
+    where = f"{kind}.{key}"
+    entry = _entries(into, where, value, _DATABASE_KEYS if kind == "databases" else _TABLE_KEYS)
+    common: dict[str, Any] = {
+        "real": _real(into, where, entry),
+        "topic": _topic(into, where, entry),
+        "share_topic": entry.get("share_topic", False) is True,
+    }
+    if kind == "databases":
+        into.database(where, key, **common)
+        return
+    database, _, name = key.rpartition(".")
+    rules = read_rules(into, where, {one: entry[one] for one in entry if one in RULE_KEYS})
+    into.table(where, database, name, **common, tags=_tags(into, where, entry), rules=rules)
+
+
+def _real(into: Assembly, where: str, entry: dict[str, Any]) -> tuple[str, ...]:
+    found = entry.get("from", [None])
+    if found == [None]:
+        return ()
+    if not isinstance(found, list) or not found or not all(isinstance(one, str) for one in found):
+        into.fault(where, "from must be a list of names that is not empty")
+        return ()
+    return tuple(found)
+
+
+def _topic(into: Assembly, where: str, entry: dict[str, Any]) -> str:
+    found = entry.get("topic")
+    if found is None:
+        return ""
+    if not isinstance(found, str) or not found:
+        into.fault(where, "topic must be a text that is not empty")
+        return ""
+    return found
+
+
+def _tags(into: Assembly, where: str, entry: dict[str, Any]) -> dict[str, str]:
+    """Tags by column; the key ``""`` is the tag of each record."""
+    found = entry.get("tags", {})
+    pairs = found.items() if isinstance(found, dict) else [(None, None)]
+    if not all(isinstance(one, str) for pair in pairs for one in pair):
+        into.fault(where, 'tags must be tags by column, with "" for each record')
+        return {}
+    return dict(found)
+
+
+def to_yaml(mapping: Mapping) -> str:
+    """The text of a mapping, of which ``from_yaml`` makes an equal one."""
+    found = {
+        "databases": {one.name: _common(one) for one in mapping.databases},
+        "tables": {one.label: _written(one) for one in mapping.tables},
+    }
+    return str(yaml.safe_dump(found, sort_keys=False, allow_unicode=True))
+
+
+def _common(one: LogicalDatabase | LogicalTable) -> dict[str, Any]:
+    found = {"from": list(one.real), "topic": one.topic, "share_topic": one.share_topic}
+    return {key: value for key, value in found.items() if value}
+
+
+def _written(one: LogicalTable) -> dict[str, Any]:
+    tags = {tag.column: tag.name for tag in one.tags}
+    rules = {} if one.rules == Rules() else written_rules(one.rules)
+    return _common(one) | ({"tags": tags} if tags else {}) | rules

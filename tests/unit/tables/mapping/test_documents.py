@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from connectors.errors import MappingError
+from tables.mapping.differences import Difference, differences
+from tables.mapping.documents import from_documents
+from tables.mapping.mapping import Tag
+from tables.mapping.yaml_form import from_yaml, to_yaml
+
+SEED = {
+    "com.pajk.Roma.dbs/ROMA_GROUP": '[{"logicDb":"logicDb1","realDbs":"realDb11,realDb12"},'
+    '{"logicDb":"logicDb2","realDbs":"realDb21,realDb22"}]',
+    "com.pajk.Roma.tbs/ROMA_GROUP": '[{"logicTb":"logicTb1","realTbs":"realTb11,realTb12"},'
+    '{"logicTb":"logicTb2","realTbs":"realTb21,realTb22"}]',
+    "com.pajk.Roma.topics/ROMA_GROUP": '[{"logicDb":"logicDb1","topic":"topic1"},'
+    '{"logicDb":"logicDb2","topic":"topic2"}]',
+    "com.pajk.Roma.tags/ROMA_GROUP": '[{"logicTb":"logicTb1,field1","tag":"tag1,f1"},'
+    '{"logicTb":"logicTb2","tag":"tag2"}]',
+}
+
+
+def test_the_documents_of_roma_load_unchanged() -> None:
+    found = from_documents(SEED).of(("REALDB12", "realTb11"))
+    assert found is not None
+    assert found.logical == ("logicDb1", "logicTb1")
+    assert found.topic == "topic1"
+    assert found.tags == (Tag(name="f1", column="field1"), Tag(name="tag1"))
+    assert from_documents(SEED).of(("other", "other")) is None
+
+
+def test_yaml_pickle_and_another_order_make_the_same_mapping() -> None:
+    mapping = from_documents(SEED)
+    for other in (
+        from_yaml(to_yaml(mapping)),
+        pickle.loads(pickle.dumps(mapping)),
+        from_documents(dict(reversed(SEED.items()))),
+    ):
+        assert other == mapping
+        assert other.digest == mapping.digest
+
+
+@pytest.mark.parametrize(
+    ("data_id", "text", "fault"),
+    [
+        ("x.dbs", '[{"logicDb":1}', "line 1, column 15"),
+        ("x.dbs", '[{"logicDb":"a","realDbs":"b"},{"logicDb":"c","realDbs":"B"}]', "a and to d"),
+        ("x.dbs", '[{"logicDb":"a","realDbs":"b,b"}]', "listed twice"),
+        ("x.dbs", '[{"logicDb":"a","realDbs":"b,"}]', "empty"),
+        ("x.tbs", '[{"logicTb":"a","realTbs":"(b"}]', "not a regular expression"),
+        ("x.topics", '[{"logicDb":"a","topic":"t"},{"logicDb":"b","topic":"t"}]', "one topic"),
+        ("x.topics", '[{"logicDb":"a","topic":"t.t"},{"logicDb":"b","topic":"t_t"}]', "collide"),
+        ("x.topics", '[{"logicDb":"a","topic":"__t"}]', "reserved"),
+        ("x.tags", '[{"logicTb":"a,b","tag":"t"}]', "as many"),
+        ("x.nothing", "[]", "no data id"),
+    ],
+)
+def test_faults_are_named(data_id: str, text: str, fault: str) -> None:
+    with pytest.raises(MappingError, match=fault.replace("(", r"\(")):
+        from_documents({data_id: text})
+
+
+@pytest.mark.parametrize(
+    ("entry", "fault"),
+    [
+        ("{row_filter: 'sleep(1) > 0'}", "not allowed"),
+        ("{row_filter: 'a > 0', column_actions: {A: redact}}", "masked"),
+        ("{key: [a], column_actions: {a: drop}}", "dropped"),
+        ("{colour: red}", "unknown"),
+        ("{topic: a, topic: b}", "repeated"),
+        ("{from: []}", "not empty"),
+    ],
+)
+def test_faults_of_yaml_are_named(entry: str, fault: str) -> None:
+    with pytest.raises(MappingError, match=fault):
+        from_yaml(f"tables: {{x: {entry}}}")
+
+
+def test_rules_survive_yaml() -> None:
+    mapping = from_yaml(
+        "tables: {t.x: {from: ['s_[0-63].x'], row_filter: a > 0, key: [a], partitions: 3,"
+        " column_actions: {b: {hmac: k1}, c: {truncate: 4}, d: redact}}}"
+    )
+    assert from_yaml(to_yaml(mapping)) == mapping
+    assert mapping.of(("s_63", "x")) is not None
+    assert mapping.of(("s_64", "x")) is None
+
+
+def test_the_more_specific_name_wins_and_equal_ranks_are_refused() -> None:
+    mapping = from_yaml("tables: {a: {from: ['o_.*']}, b: {from: [o_1]}, c: {from: ['o_2+']}}")
+    found = mapping.of(("d", "o_1"))
+    assert found is not None
+    assert found.logical == ("d", "b")
+    with pytest.raises(MappingError, match=r"o_\.\*.* of a and .*o_2\+.* of c"):
+        mapping.of(("d", "o_2"))
+
+
+def test_differences_are_values() -> None:
+    old = from_yaml("tables: {a: {topic: t}, b: {}}")
+    new = from_yaml("tables: {a: {topic: u}, c: {}}")
+    assert differences(old, new) == (
+        Difference(kind="table", name="a", change="changed", parts=("topic",)),
+        Difference(kind="table", name="b", change="removed"),
+        Difference(kind="table", name="c", change="added"),
+    )
