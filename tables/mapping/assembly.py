@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 
 from connectors.errors import Faults, MappingError
@@ -86,8 +87,8 @@ class Assembly:
         """Check a logical name and its real ones."""
         if not _NAME.fullmatch(name):
             self.fault(where, f"{name!r} is no logical name; use no comma, dot or space")
-        folded = [one.lower() for one in real]
-        for text in sorted({one for one in real if folded.count(one.lower()) > 1}):
+        counts = Counter(one.lower() for one in real)
+        for text in sorted({one for one in real if counts[one.lower()] > 1}):
             self.fault(where, f"{text!r} is listed twice; remove one")
         for text in real:
             try:

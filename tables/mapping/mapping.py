@@ -81,6 +81,7 @@ class Mapping:
     tables: tuple[LogicalTable, ...] = ()
     _databases: TableIndex[LogicalDatabase] = field(init=False, repr=False, compare=False)
     _tables: TableIndex[LogicalTable] = field(init=False, repr=False, compare=False)
+    _topics: dict[str, str] = field(init=False, repr=False, compare=False)
     _known: dict[TableName, MappedTable | None] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -96,6 +97,8 @@ class Mapping:
         ]
         object.__setattr__(self, "_databases", TableIndex(databases))
         object.__setattr__(self, "_tables", TableIndex(tables))
+        topics = {one.name.lower(): one.topic for one in self.databases}
+        object.__setattr__(self, "_topics", topics)
         object.__setattr__(self, "_known", {})
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -141,9 +144,7 @@ class Mapping:
 
     def _topic(self, database: str) -> str:
         """The topic of a logical database; empty if it has none."""
-        return next(
-            (one.topic for one in self.databases if one.name.lower() == database.lower()), ""
-        )
+        return self._topics.get(database.lower(), "")
 
 
 def _only(found: Matches[Rule], table: TableName) -> Rule | None:

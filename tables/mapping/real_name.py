@@ -68,12 +68,13 @@ class RealName:
 
 def listed(text: str) -> tuple[str, ...]:
     """The parts of a list with commas; a comma within brackets belongs to a pattern."""
-    parts, start = [], 0
-    for at, char in enumerate(text):
-        if char == "," and _depth(text[:at]) == 0:
-            parts.append(text[start:at].strip())
-            start = at + 1
-    return (*parts, text[start:].strip())
+    parts: list[str] = []
+    for part in text.split(","):
+        if parts and _depth(parts[-1]) > 0:
+            parts[-1] += f",{part}"
+        else:
+            parts.append(part)
+    return tuple(part.strip() for part in parts)
 
 
 def _depth(text: str) -> int:
