@@ -82,6 +82,12 @@ GROUPS: Mapping[str, Group] = {
             "abort": "abort another producer's open transaction that blocks readers of the journal",
         },
     ),
+    "mapping": Group(
+        help="mappings of real tables to logical tables, topics and tags",
+        commands={
+            "check": "list the faults of a mapping, or what it states about tables; needs no server"
+        },
+    ),
     "dead-letters": Group(
         help="rows that could not be decoded",
         commands={"list": "list them, with position and reason"},

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from tables.mapping.mapping import LogicalDatabase, LogicalTable
+from tables.mapping.real_name import RealName
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
@@ -31,10 +32,21 @@ def _shared_names(rules: list[tuple[str, str, tuple[str, ...]]]) -> Iterator[str
     owners: dict[tuple[str, str], list[str]] = defaultdict(list)
     for label, scope, real in rules:
         for text in sorted({one.lower() for one in real}):
-            owners["" if "." in text else scope, text].append(label)
-    for (_, text), found in sorted(owners.items()):
+            owners["" if _names_database(text) else scope, text].append(label)
+    for (scope, text), found in sorted(owners.items()):
+        if scope:
+            # A rule for any logical database matches in this one too.
+            found = [*found, *owners.get(("", text), ())]
         if len(found) > 1:
             yield f"{text!r} belongs to {' and to '.join(sorted(found))}; remove it from one"
+
+
+def _names_database(text: str) -> bool:
+    """Whether a real name has a database, so that its rule's own does not narrow it."""
+    try:
+        return bool(RealName.of_table(text).database)
+    except ValueError:
+        return False
 
 
 def _topics(
@@ -63,16 +75,3 @@ def _shared_topic(found: list[tuple[str, str, bool]]) -> Iterator[str]:
         yield f"{labels} are equal to Kafka, where '.' and '_' collide; rename one"
     elif len(found) > 1 and not all(share for _, _, share in found):
         yield f"{labels} are one topic; rename one, or set share_topic for all of them"
-
-
-def topics_of_rows(
-    databases: tuple[LogicalDatabase, ...], tables: tuple[LogicalTable, ...], prefix: str
-) -> list[str]:
-    """Topics that could be a real table's row topic of an installation with this prefix."""
-    rules: tuple[LogicalDatabase | LogicalTable, ...] = (*databases, *tables)
-    own = f"{prefix}.".replace(".", "_")
-    return [
-        f"{one.topic!r} of {one.name} may be a row topic of the prefix {prefix!r}; rename it"
-        for one in rules
-        if one.topic.replace(".", "_").startswith(own)
-    ]

@@ -25,6 +25,11 @@ class Tag:
     column: str = ""
     """The column whose change gives a record the tag; empty: each record has it."""
 
+    @property
+    def label(self) -> str:
+        """The name, with the column if it has one."""
+        return f"{self.name} ({self.column})" if self.column else self.name
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogicalDatabase:

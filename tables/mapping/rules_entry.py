@@ -6,7 +6,8 @@ from dataclasses import fields
 from typing import Any
 
 from tables.mapping.assembly import Assembly
-from tables.mapping.row_filter import row_filter
+from tables.mapping.contradictions import contradictions
+from tables.mapping.filters.syntax import row_filter
 from tables.mapping.rules import (
     ACTIONS,
     DDL_TYPES,
@@ -37,7 +38,7 @@ def read_rules(into: Assembly, where: str, entry: dict[str, Any]) -> Rules:
         except ValueError as error:
             into.fault(f"{where}.{key}", str(error))
     rules = Rules(**found)
-    for fault in _contradictions(rules):
+    for fault in contradictions(rules):
         into.fault(where, fault)
     return rules
 
@@ -87,35 +88,6 @@ def _action(column: str, value: Any) -> ColumnAction:
     if action == "truncate" and (type(argument) is not int or argument < 1):
         raise ValueError(f"{column}: truncate needs a length from 1")
     return ColumnAction(column=column, action=action, argument=str(argument))
-
-
-def _contradictions(rules: Rules) -> list[str]:
-    """Rules that exclude each other."""
-    masked = {
-        one.column.lower(): one.action for one in rules.column_actions if one.action != "rename"
-    }
-    filtered = row_filter(rules.row_filter)[1] if rules.row_filter else ()
-    faults = [
-        f"the row filter reads {name}, which is masked by {masked[name.lower()]}; its values would "
-        "show in which rows are published"
-        for name in filtered
-        if name.lower() in masked
-    ]
-    dropped = {name for name, action in masked.items() if action == "drop"}
-    return faults + [
-        f"{name} is dropped, but the key or the partition needs it"
-        for name in (*rules.key, *rules.partition_by)
-        if name.lower() in dropped
-    ]
-
-
-def check_columns(rules: Rules, columns: tuple[str, ...]) -> list[str]:
-    """The faults of rules that name a column which a table version does not have."""
-    known = {one.lower() for one in columns}
-    filtered = row_filter(rules.row_filter)[1] if rules.row_filter else ()
-    acted = tuple(one.column for one in rules.column_actions)
-    named = {*rules.columns, *rules.key, *rules.partition_by, *filtered, *acted}
-    return [f"there is no column {name!r}" for name in sorted(named) if name.lower() not in known]
 
 
 def written_rules(rules: Rules) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def _enter(into: Assembly, kind: str, key: str, value: Any) -> None:
     common: dict[str, Any] = {
         "real": _real(into, where, entry),
         "topic": _topic(into, where, entry),
-        "share_topic": entry.get("share_topic", False) is True,
+        "share_topic": _share_topic(into, where, entry),
     }
     if kind == "databases":
         into.database(where, key, **common)
@@ -78,18 +78,25 @@ def _enter(into: Assembly, kind: str, key: str, value: Any) -> None:
 
 
 def _real(into: Assembly, where: str, entry: dict[str, Any]) -> tuple[str, ...]:
-    found = entry.get("from", [None])
-    if found == [None]:
+    if "from" not in entry:
         return ()
+    found = entry["from"]
     if not isinstance(found, list) or not found or not all(isinstance(one, str) for one in found):
         into.fault(where, "from must be a list of names that is not empty")
         return ()
     return tuple(found)
 
 
+def _share_topic(into: Assembly, where: str, entry: dict[str, Any]) -> bool:
+    found = entry.get("share_topic", False)
+    if not isinstance(found, bool):
+        into.fault(where, "share_topic must be true or false")
+    return found is True
+
+
 def _topic(into: Assembly, where: str, entry: dict[str, Any]) -> str:
-    found = entry.get("topic")
-    if found is None:
+    found = entry.get("topic", "")
+    if "topic" not in entry:
         return ""
     if not isinstance(found, str) or not found:
         into.fault(where, "topic must be a text that is not empty")

@@ -28,7 +28,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "yarl": ("app/",),
     "pymysql": ("connectors/mysql/",),
     "pymysqlreplication": ("connectors/mysql/",),
-    "sqlglot": ("connectors/mysql/ddl", "tables/mapping/row_filter.py"),
+    "sqlglot": ("connectors/mysql/ddl", "tables/mapping/filters/"),
     "zstandard": ("connectors/mysql/",),
     "kazoo": ("connectors/zookeeper/",),
     "aiokafka": ("connectors/kafka/", "aqueduct_client/kafka.py"),

@@ -71,11 +71,29 @@ def test_faults_are_named(data_id: str, text: str, fault: str) -> None:
         ("{colour: red}", "unknown"),
         ("{topic: a, topic: b}", "repeated"),
         ("{from: []}", "not empty"),
+        ("{from: }", "from must be a list"),
+        ("{topic: }", "topic must be a text"),
+        ("{share_topic: 1}", "share_topic must be true or false"),
+        ("{columns: [a], key: [b]}", "columns omits b"),
+        ("{column_actions: {a: {rename: c}, b: {rename: C}}}", "would have the name 'c'"),
+        ("{columns: [b, c], column_actions: {b: {rename: c}}}", "would have the name 'c'"),
+        ("{from: [o]}, t.y: {from: [O]}", "'o' belongs to table t.y and to table x"),
     ],
 )
 def test_faults_of_yaml_are_named(entry: str, fault: str) -> None:
     with pytest.raises(MappingError, match=fault):
         from_yaml(f"tables: {{x: {entry}}}")
+
+
+def test_equal_patterns_of_two_logical_databases_are_not_one_rule() -> None:
+    mapping = from_yaml(
+        "{databases: {t: {from: [t1]}, u: {from: [u1]}},"
+        " tables: {t.x: {from: ['o_.*']}, u.x: {from: ['o_.*']}}}"
+    )
+    for database in "tu":
+        found = mapping.of((f"{database}1", "o_1"))
+        assert found is not None
+        assert found.logical == (database, "x")
 
 
 def test_rules_survive_yaml() -> None:

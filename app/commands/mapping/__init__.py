@@ -1,0 +1,1 @@
+"""`python -m app mapping`: mappings of real tables to logical ones."""

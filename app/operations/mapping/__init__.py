@@ -1,0 +1,1 @@
+"""Mappings checked before a worker reads them."""

@@ -1,0 +1,60 @@
+"""The mapping that a worker reads at its start: one YAML file, or a folder of Roma's JSON documents.
+
+Invariant: it is read once, with the settings, and is correct or refused whole.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, PrivateAttr, model_validator
+
+from connectors.errors import MappingError
+from tables.mapping.documents import from_documents
+from tables.mapping.mapping import Mapping
+from tables.mapping.yaml_form import from_yaml
+
+_SUFFIX = ".json"
+
+
+class MappingSettings(BaseModel):
+    """The place of the mapping; without one, each table is published under its own name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    file: Path | None = None
+    """A YAML file, or a folder with the four JSON documents, each named by its data id."""
+    _mapping: Mapping | None = PrivateAttr(default=None)
+
+    @model_validator(mode="after")
+    def _is_correct(self) -> Self:
+        if self.file is not None:
+            try:
+                self._mapping = read_mapping(self.file)
+            except MappingError as error:
+                raise ValueError(f"{self.file}: {error.detail.strip()}") from None
+        return self
+
+    @property
+    def mapping(self) -> Mapping | None:
+        """Return the mapping; None if there is none."""
+        return self._mapping
+
+
+def read_mapping(path: Path) -> Mapping:
+    """Return the mapping of a file or folder; raise MappingError with all faults."""
+    try:
+        if path.is_dir():
+            return from_documents(
+                {one.name.removesuffix(_SUFFIX): one.read_text() for one in _files(path)}
+            )
+        return from_yaml(path.read_text())
+    except OSError as error:
+        raise MappingError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise MappingError(f"{path} is not UTF-8") from None
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(one for one in folder.iterdir() if one.is_file() and one.name[:1] != ".")
