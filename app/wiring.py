@@ -61,6 +61,8 @@ def routes_of(settings: Settings, name: str) -> Routes:
         include=chosen.include,
         black=chosen.black,
         partitions=settings.topics.partitions,
+        destination=name,
+        mapping=settings.mapping.mapping,
     )
 
 

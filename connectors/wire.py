@@ -7,6 +7,7 @@ never changes.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 
 WIRE_VERSION = 1
@@ -17,6 +18,10 @@ HEADER_OLD_KEY = "__debezium.oldkey"
 HEADER_NEW_KEY = "__debezium.newkey"
 HEADER_CLAIM_CHECK = "claim_check"
 HEADER_LEFT_OUT = "left_out"
+HEADER_TAGS = "tags"
+"""A mapped record's tags, joined by commas."""
+KEY_SHARD = "__shard"
+"""The first member of a key that names the real table: a list of destination, database and table."""
 
 _PLAIN = re.compile(r"[a-zA-Z0-9]")
 
@@ -24,6 +29,13 @@ _PLAIN = re.compile(r"[a-zA-Z0-9]")
 def change_key(change_id: bytes) -> bytes:
     """The key, in a compacted topic, of a record that has none: of a TRUNCATE, of a row without primary key."""
     return b'{"change_id":"%b"}' % change_id
+
+
+def shard_head(shard: tuple[str, str, str] | None) -> str:
+    """The text before a key's first column; ``shard``: destination, database and table, if it names them."""
+    if shard is None:
+        return "{"
+    return f'{{"{KEY_SHARD}":{json.dumps(shard, ensure_ascii=False, separators=(",", ":"))},'
 
 
 def row_topic(prefix: str, database: str, table: str) -> str:

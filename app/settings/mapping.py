@@ -13,9 +13,13 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, model_validator
 from connectors.errors import MappingError
 from tables.mapping.documents import from_documents
 from tables.mapping.mapping import Mapping
+from tables.mapping.rules import Rules
 from tables.mapping.yaml_form import from_yaml
 
 _SUFFIX = ".json"
+NOT_YET = (
+    "columns", "row_filter", "operations", "ddl", "column_actions", "format", "partition_by",
+)  # fmt: skip
 
 
 class MappingSettings(BaseModel):
@@ -31,9 +35,10 @@ class MappingSettings(BaseModel):
     def _is_correct(self) -> Self:
         if self.file is not None:
             try:
-                self._mapping = read_mapping(self.file)
+                self._mapping = executable(read_mapping(self.file))
             except MappingError as error:
-                raise ValueError(f"{self.file}: {error.detail.strip()}") from None
+                found = "; ".join(error.faults) or error.detail
+                raise ValueError(f"{self.file}: {found}") from None
         return self
 
     @property
@@ -54,6 +59,22 @@ def read_mapping(path: Path) -> Mapping:
         raise MappingError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise MappingError(f"{path} is not UTF-8") from None
+
+
+def executable(mapping: Mapping) -> Mapping:
+    """Return the mapping; raise MappingError if it has rules that the worker cannot execute yet.
+
+    A rule that is not executed would publish what it is to hide.
+    """
+    faults = [
+        f"tables.{table.label}.{name}: the worker does not execute this rule yet; remove it"
+        for table in mapping.tables
+        for name in NOT_YET
+        if getattr(table.rules, name) != getattr(Rules(), name)
+    ]
+    if faults:
+        raise MappingError.listed(faults)
+    return mapping
 
 
 def _files(folder: Path) -> list[Path]:

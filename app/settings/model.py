@@ -27,6 +27,7 @@ from app.pipeline.statement_filter import StatementTypes, shadow_rules
 from app.settings.environment import refuse_unknown
 from app.settings.errors import faults
 from app.settings.file import SettingsFile, refuse_unreadable
+from app.settings.mapping import MappingSettings
 from app.settings.sources import Accept, FailoverSettings, SourceSettings
 from app.settings.start import Start
 from app.settings.undeliverable import RecordSettings
@@ -34,7 +35,8 @@ from app.settings.zookeeper import ZooKeeperSettings
 from connectors.errors import Faults, SettingsError
 from connectors.mysql.charset.connection_charsets import connection_charset
 from connectors.secret import FileSecret
-from tables.routes.table_filter import TableFilter, expressions
+from connectors.wire import MAX_TOPIC_LENGTH
+from tables.table_filter import TableFilter, expressions
 
 CONFIG_VARIABLE = "AQUEDUCT_CONFIG"
 DEFAULT_CONFIG = "aqueduct.yaml"
@@ -254,7 +256,18 @@ class Settings(BaseSettings):
     """Whether the statement that changed rows is published with each of them."""
     schema_history: SchemaHistorySettings = SchemaHistorySettings()
     ddl: DdlSettings = DdlSettings()
+    mapping: MappingSettings = MappingSettings()
     destinations: dict[Name, DestinationSettings] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _topics_fit(self) -> Self:
+        mapping = self.mapping.mapping
+        for topic in mapping.topics if mapping is not None else ():
+            if len(f"{self.prefix}.{topic}") > MAX_TOPIC_LENGTH:
+                raise ValueError(
+                    f"mapping: topic {topic!r} with the prefix has more than {MAX_TOPIC_LENGTH} characters"
+                )
+        return self
 
     @model_validator(mode="after")
     def _distinct_server_ids(self) -> Self:

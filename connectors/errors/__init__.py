@@ -70,6 +70,7 @@ from connectors.errors.schema import HistoryTooShort as HistoryTooShort
 from connectors.errors.schema import NotQuarantined as NotQuarantined
 from connectors.errors.schema import PositionUnknown as PositionUnknown
 from connectors.errors.schema import RowUnreadable as RowUnreadable
+from connectors.errors.schema import RuleImpossible as RuleImpossible
 from connectors.errors.schema import WitnessesDiffer as WitnessesDiffer
 from connectors.errors.schema_store import StoreLost as StoreLost
 from connectors.errors.schema_store import StoreRefused as StoreRefused

@@ -45,6 +45,15 @@ class RowUnreadable(WitnessesDiffer):
     )
 
 
+class RuleImpossible(WitnessesDiffer):
+    """A rule of the mapping does not fit a table."""
+
+    remedy = (
+        "The table is quarantined: its events wait in the quarantine topic while all others are published. "
+        "Correct the mapping, restart the worker, and run `python -m app schema resolve DEST TABLE --server`."
+    )
+
+
 class NotQuarantined(AqueductError):
     """The table is not quarantined."""
 

@@ -6,9 +6,10 @@ import re
 from collections import Counter
 from dataclasses import replace
 
-from connectors.errors import Faults, MappingError
+from connectors.errors import MappingError
 from tables.mapping.collisions import collisions
-from tables.mapping.mapping import LogicalDatabase, LogicalTable, Mapping, Tag
+from tables.mapping.logical import LogicalDatabase, LogicalTable, Tag
+from tables.mapping.mapping import Mapping
 from tables.mapping.real_name import RealName
 from tables.mapping.rules import Rules
 
@@ -80,7 +81,7 @@ class Assembly:
         tables = tuple(one for _, one in sorted(self._tables.items()))
         faults = [*self._faults, *collisions(databases, tables)]
         if faults:
-            raise MappingError(Faults.listed("these parts must change", faults))
+            raise MappingError.listed(faults)
         return Mapping(databases=databases, tables=tables)
 
     def _check(self, where: str, name: str, read: object, real: tuple[str, ...]) -> None:

@@ -10,8 +10,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tables.mapping.mapping import LogicalDatabase, LogicalTable
+from tables.mapping.logical import LogicalDatabase, LogicalTable
 from tables.mapping.real_name import RealName
+from tables.mapping.topic_sharing import TopicSharing
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
@@ -24,7 +25,12 @@ def collisions(
         (f"table {one.label}", one.database.lower(), one.real or (one.name,)) for one in tables
     ]
     plain = [(f"database {one.name}", "", one.real or (one.name,)) for one in databases]
-    return [*_shared_names(plain), *_shared_names(scoped), *_topics(databases, tables)]
+    return [
+        *_shared_names(plain),
+        *_shared_names(scoped),
+        *_topics(databases, tables),
+        *_partitions(databases, tables),
+    ]
 
 
 def _shared_names(rules: list[tuple[str, str, tuple[str, ...]]]) -> Iterator[str]:
@@ -75,3 +81,19 @@ def _shared_topic(found: list[tuple[str, str, bool]]) -> Iterator[str]:
         yield f"{labels} are equal to Kafka, where '.' and '_' collide; rename one"
     elif len(found) > 1 and not all(share for _, _, share in found):
         yield f"{labels} are one topic; rename one, or set share_topic for all of them"
+
+
+def _partitions(
+    databases: tuple[LogicalDatabase, ...], tables: tuple[LogicalTable, ...]
+) -> Iterator[str]:
+    """Topics of which two rules state different numbers of partitions."""
+    sharing = TopicSharing(databases, tables)
+    stated: dict[str, dict[int, str]] = defaultdict(dict)
+    for one in tables:
+        topic = sharing.topic(one.database, one)
+        if topic and one.rules.partitions:
+            stated[topic].setdefault(one.rules.partitions, one.label)
+    for topic, found in sorted(stated.items()):
+        if len(found) > 1:
+            shown = " and ".join(f"{count} by table {label}" for count, label in found.items())
+            yield f"topic {topic!r} has partitions {shown}; state one number"

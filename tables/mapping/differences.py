@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from tables.mapping.mapping import LogicalDatabase, LogicalTable, Mapping
+from tables.mapping.logical import LogicalDatabase, LogicalTable
+from tables.mapping.mapping import Mapping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,57 +12,11 @@ from typing import Any, TypeVar
 
 from connectors.errors import MappingError
 from connectors.mysql.ddl.definition import TableName
+from tables.mapping.logical import LogicalDatabase, LogicalTable, Tag
 from tables.mapping.real_name import RealName
 from tables.mapping.rules import Rules
 from tables.mapping.table_index import Matches, TableIndex
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Tag:
-    """A tag of a logical table's records."""
-
-    name: str
-    column: str = ""
-    """The column whose change gives a record the tag; empty: each record has it."""
-
-    @property
-    def label(self) -> str:
-        """The name, with the column if it has one."""
-        return f"{self.name} ({self.column})" if self.column else self.name
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogicalDatabase:
-    """A logical database and the real ones it stands for."""
-
-    name: str
-    real: tuple[str, ...] = ()
-    """Names and patterns of real databases; none: the database of the same name."""
-    topic: str = ""
-    """The topic of all its tables; empty: each table has its own."""
-    share_topic: bool = False
-    """Whether another logical name may have the same topic."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogicalTable:
-    """A logical table and the real ones it stands for."""
-
-    name: str
-    database: str = ""
-    """Its logical database; empty: any."""
-    real: tuple[str, ...] = ()
-    """Names and patterns, each ``table`` or ``database.table``; none: the table of the same name."""
-    topic: str = ""
-    share_topic: bool = False
-    tags: tuple[Tag, ...] = ()
-    rules: Rules = field(default_factory=Rules)
-
-    @property
-    def label(self) -> str:
-        """The name with the database if it has one."""
-        return f"{self.database}.{self.name}" if self.database else self.name
-
+from tables.mapping.topic_sharing import TopicSharing
 
 Rule = TypeVar("Rule", LogicalDatabase, LogicalTable)
 
@@ -76,6 +30,10 @@ class MappedTable:
     """Empty: the table's own row topic."""
     tags: tuple[Tag, ...]
     rules: Rules
+    partitions: int
+    """Partitions of the topic; 0: the settings' number."""
+    key_has_shard: bool
+    """Whether the records' keys name the real table, since keys of several could be equal."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +44,7 @@ class Mapping:
     tables: tuple[LogicalTable, ...] = ()
     _databases: TableIndex[LogicalDatabase] = field(init=False, repr=False, compare=False)
     _tables: TableIndex[LogicalTable] = field(init=False, repr=False, compare=False)
-    _topics: dict[str, str] = field(init=False, repr=False, compare=False)
+    _sharing: TopicSharing = field(init=False, repr=False, compare=False)
     _known: dict[TableName, MappedTable | None] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -102,8 +60,7 @@ class Mapping:
         ]
         object.__setattr__(self, "_databases", TableIndex(databases))
         object.__setattr__(self, "_tables", TableIndex(tables))
-        topics = {one.name.lower(): one.topic for one in self.databases}
-        object.__setattr__(self, "_topics", topics)
+        object.__setattr__(self, "_sharing", TopicSharing(self.databases, self.tables))
         object.__setattr__(self, "_known", {})
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -119,7 +76,8 @@ class Mapping:
     def of(self, table: TableName) -> MappedTable | None:
         """The logical table of a real one; None if nothing names it.
 
-        Raises MappingError if two rules of the same rank match it.
+        Raises MappingError if two rules of the same rank match it, if its own name is another's logical
+        name, or if keys of its topic are certain to collide.
         """
         try:
             return self._known[table]
@@ -129,6 +87,11 @@ class Mapping:
 
     def _mapped(self, table: TableName) -> MappedTable | None:
         by_database = _only(self._databases.matches("", table[0]), table)
+        if by_database is None and self._sharing.lists_others(table[0]):
+            raise MappingError(
+                f"{'.'.join(table)} is in a database with the name of a logical one, which does not "
+                "list it; add it there, or exclude it by filter.black"
+            )
         own = by_database.name if by_database else table[0]
         rule = _only(
             self._tables.matches(
@@ -137,19 +100,47 @@ class Mapping:
             ),
             table,
         )
+        if rule is None and (other := self._sharing.owner((own, table[1]))):
+            raise MappingError(
+                f"{'.'.join(table)} would be published as {other}, which does not list it; add it "
+                "there, or give one of the two another name"
+            )
         if rule is None and by_database is None:
             return None
-        database = rule.database if rule and rule.database else own
+        return self._stated(table, (own, by_database), rule)
+
+    def _stated(
+        self,
+        table: TableName,
+        database: tuple[str, LogicalDatabase | None],
+        rule: LogicalTable | None,
+    ) -> MappedTable:
+        """What the rules of a table's database and of the table state together."""
+        own, by_database = database
+        logical = (
+            rule.database if rule and rule.database else own,
+            rule.name if rule else table[1],
+        )
+        topic = self._sharing.topic(logical[0], rule)
+        rules = rule.rules if rule else Rules()
         return MappedTable(
-            logical=(database, rule.name if rule else table[1]),
-            topic=(rule.topic if rule else "") or self._topic(database),
+            logical=logical,
+            topic=topic,
             tags=rule.tags if rule else (),
-            rules=rule.rules if rule else Rules(),
+            rules=rules,
+            partitions=rules.partitions or self._sharing.partitions(topic),
+            key_has_shard=self._sharing.key_has_shard(logical, by_database, rule),
         )
 
-    def _topic(self, database: str) -> str:
-        """The topic of a logical database; empty if it has none."""
-        return self._topics.get(database.lower(), "")
+    def owner_of_topic(self, topic: str) -> str:
+        """The rule that names this topic, or one that Kafka holds to be equal; empty if none does."""
+        return self._sharing.named.get(topic.replace(".", "_"), "")
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """All topics that rules name, without the installation's prefix."""
+        found = {one.topic for one in self.databases} | {one.topic for one in self.tables}
+        return tuple(sorted(found - {""}))
 
 
 def _only(found: Matches[Rule], table: TableName) -> Rule | None:

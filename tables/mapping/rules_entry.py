@@ -17,7 +17,7 @@ from tables.mapping.rules import (
     ColumnAction,
     Rules,
 )
-from tables.routes.table_filter import expressions
+from tables.table_filter import expressions
 
 RULE_KEYS = {one.name for one in fields(Rules)}
 _LISTS = ("columns", "operations", "ddl", "key", "partition_by")

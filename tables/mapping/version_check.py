@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tables.mapping.filters.predicate import predicate
-from tables.mapping.mapping import Tag
+from tables.mapping.logical import Tag
 from tables.mapping.rules import Rules
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import yaml
 
-from connectors.errors import Faults, MappingError
+from connectors.errors import MappingError
 from tables.mapping.assembly import Assembly
-from tables.mapping.mapping import LogicalDatabase, LogicalTable, Mapping
+from tables.mapping.logical import LogicalDatabase, LogicalTable
+from tables.mapping.mapping import Mapping
 from tables.mapping.rules import Rules
 from tables.mapping.rules_entry import RULE_KEYS, read_rules, written_rules
 
@@ -40,7 +41,7 @@ def from_yaml(text: str) -> Mapping:
         found = yaml.safe_load(text) or {}
         repeated = _repeated(yaml.compose(text, yaml.SafeLoader))
     except yaml.YAMLError as error:
-        raise MappingError(Faults.listed("it is not YAML", str(error).splitlines())) from None
+        raise MappingError.listed([f"it is not YAML: {' '.join(str(error).split())}"]) from None
     into = Assembly()
     if repeated:
         into.fault("mapping", repeated)

@@ -7,14 +7,16 @@ checks published ones, asks ``Routes``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping as Names
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from connectors.errors import MappingError
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.rows.column_rule import ColumnRule
 from connectors.wire import row_topic
-from tables.routes.table_filter import TableFilter
+from tables.mapping.mapping import MappedTable, Mapping
+from tables.table_filter import TableFilter
 
 DEBEZIUM = "debezium"
 """The record format of ``app.pipeline.formats.debezium``."""
@@ -35,8 +37,12 @@ class Route:
     """The columns of the records' key, in order; None: those of the table's primary key."""
     format: str = DEBEZIUM
     """The name of the records' format."""
-    column_rules: Mapping[str, ColumnRule] = field(default_factory=dict)
+    column_rules: Names[str, ColumnRule] = field(default_factory=dict)
     """Rules for values by column; those of the other columns are published as they are."""
+    mapped: MappedTable | None = None
+    """What the mapping states about the table; None if it does not name it."""
+    shard: tuple[str, str, str] | None = None
+    """Destination, database and table, if the records' keys begin with them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +62,10 @@ class Routes:
     """Partitions of a new row topic."""
     format: str = DEBEZIUM
     """The name of the format of the tables' records, and of those that belong to no single table."""
+    destination: str = ""
+    """The destination, for keys that name the real table."""
+    mapping: Mapping | None = None
+    """Logical names, topics and rules of real tables."""
     _filter: TableFilter = field(init=False, repr=False, compare=False)
     _known: dict[TableName, Route | None] = field(init=False, repr=False, compare=False)
 
@@ -93,13 +103,42 @@ class Routes:
     def _route(self, table: TableName) -> Route | None:
         if not self._filter.captures(*table):
             return None
+        mapped = self.mapping.of(table) if self.mapping is not None else None
+        if mapped is None:
+            return Route(
+                table=table,
+                logical=table,
+                topic=self._row_topic(table, table),
+                partitions=self.partitions,
+                format=self.format,
+            )
+        rules = mapped.rules
+        if not TableFilter(rules.include or r".*\..*", rules.black).captures(*table):
+            return None
         return Route(
             table=table,
-            logical=table,
-            topic=row_topic(self.prefix, *table),
-            partitions=self.partitions,
+            logical=mapped.logical,
+            topic=f"{self.prefix}.{mapped.topic}"
+            if mapped.topic
+            else self._row_topic(table, mapped.logical),
+            partitions=mapped.partitions or self.partitions,
+            key_columns=rules.key or None,
             format=self.format,
+            mapped=mapped,
+            shard=(self.destination, *table) if mapped.key_has_shard else None,
         )
+
+    def _row_topic(self, table: TableName, logical: TableName) -> str:
+        """The row topic of a table; raise MappingError if a rule names it for others."""
+        topic = row_topic(self.prefix, *logical)
+        if self.mapping is not None:
+            owner = self.mapping.owner_of_topic(topic.removeprefix(f"{self.prefix}."))
+            if owner:
+                raise MappingError(
+                    f"the row topic {topic} of {'.'.join(table)} is to Kafka the topic of {owner}; "
+                    "rename that topic"
+                )
+        return topic
 
 
 def _made(settings: dict[str, Any]) -> Routes:

@@ -50,8 +50,7 @@ def record_fields() -> set[str]:
     """Fields of `source` in a record, by the page of the wire contract."""
     page = (PROJECT / "docs/wire.md").read_text()
     cells = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `source.")]
-    rows = {f"source.{name}" for cell in cells for name in _FIELD.findall(cell)}
-    return rows | {"source.logical_db", "source.logical_table"}  # reserved, says that page
+    return {f"source.{name}" for cell in cells for name in _FIELD.findall(cell)}
 
 
 def exists(path: str) -> bool:

@@ -91,7 +91,7 @@ class RecordCheck:
         self.statements: set[int] = set()
         self.greatest = 0
         self.others: Counter[str] = Counter()
-        self._comparer = Comparer(verdict.unjudged)
+        self._comparer = Comparer(verdict.unjudged, subject.routes.of)
         self._claims = Claims(subject.claims, verdict.unjudged)
         self._watch = watch
 
@@ -211,6 +211,7 @@ class RecordCheck:
         source, subject = one.value["source"], self.subject
         name = (source["db"], source["table"])
         version = subject.versions.get((*name, source["schema"] or 0))
+        route = subject.routes.of(change.shape.name)
         topics = {subject.routes.topic(change.shape.name), version.topic if version else ""}
         if name != change.shape.name or one.topic not in topics:
             what = f"it names {'.'.join(map(str, name))}, the change is of {'.'.join(change.shape.name)}"
@@ -222,7 +223,7 @@ class RecordCheck:
         fault = one.claim
         if fault is None and is_whole(one.value):
             fault = self._comparer.fault(change, one.value, half, version) or key_fault(
-                columns, one.value, one.record, target
+                columns, one.value, one.record, target, shard=route.shard if route else None
             )
         if fault is not None:
             self._fault(Kind.DIFFERENT, one, fault)

@@ -18,7 +18,8 @@ from app.auditing.topics.topics import Described
 from app.auditing.value_comparison import UNTOLD, Same, comparison
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.reading.topic_reader import partition_of
-from connectors.wire import HEADER_CHANGE_ID, change_key
+from connectors.wire import HEADER_CHANGE_ID, KEY_SHARD, change_key
+from tables.impact.impact import RouteOf
 
 
 @dataclass(slots=True)
@@ -31,8 +32,10 @@ class Columns:
     kinds: tuple[str, ...]
 
     @classmethod
-    def of(cls, shape: Shape, version: Described | None) -> Columns | None:
-        """None if the names of the columns are not known."""
+    def of(
+        cls, shape: Shape, version: Described | None, chosen: tuple[str, ...] | None = None
+    ) -> Columns | None:
+        """None if the names of the columns are not known; ``chosen``: the key that a mapping states."""
         if shape.has_names:
             names = tuple(column.name or "" for column in shape.columns)
             key = shape.primary_key or ()
@@ -45,7 +48,10 @@ class Columns:
             # Without names, signs, character sets and labels may be missing, too.
             columns = tuple(map(column_of_type, version.columns, version.types, version.charsets))
         kinds = tuple(column.type for column in columns)
-        return cls(names, key, tuple(map(comparison, columns)), kinds)
+        if chosen is not None:
+            own = {name.lower(): name for name in names}
+            key = tuple(own.get(name.lower(), name) for name in chosen)
+        return cls(names, tuple(key), tuple(map(comparison, columns)), kinds)
 
     def moves(self, change: Change) -> bool:
         """Whether a change has changed its row's key."""
@@ -69,8 +75,8 @@ def _numbered(image: bytes) -> dict[int, bytes]:
 class Comparer:
     """Compares record after record, and counts what it cannot compare."""
 
-    def __init__(self, unjudged: Counter[str]) -> None:
-        self._unjudged = unjudged
+    def __init__(self, unjudged: Counter[str], route_of: RouteOf) -> None:
+        self._unjudged, self._route_of = unjudged, route_of
         self._columns: dict[tuple[int, int], tuple[Shape, Described | None, Columns | None]] = {}
 
     def columns(self, shape: Shape, version: Described | None) -> Columns | None:
@@ -78,7 +84,9 @@ class Comparer:
         # References to both are kept, so that their ids are not reused.
         found = self._columns.get((id(shape), id(version)))
         if found is None:
-            found = (shape, version, Columns.of(shape, version))
+            route = self._route_of(shape.name)
+            chosen = route.key_columns if route is not None else None
+            found = (shape, version, Columns.of(shape, version, chosen))
             self._columns[id(shape), id(version)] = found
         return found[2]
 
@@ -179,9 +187,17 @@ class Comparer:
 
 
 def key_fault(
-    columns: Columns | None, value: dict[str, Any], record: StoredRecord, target: tuple[int, int]
+    columns: Columns | None,
+    value: dict[str, Any],
+    record: StoredRecord,
+    target: tuple[int, int],
+    *,
+    shard: tuple[str, str, str] | None = None,
 ) -> str | None:
-    """The fault of a record's key, or of its partition; ``target`` is that, and the number of partitions."""
+    """The fault of a record's key, or of its partition; ``target`` is that, and the number of partitions.
+
+    ``shard``: destination, database and table, if the key begins with them.
+    """
     partition, partitions = target
     if columns is None:
         return None
@@ -195,7 +211,8 @@ def key_fault(
         key = orjson.loads(record.key)
     except orjson.JSONDecodeError:
         return "its key is not JSON"
-    if list(key.items()) != [(name, image.get(name)) for name in columns.key]:
+    head = [] if shard is None else [(KEY_SHARD, list(shard))]
+    if list(key.items()) != [*head, *((name, image.get(name)) for name in columns.key)]:
         return "its key is not its row's"
     if partition_of(record.key, partitions) != partition:
         return "its key belongs to another partition"

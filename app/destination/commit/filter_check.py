@@ -19,7 +19,7 @@ from connectors.mysql.server.system_databases import SYSTEM
 from tables.cursor import Cursor
 from tables.journal_format import Entry
 from tables.routes.routes import Routes
-from tables.routes.table_filter import expressions, literal_prefix
+from tables.table_filter import expressions, literal_prefix
 
 log = logging.getLogger(__name__)
 

@@ -50,8 +50,8 @@ from tables.journal.state import DestinationState
 from tables.journal_format import Entry as Note
 from tables.operator.control import DesiredState
 from tables.quarantine import Quarantine, note_of
-from tables.routes.table_filter import named_databases
 from tables.schema_history.position import HistoryPosition
+from tables.table_filter import named_databases
 
 log = logging.getLogger(__name__)
 

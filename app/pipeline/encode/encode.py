@@ -218,8 +218,13 @@ class Encoding:
             self._truncation(item, item.truncated, latest.get(item.truncated.table))
 
     def _truncation(self, item: Ddl, route: Route, version: TableVersion | None) -> None:
-        """Write the truncation of a table to the topic of its rows, which its version names if it has one."""
-        topic = version.topic if version is not None else route.topic
+        """Write the truncation of a table to the topic of its rows.
+
+        A version with another topic is of rows before the mapping changed.
+        """
+        topic = route.topic
+        if version is not None and version.topic != topic:
+            version = None
         if self._markers is not None:
             self._markers.published(item.transaction, topic, 1)
         self._order += 1

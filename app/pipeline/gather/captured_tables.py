@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from app.pipeline.gather.null_check import NullCheck
-from connectors.errors import DefinitionMismatch, UnsupportedEvent, WitnessesDiffer
+from connectors.errors import DefinitionMismatch, RuleImpossible, WitnessesDiffer
 from connectors.mysql.binlog.table_map import MappedColumn, TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableChange
@@ -23,6 +23,8 @@ from connectors.mysql.schema.column_type import column_charset, column_type
 from connectors.mysql.schema.definition_check import completed_map, differences, with_nullability
 from connectors.mysql.schema.hidden_columns import row_hashes
 from connectors.mysql.schema.table_map_completion import has_full_metadata
+from connectors.wire import KEY_SHARD, shard_head
+from tables.mapping.version_check import version_faults
 from tables.routes.routes import Route, Routes
 from tables.schema_history.record import SchemaRecord, remakes
 from tables.table_version import Column, Definition
@@ -52,6 +54,8 @@ class CapturedTable:
         """``known``: the definition of its history, which agrees with ``table_map``."""
         self.name, self.route = (table_map.database, table_map.table), route
         key = _key(table_map, route)
+        self.definition = _definition(table_map, charsets, key, hidden=hidden, known=known)
+        _check_rules(route, self.definition)
         self.rows: Callable[[int, bytes], list[Row]] = CompiledDecoder(
             table_map,
             charsets,
@@ -59,12 +63,12 @@ class CapturedTable:
             rules=route.column_rules,
             hidden=hidden,
             key_is_logged=key_is_logged,
+            key_head=shard_head(route.shard),
         ).rows
         if never_null:
             self.rows = NullCheck(table_map, charsets, self.rows, never_null=never_null).rows
         self.shows_not_null = not table_map.hides_not_null
         """Whether ``definition`` has the columns' nullability."""
-        self.definition = _definition(table_map, charsets, key, hidden=hidden, known=known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +219,8 @@ class CapturedTables:
     def of(self, table_map: TableMap) -> TableHandling | None:
         """Return the table, or None if it is not captured.
 
-        Raises UnsupportedEvent if a column of a captured table cannot be read, and WitnessesDiffer if its rows
-        contradict the definition of its history.
+        Raises UnsupportedEvent if a column of a captured table cannot be read, WitnessesDiffer if its rows
+        contradict the definition of its history, and RuleImpossible if the mapping's rules do not fit it.
         """
         known = self._tables.get(id(table_map))
         return known[1] if known is not None else self._judged(table_map)
@@ -298,17 +302,30 @@ def _unproven(as_logged: TableMap, completed: TableMap) -> frozenset[int]:
 
 
 def _key(table_map: TableMap, route: Route) -> tuple[int, ...]:
-    """Return the key columns of the records; raises UnsupportedEvent if the table lacks one of its route."""
+    """Return the key columns of the records; raises RuleImpossible if the table lacks one of its route."""
     if route.key_columns is None:
         return tuple(table_map.primary_key or ())
-    indexes = {column.name: index for index, column in enumerate(table_map.columns)}
-    missing = [name for name in route.key_columns if name not in indexes]
+    indexes = {(column.name or "").lower(): at for at, column in enumerate(table_map.columns)}
+    missing = [name for name in route.key_columns if name.lower() not in indexes]
     if missing:
-        raise UnsupportedEvent(
-            f"the table has no column {missing[0]!r}, which its records' key is to have",
-            table=".".join(route.table),
+        raise RuleImpossible.of(
+            route.table, f"there is no column {missing[0]!r}, which its records' key is to have"
         )
-    return tuple(indexes[name] for name in route.key_columns)
+    return tuple(indexes[name.lower()] for name in route.key_columns)
+
+
+def _check_rules(route: Route, definition: Definition) -> None:
+    """Raise RuleImpossible if the mapping's rules do not fit a table."""
+    if route.mapped is None:
+        return
+    types = {column.name: column.type for column in definition.columns}
+    faults = version_faults(
+        route.mapped.rules, route.mapped.tags, types, key=definition.primary_key
+    )
+    if route.shard is not None and KEY_SHARD in definition.primary_key:
+        faults.append(f"its key has a column {KEY_SHARD}, the name of the real table in keys")
+    if faults:
+        raise RuleImpossible.of(route.table, "; ".join(faults))
 
 
 def _definition(

@@ -15,7 +15,7 @@ from connectors.mysql.binlog.query_session import databases_of
 from connectors.mysql.ddl.definition import Server, Session, TableName
 from connectors.mysql.dml.tool_tables import is_tools_own
 from connectors.mysql.dml.written_tables import written_tables
-from tables.routes.table_filter import expressions
+from tables.table_filter import expressions
 
 
 class StatementJudge:

@@ -69,7 +69,7 @@ class VersionBook:
         if latest is not None:
             if not shows_not_null:
                 definition = _with_nullability(definition, latest.definition)
-            if latest.definition.is_same(definition):
+            if latest.definition.is_same(definition) and latest.topic == route.topic:
                 return latest, False
         version = TableVersion(
             destination=self._destination,
@@ -88,7 +88,8 @@ class VersionBook:
 
     def _partitions_of(self, route: Route, latest: TableVersion | None) -> int:
         """Return the partition count of a table's keys; a topic keeps its own, whichever table came first."""
-        noted = latest.partitions if latest is not None else None
+        is_noted = latest is not None and latest.topic == route.topic
+        noted = latest.partitions if latest is not None and is_noted else None
         return noted or self.partitions(route.topic) or route.partitions
 
 

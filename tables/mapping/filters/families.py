@@ -52,12 +52,7 @@ def family_of(column_type: str) -> Family:
 
 def conversion(column_type: str) -> Convert:
     """The conversion of a column's values from JSON."""
-    base = _base(column_type)
-    if base == "float":
-        return as_float
-    return {"decimal": Decimal, "date": moment, "datetime": moment, "timestamp": moment}.get(
-        base, unchanged
-    )
+    return _CONVERSIONS.get(_base(column_type), unchanged)
 
 
 def as_float(value: float) -> float:
@@ -78,6 +73,15 @@ def moment(text: str) -> str:
 def unchanged(value: Any) -> Any:
     """The value itself."""
     return value
+
+
+_CONVERSIONS: Mapping[str, Convert] = {
+    "decimal": Decimal,
+    "float": as_float,
+    "date": moment,
+    "datetime": moment,
+    "timestamp": moment,
+}
 
 
 def _base(column_type: str) -> str:

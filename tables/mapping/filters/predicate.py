@@ -31,7 +31,7 @@ Image = Mapping[str, Any]
 Read = Callable[[Image], Any]
 Truth = Callable[[Image], bool | None]
 
-_COMPARISONS: Mapping[type[exp.Expression], Callable[[Any, Any], bool]] = {
+_COMPARISONS: Mapping[type[exp.Expr], Callable[[Any, Any], bool]] = {
     exp.EQ: operator.eq,
     exp.NEQ: operator.ne,
     exp.GT: operator.gt,
@@ -64,7 +64,7 @@ class _Compiler:
     def __init__(self, types: Mapping[str, str]) -> None:
         self._columns = {name.lower(): (name, kind) for name, kind in types.items()}
 
-    def truth(self, node: exp.Expression) -> Truth:
+    def truth(self, node: exp.Expr) -> Truth:
         """An expression as a condition."""
         if isinstance(node, exp.Paren):
             return self.truth(node.this)
@@ -74,7 +74,7 @@ class _Compiler:
             )
         if isinstance(node, exp.Not):
             return _negated(self.truth(node.this))
-        if type(node) in _COMPARISONS:
+        if isinstance(node, exp.Binary) and type(node) in _COMPARISONS:
             return self._compared(node.left, node.right, _COMPARISONS[type(node)])
         if isinstance(node, exp.NullSafeEQ):
             return self._same(node.left, node.right)
@@ -91,7 +91,7 @@ class _Compiler:
         return self._as_condition(node)
 
     def _compared(
-        self, one: exp.Expression, other: exp.Expression, compare: Callable[[Any, Any], bool]
+        self, one: exp.Expr, other: exp.Expr, compare: Callable[[Any, Any], bool]
     ) -> Truth:
         left, right = self._pair(one, other)
 
@@ -101,11 +101,11 @@ class _Compiler:
 
         return truth
 
-    def _same(self, one: exp.Expression, other: exp.Expression) -> Truth:
+    def _same(self, one: exp.Expr, other: exp.Expr) -> Truth:
         left, right = self._pair(one, other)
         return lambda image: left(image) == right(image)
 
-    def _pair(self, one: exp.Expression, other: exp.Expression) -> tuple[Read, Read]:
+    def _pair(self, one: exp.Expr, other: exp.Expr) -> tuple[Read, Read]:
         """Both operands, converted to a common form."""
         left, right = self._operand(one), self._operand(other)
         return _converted(left, right), _converted(right, left)
@@ -143,7 +143,7 @@ class _Compiler:
 
         return truth
 
-    def _as_condition(self, node: exp.Expression) -> Truth:
+    def _as_condition(self, node: exp.Expr) -> Truth:
         operand = self._operand(node)
         if not operand.family.is_number and operand.family is not Family.NULL:
             raise ValueError(f"{operand.text} is {operand.family.value}, not a condition")
@@ -155,7 +155,7 @@ class _Compiler:
 
         return truth
 
-    def _operand(self, node: exp.Expression) -> _Operand:
+    def _operand(self, node: exp.Expr) -> _Operand:
         if isinstance(node, exp.Paren):
             return self._operand(node.this)
         if isinstance(node, exp.Column):
@@ -193,7 +193,7 @@ def _converted(one: _Operand, other: _Operand) -> Read:
     if Family.OTHER in (mine, its):
         bad = one if mine is Family.OTHER else other
         raise ValueError(f"{bad.text} cannot be compared; a row filter may test it by IS NULL")
-    if mine is its or Family.NULL in (mine, its) or mine is Family.DOUBLE and its.is_number:
+    if mine is its or Family.NULL in (mine, its) or (mine is Family.DOUBLE and its.is_number):
         return one.read
     if mine is Family.EXACT and its is Family.DOUBLE:
         return _after(one.read, float)
@@ -257,5 +257,5 @@ def _expression(pattern: str) -> str:
     return "".join(signs.get(one) or re.escape(one[1:] if len(one) > 1 else one) for one in parts)
 
 
-def _shown(node: exp.Expression) -> str:
+def _shown(node: exp.Expr) -> str:
     return repr(node.sql(dialect="mysql"))

@@ -18,14 +18,14 @@ ALLOWED = (
 )
 
 
-def parsed(text: str) -> exp.Expression:
+def parsed(text: str) -> exp.Expr:
     """The tree of an expression; raise ValueError that names what is not allowed."""
     try:
         tree = sqlglot.parse_one(text, dialect="mysql")
     except sqlglot.errors.SqlglotError as error:
         raise ValueError(f"{text!r} is not an expression: {str(error).splitlines()[0]}") from None
     for node in tree.walk():
-        if type(node) not in _PURE or isinstance(node, exp.In) and not node.expressions:
+        if type(node) not in _PURE or (isinstance(node, exp.In) and not node.expressions):
             shown = node.sql(dialect="mysql")
             raise ValueError(f"{shown!r} is not allowed in a row filter; use {ALLOWED}")
         if isinstance(node, exp.Column) and node.table:
@@ -39,6 +39,6 @@ def row_filter(text: str) -> tuple[str, tuple[str, ...]]:
     return tree.sql(dialect="mysql"), columns_of(tree)
 
 
-def columns_of(tree: exp.Expression) -> tuple[str, ...]:
+def columns_of(tree: exp.Expr) -> tuple[str, ...]:
     """The names of the columns that an expression reads, sorted."""
     return tuple(sorted({one.name for one in tree.find_all(exp.Column)}))

@@ -120,7 +120,7 @@ def compared(
     """What a witness has against our rows, and what it could not judge."""
     assert len(ours) == len(theirs) > 0
     unjudged: Counter[str] = Counter()
-    comparer, found = Comparer(unjudged), list[str]()
+    comparer, found = Comparer(unjudged, Routes(prefix="aq").of), list[str]()
     for n, ((op, row), result) in enumerate(zip(ours, theirs, strict=True)):
         change = Change(n, n, result.kind, result.shape, result.pos, result.before, result.after)
         found += _fault(comparer, change, value(op, row), version)

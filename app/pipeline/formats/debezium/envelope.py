@@ -15,11 +15,17 @@ import orjson
 
 from app.pipeline.formats.debezium.ddl_record import effect_fields
 from app.pipeline.formats.debezium.markers import begin_marker, end_marker
+from app.pipeline.formats.debezium.table_text import (
+    TableText,
+    mapped_fields,
+    tag_headers,
+)
+from app.pipeline.formats.debezium.tags import RowTags
 from app.pipeline.formats.protocol import Emitted, Marker, WriteRows
 from app.pipeline.gather.items import Ddl, Rows
 from app.pipeline.rules import Rules
 from app.version import __version__
-from connectors.kafka.record_batches import BatchWriter
+from connectors.kafka.record_batches import BatchWriter, Headers
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.query_session import user_of
 from connectors.mysql.binlog.statement_kind import type_of
@@ -28,25 +34,6 @@ from connectors.mysql.rows.compiled.generate import Row
 from connectors.wire import HEADER_CHANGE_ID, HEADER_NEW_KEY, HEADER_OLD_KEY, WIRE_VERSION
 from tables.routes.routes import Route
 from tables.table_version import TableVersion
-
-
-class TableText:
-    """The constant text of the envelopes of a table version."""
-
-    __slots__ = ("head", "middle", "tail", "version")
-
-    def __init__(self, version: TableVersion, *, connector: str, epoch: int) -> None:
-        self.version = version
-        connector_fields = {
-            "version": __version__,
-            "connector": connector,
-            "name": version.destination,
-        }
-        self.head = f',"source":{{{_members(connector_fields)},"server_id":'
-        names = _members({"db": version.database, "table": version.table})
-        self.middle = f",{names},"
-        numbers = {"epoch": epoch, "schema": version.version, "wire": WIRE_VERSION}
-        self.tail = f",{_members(numbers)}}},"
 
 
 class Envelope:
@@ -72,7 +59,19 @@ class Envelope:
 
     def rows(self, version: TableVersion, writer: BatchWriter) -> WriteRows:
         """See Records."""
-        return partial(self._rows, self._text(version), writer.append)
+        text = self._text(version)
+        rows = self._tagged_rows if text.tags.watches else self._rows
+        return partial(rows, text, writer.append)
+
+    def _tagged_rows(
+        self, text: TableText, append: Any, item: Rows, ordinal: int, order: int
+    ) -> int:
+        """Write the rows of one event, of which each has its own tags; see ``_rows``."""
+        for tags, rows in text.tags.runs(item.rows):
+            run = item._replace(rows=rows)
+            order = self._rows(text.with_tags(tags), append, run, ordinal, order)
+            ordinal += len(rows)
+        return order
 
     def _rows(self, text: TableText, append: Any, item: Rows, ordinal: int, order: int) -> int:
         """Write the rows of one event, the first with this ordinal; return the ``order`` of the last record."""
@@ -85,6 +84,7 @@ class Envelope:
         middle = f'{_thread(transaction)}{text.middle}"ts_ms":{committed},"snapshot":"false"{query},"seq":'
         end = f'","ts_ms":{self._now},"transaction":{{"id":"{name}","total_order":'
         tail, size = f'{text.tail}"op":"', 0
+        more = text.headers
         for row in item.rows:
             before, after, old_key, new_key, marks = row
             if before is None:
@@ -95,7 +95,8 @@ class Envelope:
                 op, key = "u", new_key
             else:
                 emitted.seq = seq
-                self._key_change(row, (head, middle, tail, end), append, (name, ordinal, order))
+                texts = head, middle, tail, end
+                self._key_change(row, texts, append, (name, ordinal, order), more)
                 seq, order, ordinal = seq + 2, order + 2, ordinal + 1
                 continue
             seq += 1
@@ -106,7 +107,7 @@ class Envelope:
                 f"{middle}{seq}{tail}{op}{end}{order}}}}}"
             ).encode()
             raw_key = None if key is None else key.encode()
-            headers = [(HEADER_CHANGE_ID, f"{name}#{ordinal}".encode())]
+            headers = [(HEADER_CHANGE_ID, f"{name}#{ordinal}".encode()), *more]
             append(raw_key, value, headers)
             size += len(value)
             if raw_key is not None:
@@ -125,6 +126,7 @@ class Envelope:
         texts: tuple[str, str, str, str],
         append: Any,
         numbers: tuple[str, int, int],
+        more: Headers,
     ) -> None:
         """Write a key change: a delete under the old key (compacted topics too), a create under the new."""
         before, after, old, new, marks = row
@@ -145,13 +147,15 @@ class Envelope:
         delete_headers = [
             (HEADER_CHANGE_ID, f"{name}#{ordinal}/0".encode()),
             (HEADER_NEW_KEY, new_key),
+            *more,
         ]
         create_headers = [
             (HEADER_CHANGE_ID, f"{name}#{ordinal}/1".encode()),
             (HEADER_OLD_KEY, old_key),
+            *more,
         ]
         self._append(append, old_key, value(before or "null", "null", "d", 1), delete_headers)
-        self._append(append, old_key, None, delete_headers[:1])
+        self._append(append, old_key, None, [delete_headers[0], *more])
         self._append(append, new_key, value("null", after or "null", "c", 2), create_headers)
 
     def ddl(self, item: Ddl, writer: BatchWriter) -> None:
@@ -184,15 +188,19 @@ class Envelope:
         """See Records."""
         self._emitted.seq += 1
         source = self._source(item, *route.table)
+        tags = RowTags(route.mapped.tags if route.mapped else (), ()).all
         value = {
             "before": None,
             "after": None,
-            "source": {**source, "row": ordinal, "schema": schema},
+            "source": {**source, **mapped_fields(route, tags), "row": ordinal, "schema": schema},
             "op": "t",
             "ts_ms": self._now,
             "transaction": {"id": item.transaction.id, "total_order": order},
         }
-        headers = [(HEADER_CHANGE_ID, f"{item.transaction.id}#{ordinal}".encode())]
+        headers = [
+            (HEADER_CHANGE_ID, f"{item.transaction.id}#{ordinal}".encode()),
+            *tag_headers(tags),
+        ]
         self._append(writer.append, None, orjson.dumps(value), headers)
 
     def begin(self, transaction: Transaction) -> Marker:
@@ -243,11 +251,6 @@ def _position_members(transaction: Transaction, pos: int) -> str:
 def _thread(transaction: Transaction) -> str:
     thread = transaction.thread
     return ',"thread":null' if thread is None else f',"thread":{thread}'
-
-
-def _members(fields: dict[str, Any]) -> str:
-    """Return the members of a JSON object, without its braces."""
-    return orjson.dumps(fields).decode()[1:-1]
 
 
 def _json(value: str) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 
 import orjson
 
-from app.pipeline.formats.debezium.envelope import Envelope, TableText
+from app.pipeline.formats.debezium.envelope import Envelope
+from app.pipeline.formats.debezium.table_text import TableText
 from app.pipeline.formats.protocol import DetachedImages, Emitted, Records
 from app.pipeline.rules import Rules
 from connectors.mysql.rows.compiled.generate import Row
@@ -66,7 +67,8 @@ class Debezium:
         name = (version.database, version.table)
         text = self._texts.get(name)
         if text is None or text.version is not version:
-            text = TableText(version, connector=self._connector, epoch=self._epoch)
+            route = self._rules.routes.of(name)
+            text = TableText(version, route, connector=self._connector, epoch=self._epoch)
             self._texts[name] = text
         return text
 

@@ -132,8 +132,12 @@ class CompiledDecoder:
         rules: Mapping[str, ColumnRule] | None = None,
         hidden: frozenset[int] = frozenset(),
         key_is_logged: bool = True,
+        key_head: str = "{",
     ) -> None:
-        """``key``: the columns of the records' key; None: those of the primary key. ``rules``: by column."""
+        """``key``: the columns of the records' key; None: those of the primary key. ``rules``: by column.
+
+        ``key_head``: the text before a key's first member.
+        """
         self._partial = RowDecoder(table_map, charsets)
         self._map = table_map
         self._key_is_logged = key_is_logged
@@ -148,7 +152,9 @@ class CompiledDecoder:
             raise UnsupportedEvent(error.detail, table=self._name, remedy=error.advice) from None
         self._names = [column.name or "" for column in table_map.columns]
         self._key = (table_map.primary_key or ()) if key is None else key
-        self._table = Table(names=self._names, fields=fields, key=self._key, hidden=hidden)
+        self._table = Table(
+            names=self._names, fields=fields, key=self._key, hidden=hidden, key_head=key_head
+        )
         self._rules = {n: one.rule for n, one in enumerate(fields) if one.rule is not None}
         count = len(fields)
         self._kinds = {int(kind): _Kind(kind, count) for kind in ROWS_EVENTS - {PARTIAL}}
@@ -273,7 +279,8 @@ class CompiledDecoder:
                     "have the same key",
                 )
         shown = ruled(image, self._rules)
-        return _dumped({self._names[index]: shown[index] for index in self._key})
+        key_text = _dumped({self._names[index]: shown[index] for index in self._key})
+        return self._table.key_head + key_text[1:]
 
     def _marks(self, shown: Image | tuple[()], *images: Image | None) -> str | None:
         marks: dict[str, list[str]] = {}

@@ -56,6 +56,8 @@ class Table:
     key: Sequence[int]
     hidden: frozenset[int] = frozenset()
     """Columns that are read and omitted from images."""
+    key_head: str = "{"
+    """The text before a key's first member."""
 
     @property
     def image_names(self) -> list[str]:
@@ -185,7 +187,7 @@ class _Writer:
             lines.append(f"    if not m & {1 << index}:")
             lines += _indented(2, self._read_columns([index], _Run(), is_kept=True))
         names = ", ".join(f"l{index}: x{index}" for index in self._table.key)
-        key = f"dumps({{{names}}}).decode()" if names else "None"
+        key = self._key_text(f"{{{names}}}") if names else "None"
         return "\n".join([*lines, f"    return dumps(o).decode(), {key}, p"])
 
     def _columns(self, nulls: bytes) -> list[int]:
@@ -283,15 +285,22 @@ class _Writer:
         values = [self._key_value(index) if index in present else "None" for index in key]
         if not all(one.is_integer for one in fields) or "None" in values:
             members = zip(key, values, strict=True)
-            return (
-                f"dumps({{{', '.join(f'l{index}: {value}' for index, value in members)}}}).decode()"
+            return self._key_text(
+                f"{{{', '.join(f'l{index}: {value}' for index, value in members)}}}"
             )
         pieces = []
         for n, (index, value) in enumerate(zip(key, values, strict=True)):
             label = orjson.dumps(self._table.names[index]).decode()
-            self.namespace[f"k{index}"] = ("," if n else "{") + label + ":"
+            self.namespace[f"k{index}"] = ("," if n else self._table.key_head) + label + ":"
             pieces.append(f"{{k{index}}}{{{value}}}")
         return "f'" + "".join(pieces) + "}}'"
+
+    def _key_text(self, members: str) -> str:
+        """An expression of the text of a key, given as a dict."""
+        if self._table.key_head == "{":
+            return f"dumps({members}).decode()"
+        self.namespace["head"] = self._table.key_head
+        return f"head + dumps({members})[1:].decode()"
 
     def _key_value(self, index: int) -> str:
         """The key value's expression: a plain integer as read; others have a name."""

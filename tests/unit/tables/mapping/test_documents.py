@@ -7,7 +7,7 @@ import pytest
 from connectors.errors import MappingError
 from tables.mapping.differences import Difference, differences
 from tables.mapping.documents import from_documents
-from tables.mapping.mapping import Tag
+from tables.mapping.logical import Tag
 from tables.mapping.yaml_form import from_yaml, to_yaml
 
 SEED = {

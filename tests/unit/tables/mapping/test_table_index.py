@@ -3,7 +3,8 @@ from __future__ import annotations
 import re
 from typing import Any, cast
 
-from tables.mapping.mapping import LogicalTable, Mapping
+from tables.mapping.logical import LogicalTable
+from tables.mapping.mapping import Mapping
 from tables.mapping.real_name import RealName
 
 

@@ -1,4 +1,4 @@
-"""Where records go: rows and a TRUNCATE of one table to one topic, whatever its name would be made of today."""
+"""The topic of records: rows and a TRUNCATE of one table have that of its route."""
 
 from __future__ import annotations
 
@@ -30,14 +30,24 @@ def pieces_with(known: Versions) -> list[Piece]:
     return run(source.chunks(source.first, (False,)), cursor, known)
 
 
-def test_a_truncate_goes_where_the_rows_of_its_table_go() -> None:
-    assert len({topic for topic, _ in ops(pieces_with({}))}) == 1
+def test_rows_and_a_truncate_go_to_the_topic_of_the_route_once_it_changed() -> None:
     (version,) = versions_of(pieces_with({}))
+    topic = version.topic
     older = replace(version, topic=OLDER, partitions=3)
     found = pieces_with({TABLE: older})
-    assert ops(found) == [(OLDER, "c"), (OLDER, "t"), (OLDER, "c")]
-    assert {OLDER} == {topic for piece in found for topic in piece.partitions}
-    assert all(set(piece.partitions.values()) <= {3} for piece in found)
+    assert ops(found) == [(topic, "c"), (topic, "t"), (topic, "c")]
+    assert {topic} == {name for piece in found for name in piece.partitions}
+    (moved,) = versions_of(found)
+    assert (moved.version, moved.topic, moved.partitions) == (2, topic, 1)
+
+
+def test_a_truncate_before_the_first_row_of_a_new_topic_has_no_version() -> None:
+    source = Source([[Truncate(TABLE)]], gtids=True)
+    older = replace(versions_of(pieces_with({}))[0], topic=OLDER)
+    pieces = run(source.chunks(source.first, (False,)), first_cursor(source), {TABLE: older})
+    (record,) = [one for one in records_of(pieces) if one.op == "t"]
+    assert record.topic != OLDER
+    assert record.value["source"]["schema"] is None
 
 
 def test_a_piece_names_its_topics_and_their_partitions() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tables.routes.table_filter import TableFilter
+from tables.table_filter import TableFilter
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,58 @@
+"""Mapped tables as a decoder meets them: the columns of their keys, and rules that do not fit them."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.pipeline.gather.captured_tables import CapturedTable, CapturedTables
+from connectors.errors import RuleImpossible
+from connectors.mysql.binlog.events import EventType
+from tables.mapping.yaml_form import from_yaml
+from tables.routes.routes import Routes
+from tests.unit.app.pipeline.gather.test_null_check import HEAD, MYSQL, PLAIN, SEVEN, WRITE
+from tests.unit.app.pipeline.history import CHARSETS
+
+
+def met(text: str) -> CapturedTable:
+    """The table ``shop.t``, with the columns a (primary key), b and c, all INT."""
+    routes = Routes(prefix="aq", destination="m1", mapping=from_yaml(text))
+    found = CapturedTables(routes, CHARSETS, server=MYSQL).of(PLAIN)
+    assert isinstance(found, CapturedTable)
+    return found
+
+
+def key_of(table: CapturedTable) -> str | None:
+    """The key of an inserted row."""
+    ((_, _, _, key, _),) = table.rows(WRITE, HEAD + b"\x00" + 3 * SEVEN)
+    return key
+
+
+@pytest.mark.parametrize(
+    ("rules", "key"),
+    [
+        ("", '{"a":7}'),
+        ("key: [C, b]", '{"c":7,"b":7}'),
+        ("shard_in_key: always", '{"__shard":["m1","shop","t"],"a":7}'),
+        ("shard_in_key: always, key: [c]", '{"__shard":["m1","shop","t"],"c":7}'),
+    ],
+)
+def test_a_key_has_the_columns_of_its_rule_and_the_real_table_where_it_must(
+    rules: str, key: str
+) -> None:
+    table = met(f"{{tables: {{x: {{from: [shop.t], {rules}}}}}}}")
+    assert key_of(table) == key
+    assert int(EventType.WRITE_ROWS) == WRITE
+
+
+@pytest.mark.parametrize(
+    ("rules", "fault"),
+    [
+        ("key: [gone]", "'gone', which its records' key is to have"),
+        ("tags: {gone: t}", "'gone', which the tag t names"),
+        ("row_filter: a = 'x'", "cannot be compared"),
+    ],
+)
+def test_rules_that_do_not_fit_a_table_quarantine_it_by_name(rules: str, fault: str) -> None:
+    with pytest.raises(RuleImpossible, match=fault) as caught:
+        met(f"{{tables: {{x: {{from: [shop.t], {rules}}}}}}}")
+    assert caught.value.name_of_table == ("shop", "t")

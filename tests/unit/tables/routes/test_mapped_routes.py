@@ -1,0 +1,100 @@
+"""Routes under a mapping: topics, keys and collisions."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from connectors.errors import MappingError
+from tables.mapping.yaml_form import from_yaml
+from tables.routes.routes import Route, Routes
+
+
+def routes(text: str, *, black: str = "") -> Routes:
+    return Routes(prefix="aq", black=black, partitions=4, destination="m1", mapping=from_yaml(text))
+
+
+def route(text: str, database: str, table: str) -> Route:
+    found = routes(text).of((database, table))
+    assert found is not None
+    return found
+
+
+SHARDS = "{databases: {trade: {from: ['shop_[0-9]+']}}}"
+
+
+def test_a_mapped_table_has_the_row_topic_of_its_logical_name() -> None:
+    found = route(SHARDS, "shop_3", "orders")
+    assert found.table == ("shop_3", "orders")
+    assert found.logical == ("trade", "orders")
+    assert found.topic == "aq.trade.orders"
+    assert found.shard == ("m1", "shop_3", "orders")
+    assert routes(SHARDS).topic(("crm", "people")) == "aq.crm.people"
+
+
+def test_a_topic_of_the_mapping_is_under_the_prefix_with_its_own_partitions() -> None:
+    text = "{databases: {trade: {from: [s1, s2], topic: all}}, tables: {trade.x: {partitions: 9}}}"
+    assert route(text, "s1", "x").topic == route(text, "s2", "y").topic == "aq.all"
+    assert route(text, "s1", "x").partitions == route(text, "s2", "y").partitions == 9
+
+
+@pytest.mark.parametrize(
+    ("text", "table", "has_shard"),
+    [
+        ("{databases: {trade: {from: [s1]}}}", ("s1", "x"), False),
+        ("{databases: {trade: {from: [s1, s2]}}}", ("s1", "x"), True),
+        ("{databases: {trade: {from: ['s.']}}}", ("s1", "x"), True),
+        ("{databases: {trade: {from: [s1], topic: t}}}", ("s1", "x"), True),
+        ("{tables: {x: {from: [x1]}}}", ("s1", "x1"), False),
+        ("{tables: {x: {from: [x1], topic: t}}}", ("s1", "x1"), True),
+        ("{tables: {x: {from: [s1.x1], topic: t}}}", ("s1", "x1"), False),
+        ("{tables: {x: {from: [x1, x2]}}}", ("s1", "x1"), True),
+        ("{tables: {x: {from: ['x\\d']}}}", ("s1", "x1"), True),
+        ("{tables: {x: {from: ['x\\d'], shard_in_key: never}}}", ("s1", "x1"), False),
+        ("{tables: {x: {from: [s1.x1], shard_in_key: always}}}", ("s1", "x1"), True),
+        ("{tables: {x: {from: [s1.x1], topic: t, share_topic: true}}}", ("s1", "x1"), True),
+    ],
+)
+def test_keys_name_the_real_table_where_rules_may_bring_several_together(
+    text: str, table: tuple[str, str], *, has_shard: bool
+) -> None:
+    assert (route(text, *table).shard is not None) is has_shard
+
+
+def test_a_key_without_the_real_table_is_refused_where_tables_share_a_topic() -> None:
+    text = "{databases: {trade: {from: [s1], topic: t}}, tables: {x: {shard_in_key: never}}}"
+    with pytest.raises(MappingError, match="shard_in_key: never"):
+        route(text, "s1", "x")
+
+
+@pytest.mark.parametrize(
+    ("text", "table", "fault"),
+    [
+        ("{tables: {x: {topic: 'shop_orders'}}}", ("shop", "orders"), "the topic of table x"),
+        ("{tables: {shop.x: {from: [s1.x]}}}", ("shop", "x"), "which does not list it"),
+        ("{tables: {x: {from: [x1]}}}", ("shop", "X"), "which does not list it"),
+        ("{databases: {trade: {from: [s1]}}}", ("trade", "y"), "the name of a logical one"),
+    ],
+)
+def test_a_table_that_would_reach_anothers_topic_is_refused(
+    text: str, table: tuple[str, str], fault: str
+) -> None:
+    with pytest.raises(MappingError, match=fault):
+        route(text, *table)
+    assert routes(text, black=r".*\..*").of(table) is None
+
+
+def test_a_rule_filters_its_own_real_tables() -> None:
+    text = r"{tables: {x: {from: ['x.*'], include: 's\..*', black: '.*_tmp'}}}"
+    assert routes(text).of(("s", "x1")) is not None
+    assert routes(text).of(("s", "x_tmp")) is None
+    assert routes(text).of(("t", "x1")) is None
+
+
+def test_routes_with_a_mapping_are_equal_after_pickling() -> None:
+    asked = routes(SHARDS)
+    asked.of(("shop_1", "t"))
+    copy = pickle.loads(pickle.dumps(asked))
+    assert copy == asked
+    assert copy.of(("shop_1", "t")) == asked.of(("shop_1", "t"))
