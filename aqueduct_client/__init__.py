@@ -6,8 +6,11 @@ Invariant: it needs aiokafka alone, and imports nothing of the worker. The guide
 from __future__ import annotations
 
 from aqueduct_client.batch import Batch as Batch
+from aqueduct_client.election import ZooKeeperTurn as ZooKeeperTurn
+from aqueduct_client.kafka_transactions import KafkaTransactions as KafkaTransactions
 from aqueduct_client.records import Op as Op
 from aqueduct_client.records import Record as Record
+from aqueduct_client.sql import SqlProgress as SqlProgress
 from aqueduct_client.start import AfterGtids as AfterGtids
 from aqueduct_client.start import AfterSeq as AfterSeq
 from aqueduct_client.start import AtTime as AtTime

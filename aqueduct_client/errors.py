@@ -50,6 +50,12 @@ class BrokersDenied(SubscriberError):
     )
 
 
+class BrokersRefused(SubscriberError):
+    """Kafka refused a request or a record."""
+
+    remedy = "Repeating it changes nothing: correct what the answer names."
+
+
 class StaleBatch(SubscriberError):
     """The batch is no longer this client's to acknowledge."""
 
@@ -124,3 +130,16 @@ class SchemaUnknown(SubscriberError):
     """The schemas topic has no such table version."""
 
     remedy = "Check that prefix is the worker's, and that the topic <prefix>.__schemas is complete."
+
+
+class ProgressMoved(SubscriberError):
+    """Another client of the subscriber has stored a position meanwhile."""
+
+    remedy = (
+        "Roll back the database transaction and the batch. The group has rebalanced; the next batch has what "
+        "is still to be applied."
+    )
+
+
+class MissingLibrary(SubscriberError):
+    """A library that this feature needs is not installed."""

@@ -18,6 +18,7 @@ from aiokafka import errors as kafka_errors
 from aqueduct_client.errors import (
     BrokersDenied,
     BrokersLost,
+    BrokersRefused,
     RecordsGone,
     StaleBatch,
     SubscriberError,
@@ -42,6 +43,8 @@ _STALE = (
     kafka_errors.UnknownMemberIdError,
     kafka_errors.IllegalGenerationError,
     kafka_errors.RebalanceInProgressError,
+    kafka_errors.ProducerFenced,
+    kafka_errors.InvalidProducerEpoch,
 )
 _NEW_TOPIC_MS = 10_000
 _POLL_MS = 200
@@ -63,6 +66,9 @@ def translated(**where: object) -> Any:
         raise BrokersDenied(str(error), **where) from error
     except _STALE as error:
         raise StaleBatch("the group has rebalanced", **where) from error
+    except kafka_errors.BrokerResponseError as error:
+        kind = BrokersLost if error.retriable else BrokersRefused
+        raise kind(f"{type(error).__name__}: {error}", **where) from error
     except (kafka_errors.KafkaError, OSError, TimeoutError) as error:
         raise BrokersLost(f"{type(error).__name__}: {error}", **where) from error
 
@@ -74,6 +80,8 @@ class KafkaGroup:
     options: Options
     group: str
     topics: frozenset[str]
+    client: str | None = None
+    """The client's name within the group, if it has one."""
     session_seconds: float = 10.0
     """Seconds after which a silent member is replaced."""
     handling_seconds: float = 300.0
@@ -85,6 +93,7 @@ class KafkaGroup:
         consumer = AIOKafkaConsumer(
             **self.options,
             group_id=self.group,
+            group_instance_id=self.client,
             isolation_level="read_committed",
             enable_auto_commit=False,
             auto_offset_reset="none",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -41,6 +41,13 @@ class Turn(Protocol):
         """The same, after waiting for it for so many seconds at most."""
         ...
 
+    async def close(self) -> None:
+        """Leave the election."""
+        ...
+
+
+TakesOver = Callable[[Collection[Partition]], Awaitable[object]]
+
 
 @dataclass(slots=True, kw_only=True)
 class Subscriber:
@@ -55,6 +62,8 @@ class Subscriber:
     schemas: Schemas | None = None
     turn: Turn | None = None
     """The election among clients of which one is active; None: the group shares the partitions."""
+    before_positions: TakesOver | None = None
+    """Called with new partitions before the group's offsets are read."""
     _in_flight: InFlight = field(default_factory=InFlight)
     _records: dict[int, tuple[Record, ...]] = field(default_factory=dict)
     """Of the batches in flight, for the window."""
@@ -85,6 +94,8 @@ class Subscriber:
         self._consumer = None
         self._take_back("the subscriber was closed")
         await self._member.aclose()
+        if self.turn is not None:
+            await self.turn.close()
 
     @property
     def assignment(self) -> frozenset[Partition]:
@@ -116,7 +127,7 @@ class Subscriber:
         """Acknowledge the first batch in flight; its records are not delivered again."""
         if batch == NOTHING:
             return
-        offsets = self._in_flight.offsets_of(batch)
+        offsets = self.offsets_of(batch)
         self.window.add(self._records.get(batch, ()))
         try:
             await self._active().commit(offsets)
@@ -128,6 +139,12 @@ class Subscriber:
             await self._left("Kafka did not answer an acknowledgement")
             raise
         self.acknowledged(batch)
+
+    def offsets_of(self, batch: int) -> Offsets:
+        """Return what the acknowledgement of a batch commits; raise if it may not be acknowledged now."""
+        offsets = self._in_flight.offsets_of(batch)
+        self._active()
+        return offsets
 
     def acknowledged(self, batch: int) -> None:
         """Note that the offsets of a batch were committed, for example in a Kafka transaction."""
@@ -208,6 +225,8 @@ class Subscriber:
     async def _place(self, consumer: Consumer) -> None:
         """Choose the position of new partitions: the group's offset, or the start, which is stored."""
         new, generation = self._unplaced, self._generation
+        if self.before_positions is not None:
+            await self.before_positions(new)
         committed = await consumer.committed(new)
         starts = await self._starts(new - committed.keys()) if new - committed.keys() else {}
         if generation == self._generation:

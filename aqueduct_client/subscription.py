@@ -28,6 +28,9 @@ class Subscription:
     group: str
     """Clients with the same name share the partitions, and the group's offsets."""
     brokers: str
+    client: str | None = None
+    """A name that this client keeps: started again, it takes its partitions back without the group's wait for
+    the end of its session."""
     prefix: str = "aq"
     topics: Mapping[str, str] | None = None
     """The topics of logical tables or databases that have another than ``<prefix>.<database>.<table>``."""
@@ -53,6 +56,7 @@ class Subscription:
                 options=options,
                 group=self.group,
                 topics=frozenset(wanted),
+                client=self.client,
                 session_seconds=self.session_seconds,
                 handling_seconds=self.handling_seconds,
             ),

@@ -237,6 +237,9 @@ class Election:
     async def mine(self, seconds: float) -> bool:  # noqa: ARG002 - the caller's signature
         return self.is_mine
 
+    async def close(self) -> None:
+        self.is_mine = False
+
 
 async def test_a_standby_gets_nothing_and_what_the_active_one_loses_is_delivered_again() -> None:
     shop = Shop()

@@ -1,0 +1,113 @@
+"""Exactly once in the subscriber's own SQL database: the position is stored in the transaction of the effect.
+
+Invariant: the newest ``(epoch, seq)`` of each partition and destination is changed only from the value that was
+read, in the caller's transaction, before the effects of the records. So a record is applied once, whatever is
+delivered again and whichever client is still running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from aqueduct_client.errors import ProgressMoved
+from aqueduct_client.records import Partition, Record
+
+TABLE = "aqueduct_progress"
+_CREATE = f"""\
+CREATE TABLE IF NOT EXISTS {TABLE} (
+  subscriber VARCHAR(120) NOT NULL,
+  topic VARCHAR(249) NOT NULL,
+  part INTEGER NOT NULL,
+  destination VARCHAR(120) NOT NULL,
+  epoch BIGINT NOT NULL,
+  seq BIGINT NOT NULL,
+  PRIMARY KEY (subscriber, topic, part, destination)
+)"""
+_WHERE = "subscriber = ? AND topic = ? AND part = ? AND destination = ?"
+_SELECT = f"SELECT epoch, seq FROM {TABLE} WHERE {_WHERE}"  # noqa: S608 - words of ours
+_INSERT = f"INSERT INTO {TABLE} VALUES (?, ?, ?, ?, ?, ?)"  # noqa: S608
+_UPDATE = f"UPDATE {TABLE} SET epoch = ?, seq = ? WHERE {_WHERE} AND epoch = ? AND seq = ?"  # noqa: S608
+
+Position = tuple[int, int]
+"""Epoch and seq."""
+
+
+class Cursor(Protocol):
+    """A cursor of Python's database API (PEP 249), in an open transaction."""
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows the last statement changed."""
+        ...
+
+    def execute(self, operation: str, parameters: tuple[object, ...] = ..., /) -> object:
+        """Run a statement."""
+        ...
+
+    def fetchone(self) -> Any:
+        """Return a row; None without one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlProgress:
+    """The progress of a subscriber in the table ``aqueduct_progress`` of its own database."""
+
+    subscriber: str
+    """Its name; subscribers of one database with the same name apply a change once together."""
+    placeholder: str = "?"
+    """As the driver writes it: ``?`` for sqlite3, ``%s`` for PyMySQL and psycopg."""
+
+    def create_table(self, cursor: Cursor) -> None:
+        """Make the table, if it does not exist. MySQL commits the open transaction at this statement."""
+        cursor.execute(_CREATE)
+
+    def new_of(self, cursor: Cursor, records: Iterable[Record]) -> list[Record]:
+        """Return the records that were not applied yet, and store that they are.
+
+        Apply them in the same transaction. Raises ProgressMoved if another client has applied some meanwhile.
+        """
+        found: list[Record] = []
+        stored: dict[tuple[Partition, str], Position | None] = {}
+        newest: dict[tuple[Partition, str], Position] = {}
+        for record in records:
+            stream = record.raw.partition, record.destination
+            if stream not in stored:
+                stored[stream] = self._position(cursor, *stream)
+                newest[stream] = stored[stream] or (0, 0)
+            position = record.epoch, record.seq
+            if position > newest[stream]:
+                newest[stream] = position
+                found.append(record)
+        for stream, position in newest.items():
+            if position != (stored[stream] or (0, 0)):
+                self._store(cursor, *stream, before=stored[stream], position=position)
+        return found
+
+    def _position(self, cursor: Cursor, partition: Partition, destination: str) -> Position | None:
+        self._execute(cursor, _SELECT, self.subscriber, *partition, destination)
+        row = cursor.fetchone()
+        return None if row is None else (int(row[0]), int(row[1]))
+
+    def _store(
+        self, cursor: Cursor, partition: Partition, destination: str,
+        *, before: Position | None, position: Position,
+    ) -> None:  # fmt: skip
+        name = (self.subscriber, *partition, destination)
+        try:
+            if before is None:
+                self._execute(cursor, _INSERT, *name, *position)
+            else:
+                self._execute(cursor, _UPDATE, *position, *name, *before)
+        except Exception as error:
+            # Each driver has a class of its own with the name of PEP 249.
+            if type(error).__name__ == "IntegrityError":
+                raise ProgressMoved(subscriber=self.subscriber, topic=partition.topic) from error
+            raise
+        if cursor.rowcount != 1:
+            raise ProgressMoved(subscriber=self.subscriber, topic=partition.topic)
+
+    def _execute(self, cursor: Cursor, statement: str, *values: object) -> None:
+        cursor.execute(statement.replace("?", self.placeholder), values)

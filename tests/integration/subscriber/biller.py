@@ -1,0 +1,73 @@
+"""``python -m tests.integration.subscriber.biller BROKERS PREFIX FOLDER MODE``: a subscriber, to be killed.
+
+``once``: it copies ``shop.t`` into a database of its own and bills for each change, exactly once by ``seq``.
+``least``: it notes each change in a file, at least once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import sys
+import time
+from pathlib import Path
+
+from aqueduct_client import Batch, Op, Record, SqlProgress, SyncSubscriber, subscribe
+from aqueduct_client.errors import ProgressMoved, StaleBatch
+
+PAUSE = 0.01
+"""Between an effect and its acknowledgement, so that a kill falls between them often."""
+
+
+def main(brokers: str, prefix: str, folder: Path, mode: str) -> None:
+    """Subscribe until it is killed."""
+    handle = noted if mode == "least" else billed
+    with subscribe(
+        "shop.t", group=f"{prefix}.{mode}", client=mode, brokers=brokers, prefix=prefix
+    ) as subscriber:
+        while True:
+            batch = subscriber.get_without_ack(20)
+            handle(folder, batch, subscriber)
+            time.sleep(PAUSE)
+            with contextlib.suppress(StaleBatch):  # delivered again
+                subscriber.ack(batch.id)
+
+
+def noted(folder: Path, batch: Batch, _subscriber: SyncSubscriber) -> None:
+    """Append the names of the changes."""
+    with (folder / "noted").open("a") as file:
+        file.writelines(f"{record.change_id}\n" for record in batch)
+
+
+def billed(folder: Path, batch: Batch, subscriber: SyncSubscriber) -> None:
+    """Apply what is new, and its position, in one transaction."""
+    progress = SqlProgress(subscriber="billing")
+    with contextlib.closing(sqlite3.connect(folder / "billing.db")) as connection:
+        cursor = connection.cursor()
+        progress.create_table(cursor)
+        cursor.execute("CREATE TABLE IF NOT EXISTS t (id INTEGER PRIMARY KEY, x INTEGER)")
+        cursor.execute("CREATE TABLE IF NOT EXISTS bills (changes INTEGER)")
+        try:
+            with connection:
+                for record in progress.new_of(cursor, batch):
+                    apply(cursor, record)
+                    cursor.execute("INSERT INTO bills VALUES (1)")
+        except ProgressMoved:
+            subscriber.rollback()
+
+
+def apply(cursor: sqlite3.Cursor, record: Record) -> None:
+    """Repeat a change."""
+    if record.op is Op.DELETE:
+        assert record.before is not None
+        cursor.execute("DELETE FROM t WHERE id = ?", (record.before["id"],))
+    else:
+        assert record.after is not None
+        row = record.after["id"], record.after["x"]
+        cursor.execute(
+            "INSERT INTO t VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET x = excluded.x", row
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), sys.argv[4])

@@ -1,0 +1,127 @@
+"""Subscribers in processes of their own, killed again and again while a worker publishes."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devstack import Stack
+from devstack.mysql import Mysql
+from tests.harness import topics
+from tests.harness.servers import own_mysql
+from tests.harness.sql import ask, connected
+from tests.harness.wait import until
+from tests.harness.worker import running, settings
+
+KILLS = 5
+
+
+@pytest.fixture
+def mysql(stack: Stack) -> Iterator[Mysql]:
+    with own_mysql(
+        stack, "CREATE DATABASE shop", "CREATE TABLE shop.t (id int PRIMARY KEY, x int)"
+    ) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def written(mysql: Mysql) -> Iterator[None]:
+    """Insert, change and delete rows until the block ends."""
+    over = threading.Event()
+    choice = random.Random(7)
+
+    def write() -> None:
+        with connected(mysql) as cursor:
+            for number in range(1_000_000):
+                if over.wait(0.01):
+                    return
+                cursor.execute(f"INSERT INTO shop.t VALUES ({number}, 0)")
+                some = choice.randrange(number + 1)
+                cursor.execute(f"UPDATE shop.t SET x = x + 1 WHERE id = {some}")
+                cursor.execute(f"DELETE FROM shop.t WHERE id = {some}")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        over.set()
+        writer.join()
+
+
+class Subscriber:
+    """A subscriber's process, started again after each kill."""
+
+    def __init__(self, *arguments: str) -> None:
+        self._command = [sys.executable, "-m", "tests.integration.subscriber.biller", *arguments]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(self._command)
+
+    def kill(self) -> None:
+        assert self._process is not None
+        assert self._process.poll() is None, "it ended by itself"
+        self.end()
+
+    def end(self) -> None:
+        """The same, if it runs."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+def billing(folder: Path, statement: str) -> Sequence[Any]:
+    """Ask the subscriber's own database; nothing before it exists."""
+    with contextlib.closing(sqlite3.connect(folder / "billing.db", timeout=10)) as connection:
+        try:
+            return connection.execute(statement).fetchall()
+        except sqlite3.OperationalError:
+            return []
+
+
+def noted(folder: Path) -> list[str]:
+    file = folder / "noted"
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def test_a_killed_subscriber_bills_each_change_once_and_misses_none(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = settings(stack, mysql, tmp_path)
+    prefix = str(wanted["prefix"])
+    both = [Subscriber(stack.kafka, prefix, str(tmp_path), mode) for mode in ("once", "least")]
+    pauses = random.Random(11)
+    with contextlib.ExitStack() as ended, running(wanted, tmp_path) as worker:
+        for each in both:
+            ended.callback(each.end)
+        with written(mysql):
+            worker.wait(lambda status: status["rows"] > 0)
+            for each in both:
+                each.start()
+            for _ in range(KILLS):
+                before = len(noted(tmp_path)), billing(tmp_path, "SELECT count(*) FROM bills")
+                until(lambda at=before: len(noted(tmp_path)) > at[0])  # type: ignore[misc]
+                until(lambda at=before: billing(tmp_path, "SELECT count(*) FROM bills") != at[1])  # type: ignore[misc]
+                time.sleep(pauses.uniform(0, 0.3))
+                for each in both:
+                    each.kill()
+                    each.start()
+        source = ask(mysql, "SELECT id, x FROM shop.t ORDER BY id")
+        until(lambda: billing(tmp_path, "SELECT id, x FROM t ORDER BY id") == list(source))
+        changes = {change.change_id for change in topics.rows(stack, prefix, "t")}
+        until(lambda: set(noted(tmp_path)) == changes)
+    assert billing(tmp_path, "SELECT count(*) FROM bills") == [(len(changes),)]
+    assert len(noted(tmp_path)) > len(changes), (
+        "nothing was delivered again: the kills prove nothing"
+    )

@@ -1,0 +1,112 @@
+"""Exactly once in a database of one's own: here sqlite."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from aqueduct_client.errors import ProgressMoved
+from aqueduct_client.records import Partition, RawRecord, Record
+from aqueduct_client.sql import SqlProgress
+from tests.unit.aqueduct_client.made import seqs, value
+
+Opens = Callable[[], sqlite3.Connection]
+PROGRESS = SqlProgress(subscriber="billing")
+
+
+@pytest.fixture
+def opens(tmp_path: Path) -> Iterator[Opens]:
+    with contextlib.ExitStack() as stack:
+
+        def connection() -> sqlite3.Connection:
+            made = sqlite3.connect(tmp_path / "db", timeout=0.1)
+            return stack.enter_context(contextlib.closing(made))
+
+        with connection() as first:
+            PROGRESS.create_table(first.cursor())
+            first.execute("CREATE TABLE billed (seq INTEGER)")
+        yield connection
+
+
+def changes(
+    numbers: Iterable[int], *, part: int = 0, epoch: int = 1, name: str = "s"
+) -> list[Record]:
+    return [
+        Record(
+            RawRecord(
+                partition=Partition("t", part),
+                offset=seq,
+                key=None,
+                value=value(seq, epoch=epoch, name=name),
+            )
+        )
+        for seq in numbers
+    ]
+
+
+def applied(connection: sqlite3.Connection, records: list[Record]) -> list[int]:
+    """Bill for what is new, in one transaction."""
+    with connection:
+        cursor = connection.cursor()
+        found = PROGRESS.new_of(cursor, records)
+        cursor.executemany("INSERT INTO billed VALUES (?)", [(each.seq,) for each in found])
+    return seqs(found)
+
+
+def test_what_is_delivered_again_is_applied_once(opens: Opens) -> None:
+    connection = opens()
+    assert applied(connection, changes([1, 2, 3])) == [1, 2, 3]
+    assert applied(connection, changes([2, 3, 4])) == [4]
+    assert applied(connection, changes([5, 5])) == [5]
+    assert applied(opens(), changes([1, 5])) == []
+    assert [seq for (seq,) in connection.execute("SELECT seq FROM billed")] == [1, 2, 3, 4, 5]
+
+
+def test_an_effect_that_is_rolled_back_takes_its_position_with_it(opens: Opens) -> None:
+    connection = opens()
+    assert seqs(PROGRESS.new_of(connection.cursor(), changes([1, 2]))) == [1, 2]
+    connection.rollback()  # as after an effect that failed
+    assert applied(connection, changes([1, 2])) == [1, 2]
+
+
+def test_each_partition_and_destination_has_a_position_of_its_own(opens: Opens) -> None:
+    connection = opens()
+    assert applied(connection, changes([9])) == [9]
+    assert applied(connection, changes([3], part=1) + changes([4], name="other")) == [3, 4]
+
+
+def test_a_later_epoch_is_later_whatever_its_number(opens: Opens) -> None:
+    connection = opens()
+    assert applied(connection, changes([9])) == [9]
+    assert applied(connection, changes([5], epoch=2)) == [5]
+    assert applied(connection, changes([10], epoch=1)) == []
+
+
+@pytest.mark.parametrize("before", [[], [1]], ids=["first", "later"])
+def test_of_two_clients_that_apply_the_same_one_fails(opens: Opens, before: list[int]) -> None:
+    slow, quick = opens(), opens()
+    applied(quick, changes(before))
+
+    class Overtaken(sqlite3.Cursor):
+        def fetchone(self) -> object:
+            row = super().fetchone()
+            applied(quick, changes([2]))  # between reading the position and storing it
+            return row
+
+    with pytest.raises(ProgressMoved, match=r"topic=t.*Roll back the database transaction"), slow:
+        PROGRESS.new_of(Overtaken(slow), changes([2, 3]))
+    assert applied(slow, changes([2, 3])) == [3]
+
+
+def test_the_drivers_own_errors_are_the_callers(opens: Opens) -> None:
+    connection = opens()
+    connection.execute("DROP TABLE aqueduct_progress")
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        PROGRESS.new_of(connection.cursor(), changes([1]))
+    other = SqlProgress(subscriber="billing", placeholder="%s")
+    with pytest.raises(sqlite3.OperationalError, match="%"):
+        other.new_of(opens().cursor(), changes([1]))
