@@ -19,27 +19,27 @@ VARIABLE = "AQUEDUCT_TEST_FAULTS"
 A freeze lasts until SIGCONT."""
 
 POINTS: Mapping[str, str] = {
-    "init.before": "the topics exist, the transactional id is not yet taken over",
-    "init.after": "the transactional id is taken over, the journal not yet read",
-    "recover.after": "the journal is read, nothing is claimed",
-    "claim.before": "the claim is sent, its transaction still open",
-    "claim.after": "the claim is committed, nothing is read",
-    "read.chunk": "a chunk came over the binlog's connection",
-    "decode.before": "a chunk is about to be decoded",
-    "decode.after": "a chunk is decoded and numbered, not handed over",
-    "handoff.taken": "a piece was taken, nothing of it is sent",
-    "topics.made": "the row topics of a piece exist, its transaction has not begun",
-    "produce.schemas": "table versions and the schema history are sent, no row",
-    "produce.rows": "the rows are sent, the cursor is not",
-    "commit.before": "rows and cursor are acknowledged, the transaction is open",
-    "commit.after": "the transaction is committed, the worker does not know it yet",
-    "fold.before": "a journal record reached the agent",
-    "fold.after": "a journal record is folded, not acknowledged",
-    "release.decoded": "events that waited are decoded, not published",
-    "release.published": "some events that waited are published, others not",
-    "stop.begun": "the worker was asked to end",
+    "init.before": "after the topics are created, before the transactional id is taken over",
+    "init.after": "after the transactional id is taken over, before the journal is read",
+    "recover.after": "after the journal is read, before the claim",
+    "claim.before": "after the claim is sent, before its commit",
+    "claim.after": "after the claim is committed, before anything is read",
+    "read.chunk": "after a chunk of the binlog is received",
+    "decode.before": "before a chunk is decoded",
+    "decode.after": "after a chunk is decoded and numbered, before it is handed over",
+    "handoff.taken": "after a piece is handed over, before any of it is sent",
+    "topics.made": "after a piece's row topics are created, before its transaction begins",
+    "produce.schemas": "after table versions and schema history are sent, before the rows",
+    "produce.rows": "after the rows are sent, before the cursor",
+    "commit.before": "after rows and cursor are acknowledged, before the commit",
+    "commit.after": "after the commit, before the worker processes the answer",
+    "fold.before": "after a journal record is received by the agent",
+    "fold.after": "after a journal record is folded, before it is acknowledged",
+    "release.decoded": "after a quarantined table's events are decoded, before they are published",
+    "release.published": "after some of a quarantined table's events are published, before the others",
+    "stop.begun": "after the worker is asked to stop",
 }
-"""Each failpoint and the state it is reached in."""
+"""Each failpoint and when it is reached."""
 
 _STALL_SECONDS = 3600.0
 

@@ -1,7 +1,7 @@
 """Words that text for operators does not use, each with what to write instead.
 
-Invariant: only prose is searched. Code, output of the program and generated tables are quoted as they are, so
-that a page shows what an operator sees; names of metrics, settings and states are not prose either.
+Invariant: only prose is searched, generated tables among it. Code and output of the program are quoted as they
+are, so that a page shows what an operator sees; names of metrics, settings and states are not prose either.
 """
 
 from __future__ import annotations
@@ -60,7 +60,6 @@ RULED_OUT: Mapping[str, str] = {
 
 ALLOWED = (
     r"behind (?:a|the) (?:proxy|load balancer)",
-    r'"went on in"',  # a column of the crash suite's tables
     r"what becomes of it \| shown by",
 )
 """Legitimate uses; each is removed before a text is searched. Keep it short."""
@@ -72,7 +71,6 @@ _PATTERNS = [
 _ALLOWED = re.compile("|".join(ALLOWED).replace(" ", r"\s+"), re.IGNORECASE)
 _NOT_PROSE = re.compile(
     r"^[ ]*```.*?^[ ]*```"  # code and output
-    r"|<!-- (?P<part>[\w ]+): begin -->.*?<!-- (?P=part): end -->"  # written by the crash suite
     r"|``[^\n]+?``|`[^`]+`"  # code within a line
     r"|\]\([^)\s]+\)",  # targets of links
     re.MULTILINE | re.DOTALL,

@@ -71,7 +71,7 @@ class Both:
         """Wait until the other one leads in a later epoch, and publishes; in how many seconds."""
         began = time.monotonic()
         self.at.wait(lambda: self.epoch_of(self.standby) > self.epoch, "is not taken over")
-        self.at.wait_going_on(self.standby)
+        self.at.wait_recovered(self.standby)
         return time.monotonic() - began
 
     def somebody(self, *, later: bool = True) -> float:
@@ -79,7 +79,7 @@ class Both:
         began = time.monotonic()
         least = self.epoch + later
         self.at.wait(lambda: max(map(self.epoch_of, self.at.workers)) >= least, "is led by nobody")
-        self.at.wait_going_on()
+        self.at.wait_recovered()
         return time.monotonic() - began
 
     def nobody(self, seconds: float = PATIENCE) -> None:

@@ -106,7 +106,7 @@ def reconnected(at: Scene) -> None:
     for _ in range(2):
         at.pause(1, 2)
         at.mysql.reset()
-        at.wait_going_on()
+        at.wait_recovered()
 
 
 def two(at: Scene) -> None:
@@ -120,7 +120,7 @@ def two(at: Scene) -> None:
 
 
 def frozen(at: Scene) -> None:
-    """SIGSTOP of the leader past its session."""
+    """SIGSTOP of the leader past its session timeout."""
     # Of two replicas with one id the second would be refused for that alone.
     with contextlib.suppress(AssertionError), Both.begun(at, server_id=6101) as both:
         both.leader.signal(signal.SIGSTOP)
@@ -130,14 +130,14 @@ def frozen(at: Scene) -> None:
 
 
 def left_alone(at: Scene) -> None:
-    """two workers that take turns, left alone."""
+    """two coordinated workers, undisturbed."""
     # The broken one may have nobody to lead when the first has gone.
     with contextlib.suppress(Late):
         idle(at)
 
 
 def oversize(at: Scene) -> None:
-    """a row that its topic does not take."""
+    """a row larger than its topic's limit."""
     at.servers.run("CREATE TABLE shop.wide (id INT PRIMARY KEY, v MEDIUMTEXT)")
     limits = {"partitions": 3, "replication_factor": 1, "max_message_bytes": 100_000}
     at.load.start()
@@ -149,7 +149,7 @@ def oversize(at: Scene) -> None:
 
 
 def flipped(at: Scene) -> None:
-    """bits of what MySQL sends are flipped."""
+    """bits sent by MySQL are flipped."""
     at.tls = "disabled"
     at.begin()
     for _ in range(10):
@@ -229,7 +229,7 @@ def _settled(at: Scene) -> bool:
     """Whether all is published; a broken worker may never get there."""
     at.load.stop()
     try:
-        at.wait_going_on(seconds=_SETTLES)
+        at.wait_recovered(seconds=_SETTLES)
     except (Late, pymysql.OperationalError):
         return False
     return True

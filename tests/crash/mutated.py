@@ -58,7 +58,7 @@ async def _topics(self: Any, piece: Any) -> Any:
 
 
 def cursor_before_rows() -> None:
-    """The cursor is committed by itself, in front of the rows."""
+    """The cursor is committed in its own transaction, before the rows."""
 
     async def publish(self: Any, piece: Any) -> None:
         cursor = await _topics(self, piece)
@@ -71,7 +71,7 @@ def cursor_before_rows() -> None:
 
 
 def cursor_after_rows() -> None:
-    """The cursor is committed by itself, behind the rows."""
+    """The cursor is committed in its own transaction, after the rows."""
 
     async def publish(self: Any, piece: Any) -> None:
         cursor = await _topics(self, piece)
@@ -85,12 +85,12 @@ def cursor_after_rows() -> None:
 
 
 def _published_unasked() -> None:
-    """The journal is not held against what the topics show, which would stop what is broken by name."""
+    """Disables the journal check against the topics, which would stop the broken worker with its own error."""
     _of("app.destination.takeover.published_check").Published.check = _nothing
 
 
 def read_uncommitted() -> None:
-    """The journal is read with what was aborted."""
+    """The journal is read with isolation level read_uncommitted."""
     real = reading.open_consumer
     reading.open_consumer = lambda options, topic, _isolation: real(
         options, topic, "read_uncommitted"
@@ -98,7 +98,7 @@ def read_uncommitted() -> None:
 
 
 def fencing_off() -> None:
-    """Each worker has a transactional id of its own, and heeds no other's epoch."""
+    """Each worker has its own transactional id and ignores the epochs of others."""
     real = leading.TransactionalProducer
 
     def producer(name: str, **more: Any) -> Any:
@@ -128,7 +128,7 @@ def epoch_kept() -> None:
 
 
 def lease_off() -> None:
-    """Nobody heeds the end of its lease, and each worker has a transactional id of its own."""
+    """The expiry of the lease is ignored, and each worker has its own transactional id."""
     fencing_off()
     lease = _of("app.coordination.lease").ZNodeLease
     lease.check = lambda _self: None
@@ -148,7 +148,7 @@ async def _nothing(*_given: Any) -> None:
 
 
 def standby_leads() -> None:
-    """A standby leads without having the node."""
+    """A standby leads without holding the node."""
     shared = _of("app.coordination.zookeeper_leadership").ZooKeeperLeadership
     real = shared._act
 
@@ -180,7 +180,7 @@ class _Endless:
 
 
 def seq_repeated() -> None:
-    """A new run begins to count behind where the old one ended."""
+    """A new run begins counting past the end of the previous one."""
     real = Numbers.of.__func__
 
     def of(cls: Any, cursor: Any) -> Any:
@@ -190,7 +190,7 @@ def seq_repeated() -> None:
 
 
 def dedup_off() -> None:
-    """A new run forgets which part of a transaction is published."""
+    """A new run ignores how much of a transaction is published already."""
     real = Numbers.of.__func__
 
     def of(cls: Any, cursor: Any) -> Any:
@@ -205,7 +205,7 @@ def _cursors(change: Callable[[Any], Any]) -> None:
 
 
 def mid_transaction() -> None:
-    """Parts of a transaction are committed, and the cursor says nothing of them."""
+    """Parts of a transaction are committed without being recorded in the cursor."""
     _cursors(lambda cursor: replace(cursor, resume=None))
 
 
@@ -224,7 +224,7 @@ def hole_in_cursor() -> None:
 
 
 def refused_batch() -> None:
-    """Nobody looks whether Kafka took what was sent."""
+    """Kafka's answers to what was sent are ignored."""
 
     async def gather(*awaited: Any) -> Any:
         return await asyncio.gather(*awaited, return_exceptions=True)
@@ -233,7 +233,7 @@ def refused_batch() -> None:
 
 
 def from_memory() -> None:
-    """A new run begins where the first one did, not from the journal."""
+    """A new run begins at the first run's position instead of the journal's."""
     real, kept = leading.recover, []
 
     async def recover(*given: Any, **more: Any) -> Any:
@@ -247,7 +247,7 @@ def from_memory() -> None:
 
 
 def checksum_off() -> None:
-    """Nobody looks at the checksums of the binlog's events."""
+    """The checksums of binlog events are not verified."""
     transactions.crc32 = lambda *_: transactions._CRC_OF_ALL
     view = types.SimpleNamespace(crc32=lambda *_: _Any())
     packets.zlib = view

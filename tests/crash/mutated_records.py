@@ -49,7 +49,7 @@ def _last(records: Records, *, tombstone: bool = False) -> int:
 
 
 def row_skipped() -> None:
-    """One record is left out."""
+    """One record is omitted."""
     _records(lambda records: records.pop(_last(records)), rows=2)
 
 
@@ -59,7 +59,7 @@ def row_repeated() -> None:
 
 
 def tombstone_skipped() -> None:
-    """A delete's tombstone is left out, so that compaction would keep the row."""
+    """A delete's tombstone is omitted, so compaction would keep the row."""
     _records(lambda records: records.pop(_last(records, tombstone=True)), deletes=1)
 
 
@@ -69,13 +69,13 @@ def tombstone_repeated() -> None:
 
 
 def order_turned() -> None:
-    """The records of one batch go out from the last to the first."""
+    """The records of one batch are sent in reverse order."""
     # With one row more than partitions, two are in one of them.
     _records(lambda records: records.reverse(), rows=4)
 
 
 def partition_by_chance() -> None:
-    """After a while a key goes to another partition than before."""
+    """After a number of batches, keys are sent to other partitions."""
     real, calls = _batches.partitions_of, [0]
 
     def partitions_of(keys: Any, count: int) -> list[int]:

@@ -13,7 +13,7 @@ applying: Any = importlib.import_module("spark_sink.batch.apply")
 
 
 def sink_batch_lost() -> None:
-    """The sink enters a batch into its ledger without having merged its rows, once."""
+    """The sink records one batch in its ledger without merging its rows."""
     real, calls = applying.Applier._merge_all, [0]
 
     def merge_all(self: Any, *given: Any) -> None:
@@ -25,7 +25,7 @@ def sink_batch_lost() -> None:
 
 
 def sink_deletes_off() -> None:
-    """The sink takes a delete for an update."""
+    """The sink treats deletes as updates."""
     from pyspark.sql import functions as f
 
     real = applying.changes

@@ -41,10 +41,13 @@ def kept(path: Path = STORE) -> tuple[list[Outcome], dict[str, str | None]]:
     """What earlier pieces have shown of the faults and mutants that there still are: those of this checkout,
     else those of the page."""
     stored: dict[str, Any] = orjson.loads(path.read_bytes()) if path.exists() else told()
-    outcomes = [Outcome(**one) for one in stored.get("outcomes", ())]
     found: dict[str, str | None] = stored.get("mutants", {})
     return (
-        [one for one in outcomes if one.name in SCENARIOS],
+        [
+            Outcome(**{**one, "what": SCENARIOS[one["name"]].what})
+            for one in stored.get("outcomes", ())
+            if one["name"] in SCENARIOS
+        ],
         {name: kinds for name, kinds in found.items() if name in MUTANTS},
     )
 
@@ -110,11 +113,11 @@ def tables(outcomes: Sequence[Outcome], mutants: Mutants) -> str:
     lines = [
         f"`{summary(outcomes, mutants)}`",
         "",
-        "| fault | what happens | what came of it | rows | seed | wrong |",
+        "| fault | what happens | outcome | rows | seed | wrong |",
         "|---|---|---|---|---|---|",
         *map(_row, outcomes),
         "",
-        "| mutant | what is broken | acted out in | the checker found |",
+        "| mutant | what is broken | scenario | the checker found |",
         "|---|---|---|---|",
     ]
     missing = [f"`{name}`" for name in SCENARIOS if name not in {one.name for one in outcomes}]

@@ -201,7 +201,7 @@ class Scene:
         self.wait(lambda: len(exits) >= runs, "does not end")
         assert exits[runs - 1] == code, f"it ended with {exits[runs - 1]}, not {code}"
 
-    def wait_going_on(self, worker: Keeper | None = None, *, seconds: float = PATIENCE) -> float:
+    def wait_recovered(self, worker: Keeper | None = None, *, seconds: float = PATIENCE) -> float:
         """Wait until something newer than now is published; in how many seconds it was."""
         began = time.monotonic()
         mark = self.executed()
@@ -232,7 +232,7 @@ class Scene:
     def settle(self, worker: Keeper | None = None) -> None:
         """End the load, and wait until all of it is published."""
         self.load.stop()
-        self.wait_going_on(worker)
+        self.wait_recovered(worker)
 
     def topics(self) -> Topics:
         """What a consumer reads now."""

@@ -71,7 +71,7 @@ def test_a_slow_kafka_gets_less_at_once_after_a_time_out_and_more_again_later(
             "INSERT INTO shop.small WITH RECURSIVE one (n) AS "
             f"(SELECT 1 UNION ALL SELECT n + 1 FROM one WHERE n < {rows}) SELECT n, 1 FROM one",
         )
-        at.wait_going_on()
+        at.wait_recovered()
         assert "KafkaSlow" in worker.log
         sizes = [
             int(size) for size in re.findall(r"publishes (\d+) bytes at once from", worker.log)

@@ -9,7 +9,9 @@ from tests.crash.scenario import fault
 from tests.crash.scene import Scene
 
 
-@fault("kafka.password", "the password at Kafka is changed while the worker runs, and given back")
+@fault(
+    "kafka.password", "the password at Kafka is changed while the worker is running, then restored"
+)
 def password(at: Scene) -> str:
     account = _account(at)
     at.begin(kafka=account.settings())
@@ -20,10 +22,12 @@ def password(at: Scene) -> str:
     error = at.wait_state("RETRYING")
     at.pause(3, 5)
     account.set_password(PASSWORD)
-    return f"{error} meanwhile; went on in {at.wait_going_on():.1f} s"
+    return f"{error} meanwhile; recovered in {at.wait_recovered():.1f} s"
 
 
-@fault("kafka.password-file", "the password at Kafka is changed, and then in the worker's file")
+@fault(
+    "kafka.password-file", "the password is changed at Kafka, then in the worker's password file"
+)
 def password_file(at: Scene) -> str:
     account, file = _account(at), at.folder / "kafka-password"
     file.write_text(PASSWORD)
@@ -36,13 +40,13 @@ def password_file(at: Scene) -> str:
     at.wait(lambda: _error(at) == "KafkaDenied", "does not say that it is not let in")
     at.pause(1, 2)
     file.write_text("another\n")
-    took = at.wait_going_on()
+    took = at.wait_recovered()
     account.set_password(PASSWORD)
-    return f"went on {took:.1f} s after the file had it, without a restart"
+    return f"recovered {took:.1f} s after the file was changed, without a restart"
 
 
 def _revoked(name: str, what: str, grants: Callable[[Account], list[Grant]]) -> None:
-    @fault(f"kafka.acl.{name}", f"{what} is revoked while the worker runs, and granted again")
+    @fault(f"kafka.acl.{name}", f"{what} revoked while the worker is running, then granted again")
     def act(at: Scene) -> str:
         account = _account(at)
         at.begin(kafka=account.settings())
@@ -51,28 +55,31 @@ def _revoked(name: str, what: str, grants: Callable[[Account], list[Grant]]) -> 
         error = at.wait_state("RETRYING")
         at.pause(3, 5)
         account.grant(grants(account))
-        return f"{error} meanwhile; went on in {at.wait_going_on():.1f} s"
+        return f"{error} meanwhile; recovered in {at.wait_recovered():.1f} s"
 
 
-_revoked("write", "the right to write to topics", Account.on_writing)
-_revoked("ids", "the right to transactional ids", Account.on_ids)
-_revoked("topics", "all that an account may do with topics", Account.on_topics)
+_revoked("write", "WRITE on topics is", Account.on_writing)
+_revoked("ids", "all privileges on transactional ids are", Account.on_ids)
+_revoked("topics", "all privileges on topics are", Account.on_topics)
 
 
-@fault("kafka.acl.read", "the right to read is revoked, the worker is killed, the right is granted")
+@fault("kafka.acl.read", "READ on topics is revoked, the worker is killed, READ is granted again")
 def reading(at: Scene) -> str:
     account = _account(at)
     _killed_without(at, account, account.on_reading())
     error = at.wait_state("RETRYING")
     took = _granted_again(at, account, account.on_reading())
-    return f"published without it; once it was killed {error}; went on in {took:.1f} s"
+    return f"published without it; after the kill {error}; recovered in {took:.1f} s"
 
 
-@fault("kafka.acl.group", "the right to the group is revoked, the worker is killed, and granted")
+@fault(
+    "kafka.acl.group",
+    "READ on the consumer group is revoked, the worker is killed, READ is granted again",
+)
 def group(at: Scene) -> str:
     account = _account(at)
     _killed_without(at, account, account.on_group())
-    took = at.wait_going_on()
+    took = at.wait_recovered()
     _granted_again(at, account, account.on_group())
     return f"published without it after {took:.1f} s"
 
@@ -81,7 +88,7 @@ def _killed_without(at: Scene, account: Account, grants: list[Grant]) -> None:
     at.begin(kafka=account.settings())
     account.revoke(grants)
     at.pause(1, 2)
-    at.wait_going_on()
+    at.wait_recovered()
     at.worker.kill()
     at.wait(lambda: len(at.worker.exits) == 1, "does not end")
 
@@ -89,7 +96,7 @@ def _killed_without(at: Scene, account: Account, grants: list[Grant]) -> None:
 def _granted_again(at: Scene, account: Account, grants: list[Grant]) -> float:
     at.pause(3, 5)
     account.grant(grants)
-    took = at.wait_going_on()
+    took = at.wait_recovered()
     assert len(at.worker.exits) == 1, f"it ended with {at.worker.exits[1:]}"
     return took
 

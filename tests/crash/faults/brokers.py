@@ -23,7 +23,7 @@ def mysqld_kill(at: Scene) -> str:
     for _ in range(2):
         at.pause(0.5, 2)
         _kill(at.servers.mysql, at)
-    return f"went on in {at.wait_going_on():.1f} s"
+    return f"recovered in {at.wait_recovered():.1f} s"
 
 
 @fault("mysqld.restart", "an orderly restart of MySQL under load")
@@ -33,14 +33,14 @@ def mysqld_restart(at: Scene) -> str:
     at.servers.mysql.stop()
     at.pause(0.5, 2)
     at.servers.mysql.start()
-    return f"went on in {at.wait_going_on():.1f} s"
+    return f"recovered in {at.wait_recovered():.1f} s"
 
 
 @fault("mysqld.frozen", "SIGSTOP of MySQL for 7 s")
 def mysqld_frozen(at: Scene) -> str:
     at.begin()
     _freeze(at.servers.mysql, at, 7)
-    return f"went on in {at.wait_going_on():.1f} s"
+    return f"recovered in {at.wait_recovered():.1f} s"
 
 
 @fault("kafka.kill", "kill -9 of the broker under load")
@@ -78,12 +78,12 @@ def both_kill(at: Scene) -> str:
     return _on(at)
 
 
-@fault("kafka.fenced", "a stranger takes the worker's transactional id, and claims nothing")
+@fault("kafka.fenced", "another program takes over the worker's transactional id, without a claim")
 def fenced(at: Scene) -> str:
     at.begin()
     at.pause(0.5, 1.5)
     asyncio.run(_take(at, f"{installation(at)}.{DESTINATION}"))
-    return f"went on in {at.wait_going_on():.1f} s"
+    return f"recovered in {at.wait_recovered():.1f} s"
 
 
 async def _take(at: Scene, transactional_id: str) -> None:
@@ -114,5 +114,5 @@ def _on(at: Scene) -> str:
     at.pause(1.0, 1.5)
     if at.state() == "FENCED":
         at.worker.kill()
-        return f"FENCED by the broker; after a restart went on in {at.wait_going_on():.1f} s"
-    return f"went on in {at.wait_going_on():.1f} s"
+        return f"FENCED by the broker; after a restart recovered in {at.wait_recovered():.1f} s"
+    return f"recovered in {at.wait_recovered():.1f} s"

@@ -22,13 +22,13 @@ _DDL = (
 )
 
 
-@fault("load.large", f"a transaction of {_LARGE:,} rows, and a kill -9 in the midst of it")
+@fault("load.large", f"a transaction of {_LARGE:,} rows, with a kill -9 during it")
 def large(at: Scene) -> str:
     at.begin()
     _write_much(at, _FIRST)
     at.pause(0.1, 1.0)
     at.worker.kill()
-    return f"went on in {at.wait_going_on():.1f} s"
+    return f"recovered in {at.wait_recovered():.1f} s"
 
 
 @fault("load.cut", f"the link to MySQL is cut within a transaction of {_LARGE:,} rows, three times")
@@ -40,7 +40,7 @@ def cut(at: Scene) -> str:
             _write_much(at, _SECOND)
         at.pause(1, 3)
     at.mysql.heal()
-    return f"went on in {at.wait_going_on():.1f} s"
+    return f"recovered in {at.wait_recovered():.1f} s"
 
 
 def _write_much(at: Scene, first: int) -> None:
@@ -54,7 +54,7 @@ def _write_much(at: Scene, first: int) -> None:
 
 @fault(
     "load.tables",
-    f"{_TABLES} tables are made and written to in one transaction, and a kill -9 in the midst of it",
+    f"{_TABLES} tables are created and written to in one transaction, with a kill -9 during it",
 )
 def tables(at: Scene) -> str:
     # The sink takes seconds for each of them, in which nothing is done to it.
@@ -65,10 +65,10 @@ def tables(at: Scene) -> str:
     at.servers.run("BEGIN", *(f"INSERT INTO {name} VALUES (1)" for name in names), "COMMIT")
     at.pause(0.1, 3.0)
     at.worker.kill()
-    return f"went on in {at.wait_going_on(seconds=180):.1f} s"
+    return f"recovered in {at.wait_recovered(seconds=180):.1f} s"
 
 
-@fault("load.ddl", "tables are made and changed under load, with a kill -9 in the midst of it")
+@fault("load.ddl", "tables are created and altered under load, with a kill -9 during it")
 def ddl(at: Scene) -> str:
     at.begin()
     killed = at.rng.randrange(len(_DDL))
@@ -77,4 +77,4 @@ def ddl(at: Scene) -> str:
         if n == killed:
             at.worker.kill()
         at.pause(0.1, 0.6)
-    return f"{len(_DDL)} statements; went on in {at.wait_going_on():.1f} s"
+    return f"{len(_DDL)} statements; recovered in {at.wait_recovered():.1f} s"

@@ -15,7 +15,8 @@ _OFF = (600, -600, 3600, -3600, 0)
 
 
 @fault(
-    "clock.jumps", "both workers' clocks jump by ten minutes and by an hour, each way, under load"
+    "clock.jumps",
+    "both workers' clocks jump by ten minutes and by an hour, forwards and backwards, under load",
 )
 def jumps(at: Scene) -> str:
     result = at.folder / "clock"
@@ -25,15 +26,15 @@ def jumps(at: Scene) -> str:
         with Both.begun(at) as both:
             for seconds in _OFF:
                 put(result, seconds)
-                at.wait_going_on(both.leader)
+                at.wait_recovered(both.leader)
                 # So is the lag that it shows, which is never below zero; nothing else goes by the clock.
                 low, high = (seconds, 2 * seconds) if seconds > 0 else (0, PAST)
                 at.wait(lambda: low <= _lag(both) <= high, "shows no such lag")  # noqa: B023 - waited for
                 at.pause(1, 2)
             at.pause(PAST, PAST + 1)
-            took = at.wait_going_on(both.leader)
+            took = at.wait_recovered(both.leader)
             assert both.epoch_of(both.leader) == both.epoch, "the leader did not go on in its epoch"
-            return f"went on in {took:.1f} s; {both.at_rest()}"
+            return f"recovered in {took:.1f} s; {both.at_rest()}"
     finally:
         at.command = WORKER
 

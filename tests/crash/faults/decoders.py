@@ -23,7 +23,7 @@ _DECODER, _FORK_SERVER = "app.pipeline.decoders.child", "app.pipeline.decoders.f
 _ALERT = "AqueductDecoderTrouble"
 
 
-@fault("freeze.decoder", "SIGSTOP of a decoder process under load, which nobody continues")
+@fault("freeze.decoder", "SIGSTOP of a decoder process under load, without SIGCONT")
 def freeze_decoder(at: Scene) -> str:
     at.decoders = 2
     at.begin()
@@ -33,15 +33,15 @@ def freeze_decoder(at: Scene) -> str:
     _wait_retrying(at, "DecoderStalled")
     seconds = time.monotonic() - began
     _wait_alert(at, "DecoderStalled")
-    went_on = at.wait_going_on()
+    recovered = at.wait_recovered()
     assert f"pid={frozen}" in at.worker.log, "the log does not name the process"
     at.wait(lambda: not _runs(frozen), "leaves the frozen decoder there")
-    return f"RETRYING with DecoderStalled and {_ALERT} after {seconds:.1f} s; went on in {went_on:.1f} s"
+    return f"RETRYING with DecoderStalled and {_ALERT} after {seconds:.1f} s; recovered in {recovered:.1f} s"
 
 
 @fault(
     "freeze.fork-server",
-    "SIGSTOP of the process that decoders are copies of, while MySQL is away; then decoders are needed",
+    "SIGSTOP of the decoders' fork server while MySQL is unavailable; then decoders are needed",
 )
 def freeze_fork_server(at: Scene) -> str:
     at.decoders = 2
@@ -58,13 +58,11 @@ def freeze_fork_server(at: Scene) -> str:
     _wait_retrying(at, "DecoderLost")
     seconds = time.monotonic() - began
     _wait_alert(at, "DecoderLost")
-    went_on = at.wait_going_on()
+    recovered = at.wait_recovered()
     (other,) = children_of(at.worker.pid, _FORK_SERVER)
     assert other != frozen, "decoders are still copies of the frozen process"
     assert not _runs(frozen), "the frozen process is still there"
-    return (
-        f"RETRYING with DecoderLost and {_ALERT} after {seconds:.1f} s; went on in {went_on:.1f} s"
-    )
+    return f"RETRYING with DecoderLost and {_ALERT} after {seconds:.1f} s; recovered in {recovered:.1f} s"
 
 
 def _wait_retrying(at: Scene, error: str) -> None:

@@ -22,7 +22,10 @@ _ROOM = 96
 _DEATH = 120.0
 
 
-@fault("kafka.disk-full", "the broker's disk is full until it ends of it; then there is room again")
+@fault(
+    "kafka.disk-full",
+    "the broker's disk fills up until the broker exits; then there is space again",
+)
 def broker(at: Scene) -> str:
     server = at.servers.stack.kafka_server
     with small_disk(at, server, at.servers.stack.run_dir / "kafka" / "data") as disk:
@@ -32,12 +35,15 @@ def broker(at: Scene) -> str:
         at.pause(1, 3)
         ballast.unlink()
         server.start()
-        took = at.wait_going_on()
-    again = at.wait_going_on()
-    return f"the broker ended; {error} meanwhile; went on in {took:.1f} s, then in {again:.1f} s"
+        took = at.wait_recovered()
+    again = at.wait_recovered()
+    return f"the broker exited; {error} meanwhile; recovered in {took:.1f} s, then in {again:.1f} s"
 
 
-@fault("zookeeper.disk-full", "ZooKeeper's disk is full until it ends of it; then there is room")
+@fault(
+    "zookeeper.disk-full",
+    "ZooKeeper's disk fills up until ZooKeeper exits; then there is space again",
+)
 def zookeeper(at: Scene) -> str:
     at.servers.with_zookeeper()
     server = at.servers.stack.zookeeper_server
@@ -52,7 +58,7 @@ def zookeeper(at: Scene) -> str:
         server.start()
         took = both.somebody()
         rest = both.at_rest()
-    return f"ZooKeeper ended, and nobody led; went on in {took:.1f} s; {rest}"
+    return f"ZooKeeper exited, and no worker led; recovered in {took:.1f} s; {rest}"
 
 
 def broker_ended(at: Scene, disk: Path) -> Path:

@@ -18,7 +18,7 @@ from tests.crash.scene import Scene
 _STORM = 6.0
 
 
-@fault("binlog.rotation-storm", "FLUSH LOGS in a loop under load, a kill -9 in the midst of it")
+@fault("binlog.rotation-storm", "FLUSH LOGS in a loop under load, with a kill -9 during it")
 def storm(at: Scene) -> str:
     at.begin()
     files = 0
@@ -30,10 +30,10 @@ def storm(at: Scene) -> str:
             time.sleep(0.02)
             if files == 60:
                 at.worker.kill()
-    return f"{files} files; went on in {at.wait_going_on():.1f} s"
+    return f"{files} files; recovered in {at.wait_recovered():.1f} s"
 
 
-@fault("binlog.purged", "files are purged that were not read yet", error="PositionPurged")
+@fault("binlog.purged", "binlog files are purged before they are read", error="PositionPurged")
 def purged(at: Scene) -> str:
     _down_after(at)
     at.earlier = at.binlog()
@@ -43,7 +43,9 @@ def purged(at: Scene) -> str:
 
 
 @fault(
-    "binlog.reset", "RESET BINARY LOGS AND GTIDS while the worker is away", error="PositionPastEnd"
+    "binlog.reset",
+    "RESET BINARY LOGS AND GTIDS while the worker is stopped",
+    error="PositionPastEnd",
 )
 def reset(at: Scene) -> str:
     _down_after(at)
@@ -55,7 +57,7 @@ def reset(at: Scene) -> str:
 
 @fault(
     "binlog.reset-idle",
-    "RESET BINARY LOGS AND GTIDS while the worker waits for changes, and one change then",
+    "RESET BINARY LOGS AND GTIDS while the worker is idle, followed by one change",
     error="PositionPastEnd",
 )
 def reset_idle(at: Scene) -> str:
@@ -70,12 +72,12 @@ def reset_idle(at: Scene) -> str:
     assert error == "PositionPastEnd", f"it stopped with {error}"
     after = at.topics().cursors[-1]
     assert after["gtid_set"] == before["gtid_set"], "its cursor has moved"
-    return f"stopped: {error}; the cursor stays"
+    return f"stopped: {error}; the cursor is kept"
 
 
 @fault(
     "binlog.unlisted",
-    "a file that is still needed is missing from the index",
+    "a binlog file that is still needed is missing from the index",
     error="BinlogFileMissing",
 )
 def unlisted(at: Scene) -> str:
@@ -95,7 +97,7 @@ def unlisted(at: Scene) -> str:
 
 @fault(
     "binlog.missing",
-    "a file that is still needed is in the index, and is gone",
+    "a binlog file that is still needed is deleted but listed in the index",
     error="BinlogFileMissing",
 )
 def missing(at: Scene) -> str:
@@ -109,7 +111,7 @@ def missing(at: Scene) -> str:
         away.rename(file)
 
 
-@fault("binlog.moved", "MySQL goes on with its files in another folder, then in the old one")
+@fault("binlog.moved", "MySQL's binlog is moved to another folder, then back")
 def moved(at: Scene) -> str:
     at.begin()
     at.pause(0.5, 1.5)
@@ -117,15 +119,15 @@ def moved(at: Scene) -> str:
     folder.mkdir()
     try:
         _move_binlogs(at, folder)
-        took = at.wait_going_on()
+        took = at.wait_recovered()
         at.pause(0.5, 1.5)
     finally:
         _move_binlogs(at, at.servers.mysql.data)
         at.servers.mysql._options["log_bin"] = "binlog"
-    return f"went on in {took:.1f} s, then in {at.wait_going_on():.1f} s"
+    return f"recovered in {took:.1f} s, then in {at.wait_recovered():.1f} s"
 
 
-@fault("binlog.renamed", "all files and the index get other names while the worker is away")
+@fault("binlog.renamed", "all binlog files and the index are renamed while the worker is stopped")
 def renamed(at: Scene) -> str:
     at.begin()
     at.pause(0.5, 1.5)
@@ -134,7 +136,7 @@ def renamed(at: Scene) -> str:
     try:
         _rename_binlogs(at, "renamed")
         at.worker.signal(signal.SIGCONT)
-        took = at.wait_going_on()
+        took = at.wait_recovered()
         at.settle()
         worker, at.workers = at.workers, []
         for one in worker:
@@ -142,7 +144,7 @@ def renamed(at: Scene) -> str:
     finally:
         _rename_binlogs(at, "binlog")
     at.start()
-    return f"went on in {took:.1f} s; by the old names in {at.wait_going_on():.1f} s"
+    return f"recovered in {took:.1f} s; by the old names in {at.wait_recovered():.1f} s"
 
 
 def _rename_binlogs(at: Scene, name: str) -> None:
@@ -172,7 +174,10 @@ def _left_with_three_files(at: Scene) -> list[str]:
     return [str(row[0]) for row in at.servers.run("SHOW BINARY LOGS")]
 
 
-@fault("account.password", "the password is changed while the worker runs, and given back")
+@fault(
+    "account.password",
+    "the account's password is changed while the worker is running, then restored",
+)
 def password(at: Scene) -> str:
     at.begin()
     at.servers.run("ALTER USER 'aqueduct'@'%' IDENTIFIED BY 'another'")
@@ -180,10 +185,12 @@ def password(at: Scene) -> str:
     error = at.wait_state("RETRYING")
     at.pause(1, 3)
     at.servers.run("ALTER USER 'aqueduct'@'%' IDENTIFIED BY 'aqueduct'")
-    return f"{error} meanwhile; went on in {at.wait_going_on():.1f} s"
+    return f"{error} meanwhile; recovered in {at.wait_recovered():.1f} s"
 
 
-@fault("account.grant", "REPLICATION SLAVE is revoked while the worker runs, and granted again")
+@fault(
+    "account.grant", "REPLICATION SLAVE is revoked while the worker is running, then granted again"
+)
 def grant(at: Scene) -> str:
     at.begin()
     at.servers.run("REVOKE REPLICATION SLAVE ON *.* FROM 'aqueduct'@'%'")
@@ -194,11 +201,11 @@ def grant(at: Scene) -> str:
     at.servers.run("GRANT REPLICATION SLAVE ON *.* TO 'aqueduct'@'%'")
     if at.state() == "FAILED":
         at.worker.kill()
-        return f"{error}; after a restart went on in {at.wait_going_on():.1f} s"
-    return f"{error} meanwhile; went on in {at.wait_going_on():.1f} s"
+        return f"{error}; after a restart recovered in {at.wait_recovered():.1f} s"
+    return f"{error} meanwhile; recovered in {at.wait_recovered():.1f} s"
 
 
-@fault("account.connections", "MySQL has no connection left for some seconds")
+@fault("account.connections", "all of MySQL's connections are in use for some seconds")
 def connections(at: Scene) -> str:
     at.begin()
     held: list[pymysql.connections.Connection] = []
@@ -211,17 +218,17 @@ def connections(at: Scene) -> str:
     finally:
         for one in held:
             one.close()
-    return f"{len(held)} held; went on in {at.wait_going_on():.1f} s"
+    return f"{len(held)} held; recovered in {at.wait_recovered():.1f} s"
 
 
-@fault("source.read-only", "the source takes no writes for some seconds")
+@fault("source.read-only", "the source is read-only for some seconds")
 def read_only(at: Scene) -> str:
     at.begin()
     at.servers.run("SET GLOBAL read_only = ON")
     at.mysql.reset()
     at.pause(1, 2)
     at.servers.run("SET GLOBAL read_only = OFF")
-    return f"went on in {at.wait_going_on():.1f} s"
+    return f"recovered in {at.wait_recovered():.1f} s"
 
 
 @fault("source.disk-full", "MySQL's disk is full for some seconds")
@@ -235,10 +242,10 @@ def disk_full(at: Scene) -> str:
                 file.flush()
         threading.Timer(5.0, ballast.unlink).start()
         at.pause(6, 7)
-        took = at.wait_going_on()
+        took = at.wait_recovered()
         at.settle()
         _move_binlogs(at, at.servers.mysql.data)
-    return f"went on in {took:.1f} s"
+    return f"recovered in {took:.1f} s"
 
 
 @contextlib.contextmanager
@@ -299,7 +306,7 @@ def _stopped(at: Scene, expected: str) -> str:
     assert error == expected, f"it stopped with {error}"
     after = at.topics().cursors[-1]
     assert after["gtid_set"] == before["gtid_set"], "its cursor has moved"
-    return f"stopped: {error}; the cursor stays"
+    return f"stopped: {error}; the cursor is kept"
 
 
 def _stopped_at(at: Scene, missing: str) -> str:
@@ -309,7 +316,7 @@ def _stopped_at(at: Scene, missing: str) -> str:
     assert error == "BinlogFileMissing", f"it stopped with {error}"
     file = at.topics().cursors[-1]["file"]
     assert file < missing, f"its cursor is in {file}, and {missing} is missing"
-    return f"stopped: {error}; the cursor is in front of it"
+    return f"stopped: {error}; the cursor is before it"
 
 
 def _as_worker(at: Scene) -> pymysql.connections.Connection:

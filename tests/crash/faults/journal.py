@@ -53,7 +53,7 @@ def _refuses(name: str, what: str, error: str) -> Callable[[Deed], Deed]:
 
 
 def _edited(name: str, what: str, edit: Edit, error: str) -> None:
-    @_refuses(name, f"a hand writes a cursor {what}", error)
+    @_refuses(name, f"a cursor {what} is written by hand", error)
     def deed(at: Scene) -> None:
         last = at.topics().cursors[-1]
         _write(at, f"cursor/{DESTINATION}", orjson.dumps(edit(dict(last))))
@@ -61,7 +61,7 @@ def _edited(name: str, what: str, edit: Edit, error: str) -> None:
 
 _edited(
     "epoch-back",
-    "of an older epoch",
+    "of an earlier epoch",
     lambda c: {**c, "epoch": c["epoch"] - 1},
     "JournalUnreadable",
 )
@@ -88,20 +88,24 @@ _edited(
     "SourceDiverged",
 )
 _edited("newer", "in a newer format", lambda c: {**c, "format": 99}, "JournalTooNew")
-_edited("unreadable", "that is none", lambda _c: {"format": 1}, "JournalUnreadable")
+_edited("unreadable", "with missing fields", lambda _c: {"format": 1}, "JournalUnreadable")
 
 
-@_refuses("tombstone", "a hand deletes the cursor with a tombstone", "JournalUnreadable")
+@_refuses("tombstone", "the cursor is deleted by hand with a tombstone", "JournalUnreadable")
 def tombstone(at: Scene) -> None:
     _write(at, f"cursor/{DESTINATION}", None)
 
 
-@_refuses("cut", "a hand deletes all records of the journal", "JournalDamaged")
+@_refuses("cut", "all records of the journal are deleted by hand", "JournalDamaged")
 def cut(at: Scene) -> None:
     asyncio.run(_delete_records(at))
 
 
-@_refuses("deleted", "a hand deletes the journal's topic, and the worker's data", "JournalDamaged")
+@_refuses(
+    "deleted",
+    "the journal's topic and the worker's data directory are deleted by hand",
+    "JournalDamaged",
+)
 def deleted(at: Scene) -> None:
     asyncio.run(_delete_topic(at))
 

@@ -13,41 +13,41 @@ _ANSWER = 10.0
 """Seconds within which a transaction must be through."""
 
 
-@fault("kafka.reset", "all connections are reset, three times")
+@fault("kafka.reset", "all connections to Kafka are reset, three times")
 def reset(at: Scene) -> str:
     at.begin()
     for _ in range(3):
         at.pause(0.3, 1.5)
         at.kafka.reset()
-    return f"went on in {at.wait_going_on():.1f} s"
+    return f"recovered in {at.wait_recovered():.1f} s"
 
 
-@fault("kafka.cut.up", "connections are cut behind any byte of what the worker sends, six times")
+@fault("kafka.cut.up", "connections are cut after a random byte sent to Kafka, six times")
 def cut_up(at: Scene) -> str:
     at.begin()
     for _ in range(6):
         at.kafka.way("up", cut_after=at.rng.randint(1, 60_000))
         at.pause(0.3, 1.5)
     at.kafka.heal()
-    return f"went on in {at.wait_going_on():.1f} s"
+    return f"recovered in {at.wait_recovered():.1f} s"
 
 
-@fault("kafka.cut.down", "connections are cut behind any byte of what Kafka answers, six times")
+@fault("kafka.cut.down", "connections are cut after a random byte sent by Kafka, six times")
 def cut_down(at: Scene) -> str:
     at.begin()
     for _ in range(6):
         at.kafka.way("down", cut_after=at.rng.randint(1, 4_000))
         at.pause(0.3, 1.5)
     at.kafka.heal()
-    return f"went on in {at.wait_going_on():.1f} s"
+    return f"recovered in {at.wait_recovered():.1f} s"
 
 
-@fault("kafka.black.up", "nothing gets to Kafka for 14 s, and comes late")
+@fault("kafka.black.up", "requests to Kafka are held back for 14 s, then delivered")
 def black_up(at: Scene) -> str:
     return _black(at, "up")
 
 
-@fault("kafka.black.down", "no answer of Kafka's arrives for 14 s, and all come late")
+@fault("kafka.black.down", "responses from Kafka are held back for 14 s, then delivered")
 def black_down(at: Scene) -> str:
     return _black(at, "down")
 
@@ -60,7 +60,7 @@ def _black(at: Scene, way: links.Direction) -> str:
     return _on(at)
 
 
-@fault("kafka.half-open", "Kafka's port accepts and never answers for 14 s")
+@fault("kafka.half-open", "Kafka's port accepts connections and does not answer for 14 s")
 def half_open(at: Scene) -> str:
     at.begin()
     at.kafka.door("half_open")
@@ -71,7 +71,7 @@ def half_open(at: Scene) -> str:
     return _on(at)
 
 
-@fault("kafka.slow", "30 ms more each way, and 300 kB a second")
+@fault("kafka.slow", "Kafka's link has 30 ms more latency each way and 300 kB/s")
 def slow(at: Scene) -> str:
     at.begin()
     for way in ("up", "down"):
@@ -83,7 +83,7 @@ def slow(at: Scene) -> str:
 
 @fault(
     "kafka.slow.large",
-    f"300 kB a second all the time, and a transaction of {_SMALL_ROWS:,} small rows",
+    f"Kafka's link has 300 kB/s throughout, with a transaction of {_SMALL_ROWS:,} small rows",
 )
 def slow_large(at: Scene) -> str:
     # As the settings are by default: of such rows a chunk is a hundred megabytes of records. The sink would
@@ -100,7 +100,7 @@ def slow_large(at: Scene) -> str:
         f"WITH RECURSIVE one (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM one WHERE n < {_SMALL_ROWS}) "
         "SELECT n, 1 FROM one",
     )
-    seconds = at.wait_going_on(seconds=900)
+    seconds = at.wait_recovered(seconds=900)
     sizes = re.findall(r"publishes (\d+) bytes at once from", at.worker.log)
     late = (
         f"{len(sizes)} time-outs, then at most {int(sizes[-1]):,} bytes at once; " if sizes else ""
@@ -109,7 +109,7 @@ def slow_large(at: Scene) -> str:
     return f"published in {seconds:.0f} s; {late}{_on(at)}"
 
 
-@fault("kafka.flip", "a byte of a record is flipped on its way to the broker, four times")
+@fault("kafka.flip", "one bit of a record is flipped on the way to the broker, four times")
 def flip(at: Scene) -> str:
     at.begin()
     sprung = 0
@@ -121,7 +121,7 @@ def flip(at: Scene) -> str:
     return f"{sprung} refused by the broker; {_on(at)}"
 
 
-@fault("kafka.late-commit", "the end of a transaction arrives 13 s late, when a new run has begun")
+@fault("kafka.late-commit", "an EndTxn request arrives 13 s late, after a new run has begun")
 def late_commit(at: Scene) -> str:
     at.begin()
     at.kafka.trap(links.END_TXN, act="hold", nth=at.rng.randint(2, 8))
@@ -132,10 +132,10 @@ def late_commit(at: Scene) -> str:
 
 
 def _lost(name: str, kind: int, *, answered: bool) -> None:
-    lost = "the answer to" if answered else "a request for"
+    lost = "the response to" if answered else "the request"
     side = "answer" if answered else "request"
 
-    @fault(f"kafka.lost.{name}.{side}", f"{lost} {name} is lost, and Kafka is away for 2 s")
+    @fault(f"kafka.lost.{name}.{side}", f"{lost} {name} is lost, and Kafka is unavailable for 2 s")
     def act(at: Scene) -> str:
         starts = kind in (links.INIT_PRODUCER_ID, links.FIND_COORDINATOR, links.FETCH)
         at.begin()
@@ -167,5 +167,5 @@ def _on(at: Scene) -> str:
     at.pause(1.0, 1.5)
     if at.state() == "FENCED":
         at.worker.kill()
-        return f"FENCED by the broker; after a restart went on in {at.wait_going_on():.1f} s"
-    return f"went on in {at.wait_going_on():.1f} s"
+        return f"FENCED by the broker; after a restart recovered in {at.wait_recovered():.1f} s"
+    return f"recovered in {at.wait_recovered():.1f} s"

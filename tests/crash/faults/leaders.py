@@ -21,7 +21,10 @@ _ANSWER = 10.0
 """Seconds within which a Kafka transaction must be through."""
 
 
-@fault("leader.frozen", "SIGSTOP of the leader past its session; it wakes when the other leads")
+@fault(
+    "leader.frozen",
+    "SIGSTOP of the leader past its session timeout; SIGCONT after the other worker leads",
+)
 def frozen(at: Scene) -> str:
     with Both.begun(at) as both:
         both.leader.signal(signal.SIGSTOP)
@@ -29,11 +32,13 @@ def frozen(at: Scene) -> str:
         at.pause(0.5, 3)
         both.leader.signal(signal.SIGCONT)
         at.wait_state("STANDBY", worker=both.leader)
-        at.wait_going_on(both.standby)
-        return f"the other led after {took:.1f} s; who woke is STANDBY; {both.at_rest()}"
+        at.wait_recovered(both.standby)
+        return f"the other led after {took:.1f} s; the resumed worker is STANDBY; {both.at_rest()}"
 
 
-@fault("leader.frozen-twice", "SIGSTOP of one leader after the other, each past its session")
+@fault(
+    "leader.frozen-twice", "SIGSTOP of one leader after the other, each past its session timeout"
+)
 def frozen_twice(at: Scene) -> str:
     with Both.begun(at) as both:
         both.leader.signal(signal.SIGSTOP)
@@ -50,13 +55,13 @@ def frozen_twice(at: Scene) -> str:
 
 @fault(
     "leader.stalled",
-    "the leader's loop stands still between its last acknowledgement and the commit",
+    "the leader's event loop is blocked between its last acknowledgement and the commit",
 )
 def stalled(at: Scene) -> str:
     with Both.begun(at, f"commit.before=stall@{at.rng.randint(150, 200)}:{_STALL}") as both:
         took = both.taken_over()
         at.pause(_STALL - PAST, _STALL - PAST + 2)
-        at.wait_going_on(both.standby)
+        at.wait_recovered(both.standby)
         return f"the other led after {took:.1f} s; {both.at_rest()}"
 
 
@@ -74,7 +79,7 @@ def term(at: Scene) -> str:
         return f"led on after {took[0]:.1f} and {took[1]:.1f} s; {both.at_rest()}"
 
 
-@fault("leader.kafka-cut", "the leader's link to Kafka alone carries nothing for 14 s")
+@fault("leader.kafka-cut", "only the leader's link to Kafka is held, for 14 s")
 def kafka_cut(at: Scene) -> str:
     with Both.begun(at) as both:
         wire = both.ways(both.leader).kafka
@@ -83,10 +88,10 @@ def kafka_cut(at: Scene) -> str:
         at.pause(_ANSWER + 3, _ANSWER + 5)
         wire.heal()
         took = both.somebody(later=False)
-        return f"went on in {took:.1f} s; {both.at_rest()}"
+        return f"recovered in {took:.1f} s; {both.at_rest()}"
 
 
-@fault("leader.mysql-cut", "the leader's link to MySQL alone is closed for some seconds")
+@fault("leader.mysql-cut", "only the leader's link to MySQL is closed, for some seconds")
 def mysql_cut(at: Scene) -> str:
     with Both.begun(at) as both:
         wire = both.ways(both.leader).mysql
@@ -97,7 +102,7 @@ def mysql_cut(at: Scene) -> str:
         assert at.state(both.standby) == "STANDBY", "it was handed over"
         wire.heal()
         took = both.somebody(later=False)
-        return f"the leader keeps it, RETRYING; went on in {took:.1f} s; {both.at_rest()}"
+        return f"the leader stays leader, RETRYING; recovered in {took:.1f} s; {both.at_rest()}"
 
 
 @fault("workers.killed", "kill -9 of both workers at the same time")
@@ -106,10 +111,10 @@ def both_killed(at: Scene) -> str:
         for worker in at.workers:
             worker.kill()
         took = both.somebody()
-        return f"went on in {took:.1f} s; {both.at_rest()}"
+        return f"recovered in {took:.1f} s; {both.at_rest()}"
 
 
-@fault("workers.rolling", "SIGTERM to one worker after the other, twice around")
+@fault("workers.rolling", "SIGTERM to one worker after the other, two rounds")
 def rolling(at: Scene) -> str:
     with Both.begun(at) as both:
         longest = 0.0
@@ -117,25 +122,25 @@ def rolling(at: Scene) -> str:
             ends = len(worker.exits)
             worker.signal(signal.SIGTERM)
             began = time.monotonic()
-            at.wait_going_on()
+            at.wait_recovered()
             longest = max(longest, time.monotonic() - began)
             at.wait(lambda: len(worker.exits) > ends, "does not end")  # noqa: B023 - waited for
             assert worker.exits[-1] == 0, f"it ended with {worker.exits[-1]}"
             both.at_rest()
-        return f"nothing stood still for over {longest:.1f} s; {both.at_rest()}"
+        return f"publishing paused for at most {longest:.1f} s; {both.at_rest()}"
 
 
 @fault(
     "workers.rolling-busy",
-    "a worker is ended each 5 s, one after the other, while other programs take the machine",
+    "SIGTERM to one worker after the other every 5 s, while other programs use the CPUs",
 )
 def rolling_busy(at: Scene) -> str:
     with Both.begun(at) as both:
         with _busy(count=3):
             longest = max(_restarted_meanwhile(at, at.workers[n % 2]) for n in range(10))
-        at.wait_going_on()
+        at.wait_recovered()
         assert longest < _MOST_UNPUBLISHED, f"nothing was published for {longest:.0f} s"
-        return f"nothing stood still for over {longest:.1f} s; {both.at_rest()}"
+        return f"publishing paused for at most {longest:.1f} s; {both.at_rest()}"
 
 
 def _restarted_meanwhile(at: Scene, worker: Keeper) -> float:
@@ -167,7 +172,7 @@ def _busy(*, count: int) -> Iterator[None]:
             program.wait()
 
 
-@fault("two.idle", "two workers that take turns are left alone; then the one that leads ends")
+@fault("two.idle", "two coordinated workers run undisturbed; then the leader stops")
 def idle(at: Scene) -> str:
     at.most_claims = 2
     at.shared = True
@@ -178,7 +183,7 @@ def idle(at: Scene) -> str:
     at.pause(10, 12)
     first.stop()
     at.workers.remove(first)
-    return f"no epoch without cause; the other led after {at.wait_going_on():.1f} s"
+    return f"no new epoch without cause; the other led after {at.wait_recovered():.1f} s"
 
 
 def _ended(at: Scene, both: Both, number: signal.Signals) -> float:

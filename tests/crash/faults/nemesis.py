@@ -97,7 +97,7 @@ HURTS: tuple[tuple[Hurt, int], ...] = (
 )
 
 
-@fault("nemesis", "one fault after another, chosen by the seed")
+@fault("nemesis", "random faults one after another, chosen by the seed")
 def nemesis(at: Scene) -> str:
     at.decoders = 2
     at.begin()
@@ -115,7 +115,7 @@ def nemesis(at: Scene) -> str:
         if at.rng.random() < 0.1:
             apply(at)
     _lead(at)
-    return f"{done.total()} faults in {SECONDS:.0f} s; went on in {at.wait_going_on():.1f} s"
+    return f"{done.total()} faults in {SECONDS:.0f} s; recovered in {at.wait_recovered():.1f} s"
 
 
 def _lead(at: Scene) -> None:

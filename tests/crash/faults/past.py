@@ -15,7 +15,7 @@ _FIRST = 95_000_000
 
 @fault(
     "past.reset-covered",
-    "RESET BINARY LOGS AND GTIDS while the worker is away, and enough writes to cover the cursor",
+    "RESET BINARY LOGS AND GTIDS while the worker is stopped, then enough writes to pass the cursor",
     error="SourceReset",
 )
 def reset_covered(at: Scene) -> str:
@@ -31,7 +31,7 @@ def reset_covered(at: Scene) -> str:
 
 @fault(
     "past.restored",
-    "MySQL's data are put back to an earlier state while the worker is away, and cover the cursor",
+    "MySQL is restored from an older backup while the worker is stopped, then written to past the cursor",
     error="SourceReset",
 )
 def restored(at: Scene) -> str:
@@ -40,7 +40,7 @@ def restored(at: Scene) -> str:
     mysql.stop()
     shutil.copytree(mysql.data, backup)
     mysql.start()
-    at.wait_going_on()
+    at.wait_recovered()
     at.pause(0.5, 1.5)
     _down(at)
     at.earlier, at.is_another = at.binlog(), True

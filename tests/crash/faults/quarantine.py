@@ -16,7 +16,7 @@ _ROWS, _EACH = 1200, 100
 def _killed_at(name: str, what: str) -> None:
     table = f"shop.torn_{name.rpartition('.')[2]}"
 
-    @fault(f"kill.{name}", f"kill -9 where {what}")
+    @fault(f"kill.{name}", f"kill -9 {what}")
     def act(at: Scene) -> str:
         at.servers.run(f"CREATE TABLE {table} (id INT PRIMARY KEY, a INT, b INT)")
         at.begin(f"{name}=kill")
@@ -34,7 +34,7 @@ def _killed_at(name: str, what: str) -> None:
         at.wait_running()
         at.wait(lambda: at.status().get("set_aside") == [], "does not come back")
         assert said.wait(60) in (0, 1)
-        return f"back with all its rows; went on in {at.wait_going_on():.1f} s"
+        return f"back with all its rows; recovered in {at.wait_recovered():.1f} s"
 
 
 def _resolve(at: Scene, table: str) -> subprocess.Popen[bytes]:
@@ -54,5 +54,10 @@ def _resolve(at: Scene, table: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(command, env={**os.environ, **config}, stdout=log, stderr=log)
 
 
-_killed_at("release.decoded", "events that waited are decoded, not published")
-_killed_at("release.published", "some events that waited are published, others not")
+_killed_at(
+    "release.decoded", "after a quarantined table's events are decoded, before they are published"
+)
+_killed_at(
+    "release.published",
+    "after some of a quarantined table's events are published, before the others",
+)

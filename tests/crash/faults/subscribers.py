@@ -29,7 +29,7 @@ _AT_EASE = 4.0
 """So much slower is the load meanwhile: else each batch has more than the one before, and takes longer."""
 
 
-@fault("subscriber.stopped", "SIGSTOP of one of two subscribers for 15 s, in the midst of reading")
+@fault("subscriber.stopped", "SIGSTOP of one of two subscribers for 15 s, while reading")
 def stopped(at: Scene) -> str:
     at.begin()
     with _reading(at, "one") as one, _reading(at, "other") as other:
@@ -43,15 +43,15 @@ def stopped(at: Scene) -> str:
         assert ahead > _FAR, f"the other one is only {ahead} ahead"
         one[0].send_signal(signal.SIGCONT)
         at.load.hold()
-        at.wait_going_on()
+        at.wait_recovered()
         due = {row.record.seq for row in at.topics().rows}
         for _, path in (one, other):
             at.wait(lambda: _numbers(path) == due, "does not catch up")  # noqa: B023 - waited for
         at.load.go_on()
-    return f"the other read on, at most {longest:.1f} s behind; who was stopped has all of it"
+    return f"the other kept reading, with a lag of at most {longest:.1f} s; the stopped one read all of it"
 
 
-@fault("sink.stopped", "SIGSTOP of the Spark sink for 15 s, in the midst of its batches")
+@fault("sink.stopped", "SIGSTOP of the Spark sink for 15 s, during its batches")
 def sink_stopped(at: Scene) -> str:
     at.begin()
     with at.load.slower(_AT_EASE), _sinking(at) as sink, _reading(at, "other") as other:
@@ -67,10 +67,10 @@ def sink_stopped(at: Scene) -> str:
         _wait_batches(at, 1)
         sink.send_signal(signal.SIGTERM)
         assert sink.wait(60) == 0
-    return f"who else read was at most {longest:.1f} s behind; the sink went on by itself"
+    return f"the other readers lagged at most {longest:.1f} s; the sink recovered by itself"
 
 
-@fault("sink.killed", "kill -9 of the Spark sink in the midst of its batches, three times")
+@fault("sink.killed", "kill -9 of the Spark sink during its batches, three times")
 def sink_killed(at: Scene) -> str:
     at.begin()
     before = 0
@@ -81,7 +81,7 @@ def sink_killed(at: Scene) -> str:
             os.killpg(sink.pid, signal.SIGKILL)
             before = _batches(at)
     assert before >= 3
-    return f"{before} batches in three runs; the worker went on in {at.wait_going_on():.1f} s"
+    return f"{before} batches in three runs; the worker recovered in {at.wait_recovered():.1f} s"
 
 
 def _longest_lag(at: Scene, path: Path, seconds: float = 15) -> float:
@@ -89,7 +89,7 @@ def _longest_lag(at: Scene, path: Path, seconds: float = 15) -> float:
     longest, until = 0.0, time.monotonic() + seconds
     while time.monotonic() < until:
         mark, began = int(at.cursor()["seq"]), time.monotonic()
-        at.wait_going_on()
+        at.wait_recovered()
         at.wait(lambda: _last(path) >= mark, "is held up")  # noqa: B023 - waited for
         longest = max(longest, time.monotonic() - began)
     assert longest < _SLOW, f"the one that was not stopped was {longest:.1f} s behind"

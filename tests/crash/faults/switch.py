@@ -22,34 +22,38 @@ _STATE = (
 )
 
 
-@fault("switch.planned", "with GTIDs, writers and worker are moved to the standby")
+@fault("switch.planned", "planned switch of writers and worker to the standby, with GTIDs")
 def planned(at: Scene) -> str:
     return _planned(at, gtids=True)
 
 
-@fault("switch.planned-no-gtid", "without GTIDs, writers and worker are moved to the standby")
+@fault(
+    "switch.planned-no-gtid", "planned switch of writers and worker to the standby, without GTIDs"
+)
 def planned_without(at: Scene) -> str:
     return _planned(at, gtids=False)
 
 
-@fault("switch.killed", "with GTIDs, MySQL dies for good and its standby is promoted")
+@fault("switch.killed", "MySQL is lost and its standby promoted, with GTIDs")
 def killed(at: Scene) -> str:
     return _killed(at, gtids=True)
 
 
-@fault("switch.killed-no-gtid", "without GTIDs, MySQL dies for good and its standby is promoted")
+@fault("switch.killed-no-gtid", "MySQL is lost and its standby promoted, without GTIDs")
 def killed_without(at: Scene) -> str:
     return _killed(at, gtids=False)
 
 
-@fault("switch.lagging", "MySQL dies while its standby has not yet applied what was published")
+@fault(
+    "switch.lagging", "MySQL is lost while its standby has not yet applied all published changes"
+)
 def lagging(at: Scene) -> str:
     both = _both(at, gtids=True)
     at.begin()
     ask(both.standby, "STOP REPLICA SQL_THREAD")
     at.pause(2, 3)
     at.load.hold()
-    at.wait_going_on()
+    at.wait_recovered()
     mark = at.executed()
     until(lambda: _received(both.standby, mark))
     both.master.kill()
@@ -61,14 +65,14 @@ def lagging(at: Scene) -> str:
     return f"StandbyLags meanwhile; {_moved(at, both)}"
 
 
-@fault("switch.diverged", "MySQL dies, and its standby lacks for good what was published")
+@fault("switch.diverged", "MySQL is lost, and its standby never receives some published changes")
 def diverged(at: Scene) -> str:
     both = _both(at, gtids=True)
     at.begin()
     promote(both.standby)
     at.pause(2, 3)
     at.load.hold()
-    at.wait_going_on()
+    at.wait_recovered()
     both.master.kill()
     at.wait(lambda: "SourceDiverged" in _refused(at), "does not say that it has diverged")
     before = at.topics().cursors[-1]
@@ -76,7 +80,9 @@ def diverged(at: Scene) -> str:
     assert at.topics().cursors[-1] == before, "the cursor moved"
     both.master.start()
     at.load.go_on()
-    return f"refused: SourceDiverged; at the old one again went on in {at.wait_going_on():.1f} s"
+    return (
+        f"refused: SourceDiverged; back at the old server, recovered in {at.wait_recovered():.1f} s"
+    )
 
 
 def _planned(at: Scene, *, gtids: bool) -> str:
@@ -107,7 +113,7 @@ def _moved(at: Scene, both: Pair) -> str:
     at.primary = both.standby
     at.load.go_on()
     at.pause(1, 2)
-    return f"went on at the standby in {at.wait_going_on():.1f} s"
+    return f"recovered at the standby in {at.wait_recovered():.1f} s"
 
 
 def _both(at: Scene, *, gtids: bool) -> Pair:

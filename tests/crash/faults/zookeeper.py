@@ -19,7 +19,7 @@ from tests.crash.servers import Ways
 _GARBAGE = b"\x00{not json"
 
 
-@fault("zookeeper.expiry", "the leader's link to ZooKeeper carries nothing past the session's time")
+@fault("zookeeper.expiry", "the leader's link to ZooKeeper is held until the session expires")
 def expiry(at: Scene) -> str:
     with Both.begun(at) as both:
         wire = _to_zookeeper(both.ways(both.leader))
@@ -32,7 +32,7 @@ def expiry(at: Scene) -> str:
 
 
 def _black(way: Direction, what: str) -> None:
-    @fault(f"zookeeper.black.{way}", f"{what}, past the session's time")
+    @fault(f"zookeeper.black.{way}", f"{what} until the session expires")
     def act(at: Scene) -> str:
         with Both.begun(at) as both:
             wire = _to_zookeeper(both.ways(both.leader))
@@ -43,11 +43,11 @@ def _black(way: Direction, what: str) -> None:
 
 
 _BOTH_WAYS: tuple[Direction, ...] = ("up", "down")
-_black("up", "nothing gets from the leader to ZooKeeper")
-_black("down", "nothing gets from ZooKeeper to the leader")
+_black("up", "packets from the leader to ZooKeeper are held")
+_black("down", "packets from ZooKeeper to the leader are held")
 
 
-@fault("zookeeper.half-open", "for the leader, ZooKeeper's port accepts and never answers")
+@fault("zookeeper.half-open", "ZooKeeper's port accepts the leader's connections and never answers")
 def half_open(at: Scene) -> str:
     with Both.begun(at) as both:
         wire = _to_zookeeper(both.ways(both.leader))
@@ -67,10 +67,10 @@ def reset(at: Scene) -> str:
             for ways in at.servers.ways:
                 _to_zookeeper(ways).reset()
         took = both.somebody(later=False)
-        return f"went on in {took:.1f} s; {both.at_rest()}"
+        return f"recovered in {took:.1f} s; {both.at_rest()}"
 
 
-@fault("zookeeper.slow", "400 ms more each way between both workers and ZooKeeper")
+@fault("zookeeper.slow", "both workers' links to ZooKeeper have 400 ms more latency each way")
 def slow(at: Scene) -> str:
     with Both.begun(at) as both:
         for ways in at.servers.ways:
@@ -79,17 +79,17 @@ def slow(at: Scene) -> str:
         at.pause(PAST, PAST + 3)
         took = both.somebody(later=False)
         at.servers.heal()
-        return f"went on in {took:.1f} s; {both.at_rest()}"
+        return f"recovered in {took:.1f} s; {both.at_rest()}"
 
 
-@fault("zookeeper.standby-cut", "the standby's link to ZooKeeper carries nothing for a while")
+@fault("zookeeper.standby-cut", "the standby's link to ZooKeeper is held past its session timeout")
 def standby_cut(at: Scene) -> str:
     with Both.begun(at) as both:
         wire = _to_zookeeper(both.ways(both.standby))
         for way in _BOTH_WAYS:
             wire.way(way, held=True)
         at.pause(PAST, PAST + 2)
-        at.wait_going_on(both.leader)
+        at.wait_recovered(both.leader)
         assert both.epoch_of(both.leader) == both.epoch, "the leader did not go on in its epoch"
         wire.heal()
         wire.reset()
@@ -104,10 +104,10 @@ def restart(at: Scene) -> str:
         at.pause(0.2, 1)
         server.start()
         took = both.somebody(later=False)
-        return f"went on in {took:.1f} s; {both.at_rest()}"
+        return f"recovered in {took:.1f} s; {both.at_rest()}"
 
 
-@fault("zookeeper.killed", "kill -9 of ZooKeeper, and it stays away past the session's time")
+@fault("zookeeper.killed", "kill -9 of ZooKeeper, which stays down past the session timeout")
 def killed(at: Scene) -> str:
     with Both.begun(at) as both:
         server = at.servers.stack.zookeeper_server
@@ -118,10 +118,10 @@ def killed(at: Scene) -> str:
         assert len(at.topics().records) == before, "somebody published without ZooKeeper"
         server.start()
         took = both.somebody()
-        return f"nobody led meanwhile; went on in {took:.1f} s; {both.at_rest()}"
+        return f"no worker led meanwhile; recovered in {took:.1f} s; {both.at_rest()}"
 
 
-@fault("zookeeper.wiped", "kill -9 of ZooKeeper, which comes back without any node")
+@fault("zookeeper.wiped", "kill -9 of ZooKeeper, which is restarted with no nodes")
 def wiped(at: Scene) -> str:
     with Both.begun(at) as both:
         server = at.servers.stack.zookeeper_server
@@ -129,29 +129,32 @@ def wiped(at: Scene) -> str:
         shutil.rmtree(at.servers.stack.run_dir / "zookeeper" / "data")
         server.start()
         took = both.somebody()
-        return f"went on in {took:.1f} s, in a later epoch; {both.at_rest()}"
+        return f"recovered in {took:.1f} s, in a later epoch; {both.at_rest()}"
 
 
-@fault("zookeeper.node-deleted", "a hand deletes the node that says who leads")
+@fault("zookeeper.node-deleted", "the leader's node is deleted by hand")
 def node_deleted(at: Scene) -> str:
     with Both.begun(at) as both:
         with both.hand() as client:
             client.delete(both.node)
         took = both.somebody()
-        return f"went on in {took:.1f} s, in a later epoch; {both.at_rest()}"
+        return f"recovered in {took:.1f} s, in a later epoch; {both.at_rest()}"
 
 
-@fault("zookeeper.nodes-deleted", "a hand deletes all nodes of the installation, its root too")
+@fault(
+    "zookeeper.nodes-deleted", "all nodes of the installation are deleted by hand, with its root"
+)
 def nodes_deleted(at: Scene) -> str:
     with Both.begun(at) as both:
         with both.hand() as client:
             _delete_all(client, both.root)
         took = both.somebody()
-        return f"went on in {took:.1f} s, in a later epoch; {both.at_rest()}"
+        return f"recovered in {took:.1f} s, in a later epoch; {both.at_rest()}"
 
 
 @fault(
-    "zookeeper.node-edited", "a hand writes an older epoch, then garbage, into the leader's node"
+    "zookeeper.node-edited",
+    "an earlier epoch, then garbage, is written into the leader's node by hand",
 )
 def node_edited(at: Scene) -> str:
     with Both.begun(at) as both:
@@ -162,10 +165,10 @@ def node_edited(at: Scene) -> str:
             client.set(both.node, _GARBAGE)
             at.pause(6, 7)
         took = both.somebody(later=False)
-        return f"went on in {took:.1f} s; {both.at_rest()}"
+        return f"recovered in {took:.1f} s; {both.at_rest()}"
 
 
-@fault("zookeeper.node-forged", "a hand puts a node that stays in the place of the leader's")
+@fault("zookeeper.node-forged", "the leader's node is replaced by a persistent node by hand")
 def node_forged(at: Scene) -> str:
     with Both.begun(at) as both:
         with both.hand() as client:
@@ -179,11 +182,12 @@ def node_forged(at: Scene) -> str:
             assert len(at.topics().records) == before, "it is published all the same"
             client.delete(both.node)
         took = both.somebody()
-        return f"refused: {error}; without it went on in {took:.1f} s; {both.at_rest()}"
+        return f"refused: {error}; without it recovered in {took:.1f} s; {both.at_rest()}"
 
 
 @fault(
-    "zookeeper.ghosts", "a hand makes candidates that there are not, and deletes those there are"
+    "zookeeper.ghosts",
+    "candidates' nodes are deleted by hand, and nodes of nonexistent candidates created",
 )
 def ghosts(at: Scene) -> str:
     with Both.begun(at) as both:
@@ -198,10 +202,12 @@ def ghosts(at: Scene) -> str:
             took = both.somebody()
             for name in ("aaa", "worker-0", "zzz"):
                 client.delete(f"{below}/{name}")
-        return f"led all the same, in {took:.1f} s; {both.at_rest()}"
+        return f"led nevertheless, in {took:.1f} s; {both.at_rest()}"
 
 
-@fault("zookeeper.root-edited", "a hand writes another prefix into the root, and a worker starts")
+@fault(
+    "zookeeper.root-edited", "another prefix is written into the root by hand, and a worker starts"
+)
 def root_edited(at: Scene) -> str:
     with Both.begun(at) as both:
         with both.hand() as client:
@@ -210,12 +216,12 @@ def root_edited(at: Scene) -> str:
             both.standby.kill()
             at.wait(lambda: _coordination(at, both).startswith("NodeUnfit"), "is not refused")
             error = _coordination(at, both).partition(":")[0]
-            at.wait_going_on(both.leader)
+            at.wait_recovered(both.leader)
             client.set(both.root, mine)
-        return f"who joins is refused: {error}; the leader goes on; {both.at_rest()}"
+        return f"the joining worker is refused: {error}; the leader continues; {both.at_rest()}"
 
 
-@fault("zookeeper.acl", "a hand gives all nodes to another account, and gives them back")
+@fault("zookeeper.acl", "all nodes are given to another account by hand, then given back")
 def acl(at: Scene) -> str:
     with Both.begun(at) as both, both.hand() as client:
         client.add_auth("digest", "another:secret")
@@ -227,7 +233,7 @@ def acl(at: Scene) -> str:
         assert len(at.topics().records) == before, "somebody published without ZooKeeper"
         _own(client, both.root, OPEN_ACL_UNSAFE)
         took = both.somebody()
-        return f"nobody led, {error} meanwhile; went on in {took:.1f} s; {both.at_rest()}"
+        return f"no worker led, {error} meanwhile; recovered in {took:.1f} s; {both.at_rest()}"
 
 
 def _own(client: KazooClient, path: str, acls: list[ACL]) -> None:

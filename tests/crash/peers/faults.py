@@ -146,10 +146,10 @@ def zombie(at: PeerScene) -> str:
     holder.signal(signal.SIGSTOP)
     time.sleep(25)
     holder.signal(signal.SIGCONT)
-    took = at.wait_going_on()
+    took = at.wait_recovered()
     at.pause(5, 6)
     which = "first" if holder is first else "second"
-    return f"the {which} was frozen; went on in {took:.1f} s"
+    return f"the {which} was frozen; recovered in {took:.1f} s"
 
 
 def _holder(at: PeerScene) -> Keeper:
@@ -239,8 +239,8 @@ def disk_full(at: PeerScene) -> str:
         at.pause(1, 3)
         ballast.unlink()
         server.start()
-        took = at.wait_going_on()
-    return f"the broker ended; went on in {took:.1f} s, then in {at.wait_going_on():.1f} s"
+        took = at.wait_recovered()
+    return f"the broker exited; recovered in {took:.1f} s, then in {at.wait_recovered():.1f} s"
 
 
 @_fault("account.password")
@@ -306,13 +306,13 @@ def _stops(at: PeerScene) -> str:
     at.wait(over, "neither goes on nor stops")
     if mark in at.tail.marks:
         at._looked = 0.0
-        return "went on"
+        return "recovered"
     at.stopped = str(at.status(second)["error"])
     return f"stopped: {at.stopped}"
 
 
 def _on(at: PeerScene) -> str:
-    return f"went on in {at.wait_going_on():.1f} s"
+    return f"recovered in {at.wait_recovered():.1f} s"
 
 
 for _name in _AS_THEY_ARE:

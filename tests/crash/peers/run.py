@@ -90,7 +90,7 @@ def judge(at: PeerScene) -> tuple[Findings, int]:
     """What is wrong, and how many records there are; all has to be published unless it stopped as is right."""
     if not at.stopped:
         at.load.stop()
-        at.wait_going_on()
+        at.wait_recovered()
     source, topics = at.source(), at.topics()
     return compare(source, topics, whole=not at.stopped), len(topics.rows)
 

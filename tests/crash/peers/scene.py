@@ -105,7 +105,7 @@ class PeerScene(Scene):
             self._look_after()
             time.sleep(0.15)
 
-    def wait_going_on(self, _worker: Keeper | None = None, *, seconds: float = _PATIENCE) -> float:
+    def wait_recovered(self, _worker: Keeper | None = None, *, seconds: float = _PATIENCE) -> float:
         """Write a row and wait until it is published, by force where nothing else helps."""
         began, mark = time.monotonic(), self._mark()
         for force in (self._restart_task, self._kill_workers, None):

@@ -175,17 +175,17 @@ def test_the_table_tells_of_each_fault_and_of_what_was_not_tried() -> None:
         name=name,
         variant="exactly-once",
         seed=7,
-        how="went on in 2.0 s",
+        how="recovered in 2.0 s",
         judged=True,
         went_on=2.0,
         helped=["FencedException: too old"],
         rows=1200,
         counts={"lost": 3, "values": 1},
     )
-    page = f"| `{name}` | kill -9 | went on in 0.2 s | 5,800 | 11 | nothing |"
+    page = f"| `{name}` | kill -9 | recovered in 0.2 s | 5,800 | 11 | nothing |"
     text = report.table([outcome], report.ours(page))
     row = next(line for line in text.splitlines() if line.startswith(f"| `{name}`"))
-    assert row.startswith(f"| `{name}` | went on in 0.2 s | went on in 2.0 s | exactly-once |")
+    assert row.startswith(f"| `{name}` | recovered in 0.2 s | recovered in 2.0 s | exactly-once |")
     assert "| no (1): FencedException: too old |" in row
     assert "| 3 | 0 | 0 | values 1 | 1,200 | 7 |" in row
     assert "`term`" in text.partition("Not tried")[2]
