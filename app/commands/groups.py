@@ -96,6 +96,7 @@ GROUPS: Mapping[str, Group] = {
 
 
 UNGROUPED: Mapping[str, str] = {
+    "import-canal": "turn Canal's configuration into settings, a mapping and a report; needs no server",
     "audit": "prove that nothing was lost or repeated: compare the source's binlog with the topics in Kafka",
 }
 """Commands in no group, each with its line of help."""
@@ -109,5 +110,5 @@ def command(group: str, name: str) -> Command:
 
 
 def ungrouped_command(name: str) -> Command:
-    """Import the module of a command in no group: ``app.commands.<name>``."""
-    return cast(Command, import_module(f"app.commands.{name}"))
+    """Import the module of a command in no group: ``app.commands.<name>``, with ``_`` for ``-``."""
+    return cast(Command, import_module(f"app.commands.{name.replace('-', '_')}"))

@@ -1,0 +1,1 @@
+"""Configurations of other programs as settings, a mapping, and a report that names every key."""

@@ -1,0 +1,1 @@
+"""Canal's ``conf`` folder imported: its keys, its cursors, its topics."""

@@ -1,0 +1,68 @@
+"""Java's properties files: keys and values as ``java.util.Properties.load`` reads them.
+
+Format: https://docs.oracle.com/javase/8/docs/api/java/util/Properties.html#load-java.io.Reader-
+
+Invariant: a file that is UTF-8 is read as that, since an operator wrote it so; any other as ISO-8859-1, as
+Java does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_KEY = re.compile(r"((?:\\.|[^\\:= \t\f])*)[ \t\f]*[:=]?[ \t\f]*(.*)", re.DOTALL)
+_BLANKS = " \t\f"
+
+
+def decoded(content: bytes) -> str:
+    """Return the text of a properties file."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode("iso-8859-1")
+
+
+def parse(text: str) -> dict[str, str]:
+    """Return the values by key; of a key given twice, the last one counts, as in Java."""
+    found = {}
+    for line in _logical_lines(text):
+        match = _KEY.fullmatch(line)
+        if match is not None:
+            found[_unescaped(match[1])] = _unescaped(match[2])
+    return found
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """Lines that are neither blank nor comments, joined where one ends with an odd number of backslashes."""
+    begun = ""
+    for natural in re.split(r"\r\n|\r|\n", text):
+        line = natural.lstrip(_BLANKS)
+        if not begun and line[:1] in ("", "#", "!"):
+            continue
+        if _is_continued(line):
+            begun += line[:-1]
+            continue
+        yield begun + line
+        begun = ""
+    if begun:
+        yield begun
+
+
+def _is_continued(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _unescaped(text: str) -> str:
+    """A text without its escapes; UTF-16 halves, as Java writes characters above U+FFFF, are joined."""
+    plain = _ESCAPE.sub(_character, text)
+    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _character(found: re.Match[str]) -> str:
+    sign = found[1]
+    if len(sign) == 5:
+        return chr(int(sign[1:], 16))
+    return _CONTROL.get(sign, sign)

@@ -1,0 +1,95 @@
+"""Folders of Canal against the files and the report that come of them, which are golden files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.operations.migration.canal.configuration import Surroundings
+from app.operations.migration.canal.importing import import_canal
+from app.operations.migration.findings import Imported, Outcome
+from app.settings.model import CONFIG_VARIABLE, load
+from connectors.errors import SettingsError, UsageError
+from tests.unit.app.operations.migration.golden import assert_golden, create_password_files
+
+CASES = Path(__file__).parent / "cases"
+NAMES = sorted(case.name for case in CASES.iterdir())
+
+
+def imported(case: str, **surroundings: dict[str, str]) -> Imported:
+    return import_canal(CASES / case / "conf", Surroundings(**surroundings), prefix="aq")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_a_folder_gives_the_files_that_are_recorded(case: str) -> None:
+    assert_golden(CASES / case, imported(case))
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_the_worker_accepts_the_settings_once_the_passwords_are_written(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "aqueduct.yaml"
+    found = imported(case)
+    settings.write_text(found.settings)
+    (tmp_path / "mapping.yaml").write_text(found.mapping)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(CONFIG_VARIABLE, str(settings))
+    with pytest.raises(SettingsError, match="password_file"):
+        load()
+    create_password_files(settings)
+    loaded = load()
+    assert loaded.destinations
+    assert (loaded.mapping.mapping is not None) == bool(found.mapping)
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_no_password_is_in_the_files_or_the_report(case: str) -> None:
+    found = imported(case)
+    text = "\n".join([found.settings, found.mapping, *found.lines(), str(found.to_json())])
+    assert "secret-" not in text
+    assert "very-secret" not in text
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_every_key_of_every_file_is_in_the_report(case: str) -> None:
+    reported = {(one.key, one.file) for one in imported(case).findings}
+    for file in (CASES / case / "conf").rglob("*.properties"):
+        name = str(file.relative_to(CASES / case / "conf"))
+        lines = file.read_text().replace("\\\n", "").splitlines()
+        keys = {line.partition("=")[0].strip() for line in lines if "=" in line and line[0] != "#"}
+        if not name.startswith("unused"):
+            assert {key for key in keys if (key, name) not in reported} == set()
+
+
+def test_only_a_key_that_canal_does_not_have_is_unknown() -> None:
+    unknown = [one.key for case in NAMES for one in imported(case).of(Outcome.UNKNOWN)]
+    assert unknown == ["canal.my.own.extension"]
+
+
+def test_system_properties_precede_the_environment_which_precedes_the_files() -> None:
+    environment = {"canal.id": "8", "canal.ip": "10.1.1.1", "fallback": "50"}
+    found = imported("standby", system_properties={"canal.ip": "10.2.2.2"}, environment=environment)
+    assert "advertised_address: '10.2.2.2:8083'  # canal.ip (system property)" in found.settings
+    assert "fallback_seconds: 50" in found.settings
+
+
+def test_a_cursor_of_zookeeper_is_given_as_a_file(tmp_path: Path) -> None:
+    cursor = tmp_path / "stock.json"
+    cursor.write_text(
+        '{"@type":"com.alibaba.otter.canal.protocol.position.LogPosition","identity":{"slaveId":-1,'
+        '"sourceAddress":{"address":"2001:db8::5","port":3310}},"postion":{"included":false,'
+        '"journalName":"bin.000002","position":4,"serverId":1,"timestamp":1795234567000}}'
+    )
+    surroundings = Surroundings(cursor_files={"stock": cursor})
+    found = import_canal(CASES / "standby", surroundings, prefix="aq").settings
+    assert "file: bin.000002" in found.partition("stock:")[2]
+    cursor.write_text("{}")
+    with pytest.raises(UsageError, match="no cursor of Canal"):
+        import_canal(CASES / "standby", surroundings, prefix="aq")
+
+
+def test_a_folder_without_canal_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"has no canal\.properties"):
+        import_canal(tmp_path, Surroundings(), prefix="aq")
