@@ -40,9 +40,14 @@ def _dropped_and_needed(rules: Rules) -> Iterator[str]:
 
 def _unpublished(rules: Rules) -> Iterator[str]:
     published = {one.lower() for one in rules.columns}
-    for name in (*rules.key, *rules.partition_by):
-        if published and name.lower() not in published:
-            yield f"columns omits {name}, but the key or the partition needs it; add it"
+    needed = {
+        "the key or the partition needs it": (*rules.key, *rules.partition_by),
+        "the row filter reads it": row_filter(rules.row_filter)[1] if rules.row_filter else (),
+    }
+    for why, names in needed.items():
+        for name in names:
+            if published and name.lower() not in published:
+                yield f"columns omits {name}, but {why}; add it"
 
 
 def _names(rules: Rules) -> Iterator[str]:

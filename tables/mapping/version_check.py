@@ -5,7 +5,7 @@ Invariant: a rule that a version makes impossible is reported before any row of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from tables.mapping.filters.predicate import predicate
 from tables.mapping.logical import Tag
@@ -13,7 +13,7 @@ from tables.mapping.rules import Rules
 
 
 def version_faults(
-    rules: Rules, tags: Iterable[Tag], types: Mapping[str, str], key: Iterable[str]
+    rules: Rules, tags: Collection[Tag], types: Mapping[str, str], key: Iterable[str]
 ) -> list[str]:
     """All faults of rules and tags; ``types``: of the columns by name, ``key``: the records' key."""
     known = {one.lower() for one in types}
@@ -23,7 +23,7 @@ def version_faults(
             for what, name in _named(rules, tags)
             if name.lower() not in known
         ),
-        *_omitted(rules, key),
+        *_omitted(rules, tags, key),
         *_renamed(rules, known),
         *_filter_fault(rules, types),
     ]
@@ -37,13 +37,15 @@ def _named(rules: Rules, tags: Iterable[Tag]) -> list[tuple[str, str]]:
     return named + [(f"the tag {one.name}", one.column) for one in tags if one.column]
 
 
-def _omitted(rules: Rules, key: Iterable[str]) -> list[str]:
+def _omitted(rules: Rules, tags: Iterable[Tag], key: Iterable[str]) -> list[str]:
     published = {one.lower() for one in rules.columns}
     if not published:
         return []
+    needed = [(name, "of the records' key") for name in key]
+    needed += [(one.column, f"of the tag {one.name}") for one in tags if one.column]
     return [
-        f"columns omits {name!r} of the records' key; add it"
-        for name in key
+        f"columns omits {name!r} {what}; add it"
+        for name, what in needed
         if name.lower() not in published
     ]
 

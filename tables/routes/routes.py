@@ -16,6 +16,7 @@ from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.rows.column_rule import ColumnRule
 from connectors.wire import row_topic
 from tables.mapping.mapping import MappedTable, Mapping
+from tables.mapping.rules import OPERATIONS
 from tables.table_filter import TableFilter
 
 DEBEZIUM = "debezium"
@@ -43,6 +44,11 @@ class Route:
     """What the mapping states about the table; None if it does not name it."""
     shard: tuple[str, str, str] | None = None
     """Destination, database and table, if the records' keys begin with them."""
+
+    @property
+    def publishes_truncates(self) -> bool:
+        """Whether a TRUNCATE has a record: it deletes all rows."""
+        return self.mapped is None or "delete" in (self.mapped.rules.operations or OPERATIONS)
 
 
 @dataclass(frozen=True, kw_only=True)

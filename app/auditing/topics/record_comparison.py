@@ -7,7 +7,7 @@ in a report.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -20,6 +20,8 @@ from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.reading.topic_reader import partition_of
 from connectors.wire import HEADER_CHANGE_ID, KEY_SHARD, change_key
 from tables.impact.impact import RouteOf
+from tables.mapping.filters.predicate import Predicate, predicate
+from tables.mapping.rules import Rules
 
 
 @dataclass(slots=True)
@@ -30,12 +32,16 @@ class Columns:
     key: tuple[str, ...]
     same: tuple[Same | None, ...]
     kinds: tuple[str, ...]
+    shown: tuple[str, ...] = ()
+    """The names in an image, if a mapping omits some."""
+    passes: Predicate | None = None
+    """The row filter of a mapping."""
 
     @classmethod
     def of(
-        cls, shape: Shape, version: Described | None, chosen: tuple[str, ...] | None = None
+        cls, shape: Shape, version: Described | None, rules: Rules | None = None
     ) -> Columns | None:
-        """None if the names of the columns are not known; ``chosen``: the key that a mapping states."""
+        """None if the names of the columns are not known; ``rules``: those of a mapping."""
         if shape.has_names:
             names = tuple(column.name or "" for column in shape.columns)
             key = shape.primary_key or ()
@@ -48,10 +54,22 @@ class Columns:
             # Without names, signs, character sets and labels may be missing, too.
             columns = tuple(map(column_of_type, version.columns, version.types, version.charsets))
         kinds = tuple(column.type for column in columns)
-        if chosen is not None:
-            own = {name.lower(): name for name in names}
-            key = tuple(own.get(name.lower(), name) for name in chosen)
-        return cls(names, tuple(key), tuple(map(comparison, columns)), kinds)
+        found = cls(names, tuple(key), tuple(map(comparison, columns)), kinds)
+        return found if rules is None else found.with_rules(rules, version)
+
+    def with_rules(self, rules: Rules, version: Described | None) -> Columns:
+        """The same as a mapping's rules have it."""
+        own = {name.lower(): name for name in self.names}
+        published = {name.lower() for name in rules.columns or self.names}
+        found = replace(
+            self,
+            key=tuple(own.get(name.lower(), name) for name in rules.key) or self.key,
+            shown=tuple(name for name in self.names if name.lower() in published),
+        )
+        if rules.row_filter and version is not None:
+            types = dict(zip(version.columns, version.types, strict=True))
+            found.passes = predicate(rules.row_filter, types)
+        return found
 
     def moves(self, change: Change) -> bool:
         """Whether a change has changed its row's key."""
@@ -85,8 +103,8 @@ class Comparer:
         found = self._columns.get((id(shape), id(version)))
         if found is None:
             route = self._route_of(shape.name)
-            chosen = route.key_columns if route is not None else None
-            found = (shape, version, Columns.of(shape, version, chosen))
+            rules = route.mapped.rules if route is not None and route.mapped is not None else None
+            found = (shape, version, Columns.of(shape, version, rules))
             self._columns[id(shape), id(version)] = found
         return found[2]
 
@@ -102,6 +120,8 @@ class Comparer:
                 f"{'.'.join(change.shape.name)}: the names of its columns are unknown"
             ] += 1
             return None
+        if columns.passes is not None and not half:
+            return self._filtered(columns.passes, columns, change, value)
         moves = columns.moves(change)
         wanted = {"": change.kind, "0": "d", "1": "c"}[half] if moves == bool(half) else "halves"
         if value["op"] != wanted:
@@ -110,6 +130,22 @@ class Comparer:
             )
         before = change.before if wanted in ("u", "d") else None
         after = change.after if wanted in ("u", "c") else None
+        return self._image(change.shape, columns, before, value["before"], value) or self._image(
+            change.shape, columns, after, value["after"], value
+        )
+
+    def _filtered(
+        self, passes: Predicate, columns: Columns, change: Change, value: dict[str, Any]
+    ) -> str | None:
+        """The fault of a record of a table with a row filter, which an update may enter or leave."""
+        op = value["op"]
+        if op != change.kind and not (change.kind == "u" and op in ("c", "d")):
+            return f"it is {op}, the source has {change.kind}"
+        for image in (value["before"], value["after"]):
+            if image is not None and not passes(image):
+                return "its row does not pass the row filter"
+        before = change.before if op in ("u", "d") else None
+        after = change.after if op in ("u", "c") else None
         return self._image(change.shape, columns, before, value["before"], value) or self._image(
             change.shape, columns, after, value["after"], value
         )
@@ -130,12 +166,15 @@ class Comparer:
             )
         lines = printed.split(b"\n")
         names = columns.names
+        shown = columns.shown or names
         if len(lines) != len(names):
             return self._partial(shape, columns, printed, image, value)
         replaced = value.get("replaced", ())
-        if tuple(image) != names:
+        if tuple(image) != shown:
             return "its columns are not the table's"
         for line, name, same, kind in zip(lines, names, columns.same, columns.kinds, strict=True):
+            if name not in image:
+                continue
             text, found = line[line.index(b"=") + 1 :], image[name]
             what = f"{'.'.join(shape.name)}.{name}: {kind}"
             if not self._same(text, found, same, what, is_replaced=name in replaced):
@@ -174,6 +213,8 @@ class Comparer:
         """The fault of an image that lacks columns: printed ones are present, and the others in neither."""
         for number, text in _numbered(printed).items():
             name = columns.names[number - 1]
+            if columns.shown and name not in columns.shown:
+                continue
             if name not in image:
                 return f"{name} is missing"
             what = f"{'.'.join(shape.name)}.{name}: {columns.kinds[number - 1]}"

@@ -24,6 +24,7 @@ from app.auditing.topics.record_check import (
 from app.auditing.topics.topics import CursorRecord, Journal
 from app.auditing.verdict import Finding, Kind
 
+_OPERATION = {"c": "insert", "u": "update", "d": "delete", "t": "delete"}
 _DONE = {WHOLE, OLD_HALF | NEW_HALF}
 
 Shadows = Callable[[str, str], bool]
@@ -55,6 +56,8 @@ def lost_changes(done: RecordCheck, journal: Journal, *, shadows: Shadows, compa
             verdict.quarantined[name] += 1
         elif done.seen[n] & DEAD:
             verdict.unjudged[f"{name}: dead letters"] += 1
+        elif not seen and (why := _left_out(done, shape, rank, ordinal)):
+            verdict.unjudged[f"{name}: {why}"] += 1
         elif shadows(*shape.name):
             verdict.shadows[name] += 1
         elif compacted or _is_expired(done, shape, position):
@@ -71,6 +74,19 @@ def lost_changes(done: RecordCheck, journal: Journal, *, shadows: Shadows, compa
                     source=f"{transaction.file}:{change.pos if change else transaction.pos}",
                 )
             )
+
+
+def _left_out(done: RecordCheck, shape: Shape, rank: int, ordinal: int) -> str | None:
+    """Why the mapping may leave a change out; None if it publishes all of its table's."""
+    route = done.subject.routes.of(shape.name)
+    if route is None or route.mapped is None:
+        return None
+    rules, change = route.mapped.rules, done.truth.store.change(rank, ordinal)
+    if rules.row_filter and (change is None or change.kind != "t"):
+        return "without a record, as the row filter of the mapping may have it"
+    if rules.operations and change is not None and _OPERATION[change.kind] not in rules.operations:
+        return f"{_OPERATION[change.kind]}s, which the mapping leaves out"
+    return None
 
 
 def _is_expired(done: RecordCheck, shape: Shape, position: int) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from app.pipeline.gather.null_check import NullCheck
+from app.pipeline.gather.row_selection import RowSelection
 from connectors.errors import DefinitionMismatch, RuleImpossible, WitnessesDiffer
 from connectors.mysql.binlog.table_map import MappedColumn, TableMap
 from connectors.mysql.charset.charsets import Charsets
@@ -38,7 +39,7 @@ _MOST_TABLES = 20_000
 class CapturedTable:
     """A table as one TABLE_MAP describes it, with the decoder of its rows."""
 
-    __slots__ = ("definition", "name", "route", "rows", "shows_not_null")
+    __slots__ = ("definition", "name", "route", "rows", "selection", "shows_not_null")
 
     def __init__(
         self,
@@ -55,13 +56,24 @@ class CapturedTable:
         self.name, self.route = (table_map.database, table_map.table), route
         key = _key(table_map, route)
         self.definition = _definition(table_map, charsets, key, hidden=hidden, known=known)
-        _check_rules(route, self.definition)
+        self.selection: RowSelection | None = None
+        omitted: frozenset[int] = frozenset()
+        if route.mapped is not None:
+            _check_rules(route, self.definition)
+            rules = route.mapped.rules
+            self.selection = RowSelection.of(self.name, rules, self.definition)
+            omitted = _omitted(table_map, rules.columns)
+            if omitted:
+                self.definition = _definition(
+                    table_map, charsets, key, hidden=hidden | omitted, known=known
+                )
         self.rows: Callable[[int, bytes], list[Row]] = CompiledDecoder(
             table_map,
             charsets,
             key=key,
             rules=route.column_rules,
             hidden=hidden,
+            omitted=omitted,
             key_is_logged=key_is_logged,
             key_head=shard_head(route.shard),
         ).rows
@@ -312,6 +324,18 @@ def _key(table_map: TableMap, route: Route) -> tuple[int, ...]:
             route.table, f"there is no column {missing[0]!r}, which its records' key is to have"
         )
     return tuple(indexes[name.lower()] for name in route.key_columns)
+
+
+def _omitted(table_map: TableMap, columns: tuple[str, ...]) -> frozenset[int]:
+    """Return the columns that are not among those to be published; none if no list is given."""
+    if not columns:
+        return frozenset()
+    published = {name.lower() for name in columns}
+    return frozenset(
+        index
+        for index, column in enumerate(table_map.columns)
+        if (column.name or "").lower() not in published
+    )
 
 
 def _check_rules(route: Route, definition: Definition) -> None:

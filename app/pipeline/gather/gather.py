@@ -95,7 +95,20 @@ class Gathering:
             dead = DeadRows(transaction, name, table_map, event_type, body, "", pos, 0, query, "")
             self._sift(dead, error)
             return
-        self._keep(transaction, rows, event_type, pos)
+        self._select(transaction, rows, event_type, pos)
+
+    def _select(self, transaction: Transaction, rows: list[Row], event_type: int, pos: int) -> None:
+        """Add the rows that the table's rules publish; the others have ordinals too."""
+        assert self._use is not None
+        selection = self._use.table.selection
+        if selection is None:
+            self._keep(transaction, rows, event_type, pos)
+            return
+        for run in selection.runs(rows, event_type):
+            if run.rows:
+                self._keep(transaction, run.rows, run.event_type, pos)
+            else:
+                self.gathered.ordinal += run.size
 
     def _keep(self, transaction: Transaction, rows: list[Row], event_type: int, pos: int) -> None:
         """Add rows of the table of ``_use``."""
@@ -127,7 +140,7 @@ class Gathering:
         transaction, kind, pos = dead.transaction, dead.event_type, dead.pos
         for part in sifted(self._use.table.rows, dead, error):
             if part.rows:
-                self._keep(transaction, part.rows, kind, pos)
+                self._select(transaction, part.rows, kind, pos)
             else:
                 self._dead += 1
                 if self._dead > limit:
@@ -187,7 +200,7 @@ class Gathering:
         applied = self._applied
         emptied = truncated.table if truncated is not None else None
         parks = self._tables.quarantined_among(applied.record if applied else None, emptied)
-        if emptied in parks:
+        if emptied in parks or (truncated is not None and not truncated.publishes_truncates):
             truncated = None
         is_published = self._rules.publishes(statement_type(query.sql)) and not (
             applied and applied.is_noise

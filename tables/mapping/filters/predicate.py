@@ -29,6 +29,8 @@ from tables.mapping.filters.syntax import parsed
 Image = Mapping[str, Any]
 """A row's values in their JSON form, by column."""
 Read = Callable[[Image], Any]
+Predicate = Callable[[Image], bool]
+"""Whether an image passes; raises KeyError if it lacks a column that is read."""
 Truth = Callable[[Image], bool | None]
 
 _COMPARISONS: Mapping[type[exp.Expr], Callable[[Any, Any], bool]] = {
@@ -52,7 +54,7 @@ class _Operand:
     """The value of a text between quotes."""
 
 
-def predicate(text: str, types: Mapping[str, str]) -> Callable[[Image], bool]:
+def predicate(text: str, types: Mapping[str, str]) -> Predicate:
     """The test of an image, by the types of a version's columns; raise ValueError for an unfit filter."""
     truth = _Compiler(types).truth(parsed(text))
     return lambda image: truth(image) is True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -9,20 +10,27 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.pipeline.publish.publisher import _after
 from tables.mapping.yaml_form import from_yaml
 from tables.routes.routes import Routes
-from tests.unit.app.pipeline.actions import cuts, histories
+from tests.unit.app.pipeline.actions import Action, RowsOf, Truncate, cuts, histories
 from tests.unit.app.pipeline.history import Source
 from tests.unit.app.pipeline.runs import (
     MARKERS,
+    RULES,
     Record,
     assert_markers,
+    first_cursor,
     joined,
     pieces_of,
     records_of,
+    rows_by_topic,
+    run,
+    versions_of,
 )
 
 PLAIN = Routes(prefix="aq", include=r"(shop|other)\..*", destination="shop")
+ORDERS = ("shop", "orders")
 REAL = ("shop.orders", "other.orders", "shop.log")
 LOGICAL = st.sampled_from(["a", "b"])
 TOPICS = st.sampled_from(["", "t"])
@@ -67,6 +75,42 @@ def renamed(record: Record, owners: dict[str, str], topic: str) -> Any:
     return f"aq.{topic}" if topic else f"aq.l.{name}", key, value, headers
 
 
+OPERATION = {"c": "insert", "u": "update", "d": "delete", "t": "delete"}
+
+
+def selected(
+    source: Source, history: list[list[Action]], operations: list[str]
+) -> Iterator[tuple[str, str]]:
+    """Kind and ChangeId of the values of shop.orders with an id above 1, by a reading of the history."""
+    for number, actions in enumerate(history, start=1):
+        name, ordinal = source.name(number), 0
+        for action in actions:
+            if isinstance(action, Truncate) and action.table == ORDERS:
+                found = [("t", "")]
+                yield from _named(found, f"{name}#{ordinal}", operations)
+            elif isinstance(action, RowsOf):
+                for old, new in action.keys:
+                    if action.table == ORDERS:
+                        found = _halves(action.op, old, new)
+                        yield from _named(found, f"{name}#{ordinal}", operations)
+                    ordinal += 1
+
+
+def _named(
+    found: list[tuple[str, str]], name: str, operations: list[str]
+) -> Iterator[tuple[str, str]]:
+    kind = "u" if len(found) == 2 else "".join(op for op, _ in found)
+    if kind and OPERATION[kind] in operations:
+        yield from ((op, f"{name}{half}") for op, half in found)
+
+
+def _halves(op: str, old: int, new: int) -> list[tuple[str, str]]:
+    was, is_ = op != "c" and old > 1, op != "d" and new > 1
+    if was and is_:
+        return [("u", "")] if old == new else [("d", "/0"), ("c", "/1")]
+    return [("d", "")] if was else [("c", "")] if is_ else []
+
+
 def with_shard(key: bytes, shard: list[str]) -> bytes:
     return orjson.dumps({"__shard": shard, **orjson.loads(key)})
 
@@ -102,3 +146,47 @@ def test_a_mapping_renames_and_tags_and_changes_nothing_else(
     assert [(one.topic, one.key, plain(one.value), list(one.headers)) for one in found] == [
         renamed(one, owners, topic) for one in whole
     ]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    history=histories,
+    cut=cuts,
+    operations=st.lists(st.sampled_from(["insert", "update", "delete"]), unique=True, min_size=1),
+    max_bytes=st.sampled_from([1, 150, 1_000_000]),
+)
+def test_rules_select_rows_and_leave_names_and_numbers_whole(
+    history: Any, cut: Any, operations: list[str], max_bytes: int
+) -> None:
+    rules = {"from": ["shop.orders"], "row_filter": "id > 1", "operations": operations}
+    mapping = from_yaml(orjson.dumps({"tables": {"l.a": rules}}).decode())
+    source = Source(history, gtids=True)
+    routes = replace(PLAIN, mapping=mapping)
+    pieces = pieces_of(source, cut, routes=routes, max_bytes=max_bytes)
+    assert_markers(joined(pieces))
+    values = [one for one in records_of(pieces) if one.topic != MARKERS and one.value is not None]
+    assert sorted(one.seq for one in values) == list(range(1, len(values) + 1))
+    found = sorted((one for one in values if one.topic == "aq.l.a"), key=lambda one: one.seq)
+    named = [(one.op, dict(one.headers)["change_id"].decode()) for one in found]
+    assert named == list(selected(source, history, operations))
+
+
+@settings(deadline=None, max_examples=40)
+@given(history=histories, cut=cuts, other=cuts, max_bytes=st.sampled_from([1, 150]))
+def test_a_run_that_resumes_within_a_filtered_transaction_publishes_what_an_uncut_one_does(
+    history: Any, cut: Any, other: Any, max_bytes: int
+) -> None:
+    rules = {"from": ["shop.orders"], "row_filter": "id > 1"}
+    mapping = from_yaml(orjson.dumps({"tables": {"l.a": rules}}).decode())
+    routes = replace(PLAIN, mapping=mapping)
+    source = Source(history, gtids=True)
+    cursor = first_cursor(source)
+    chosen = replace(RULES, routes=routes, max_bytes=max_bytes)
+    pieces = joined(run(source.chunks(source.first, cut), cursor, rules=chosen))
+    whole = rows_by_topic(records_of(pieces))
+    for number, piece in enumerate(pieces, start=1):
+        cursor = _after(cursor, piece)
+        known = {(one.database, one.table): one for one in versions_of(pieces[:number])}
+        start, later = cursor.offset.coordinates, replace(cursor, epoch=2)
+        rest = joined(run(source.chunks(start, other), later, known, chosen))
+        assert rows_by_topic(records_of(pieces[:number] + rest)) == whole

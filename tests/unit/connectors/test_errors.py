@@ -101,6 +101,7 @@ def test_an_error_waits_for_a_person_unless_time_may_heal_it() -> None:
         "TransactionOpen",
         "AnotherWorkerLeads",
         "RowUnreadable",
+        "RuleImpossible",
         "NoSourceFits",
         "SourceSilent",
         "StandbyLags",

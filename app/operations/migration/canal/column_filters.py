@@ -1,7 +1,7 @@
 """Canal's column filters as rules of a mapping.
 
-Invariant: a table with such a filter is not captured as long as the worker does not execute these rules,
-since its hidden columns would be published.
+Invariant: a table with a filter that the worker does not execute yet is not captured, since its hidden columns
+would be published.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from app.operations.migration.canal.keys import Keys
 from app.operations.migration.draft import Draft
 from app.operations.migration.findings import Entry
+from app.settings.mapping import NOT_YET
 
 _ALLOWED = "canal.instance.filter.field"
 _BLACK = "canal.instance.filter.black.field"
+_RULES = {_ALLOWED: "columns", _BLACK: "column_actions"}
 _FIELD = re.compile(r"\s*([^.:\s]+)\.([^.:\s]+?)\s*:\s*([^:]*[^:/\s])\s*")
 
 
@@ -30,8 +32,9 @@ def convert_columns(draft: Draft, keys: Keys) -> None:
 
 
 def filtered_tables(keys: Keys) -> list[str]:
-    """Return expressions for the tables with a column filter."""
-    found = (_FIELD.fullmatch(item) for name in (_ALLOWED, _BLACK) for item in _items(keys, name))
+    """Return expressions for the tables with a column filter that is not executed yet."""
+    waiting = [name for name, rule in _RULES.items() if rule in NOT_YET]
+    found = (_FIELD.fullmatch(item) for name in waiting for item in _items(keys, name))
     tables = {(match[1], match[2]) for match in found if match}
     return [rf"{re.escape(database)}\.{re.escape(table)}" for database, table in sorted(tables)]
 

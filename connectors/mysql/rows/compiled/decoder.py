@@ -131,13 +131,16 @@ class CompiledDecoder:
         key: Sequence[int] | None = None,
         rules: Mapping[str, ColumnRule] | None = None,
         hidden: frozenset[int] = frozenset(),
+        omitted: frozenset[int] = frozenset(),
         key_is_logged: bool = True,
         key_head: str = "{",
     ) -> None:
         """``key``: the columns of the records' key; None: those of the primary key. ``rules``: by column.
 
-        ``key_head``: the text before a key's first member.
+        ``hidden``: columns that the server's own tables do not list; ``omitted``: those that images are not
+        to have; ``key_head``: the text before a key's first member.
         """
+        self._hidden = hidden
         self._partial = RowDecoder(table_map, charsets)
         self._map = table_map
         self._key_is_logged = key_is_logged
@@ -153,7 +156,11 @@ class CompiledDecoder:
         self._names = [column.name or "" for column in table_map.columns]
         self._key = (table_map.primary_key or ()) if key is None else key
         self._table = Table(
-            names=self._names, fields=fields, key=self._key, hidden=hidden, key_head=key_head
+            names=self._names,
+            fields=fields,
+            key=self._key,
+            hidden=hidden | omitted,
+            key_head=key_head,
         )
         self._rules = {n: one.rule for n, one in enumerate(fields) if one.rule is not None}
         count = len(fields)
@@ -235,7 +242,7 @@ class CompiledDecoder:
         return [self._from_images(change) for change in self._partial.decode(event_type, body)]
 
     def _compare_key(self, present: list[bool]) -> None:
-        fault = key_contradiction(self._map, present, hidden=self._table.hidden)
+        fault = key_contradiction(self._map, present, hidden=self._hidden)
         if fault is not None:
             raise WitnessesDiffer.of((self._map.database, self._map.table), fault)
 

@@ -24,6 +24,7 @@ def faults(entry: str, types: dict[str, str] = TYPES) -> list[str]:
         ("{column_actions: {gone: redact}}", "'gone', which its action redact names"),
         ("{tags: {gone: t}}", "'gone', which the tag t names"),
         ("{columns: [name]}", "omits 'id'"),
+        ("{columns: [id], tags: {name: t}}", "omits 'name' of the tag t"),
         ("{column_actions: {name: {rename: Note}}}", "another column's name"),
         ("{row_filter: 'gone > 0'}", "row_filter: there is no column 'gone'"),
         ("{row_filter: 'name > 0'}", "cannot be compared"),
@@ -35,6 +36,6 @@ def test_a_rule_that_a_version_makes_impossible_is_named(entry: str, fault: str)
 
 
 def test_fitting_rules_have_no_fault() -> None:
-    assert not faults("{columns: [ID, name], row_filter: id > 0, tags: {Note: n}}")
+    assert not faults("{columns: [ID, name, note], row_filter: id > 0, tags: {Note: n}}")
     assert not faults("{column_actions: {name: {rename: note}, note: {rename: name}}}")
     assert not faults("{columns: [id, name], column_actions: {name: {rename: note}}}")

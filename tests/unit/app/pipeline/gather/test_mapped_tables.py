@@ -56,3 +56,16 @@ def test_rules_that_do_not_fit_a_table_quarantine_it_by_name(rules: str, fault: 
     with pytest.raises(RuleImpossible, match=fault) as caught:
         met(f"{{tables: {{x: {{from: [shop.t], {rules}}}}}}}")
     assert caught.value.name_of_table == ("shop", "t")
+
+
+def test_omitted_columns_are_in_no_image_and_no_version() -> None:
+    table = met("{tables: {x: {from: [shop.t], columns: [C, a]}}}")
+    ((_, after, _, key, _),) = table.rows(WRITE, HEAD + b"\x00" + 3 * SEVEN)
+    assert (after, key) == ('{"a":7,"c":7}', '{"a":7}')
+    assert [column.name for column in table.definition.columns] == ["a", "c"]
+
+
+def test_a_key_may_replace_a_primary_key_that_is_omitted() -> None:
+    table = met("{tables: {x: {from: [shop.t], columns: [b, c], key: [b]}}}")
+    ((_, after, _, key, _),) = table.rows(WRITE, HEAD + b"\x00" + 3 * SEVEN)
+    assert (after, key) == ('{"b":7,"c":7}', '{"b":7}')
