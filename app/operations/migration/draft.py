@@ -17,6 +17,7 @@ from tables.mapping.yaml_form import from_yaml
 
 MAPPING_FILE = "mapping.yaml"
 _WAITS = "the worker does not execute this rule yet"
+_HEADING = "The worker does not execute these rules yet"
 _MOST_FAULTS = 100
 """A bound for the removal of refused values; each removes at least one."""
 
@@ -110,7 +111,7 @@ class Draft:
         if not self.mapping and not self.waiting:
             return ""
         _, *rules = self.waiting.text().splitlines()
-        waiting = [f"# {_WAITS}:", *(f"# {line}" for line in rules)] if rules else []
+        waiting = [f"# {_HEADING}:", *(f"# {line}" for line in rules)] if rules else []
         return self.mapping.text(head) + "".join(f"{line}\n" for line in waiting)
 
     def _drop_refused(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.operations.migration.account import TLS_MODES
 from app.operations.migration.canal.column_filters import filtered_tables
 from app.operations.migration.canal.configuration import Instance
 from app.operations.migration.canal.keys import ADDRESS, Keys
@@ -13,7 +14,6 @@ from app.operations.migration.yaml_text import Path
 
 _STANDBY = "canal.instance.standby.address"
 _MOST_DECODERS = 64
-_TLS_MODES = ("disabled", "preferred", "required", "verify_ca", "verify_identity")
 _DECRYPT = " (it is encrypted by Druid: write the plain one)"
 
 
@@ -71,7 +71,7 @@ def _account(draft: Draft, path: Path, keys: Keys) -> None:
 
 def _tls(draft: Draft, path: Path, keys: Keys, role: str) -> None:
     mode = keys.get(f"canal.instance.{role}.sslMode")
-    if mode and mode.value.lower() in _TLS_MODES:
+    if mode and mode.value.lower() in TLS_MODES:
         draft.take(mode, (*path, "tls"), mode.value.lower())
     for name, entry in keys:
         if name.startswith(f"canal.instance.{role}.trustcertificate") and entry.value:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 
+from app.operations.migration.account import ALL_DDL, convert_login
 from app.operations.migration.canal.keys import Keys
 from app.operations.migration.draft import Draft
 from app.operations.migration.findings import Entry
 from app.operations.migration.names import password_file
 
 _HTTP_PORT = 8083
-_ALL_DDL = "CREATE, ALTER, DROP, RENAME, TRUNCATE"
 _COMPRESSIONS = ("lz4", "gzip", "zstd", "snappy")
-_JAAS_USER = re.compile(r"username\s*=\s*\\?[\"']([^\"'\\]+)")
 _JDBC = re.compile(r"jdbc:(?:mysql|mariadb)://(?:\[([^\]]+)\]|([^:/?,]+))(?::(\d+))?/([^?;]*)")
 _OTHER_MODES = ("rocketmq", "rabbitmq", "pulsarmq")
 
@@ -59,7 +58,7 @@ def _kafka(draft: Draft, keys: Keys) -> None:
     if mechanism := keys.get("kafka.sasl.mechanism"):
         draft.take(mechanism, ("kafka", "sasl_mechanism"), mechanism.value.upper())
     if login := keys.get("kafka.sasl.jaas.config"):
-        _login(draft, login)
+        convert_login(draft, login)
     for name, entry in keys:
         if name.startswith("kafka.ssl.") and entry.value:
             draft.by_hand(entry, "export the CA as PEM and name it in kafka.ssl_cafile")
@@ -67,13 +66,6 @@ def _kafka(draft: Draft, keys: Keys) -> None:
         kerberos = keys.get("kafka.kerberos.enable")
         assert kerberos is not None
         draft.by_hand(kerberos, "Kerberos is not supported; make a SCRAM account")
-
-
-def _login(draft: Draft, login: Entry) -> None:
-    if user := _JAAS_USER.search(login.value):
-        draft.take(login, ("kafka", "sasl_username"), user[1])
-    draft.settings.put(("kafka", "sasl_password_file"), password_file("kafka"), login.origin)
-    draft.by_hand(login, f"write Kafka's password into {password_file('kafka')}; it is not copied")
 
 
 def _published(draft: Draft, keys: Keys) -> None:
@@ -84,7 +76,7 @@ def _published(draft: Draft, keys: Keys) -> None:
         elif value in _COMPRESSIONS:
             draft.take(compression, ("publish", "compression"), value)
     if keys.is_true("canal.instance.filter.query.ddl"):
-        _take(draft, keys, "canal.instance.filter.query.ddl", ("ddl", "exclude"), _ALL_DDL)
+        _take(draft, keys, "canal.instance.filter.query.ddl", ("ddl", "exclude"), ALL_DDL)
     if keys.is_true("canal.instance.filter.transaction.entry"):
         path = ("provide_transaction_metadata",)
         _take(draft, keys, "canal.instance.filter.transaction.entry", path, value=False)

@@ -1,0 +1,1 @@
+"""Debezium's connectors for MySQL and MariaDB imported: configuration and offsets."""

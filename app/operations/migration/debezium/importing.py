@@ -1,0 +1,51 @@
+"""The import of a Debezium connector: settings, mapping and report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from app.operations.migration.debezium.column_lists import convert_columns
+from app.operations.migration.debezium.connector import Connector, provided, read_connector
+from app.operations.migration.debezium.destination import (
+    convert_destination,
+    convert_offset,
+    convert_snapshot_mode,
+)
+from app.operations.migration.debezium.known_keys import KNOWN
+from app.operations.migration.debezium.offsets import read_offset
+from app.operations.migration.debezium.tables import convert_tables
+from app.operations.migration.debezium.worker import convert_worker
+from app.operations.migration.draft import Draft
+from app.operations.migration.findings import Imported
+from app.operations.migration.names import destination_name
+
+_SETTINGS = ("Settings of Aqueduct, imported from Debezium. docs/settings.md explains each.",)
+_MAPPING = ("A mapping of Aqueduct, imported from Debezium: keys and columns of tables.",)
+_PROVIDED = "comes from a config provider of Kafka Connect; set it by a file or a variable"
+
+
+def import_debezium(file: Path, *, offsets: Path | None, prefix: str) -> Imported:
+    """Return what a connector means to Aqueduct; raise UsageError for a file that is none."""
+    connector = read_connector(file)
+    draft = Draft()
+    convert_worker(draft, connector, prefix=prefix)
+    name = destination_name(connector.name)
+    if name != connector.name:
+        draft.note(connector.name, f"its destination is named {name}")
+    path = ("destinations", name)
+    convert_destination(draft, path, connector)
+    convert_tables(draft, (*path, "filter"), connector)
+    convert_columns(draft, connector)
+    if offsets is None:
+        convert_snapshot_mode(draft, path, connector)
+    else:
+        convert_offset(draft, path, read_offset(offsets), offsets)
+    _account(draft, connector)
+    return draft.result(settings_head=_SETTINGS, mapping_head=_MAPPING)
+
+
+def _account(draft: Draft, connector: Connector) -> None:
+    for entry in connector.entries:
+        if provided(entry) and not draft.is_accounted(entry):
+            draft.by_hand(entry, _PROVIDED)
+    draft.account(((entry.key, entry) for entry in connector.entries), KNOWN)

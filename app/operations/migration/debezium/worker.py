@@ -1,0 +1,126 @@
+"""What a worker has one of, from a connector: prefix, Kafka, topics, DDL; and what only Kafka Connect does."""
+
+from __future__ import annotations
+
+import re
+
+from app.operations.migration.account import ALL_DDL, convert_login
+from app.operations.migration.debezium.connector import Connector
+from app.operations.migration.draft import Draft
+from app.operations.migration.findings import Entry
+from app.operations.migration.yaml_text import Path
+
+_HISTORIES = ("schema.history.internal.", "database.history.")
+_PREFIX = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9.-]{0,99}")
+_CREATION = {
+    "partitions": "partitions",
+    "replication.factor": "replication_factor",
+    "retention.ms": "retention_ms",
+    "max.message.bytes": "max_message_bytes",
+}
+_TRANSFORMS = {
+    "ExtractNewRecordState": "unwrap: subscribers read `after` of the envelope; a delete has `before`",
+    "EventRouter": "outbox: subscribers read the outbox table's topic; its fields are not routed",
+    "ByLogicalTableRouter": "route: a mapping brings several tables into one topic",
+    "RegexRouter": "route: a mapping names topics of databases and tables",
+    "Filter": "filter: subscribers filter; a mapping will have row filters",
+    "ContentBasedRouter": "route by content: subscribers filter",
+}
+_OTHER_TRANSFORM = "a transform of Kafka Connect; subscribers do the same to what they read"
+
+
+def convert_worker(draft: Draft, connector: Connector, *, prefix: str) -> None:
+    """Put the prefix and the settings of Kafka, topics and DDL."""
+    _prefix(draft, connector, prefix)
+    _kafka(draft, connector)
+    _topics(draft, connector)
+    _published(draft, connector)
+    _connect(draft, connector)
+
+
+def _prefix(draft: Draft, connector: Connector, given: str) -> None:
+    entry = connector.get("topic.prefix", "database.server.name")
+    if given or entry is None:
+        draft.settings.put(("prefix",), given or "aq")
+    elif _PREFIX.fullmatch(entry.value):
+        draft.take(entry, ("prefix",), entry.value)
+        draft.by_hand(
+            entry, "its topics exist already: give --prefix, unless records may join them"
+        )
+    else:
+        plain = re.sub(r"[^a-zA-Z0-9.-]+", "-", entry.value).strip("-.")[:100] or "aq"
+        draft.settings.put(("prefix",), plain, entry.origin)
+        draft.by_hand(entry, f"the prefix is {plain}: it has letters, digits, '.' and '-' only")
+
+
+def _kafka(draft: Draft, connector: Connector) -> None:
+    """The brokers and the account of the schema history, the only ones that a connector names."""
+    names = [f"{history}kafka.bootstrap.servers" for history in _HISTORIES]
+    if brokers := connector.get(*names, "signal.kafka.bootstrap.servers"):
+        draft.take(brokers, ("kafka", "bootstrap_servers"), brokers.value)
+    draft.choose(("kafka", "bootstrap_servers"), "127.0.0.1:9092", "name your brokers")
+    for name, setting in (("security.protocol", "security_protocol"), ("sasl.mechanism",) * 2):
+        if entry := connector.get(*(f"{history}producer.{name}" for history in _HISTORIES)):
+            draft.take(entry, ("kafka", setting.replace(".", "_")), entry.value.upper())
+    if login := connector.get(*(f"{history}producer.sasl.jaas.config" for history in _HISTORIES)):
+        convert_login(draft, login)
+
+
+def _topics(draft: Draft, connector: Connector) -> None:
+    for name, setting in _CREATION.items():
+        entry = connector.get(f"topic.creation.default.{name}")
+        if entry and re.fullmatch(r"-?\d+", entry.value):
+            _unless_default(draft, entry, ("topics", setting), int(entry.value))
+    if policy := connector.get("topic.creation.default.cleanup.policy"):
+        draft.take(policy, ("topics", "cleanup_policy"), policy.value)
+    if compression := connector.get("topic.creation.default.compression.type"):
+        value = compression.value.lower()
+        if value in ("lz4", "gzip", "zstd", "snappy"):
+            draft.take(compression, ("publish", "compression"), value)
+
+
+def _unless_default(draft: Draft, entry: Entry, path: Path, value: int) -> None:
+    """Put a number; -1 means the brokers' default, except for a retention."""
+    if value != -1 or path[-1] == "retention_ms":
+        draft.take(entry, path, value)
+    else:
+        draft.by_hand(entry, f"-1 means the brokers' default; set {path[-1]}")
+
+
+def _published(draft: Draft, connector: Connector) -> None:
+    query, markers = connector.get("include.query"), connector.get("provide.transaction.metadata")
+    if query and query.value.lower() == "true":
+        draft.take(query, ("include_query",), value=True)
+    if markers and markers.value.lower() == "true":
+        draft.take(markers, ("provide_transaction_metadata",), value=True)
+    ddl = connector.get("include.schema.changes")
+    if ddl and ddl.value.lower() == "false":
+        draft.take(ddl, ("ddl", "exclude"), ALL_DDL)
+    skipped = connector.get("skipped.operations")
+    if skipped and set("cud") & set(skipped.value.replace(" ", "").split(",")):
+        draft.by_hand(skipped, "these operations are published; subscribers filter by `op`")
+    tombstones = connector.get("tombstones.on.delete")
+    if tombstones and tombstones.value.lower() == "false":
+        draft.by_hand(tombstones, "a tombstone follows each delete; subscribers skip null values")
+
+
+def _connect(draft: Draft, connector: Connector) -> None:
+    """What Kafka Connect does to records on their way: each transform, and converters other than JSON."""
+    for entry in connector.beginning("transforms"):
+        kind = entry.value.rpartition(".")[2].partition("$")[0]
+        if entry.key.endswith(".type"):
+            draft.by_hand(entry, f"{kind}: {_TRANSFORMS.get(kind, _OTHER_TRANSFORM)}")
+        else:
+            draft.by_hand(entry, "belongs to the transforms of Kafka Connect")
+    for entry in connector.beginning("predicates"):
+        draft.by_hand(entry, "belongs to the transforms of Kafka Connect")
+    for name in ("key.converter", "value.converter"):
+        converter = connector.get(name)
+        if converter and not converter.value.endswith("JsonConverter"):
+            draft.by_hand(converter, "records are JSON; subscribers need no schema registry")
+    for converter in filter(None, [connector.get("converters")]):
+        for name in converter.value.split(","):
+            for entry in connector.beginning(f"{name.strip()}."):
+                draft.by_hand(
+                    entry, "belongs to a converter of values, which Aqueduct does not run"
+                )

@@ -1,0 +1,128 @@
+"""Connectors against the files and the report that come of them, which are golden files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from app.operations.migration.debezium.importing import import_debezium
+from app.operations.migration.findings import Imported, Outcome
+from app.settings.model import CONFIG_VARIABLE, load
+from connectors.errors import UsageError
+from tables.table_filter import TableFilter
+from tests.unit.app.operations.migration.golden import assert_golden, create_password_files
+
+CASES = Path(__file__).parent / "cases"
+NAMES = sorted(case.name for case in CASES.iterdir())
+
+
+def imported(case: str) -> Imported:
+    offsets = CASES / case / "offsets.json"
+    given = offsets if offsets.is_file() else None
+    return import_debezium(CASES / case / "connector.json", offsets=given, prefix="")
+
+
+def written(folder: Path, config: dict[str, str]) -> Path:
+    base = {"connector.class": "MySqlConnector", "database.hostname": "h", "database.user": "u"}
+    path = folder / "connector.json"
+    path.write_bytes(orjson.dumps(base | config))
+    return path
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_a_connector_gives_the_files_that_are_recorded(case: str) -> None:
+    assert_golden(CASES / case, imported(case))
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_the_worker_accepts_the_settings_once_the_passwords_are_written(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, found = tmp_path / "aqueduct.yaml", imported(case)
+    settings.write_text(found.settings)
+    (tmp_path / "mapping.yaml").write_text(found.mapping)
+    create_password_files(settings)
+    monkeypatch.setenv(CONFIG_VARIABLE, str(settings))
+    monkeypatch.chdir(tmp_path)
+    assert len(load().destinations) == 1
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_every_key_is_in_the_report_and_no_secret_is(case: str) -> None:
+    found = imported(case)
+    text = "\n".join([found.settings, found.mapping, *found.lines(), str(found.to_json())])
+    assert "very-secret" not in text
+    config = orjson.loads((CASES / case / "connector.json").read_bytes())
+    keys = {key.replace("very-secret-salt", "…") for key in config.get("config", config)}
+    assert keys - {one.key for one in found.findings} == set()
+
+
+def test_only_a_key_that_debezium_does_not_have_is_unknown() -> None:
+    unknown = [one.key for case in NAMES for one in imported(case).of(Outcome.UNKNOWN)]
+    assert unknown == ["my.own.extension"]
+
+
+@pytest.mark.parametrize(
+    ("config", "captured", "others"),
+    [
+        ({"database.include.list": "shop,crm_.*"}, "shop.a crm_1.b", "shopx.a crm.b"),
+        ({"table.include.list": "shop.a,shop\\.b"}, "shop.a SHOP.B", "shop.ab x.shop.a"),
+        (
+            {"database.include.list": "s1|s2", "table.include.list": ".*\\.a,s3.b|s1.c"},
+            "s1.a s2.a s1.c",
+            "s3.a s3.b s1.b",
+        ),
+        ({"database.exclude.list": "a|b"}, "c.t", "a.t b.t"),
+        ({"table.exclude.list": "a.t,b\\..*"}, "a.u", "a.t b.u"),
+        ({"column.exclude.list": "a\\.t\\.ssn,b.u.ssn"}, "a.u b.t", "a.t b.u"),
+        ({"column.mask.with.3.chars": ".*\\.x\\.ssn"}, "a.t", "a.x b.x"),
+        ({"column.exclude.list": ".*ssn"}, "", "a.t"),
+        ({"column.include.list": "a.t.id,a.t.x,b.u.id,c\\..*\\.id"}, "a.t b.u", "a.u a.t2 c.x"),
+        ({"column.include.list": "c\\..*\\.id"}, "", "c.x"),
+        ({"table.include.list": "a.t,(b"}, "", "a.t b.t"),
+    ],
+)
+def test_the_filter_captures_what_debezium_does_but_no_table_with_hidden_columns(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    config: dict[str, str],
+    captured: str,
+    others: str,
+) -> None:
+    settings = tmp_path / "aqueduct.yaml"
+    found = import_debezium(written(tmp_path, config), offsets=None, prefix="aq")
+    settings.write_text(found.settings)
+    (tmp_path / "mapping.yaml").write_text(found.mapping)
+    create_password_files(settings)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(CONFIG_VARIABLE, str(settings))
+    (destination,) = load().destinations.values()
+    tables = TableFilter(destination.filter.include, destination.filter.black)
+    assert [name for name in captured.split() if not tables.captures(*name.split("."))] == []
+    assert [name for name in others.split() if tables.captures(*name.split(".", 1))] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("[]", "no JSON object"),
+        ("{", "not JSON"),
+        ("{}", "has no configuration"),
+        ('{"connector.class": "io.debezium.connector.postgresql.PostgresConnector"}', "Postgres"),
+    ],
+)
+def test_a_file_that_is_no_connector_is_named(tmp_path: Path, text: str, fault: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=fault):
+        import_debezium(path, offsets=None, prefix="")
+
+
+@pytest.mark.parametrize("text", ["{}", "nonsense", '{"offsets":[]}', '{"offsets":[{},{}]}'])
+def test_a_file_that_is_no_offset_is_named(tmp_path: Path, text: str) -> None:
+    offsets = tmp_path / "offsets"
+    offsets.write_text(text)
+    with pytest.raises(UsageError, match=r"no offset of Debezium|several sources"):
+        import_debezium(written(tmp_path, {}), offsets=offsets, prefix="")
