@@ -124,7 +124,7 @@ def _reload(
     )
     waits = Waits(open_warehouse(spark, settings.warehouse).waits, time.time)
     waits.ask(request)
-    _log.info("reload requested table=%s; waiting for the sink to do it", name)
+    _log.info("reload requested table=%s; waiting for the sink", name)
     deadline = time.monotonic() + options.timeout
     while not stop.wait(1.0):
         answer = waits.tables.get(request.name) if waits.refresh() else None
@@ -136,7 +136,7 @@ def _reload(
         if time.monotonic() >= deadline:
             raise ReloadRefused(
                 f"no sink has reloaded {name} within {options.timeout} s",
-                advice="The request stays: a running sink meets it, or the next start does; see status",
+                advice="The request is kept: a running sink or the next start carries it out; see status",
             )
 
 
@@ -152,7 +152,7 @@ def _table(text: str) -> tuple[str, str]:
     database, _, table = text.partition(".")
     if not (database and table):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no table: write database.table, or `database`.`table` where a name has a dot"
+            f"{text!r} is not a table name: write database.table, or `database`.`table` where a name has a dot"
         )
     return database, table
 
@@ -187,27 +187,31 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--config", type=Path, help="YAML file; docs/sink.md has its keys")
     parser.add_argument("--mode", choices=["continuous", "available-now"])
     commands = parser.add_subparsers(dest="command")
-    show = commands.add_parser("show", help="print what a table holds now")
+    show = commands.add_parser("show", help="print a table's current rows")
     show.add_argument("table", metavar="DATABASE.TABLE", type=_table)
     show.add_argument("--limit", type=int, default=20)
-    commands.add_parser("status", help="list the tables: which wait, why, and what to do")
+    commands.add_parser(
+        "status", help="list the tables, with the reason and remedy of each that waits"
+    )
     reload = commands.add_parser("reload", help="reload a table that waits, or rebuild one")
     reload.add_argument("table", metavar="DATABASE.TABLE", type=_table)
     reload.add_argument(
         "--from-beginning", action="store_true", help="read its topics again from their beginning"
     )
     reload.add_argument(
-        "--only-new", action="store_true", help="keep only rows written since the table waits"
+        "--only-new",
+        action="store_true",
+        help="keep only rows written since the table began to wait",
     )
     reload.add_argument(
         "--skip-unusable", action="store_true", help="skip records that cannot be applied"
     )
     reload.add_argument(
-        "--time-zone", type=_time_zone, help="of the session that altered the table"
+        "--time-zone", type=_time_zone, help="time zone of the session that altered the table"
     )
     reload.add_argument("--topic", action="append", default=[], help="only with --from-beginning")
     reload.add_argument("--timeout", type=int, default=3600, help="seconds to wait (3600)")
-    written = commands.add_parser("dump", help="write all that the warehouse holds, for an audit")
+    written = commands.add_parser("dump", help="write the whole warehouse, for an audit")
     written.add_argument("file", metavar="FILE", type=Path)
     return parser
 

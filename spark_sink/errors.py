@@ -145,4 +145,4 @@ class KafkaUnreachable(SinkError):
 
 
 class SparkFailed(SinkError):
-    """Spark gave up."""
+    """Spark failed."""

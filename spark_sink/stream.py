@@ -174,7 +174,7 @@ class Sink:
                 if patience is not None and time.monotonic() - began >= patience:
                     raise
                 if not is_logged:
-                    _log.error("%s. Trying again until it answers", fault)
+                    _log.error("%s. Retrying until it answers", fault)
                     is_logged = True
             stop.wait(_SECONDS_BETWEEN_TRIES)
         return None
@@ -191,7 +191,7 @@ class Sink:
             except Py4JError as fault:
                 raise WarehouseUnusable(
                     f"{folder}: {cause(str(fault))}",
-                    advice="Give warehouse (and checkpoint) a folder that the sink may write to",
+                    advice="Set warehouse (and checkpoint) to a folder that the sink can write to",
                 ) from fault
 
     def _from(self) -> str:

@@ -83,8 +83,8 @@ class Rebuild:
         matter = [] if self.request.skip_unusable else self._unreplaced(records, places)
         if matter:
             raise type(fault)(
-                f"{fault.where} ({len(matter)} record(s) in all that no later one replaces)",
-                advice=f"{fault.advice or _WRITE_AGAIN}; or add --skip-unusable, which leaves them out",
+                f"{fault.where} ({len(matter)} record(s) not replaced by a later one)",
+                advice=f"{fault.advice or _WRITE_AGAIN}; or add --skip-unusable to skip them",
             )
         self.aside |= dict.fromkeys(places, fault)
         _log.warning(
@@ -151,7 +151,8 @@ class Rebuild:
         zoned = needs_time_zone(held, wanted)
         if zoned and not self.request.time_zone:
             raise TypeConflict(
-                f"what {held.database}.{held.table}.{zoned[0]} held means another instant in each time zone",
+                f"the values of {held.database}.{held.table}.{zoned[0]} depend on a time zone that "
+                "is not in the topics",
                 advice="Add --time-zone with the time zone of the session that altered the table, e.g. +02:00",
             )
         rows = self._rows(held, wanted)
@@ -181,14 +182,14 @@ class Rebuild:
         if without:
             raise KeyChanged(
                 f"{without} rows of {where} were written before it had a value in its new key ({key}), so "
-                "the topics do not say which row is which",
-                advice="Write these rows at the source once more and add --only-new, which keeps only rows "
+                "the topics do not identify them",
+                advice="Write these rows again at the source and add --only-new, which keeps only rows "
                 "written since the change",
             )
         twice = rows.groupBy(f.expr(both).alias("k")).count().where("count > 1").count()
         if twice:
             raise KeyChanged(
-                f"{twice} values of the new key ({key}) of {where} are held by several rows",
+                f"{twice} values of the new key ({key}) of {where} occur in several rows",
                 advice="Add --from-beginning, or --only-new, which keeps only rows written since the change",
             )
 
@@ -253,7 +254,7 @@ class Rebuild:
         return [at for at in places if last.get((at[0], at[1], bad.get(at)), -1) < at[2]]
 
 
-_WRITE_AGAIN = "Write these rows at the source once more, then reload the table"
+_WRITE_AGAIN = "Write these rows again at the source, then reload the table"
 
 
 def positions_of(fault: MalformedRecord | UnsupportedPartialImage) -> list[At]:

@@ -104,7 +104,7 @@ class Reloader:
             if first > 0:
                 raise ReloadRefused(
                     f"topic {topic}, partition {partition} begins at offset {first}: Kafka has removed "
-                    "what was before it",
+                    "the earlier records",
                     advice="Reload without --from-beginning, which keeps the rows that were applied; or name "
                     "only the table's own topics with --topic",
                 )
@@ -156,7 +156,7 @@ class Reloader:
                     return
             # A version that is new since: changes before it may be in other partitions.
             end, places = self._built(rebuild, start, fresh=fresh)
-        raise ReloadRefused("the table's columns change all the time", advice="Try again later")
+        raise ReloadRefused("the table's definition keeps changing", advice="Try again later")
 
     def _put(self, request: Request, held: WaitState, cut: dict[At, int]) -> None:
         """Puts the new table in place, then ends the wait."""
@@ -164,7 +164,7 @@ class Reloader:
         if shape is None:
             raise ReloadRefused(
                 f"the topics have no row of {'.'.join(request.name)}",
-                advice="See that the name is written as in status",
+                advice="Write the name as status prints it",
             )
         self._store.replace(shape, self._stage.rows(shape), cut=(held.since_ms, cut))
         self._end(request, held, cut)
@@ -222,7 +222,7 @@ class Reloader:
             later = rebuild.part(self._topics.read(first, second))
             if later is None or (known is not None and later.versions <= known.versions):
                 return second
-        raise ReloadRefused("the table's columns change all the time", advice="Try again later")
+        raise ReloadRefused("the table's definition keeps changing", advice="Try again later")
 
     def _ends(self, start: dict[At, int], topics: list[str]) -> dict[At, int]:
         latest: Any = self._topics.ranges(topics)[1] if topics else {}

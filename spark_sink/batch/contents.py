@@ -141,7 +141,7 @@ def _refuse(rows: Iterable[Row]) -> None:
             at = row.bad
             raise MalformedRecord(
                 place(at.topic, at.partition, at.offset, at.reason),
-                advice="Add the topic to exclude to get past the record",
+                advice="To skip the record, add its topic to exclude",
             )
 
 
@@ -154,7 +154,7 @@ def _fault(row: Row) -> TableError | None:
         at = row.left_out
         return RowNotInRecord(
             place(at.topic, at.partition, at.offset, f"bytes omitted: {at.left_out}"),
-            advice="Set oversize to claim_check, write the row at the source once more, then reload the table",
+            advice="Set oversize to claim_check, write the row again at the source, then reload the table",
         )
     return None
 

@@ -35,7 +35,7 @@ _HELD: Final = "__aqueduct_held"
 _LACKS: Final = "__aqueduct_lacks"
 _AT: Final = ("topic", "partition", "offset")
 _ADVICE: Final = (
-    "Set binlog_row_image=FULL at the source, write the row there again, then reload the table"
+    "Set binlog_row_image=FULL and write the row again at the source, then reload the table"
 )
 
 

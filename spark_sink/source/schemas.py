@@ -114,7 +114,9 @@ class SchemaBook:
         self.fetch(wanted)
         for key in wanted:
             if key not in self._raw:
-                raise UnknownSchema(str(key), advice="See that the schemas topic is compacted only")
+                raise UnknownSchema(
+                    str(key), advice="Set cleanup.policy of the schemas topic to compact only"
+                )
             # Parsed on demand: a fault in a table that is not read has no effect.
             if key not in self._known:
                 self._known[key] = parse_version(self._raw[key])

@@ -100,6 +100,6 @@ def check_origin(files: _Texts, path: str, origin: dict[str, str], *, where: str
     different = [name for name in origin if known.get(name) != origin[name]]
     if different:
         raise ForeignCheckpoint(
-            "; ".join(f"{n} is {origin[n]!r}, {where} says {known.get(n)!r}" for n in different),
-            advice="Give this sink a warehouse of its own; offsets mean nothing elsewhere",
+            "; ".join(f"{n} is {origin[n]!r}, but {known.get(n)!r} in {where}" for n in different),
+            advice="Use a separate warehouse for this sink; offsets are valid only for one prefix and cluster",
         )

@@ -30,12 +30,12 @@ _FAILURES: Final[tuple[tuple[str, type[SinkError], str], ...]] = (
     (
         r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|Multiple streaming queries",
         CheckpointShared,
-        "End the other sink",
+        "Stop the other sink",
     ),
     (
         r"org.apache.kafka.common.errors|Failed to create new KafkaAdminClient|KafkaException",
         KafkaUnreachable,
-        "Look at the brokers and start again",
+        "Check the brokers and restart",
     ),
 )
 

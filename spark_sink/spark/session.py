@@ -119,7 +119,7 @@ def refuse_others(given: SparkConf) -> None:
     if other:
         raise BadSettings(
             "; ".join(other),
-            advice="Leave them out of --conf and spark-defaults.conf: the sink sets them itself",
+            advice="Remove them from --conf and spark-defaults.conf: the sink sets them itself",
         )
 
 
@@ -148,9 +148,7 @@ def _own_jvm(settings: Settings) -> dict[str, str]:
     """The settings that spark-submit would give, for `python -m spark_sink`."""
     jars = sorted(settings.jars.glob("*.jar")) if settings.jars.is_dir() else []
     if not jars:
-        raise BadSettings(
-            f"jars: no jar in {settings.jars}", advice="Fill it with: python -m devstack jars"
-        )
+        raise BadSettings(f"jars: no jar in {settings.jars}", advice="Run: python -m devstack jars")
     options = [
         f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}",
         "-XX:+UseSerialGC",

@@ -50,7 +50,9 @@ def target(held: Shape, versions: Sequence[TableVersion]) -> Shape:
     )
 
 
-_SAME: Final = "Make the same change at all sources of the table, then reload it from its beginning"
+_SAME: Final = (
+    "Make the same change at all sources of the table, then reload it with --from-beginning"
+)
 
 
 def needs_time_zone(held: Shape, wanted: Shape) -> list[str]:

@@ -73,7 +73,7 @@ class Maintenance:
             self._maintain(name)
         except CommitConflict:
             # A writer other than this sink committed first; the next round tries again.
-            _log.warning("maintenance put off, another writer was first table=%s.%s", *name)
+            _log.warning("maintenance postponed, another writer committed first table=%s.%s", *name)
         self.merged[name] -= taken
         self._before[name] = 0
 
@@ -129,7 +129,7 @@ class Maintenance:
             # For instance, Kafka is unavailable; the next round tries again.
             fault = named(failure)
             _log.warning(
-                "markers kept, as their sources are not known table=%s.%s: %s", *name, fault
+                "markers kept, the table's sources are unknown table=%s.%s: %s", *name, fault
             )
             return 0
 

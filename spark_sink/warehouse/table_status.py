@@ -55,7 +55,7 @@ def _table(
             until = reached.get((topic, partition), start)
             yield f"  changes: topic {topic}, partition {partition}, offsets {start} to {until}"
     if asked is not None:
-        yield "  reload: requested, not yet begun" if state != "RELOADING" else "  reload: running"
+        yield "  reload: requested, not started" if state != "RELOADING" else "  reload: running"
 
 
 def _at(ms: int) -> str:

@@ -94,7 +94,7 @@ def test_an_absent_kafka_is_logged_once_and_waited_for(
     sink()._from_kafka(threading.Event())
     told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert [line.partition(":")[0] for line in told] == ["KafkaUnreachable", "NoTopics"]
-    assert "Trying again until it answers" in told[0]
+    assert "Retrying until it answers" in told[0]
     assert "the prefixes in Kafka: aq." in told[1]
 
 
