@@ -60,6 +60,11 @@ class Instance:
     cursor_file: str
 
     @property
+    def file(self) -> str:
+        """The file with its keys."""
+        return f"{self.name}/{INSTANCE_FILE}"
+
+    @property
     def label(self) -> str:
         """Its name, with its number in the group."""
         return f"{self.name}-{self.number}" if self.number else self.name

@@ -13,7 +13,7 @@ from app.operations.migration.canal.configuration import (
     read_configuration,
 )
 from app.operations.migration.canal.instance import client_filters, convert_instance
-from app.operations.migration.canal.keys import ADDRESS, plain_name
+from app.operations.migration.canal.keys import ADDRESS, number_of, plain_name
 from app.operations.migration.canal.known_keys import KNOWN
 from app.operations.migration.canal.meta_mode import convert_meta_mode
 from app.operations.migration.canal.server import convert_schema_history, convert_server
@@ -77,7 +77,11 @@ def _account(draft: Draft, found: Configuration) -> None:
         draft.note(
             name, "not imported: canal.destinations does not list it, and canal.auto.scan is off"
         )
+    whole = {(instance.file, instance.number) for instance in found.instances}
     for entry in found.entries:
+        number = number_of(entry.key)
+        if number and (entry.file, number) not in whole:
+            draft.by_hand(entry, f"its file has no {ADDRESS} with the number {number}")
         if is_unresolved(entry.value) and draft.is_accounted(entry):
             draft.by_hand(entry, f"a placeholder has no value: {', '.join(_names(entry.value))}")
     draft.account(((plain_name(entry.key), entry) for entry in found.entries), KNOWN)

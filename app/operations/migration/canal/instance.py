@@ -17,6 +17,16 @@ _MOST_DECODERS = 64
 _DECRYPT = " (it is encrypted by Druid: write the plain one)"
 
 
+_OPERATIONS = "they are published; a mapping has `operations` for each table"
+_WIDER = {
+    "canal.instance.filter.dml.insert": _OPERATIONS,
+    "canal.instance.filter.dml.update": _OPERATIONS,
+    "canal.instance.filter.dml.delete": _OPERATIONS,
+    "canal.instance.filter.rows": "rows are published too",
+}
+"""Switches by which Canal publishes less than Aqueduct does."""
+
+
 def convert_instance(draft: Draft, path: Path, instance: Instance) -> None:
     """Put a destination at a path, without its start."""
     keys = instance.keys
@@ -30,6 +40,9 @@ def convert_instance(draft: Draft, path: Path, instance: Instance) -> None:
         _failover(draft, (*path, "failover"), keys)
     _connection(draft, path, keys)
     _decoders(draft, path, keys)
+    for name, text in _WIDER.items():
+        if (entry := keys.get(name)) and keys.is_true(name):
+            draft.by_hand(entry, text)
 
 
 def address(text: str) -> tuple[str, int]:

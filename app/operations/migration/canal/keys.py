@@ -66,6 +66,11 @@ def plain_name(key: str) -> str:
     return _split(key.lower())[0]
 
 
+def number_of(key: str) -> str:
+    """Return the number of the member that a key belongs to; empty for other keys."""
+    return _split(key.lower())[1]
+
+
 def _split(name: str) -> tuple[str, str]:
     if match := _MEMBER.fullmatch(name):
         return match[1] + match[3], match[2]

@@ -25,7 +25,7 @@ _PRODUCER = (
 )
 _SWITCH = "without a standby nothing is switched; heartbeat_seconds detects a silent connection"
 _FOR_STANDBY = "used with a standby (canal.instance.standby.address) only"
-_OPERATIONS = "inserts, updates and deletes are all published; subscribers filter by op"
+_OPERATIONS = "inserts, updates and deletes are all published"
 _STATEMENTS = "a change of a captured table that is logged as a statement stops the destination"
 _POSITION = "the cursor of Canal's clients precedes it, or it is part of another key's position"
 _KEYSTORE = "certificates are PEM files: source.tls_ca"
@@ -50,6 +50,7 @@ KNOWN = KnownKeys(
         "canal.serverMode": "records are published to Kafka, which every subscriber reads",
         "canal.metrics.pull.port": "/metrics is on http.port, 8083",
         "canal.admin.": _ADMIN,
+        "canal.manager.": _ADMIN,
         "canal.zkServers": "zookeeper.hosts",
         "canal.zookeeper.flush.period": _CURSORS,
         "canal.file.data.dir": f"{_CURSORS}; data_dir holds only files that may be lost",

@@ -98,7 +98,7 @@ def _published(draft: Draft, connector: Connector) -> None:
         draft.take(ddl, ("ddl", "exclude"), ALL_DDL)
     skipped = connector.get("skipped.operations")
     if skipped and set("cud") & set(skipped.value.replace(" ", "").split(",")):
-        draft.by_hand(skipped, "these operations are published; subscribers filter by `op`")
+        draft.by_hand(skipped, "they are published; a mapping has `operations` for each table")
     tombstones = connector.get("tombstones.on.delete")
     if tombstones and tombstones.value.lower() == "false":
         draft.by_hand(tombstones, "a tombstone follows each delete; subscribers skip null values")
