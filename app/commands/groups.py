@@ -88,6 +88,15 @@ GROUPS: Mapping[str, Group] = {
             "check": "list the faults of a mapping, or what it states about tables; needs no server"
         },
     ),
+    "subscriber": Group(
+        help="groups of subscribers, and their positions in the tables' topics",
+        commands={
+            "list": "list the groups, with state and topics",
+            "position": "print where a group is: offset, lag, and the next change's seq and GTID",
+            "set": "set the position from which a group continues",
+            "reset": "forget a group's position, so that its start position applies again",
+        },
+    ),
     "dead-letters": Group(
         help="rows that could not be decoded",
         commands={"list": "list them, with position and reason"},

@@ -36,12 +36,14 @@ from connectors.errors.journal import JournalTooNew as JournalTooNew
 from connectors.errors.journal import JournalUnreadable as JournalUnreadable
 from connectors.errors.journal import StateUnknown as StateUnknown
 from connectors.errors.kafka import Fenced as Fenced
+from connectors.errors.kafka import GroupActive as GroupActive
 from connectors.errors.kafka import KafkaDenied as KafkaDenied
 from connectors.errors.kafka import KafkaLost as KafkaLost
 from connectors.errors.kafka import KafkaRefused as KafkaRefused
 from connectors.errors.kafka import KafkaSlow as KafkaSlow
 from connectors.errors.kafka import TooFewBrokers as TooFewBrokers
 from connectors.errors.kafka import TopicGone as TopicGone
+from connectors.errors.kafka import TopicPositionUnknown as TopicPositionUnknown
 from connectors.errors.kafka import TopicUnfit as TopicUnfit
 from connectors.errors.kafka import TransactionOpen as TransactionOpen
 from connectors.errors.mapping import MappingError as MappingError

@@ -55,6 +55,21 @@ class Fenced(AqueductError):
     )
 
 
+class GroupActive(AqueductError):
+    """The group of subscribers has active clients."""
+
+    remedy = (
+        "Nothing was changed: they would continue where they are. Stop all clients of the group; one that was "
+        "killed counts until its session is over, 10 s by default. Then repeat the command."
+    )
+
+
+class TopicPositionUnknown(AqueductError):
+    """The position cannot be found in the topic."""
+
+    remedy = "Nothing was changed. Choose another position: --time, --earliest or --latest."
+
+
 class TransactionOpen(AqueductError):
     """Another producer's open transaction keeps a topic from being read to its end."""
 

@@ -14,6 +14,7 @@ from aiokafka.errors import IncompatibleBrokerVersion
 from aiokafka.protocol.abstract import AbstractType
 from aiokafka.protocol.api import RequestStruct, Response
 from aiokafka.protocol.types import (
+    Array,
     Boolean,
     CompactArray,
     CompactString,
@@ -21,6 +22,7 @@ from aiokafka.protocol.types import (
     Int32,
     Int64,
     Schema,
+    String,
     TaggedFields,
 )
 
@@ -54,7 +56,8 @@ class Ask:
         least, most = versions.get(struct.API_KEY, (0, -1))
         if not least <= struct.API_VERSION <= most:
             raise IncompatibleBrokerVersion(f"{struct.__name__} is not known to the broker")
-        return struct(*self._values, NO_TAGS)
+        tags = (NO_TAGS,) if struct.FLEXIBLE_VERSION else ()
+        return struct(*self._values, *tags)
 
 
 class MetadataResponse(Response):  # type: ignore[misc]
@@ -213,3 +216,36 @@ def producers(topic: str, partition: int) -> Ask:
 def transactions(producer_ids: list[int]) -> Ask:
     """The request for some producers, to each broker."""
     return Ask(ListTransactionsRequest, [], producer_ids)
+
+
+class OffsetDeleteResponse(Response):  # type: ignore[misc]
+    """The outcome for each partition."""
+
+    API_KEY, API_VERSION = 47, 0
+    SCHEMA = Schema(
+        ("error_code", Int16),
+        ("throttle_time_ms", Int32),
+        (
+            "topics",
+            Array(
+                ("name", String("utf-8")),
+                ("partitions", Array(("partition_index", Int32), ("error_code", Int16))),
+            ),
+        ),
+    )
+
+
+class OffsetDeleteRequest(RequestStruct):  # type: ignore[misc]
+    """Deletes offsets of a group, at its coordinator."""
+
+    API_KEY, API_VERSION = 47, 0
+    RESPONSE_TYPE = OffsetDeleteResponse
+    SCHEMA = Schema(
+        ("group_id", String("utf-8")),
+        ("topics", Array(("name", String("utf-8")), ("partitions", Array(Int32)))),
+    )
+
+
+def deleted_offsets(group: str, topics: dict[str, list[int]]) -> Ask:
+    """The request for partitions by topic."""
+    return Ask(OffsetDeleteRequest, group, list(topics.items()))

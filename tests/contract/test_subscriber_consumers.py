@@ -167,6 +167,11 @@ async def test_a_second_member_takes_a_share_and_the_first_cannot_commit_it(brok
             await second.commit({lost: 0})
 
 
+async def test_a_log_that_nothing_is_read_of_ends_as_any_other(broker: Broker) -> None:
+    async with broker.logs():
+        pass
+
+
 async def test_a_log_is_read_without_a_group(broker: Broker) -> None:
     await broker.write(1, [b"0", None])
     await asyncio.sleep(0.05)

@@ -1,0 +1,1 @@
+"""`subscriber`: groups of subscribers listed, and their positions shown and changed."""

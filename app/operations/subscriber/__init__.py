@@ -1,0 +1,1 @@
+"""Groups of subscribers: where each is in its topics, and how to move it."""

@@ -1,0 +1,133 @@
+"""`python -m app subscriber …`: where groups are, and how they are moved."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from aiokafka import AIOKafkaProducer
+
+from app.__main__ import main
+from app.commands.event_loop import run_operation
+from aqueduct_client import Earliest, Latest, SyncSubscriber, subscribe
+from connectors.kafka.topics.topics import TopicPlan, Topics
+from devstack import Stack
+from tests.harness.worker import settings
+from tests.unit.aqueduct_client.made import SERVER, headers, seqs, value
+
+Run = Callable[..., tuple[int, str, str]]
+GROUP = "mails"
+
+
+@pytest.fixture
+def prefix(stack: Stack, tmp_path: Path) -> str:
+    """An installation with a topic of ten changes in two partitions."""
+    wanted = settings(stack, stack.mysql, tmp_path)
+    (tmp_path / "aqueduct.yaml").write_text(yaml.safe_dump(wanted))
+    made = str(wanted["prefix"])
+    run_operation(published(stack.kafka, f"{made}.trade.orders"))
+    return made
+
+
+async def published(brokers: str, topic: str) -> None:
+    plan = TopicPlan(name=topic, partitions=2, replication_factor=1, max_message_bytes=10**6)
+    await Topics({"bootstrap_servers": brokers}).ensure(plan)
+    async with AIOKafkaProducer(bootstrap_servers=brokers) as producer:
+        for seq in range(1, 11):
+            await producer.send_and_wait(
+                topic, value(seq), partition=seq % 2, headers=headers(seq), timestamp_ms=seq * 1000
+            )
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command; its exit code and what it printed."""
+    monkeypatch.setenv("AQUEDUCT_CONFIG", str(tmp_path / "aqueduct.yaml"))
+
+    def ran(*words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main(["subscriber", *words])
+        output = capsys.readouterr()
+        return code, output.out, output.err
+
+    return ran
+
+
+def mails(stack: Stack, prefix: str, **more: Any) -> SyncSubscriber:
+    return subscribe(
+        "trade.orders", group=f"{prefix}.{GROUP}", brokers=stack.kafka, prefix=prefix,
+        session_seconds=6, **more,
+    )  # fmt: skip
+
+
+def drained(subscriber: SyncSubscriber) -> list[int]:
+    """Everything up to the end, acknowledged."""
+    found: list[int] = []
+    while batch := subscriber.get(timeout=2.5 if not found else 0.3):
+        found += seqs(batch)
+    return sorted(found)
+
+
+def test_a_group_is_listed_and_moved(stack: Stack, prefix: str, run: Run) -> None:
+    group, topic = f"{prefix}.{GROUP}", f"{prefix}.trade.orders"
+    with mails(stack, prefix, start=Earliest()) as subscriber:
+        assert drained(subscriber) == list(range(1, 11))
+        code, _, error = run("set", group, "--earliest")
+        assert code == 1
+        assert "GroupActive" in error
+        assert "aiokafka" in error, "it names the clients"
+    code, out, _ = run("list", "--format", "json")
+    assert code == 0
+    (listed,) = [each for each in json.loads(out) if each["group"] == group]
+    assert listed == {"group": group, "state": "Empty", "clients": [], "topics": [topic]}
+
+    code, out, _ = run("set", group, "trade.orders", "--seq", "7")
+    assert code == 0, out
+    assert "up to 2 records are delivered again" in out
+    code, out, _ = run("position", group, "--format", "json")
+    even, odd = json.loads(out)
+    assert (even["offset"], even["end"], even["lag"], even["next"]["seq"]) == (3, 5, 2, 8)
+    assert (odd["next"]["seq"], odd["next"]["gtid"]) == (9, f"{SERVER}:9")
+    assert f"{topic}  0" in run("position", group)[1]
+
+    for words, expected in (
+        (("--gtid", f"{SERVER}:1-4"), [5, 6, 7, 8, 9, 10]),
+        (("--partition", "1", "--offset", "4"), [9]),
+        (("--latest",), []),
+    ):
+        assert run("set", group, "--topic", topic, *words)[0] == 0
+        with mails(stack, prefix) as subscriber:
+            assert drained(subscriber) == expected
+
+    assert run("reset", group, "--dry-run")[0] == 0
+    code, out, _ = run("reset", group)
+    assert code == 0
+    assert "begins at its start position" in out
+    with mails(stack, prefix, start=Latest()) as subscriber:
+        assert drained(subscriber) == []
+    assert run("position", group)[0] == 0
+
+
+@pytest.mark.usefixtures("prefix")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("position", "no-such-group"), "no position in a table's topic"),
+        (("set", "g", "trade.gone", "--latest"), "there is no topic"),
+        (("set", "g", "orders", "--latest"), "write database.table"),
+        (("set", "g", "trade.orders", "--gtid", "x"), "no GTID set"),
+        (("set", "g", "trade.orders", "--offset", "3"), "give --partition too"),
+        (("set", "g", "trade.orders", "--seq", "3", "--destination", "other"), "numbered within"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_message(
+    run: Run, words: tuple[str, ...], message: str
+) -> None:
+    code, _, error = run(*words)
+    assert code in (1, 2)
+    assert message in error
+    assert "Traceback" not in error
