@@ -1,4 +1,4 @@
-"""What every claim store must do, a folder, a bucket and the twin in memory alike; and what a bucket is."""
+"""The contract of claim stores: a folder, a bucket and the in-memory twin; and the rules of bucket names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every checkpoint of the journal must do, in memory and in Faust tables: equal records, equal rows."""
+"""The contract of journal checkpoints, in memory and in Faust tables: equal records give equal rows."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ PART_BYTES = 2000
 
 
 class Follower(Protocol):
-    """A checkpoint that follows the journal, by itself or when it is told to."""
+    """A checkpoint that follows the journal, by itself or on request."""
 
     async def rows(self, upto: int) -> Mapping[str, Row]:
-        """All rows, once the journal's record with this offset is among them."""
+        """All rows, after the journal's record at this offset is applied."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What every member and every log of the client must do, the in-memory twin and a real broker alike."""
+"""The contract of the client's members and logs: the in-memory twin and a real broker."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ async def broker(request: pytest.FixtureRequest) -> Broker:
 
 
 class Assigned:
-    """What a member was assigned, each time."""
+    """Each assignment of a member, in order."""
 
     def __init__(self) -> None:
         self.each: list[frozenset[Partition]] = []
@@ -113,7 +113,7 @@ class Assigned:
 
 
 async def polled(consumer: Consumer, count: int) -> list[tuple[int, int, bytes | None]]:
-    """So many records, as partition, offset and value."""
+    """The given number of records, as partition, offset and value."""
     found: list[RawRecord] = []
     async with asyncio.timeout(30):
         while len(found) < count:

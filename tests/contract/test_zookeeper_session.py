@@ -1,4 +1,4 @@
-"""What every coordination session must do, the in-memory twin and the real ZooKeeper alike."""
+"""The contract of coordination sessions: the in-memory twin and a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def root() -> str:
 
 
 def nobody() -> None:
-    """Is told of changes."""
+    """Records the reported changes."""
 
 
 async def test_a_node_is_made_read_and_deleted(opens: Opens, root: str) -> None:

@@ -1,4 +1,4 @@
-"""What a golden binlog's steps are, as JSON: the rows by name, the statements, where transactions end."""
+"""The steps of a golden binlog as JSON: rows by name, statements and the ends of transactions."""
 
 from collections.abc import Iterator
 from dataclasses import asdict

@@ -12,7 +12,7 @@ from tests.steps import steps_of as steps_of_chunks
 
 MAGIC = b"\xfebin"
 SUFFIX = ".binlog"
-"""What a recorded file's name has behind the server's own."""
+"""The suffix of a recorded file's name, after the server's name."""
 _BEFORE_CHECKSUMS = (b"5.0", b"5.1", b"5.5")
 
 
@@ -22,7 +22,7 @@ def statements(path: Path) -> list[str]:
 
 
 def chunk_of(path: Path, *, begin: int = 0, end: int | None = None) -> Chunk:
-    """The events of a binlog file that stand between two offsets, behind its first one."""
+    """The events of a binlog file between two offsets, after its first one."""
     data = path.read_bytes()[:end]
     if not data.startswith(MAGIC):
         raise ValueError(f"{path} is not a binlog")

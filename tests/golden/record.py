@@ -121,12 +121,12 @@ def _confirm(cursor: Any, events: list[Any]) -> None:
 
 
 def _is_it(row: dict[str, Any], before: dict[str, Any]) -> bool:
-    """Whether a row is the one of an image; either may lack columns."""
+    """Whether a row equals an image; either may lack columns."""
     return all(row[name] == value for name, value in before.items() if name in row)
 
 
 def _kind(name: str, value: Any) -> str:
-    """What a number with a fraction is in the tables of the SQL files."""
+    """The type of fractional numbers in the SQL files' tables."""
     if not isinstance(value, float):
         return "vector" if name == "v" and isinstance(value, list) else ""
     return "float" if name == "f" else "double"

@@ -69,5 +69,5 @@ def statements(stack: Stack, prefix: str) -> list[Change]:
 
 
 def names(stack: Stack) -> set[str]:
-    """The topics that there are."""
+    """The names of all topics."""
     return asyncio.run(consumed.names(stack.kafka))

@@ -1,4 +1,4 @@
-"""The model told in two ways beside a server: by statements as they were sent, and as the binlog has them."""
+"""Two models beside a server: one follows the statements as sent, the other as written to the binlog."""
 
 from __future__ import annotations
 

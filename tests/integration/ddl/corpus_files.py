@@ -26,7 +26,7 @@ class Entry:
     """One statement."""
 
     line: int
-    """Where it begins in its file, from 1."""
+    """The line where it begins in its file, from 1."""
     sql: str
     only: tuple[str, ...] = ()
     session: str = "a"
@@ -43,12 +43,12 @@ class CorpusFile:
     entries: tuple[Entry, ...]
 
     def on(self, server: str) -> list[Entry]:
-        """Those that are for a server."""
+        """The statements for a server."""
         return [entry for entry in self.entries if not entry.only or server in entry.only]
 
 
 def corpus() -> list[CorpusFile]:
-    """All files, in the order of their names."""
+    """All files, by name."""
     return [parse(path) for path in sorted(FOLDER.glob("*.sql"))]
 
 
@@ -64,7 +64,7 @@ def parse(path: Path) -> CorpusFile:
 
 @dataclass(slots=True)
 class _Reading:
-    """What was read of a file so far."""
+    """The parts read of a file so far."""
 
     entries: list[Entry] = field(default_factory=list)
     servers: tuple[str, ...] = ("9.7",)

@@ -1,4 +1,4 @@
-"""Where the model says something else than the server, told so that a person sees it at once."""
+"""Differences between the model and the server, formatted to be seen at a glance."""
 
 from __future__ import annotations
 

@@ -16,13 +16,13 @@ _GENERATED = "in one way or the other"
 
 
 class Lines:
-    """What is collected of a file while it is played."""
+    """The lines collected of a file while it is played."""
 
     def __init__(self) -> None:
         self._lines: list[bytes] = []
 
     def take(self, sql: str, played: Played, *, as_written: bool) -> None:
-        """One more statement; what data or settings decide is taken as it was written."""
+        """Adds a statement; one that depends on data or settings is taken as written to the binlog."""
         if played.error is not None:
             return
         statements = [one.sql for one in played.written] if as_written else [sql]
@@ -34,7 +34,7 @@ class Lines:
             self._lines.append(orjson.dumps({**under, "sql": one}))
 
     def differences(self, truth: Seen) -> list[str]:
-        """Where the replayed lines say something else than the server."""
+        """The differences between the replayed lines and the server."""
         result = value_of(replay(b"\n".join(self._lines)))
         found = [str(one) for one in result["unparsed"]]
         tables = {name: _seen(table) for name, table in result["tables"].items()}
@@ -54,7 +54,7 @@ def _seen(table: dict[str, Any]) -> SeenTable:
 
 
 def _alike(table: SeenTable) -> SeenTable:
-    """The same without what a result does not say."""
+    """The same without parts that a result does not contain."""
     columns = (
         SeenColumn(
             name=one.name,

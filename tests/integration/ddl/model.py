@@ -19,7 +19,7 @@ from tests.integration.ddl.truth import Seen, SeenColumn, SeenTable
 
 
 class Model:
-    """A catalog beside a server: what it says, and whether its changes tell the same story."""
+    """A catalog beside a server: its tables, and whether its changes agree with them."""
 
     def __init__(self, server: Server, *, logged: bool) -> None:
         self.catalog = Catalog(server, logged=logged)
@@ -59,13 +59,13 @@ class Model:
             self._told[change.name] = change.new
 
     def seen(self) -> Seen:
-        """All of it."""
+        """The whole catalog."""
         tables = {name: seen(table) for name, table in self.catalog.items()}
         databases = {name: one.collation for name, one in self.catalog.databases.items()}
         return Seen(databases=databases, tables=tables)
 
     def follow(self, truth: Seen) -> None:
-        """Go on from what the server says, after a fault."""
+        """Resume from the server's tables, after a difference."""
         for name in set(self.catalog) - set(truth.tables):
             self.catalog.remove(name)
         for name, result in truth.tables.items():

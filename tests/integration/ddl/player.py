@@ -1,4 +1,4 @@
-"""Statements run on a real server one by one: what each ran under, wrote into the binlog, left behind."""
+"""Statements run on a real server one by one, with each one's session, binlog events and resulting tables."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """What became of one statement."""
+    """The outcome of one statement."""
 
     session: Session
-    """What it was run under."""
+    """The session that it ran in."""
     error: str | None
-    """Why the server refused it."""
+    """The server's error, if it refused it."""
     written: tuple[Written, ...]
     after: Seen
 
 
 class Player:
-    """One server, with as many connections as are asked for; its databases are dropped at the beginning."""
+    """One server with any number of connections; its databases are dropped at the beginning."""
 
     def __init__(self, mysql: Mysql) -> None:
         self._mysql = mysql
@@ -74,7 +74,7 @@ class Player:
         self._open.close()
 
     def server(self) -> Server:
-        """What the model has to know of the server."""
+        """The server's settings that the model needs."""
         self._looking.execute("SELECT @@version, @@lower_case_table_names")
         version, lower = self._looking.fetchone()
         first, second, third = version.split("-")[0].split(".")
@@ -173,7 +173,7 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _stretches(begin: Coordinates, end: Coordinates) -> Iterator[tuple[Coordinates, int | None]]:
-    """The parts of files between two places, in order."""
+    """The parts of files between two positions, in order."""
     stem, first = begin.file.rsplit(".", 1)
     for number in range(int(first), int(end.file.rsplit(".", 1)[1]) + 1):
         file = f"{stem}.{number:0{len(first)}d}"

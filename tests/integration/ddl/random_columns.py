@@ -1,4 +1,4 @@
-"""Columns made at random: every type, with what may stand behind it, and sometimes what may not."""
+"""Random columns: every type, with attributes that may follow it and sometimes ones that may not."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ class Columns:
         return self._random.choice(NAMES)
 
     def definitions(self, count: int, *, daring: float = 1.0) -> list[tuple[str, str]]:
-        """So many columns of different names, a share of them with what may not go together."""
+        """This many columns with different names, a share of them with invalid combinations."""
         names = self._random.sample(NAMES, count)
         return [(name, self.definition(daring)) for name in names]
 
     def definition(self, daring: float = 1.0) -> str:
-        """What stands behind a column's name."""
+        """The definition after a column's name."""
         if self._random.random() > daring:
             kind = self._random.choice((NUMBERS, TEXTS, OTHERS[:-3]))
             return f"{self._random.choice(kind)}{self._random.choice(('', '', ' NOT NULL'))}"

@@ -1,4 +1,4 @@
-"""Statements at random that are mostly comments, quotes and version gates: what only a lexer decides.
+"""Random statements of mostly comments, quotes and version gates, which only a lexer decides.
 
 Invariant: each adds columns, so that whatever is read otherwise than the server reads it shows as a column.
 """
@@ -35,7 +35,7 @@ class Comments:
         self._ansi = self._plain_backslash = False
 
     def next(self, there: Seen) -> str:
-        """One more statement, for a server with these tables."""
+        """A new statement, for a server with these tables."""
         chance = self._random.random()
         if chance < 0.08:
             mode = self._random.choice(MODES)
@@ -63,7 +63,7 @@ class Comments:
         return f" /*{self._inner()}{added}{self._inner()}*/"
 
     def _gap(self) -> str:
-        """What separates tokens."""
+        """Separators between tokens."""
         chance = self._random.random()
         if chance < 0.6:
             return " "

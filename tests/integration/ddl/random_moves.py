@@ -28,7 +28,7 @@ class Moves:
         self._made = 0
 
     def next(self, there: Seen) -> str:
-        """One more statement, for a server with these tables."""
+        """A new statement, for a server with these tables."""
         table = there.tables.get(("d1", "t"))
         if table is None:
             return self._create()

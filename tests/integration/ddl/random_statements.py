@@ -62,7 +62,7 @@ class Statements:
         ]
 
     def next(self, there: Seen) -> str:
-        """One more, for a server with these tables."""
+        """A new statement, for a server with these tables."""
         missing = [name for name in DATABASES if name not in there.databases]
         if missing and self._random.random() < 0.3:
             return f"CREATE DATABASE {missing[0]} {self._random.choice(('', *CHARSETS))}".rstrip()
@@ -162,7 +162,7 @@ class Statements:
         return f"ALTER TABLE {self._written(name)} {', '.join(actions)}{last}"
 
     def _apart(self, actions: list[str]) -> list[str]:
-        """Those that do not meet: each column once, and no rename of the table with anything else."""
+        """Clauses without conflicts: each column once, and no rename of the table with anything else."""
         kept = actions[:1]
         for action in actions[1:]:
             result = _names_in(" ".join(kept))

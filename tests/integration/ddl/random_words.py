@@ -1,4 +1,4 @@
-"""What statements at random are put together from."""
+"""The vocabulary of random statements."""
 
 DATABASES = ("d1", "d2", "d3")
 TABLES = ("t", "T2", "u", "new", "`or``der`", "`select`", "längs")

@@ -1,4 +1,4 @@
-"""Character sets and collations on every server: which there are, and what databases and tables get of them."""
+"""Character sets and collations of every server, and the defaults that databases and tables get."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ PARENT = Database(charset="greek", collation="greek_bin")
 
 
 def asked(cursor: Any, options: str) -> list[Answer]:
-    """What a new database, an old one, a new table and an old one have then; None for a refusal."""
+    """The collations of a new and an old database and table after a statement; None for a refusal."""
     own = f"CHARACTER SET {OWN.charset} COLLATE {OWN.collation}"
     new, old = f"{DATABASE}_new", f"{DATABASE}_old"
     cursor.execute(f"SET collation_server = {SERVER.collation}")

@@ -1,4 +1,4 @@
-"""ALTER TABLE … CONVERT TO CHARACTER SET on every server: each column is what we say that it becomes."""
+"""ALTER TABLE … CONVERT TO CHARACTER SET on every server: each column gets the predicted type."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def differences(
     target: str,
     mode: str = "",
 ) -> list[tuple[str, str, Any, Any]]:
-    """Where the server's answer is another than ours."""
+    """The differences between the server's answer and ours."""
     with connected(servers(series)) as cursor:
         server = server_of(cursor)
         cursor.execute("SET sql_mode = ''")

@@ -1,4 +1,4 @@
-"""Each statement of the corpus, on real servers and on the model: after each, both say the same of all tables.
+"""Each statement of the corpus, on real servers and on the model: after each, all tables are equal.
 
 The model is told in two ways, by the statement itself and by what the server wrote of it into its binlog.
 """

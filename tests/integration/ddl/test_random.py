@@ -1,4 +1,4 @@
-"""Statements at random, on a real server and on the model: what the server takes, the model takes the same way.
+"""Random statements on a real server and on the model, which must agree on each one that the server accepts.
 
 An ordinary run makes the same ones each time. ``DDL_STATEMENTS`` says how many others to make, and ``DDL_SEED``
 makes those again; ``make ddl-random`` is a long run.
@@ -18,7 +18,7 @@ from tests.integration.ddl.random_statements import Statements
 from tests.integration.ddl.truth import Seen
 
 STATEMENTS = {"9.7": 500, "5.7": 150, "mariadb-10.11": 150, "mariadb-11.8": 150}
-"""How many in an ordinary run. The 8.0 that we have is an early one, and crashes over some."""
+"""The number in an ordinary run. The available 8.0 is an early release that crashes on some."""
 _USUAL_SEED = "1"
 MOST_FAULTS = 20
 
@@ -41,7 +41,7 @@ def test_the_model_takes_any_statement_as_the_server_does(
 
 
 def _run(player: Player, statements: Statements, count: int) -> tuple[list[str], int]:
-    """What differs, and how many statements the server took."""
+    """The differences, and the number of statements that the server accepted."""
     both = Both(player.server())
     faults: list[str] = []
     accepted = 0

@@ -20,10 +20,10 @@ from tests.integration.ddl.truth import Seen
 
 
 class Statements(Protocol):
-    """What makes them."""
+    """The generator of statements."""
 
     def next(self, there: Seen) -> str:
-        """One more, for a server with these tables."""
+        """A new statement, for a server with these tables."""
         ...
 
 
@@ -63,7 +63,7 @@ def _hold(servers: Servers, server: str, make: Callable[[str], Statements], usua
 
 
 def run(player: Player, statements: Statements, count: int) -> tuple[list[str], int]:
-    """What differs, and how many statements the server took."""
+    """The differences, and the number of statements that the server accepted."""
     both = Both(player.server())
     faults: list[str] = []
     accepted = 0

@@ -1,4 +1,4 @@
-"""Every type, with every argument and character set, on every server: what it makes of it is what we say."""
+"""Every type, with every argument and character set, on every server: the resulting column is as predicted."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def differences(
     mode: str = "",
     options: str = "CHARACTER SET utf8mb4",
 ) -> list[tuple[str, Answer, Answer]]:
-    """Where the server's answer is another than ours."""
+    """The differences between the server's answer and ours."""
     with connected(mysql) as cursor:
         server = server_of(cursor)
         cursor.execute(f"CREATE DATABASE IF NOT EXISTS {DATABASE} CHARACTER SET utf8mb4")
@@ -126,7 +126,7 @@ def _asked(cursor: Any, ours: dict[str, Answer], options: str) -> Iterator[tuple
 
 
 def table_of(cursor: Any, types: Sequence[str], options: str) -> list[Answer]:
-    """What a table's columns of these types are."""
+    """A table's columns of these types."""
     cursor.execute(f"DROP TABLE IF EXISTS {DATABASE}.t")
     columns = ",".join(f"c{n} {sql}" for n, sql in enumerate(types))
     cursor.execute(f"CREATE TABLE {DATABASE}.t ({columns}) {options}")

@@ -1,4 +1,4 @@
-"""What a server says of all its users' tables, in the shape that the model's answer is brought into too."""
+"""A server's user tables, in the same shape as the model's."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def labels() -> Iterator[TypeSpec]:
 
 
 def of_mariadb() -> Iterator[TypeSpec]:
-    """What MariaDB alone takes."""
+    """Types that only MariaDB accepts."""
     for name in ("char", "varchar", "text", "json", "nvarchar"):
         arguments = (9,) if "char" in name else ()
         for collation in (
@@ -186,7 +186,7 @@ def of_mariadb() -> Iterator[TypeSpec]:
 
 
 def of_mysql() -> Iterator[TypeSpec]:
-    """What MySQL alone takes."""
+    """Types that only MySQL accepts."""
     yield TypeSpec(name="json", collation="utf8mb4_bin")
     yield TypeSpec(name="enum", labels=("é", "😀", b"\xe9"), charset="byte")
     yield TypeSpec(name="blob", collation="latin1_bin")
@@ -196,7 +196,7 @@ def of_mysql() -> Iterator[TypeSpec]:
 
 
 def of_oracle() -> Iterator[TypeSpec]:
-    """What MariaDB takes in the mode ORACLE."""
+    """Types that MariaDB accepts in the mode ORACLE."""
     for name in ("date", "blob", "clob", "number", "timestamp", "text", "int"):
         yield TypeSpec(name=name)
     for name, arguments in (

@@ -60,7 +60,7 @@ def _is_all(proof: CursorProof, facts: ServerFacts) -> bool:
 
 
 class _Listener:
-    """What a decoder takes note of."""
+    """The transactions that a decoder records."""
 
     def __init__(self) -> None:
         self.recents = RecentTransactions(lambda database, _: database == "shop")
@@ -97,7 +97,7 @@ def _after(
 
 
 def moved(cursor: Cursor, server: Mysql, **failover: Any) -> RelocatedCursor:
-    """Where it goes on at a server."""
+    """The position to resume from at a server."""
     return Relocation(
         cursor=cursor,
         facts=facts_of(server),
@@ -115,7 +115,7 @@ def refused(cursor: Cursor, server: Mysql, kind: type[AqueductError], text: str)
 
 
 def at_home(cursor: Cursor, server: Mysql) -> CursorProof:
-    """What a run finds that begins at the server that was read before."""
+    """The position that a run finds at the server read before."""
     facts, address = facts_of(server), address_of(server)
     check(cursor.offset, facts, address)
     return CursorVerification(destination="shop", facts=facts, address=address).at_home(

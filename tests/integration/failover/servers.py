@@ -89,7 +89,7 @@ def follow(
 
 
 def promote(replica: Mysql) -> None:
-    """Let it follow nobody any more."""
+    """Stop its replication for good."""
     ask(replica, "STOP REPLICA", "RESET REPLICA ALL")
 
 
@@ -141,7 +141,7 @@ class Writer:
 
 
 def notes(stack: Stack, prefix: str) -> list[str]:
-    """What a consumer sees of the table, in the order of the numbers."""
+    """The table's records as a consumer reads them, by sequence number."""
     return [change.value["after"]["note"] for change in changed(stack, prefix)]
 
 

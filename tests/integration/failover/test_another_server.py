@@ -1,4 +1,4 @@
-"""Another server without GTIDs behind one address, and where the last transactions stand there, if they do."""
+"""Another server without GTIDs at the same address, and the last transactions' positions on it, if any."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _purge(server: Mysql) -> None:
 
 
 def _prints(server: Mysql, begin: Coordinates) -> list[Fingerprint]:
-    """As a worker keeps them of what it has published since then."""
+    """The fingerprints that a worker keeps of the transactions published since then."""
     offset = SourceOffset(server_uuid=_uuid(server), coordinates=begin)
     return scan(
         offset, facts_of(server), address_of(server), lambda database, _: database == "shop"
@@ -131,7 +131,7 @@ def _prints(server: Mysql, begin: Coordinates) -> list[Fingerprint]:
 def _moved(
     both: Pair, kept: list[Fingerprint], *, ahead: int = 0, report_lost: bool = False
 ) -> RelocatedCursor:
-    """Where the standby is gone on with."""
+    """The position from which the standby is resumed."""
     uuid = _uuid(both.master)
     ring = Fingerprints("shop")
     ring.add(kept, uuid)

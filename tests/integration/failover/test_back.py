@@ -148,7 +148,7 @@ def _executed(server: Mysql) -> str:
 
 
 def _purged(both: Pair) -> str:
-    """Nobody has read it, and only the one that replicates it still has it; where what is kept begins."""
+    """Purges an unread transaction that only the replica still has; returns the first position still kept."""
     insert(both.standby, "purged")
     ask(both.standby, "FLUSH BINARY LOGS")
     last = ask(both.standby, "SHOW BINARY LOGS")[-1][0]
@@ -191,7 +191,7 @@ def _commanded(both: Pair, worker: Worker, kept: str, capsys: pytest.CaptureFixt
 
 
 def _asked_elsewhere(both: Pair, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where the one that was read is dead too, the next is asked, and is the one to read."""
+    """With the server read before dead too, the next one is queried and selected."""
     both.caught_up()
     both.standby.kill()
     executed, other = _executed(both.master).replace("\n", ""), f"127.0.0.1:{both.master.port}"

@@ -1,4 +1,4 @@
-"""What changes while a run begins is seen, and what an idle source purges is no alarm."""
+"""A past changed while a run begins is detected, and files purged on an idle source raise no alarm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Master and standby with GTIDs: the set decides where to go on, and who is refused."""
+"""Master and standby with GTIDs: the set decides the position to resume from, and which server is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Master and standby without GTIDs: fingerprints tell where to go on, and what is missing."""
+"""Master and standby without GTIDs: fingerprints find the position to resume from, and what is missing."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ AGAIN = "CREATE TABLE `{name}` (c1 bigint unsigned, tag char(8), id int NOT NULL
 
 @dataclass(slots=True)
 class Churn:
-    """One connection's tables: statements that change them, and rows in between."""
+    """One connection's tables, with statements that change them and rows in between."""
 
     host: str
     port: int
@@ -93,7 +93,7 @@ class _Work:
         return self.random.choice((0, 1, 120, None))
 
     def alter(self, name: str) -> None:
-        """One statement; each kind comes about as often as another."""
+        """One statement; all kinds are about equally frequent."""
         columns = [each for each in self.columns(name) if each != "id"]
         self.count += 1
         new, some = f"n{self.count}", self.random.choice(columns)

@@ -1,4 +1,4 @@
-"""Statements among rows, and what a worker publishes of them: what the tests of the DDL topic look at."""
+"""Statements among rows, and the worker's records of them, for the tests of the DDL topic."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Published:
         return str(self.wanted["prefix"])
 
     def asks(self, *words: str) -> tuple[int, Any]:
-        """What ``python -m app schema …`` answers."""
+        """The output of ``python -m app schema …``."""
         done = schema(self.folder, *words, "--format", "json")
         assert done.stderr == ""
         return done.returncode, json.loads(done.stdout)
@@ -167,7 +167,7 @@ def published(
 
 
 def everything(stack: Stack, prefix: str, *, most: int | None = None) -> list[Change]:
-    """All that has a number, by its number."""
+    """All records with a sequence number, by that number."""
     found = statements(stack, prefix)
     for topic in row_topics(stack, prefix, "shop"):
         found += changes(stack, topic, partitions=2)

@@ -1,4 +1,4 @@
-"""The central schema store as an operator meets it: it follows, and whatever befalls it, capture goes on."""
+"""The central schema store under a real worker: it follows the journal, and its failures never stop capture."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def wanted(
 
 
 def follows(count: int) -> Callable[[dict[str, Any]], bool]:
-    """Whether the store has all of so many rows' statements."""
+    """Whether the store has the statements of this many rows."""
 
     def reached(status: dict[str, Any]) -> bool:
         status_found = status["schema_store"]
@@ -64,7 +64,7 @@ def follows(count: int) -> Callable[[dict[str, Any]], bool]:
 
 
 def alter(mysql: Mysql, first: int, count: int) -> None:
-    """Statements with a row behind each."""
+    """Statements, each followed by a row."""
     for n in range(first, first + count):
         run(
             mysql,

@@ -1,4 +1,4 @@
-"""compose.yaml as it stands, without an engine: the settings of its services on servers of our own."""
+"""compose.yaml without a container engine: its services' settings with servers of the tests."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def mysql_of(service: dict[str, Any], stack: Stack, folder: Path) -> Mysql:
 
 
 def initialize(service: dict[str, Any], mysql: Mysql) -> None:
-    """What the image's entry point does with new data: the database, and then the files it is given."""
+    """The image's entry point on an empty data directory: creates the database, then runs the given files."""
     files = [Path(volume.split(":")[0]) for volume in service["volumes"] if "initdb.d" in volume]
     database = service["environment"]["MYSQL_DATABASE"]
     execute(mysql, f"CREATE DATABASE `{database}`")
@@ -95,7 +95,7 @@ def execute(mysql: Mysql, sql: str, *, database: str | None = None) -> None:
 def worker_of(
     service: dict[str, Any], stack: Stack, mysql: Mysql, folder: Path
 ) -> Iterator[Worker]:
-    """The service's environment, with our servers in the place of its networks' names."""
+    """The service's environment, with the tests' servers in place of its network names."""
     port = free_port()
     ours = {
         "mysql": mysql.host,

@@ -1,4 +1,4 @@
-"""`python -m app cursor …` beside a real worker: it is fenced, and goes on from what was said, by itself."""
+"""`python -m app cursor …` beside a real worker, which is fenced and resumes from the given cursor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements on their topic: where each stands among the rows, what it did, and what that means."""
+"""The records of the DDL topic: each statement's position among the rows, its effect and its impact."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_snapshots_bound_what_is_kept_and_a_restart_goes_on_from_the_last(
         numbers = itertools.count(24)
 
         def is_bounded() -> bool:
-            """What is too old is gone, which a piece after the last snapshot records in the journal."""
+            """Expired history is removed; the first piece after the last snapshot notes it in the journal."""
             run(mysql, f"INSERT INTO shop.t (id, x) VALUES ({next(numbers)}, 1)")
             history = asyncio.run(Journal.of(load(), "shop").state()).history()
             assert history is not None
@@ -80,7 +80,7 @@ def test_snapshots_bound_what_is_kept_and_a_restart_goes_on_from_the_last(
 def test_what_a_start_far_in_the_past_does_not_know_is_taken_up_once_it_has_caught_up(
     stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So much was written since then that the worker does not read it twice before it begins."""
+    """More was written since then than the worker reads a second time before it begins."""
     run(mysql, "CREATE TABLE shop.blobs (id int PRIMARY KEY, b longblob)", "FLUSH BINARY LOGS")
     run(mysql, f"PURGE BINARY LOGS TO '{end_of(mysql).file}'")
     insert(mysql, 1, 3)

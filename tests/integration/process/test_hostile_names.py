@@ -1,4 +1,4 @@
-"""Names that some layer takes for more than a name, all the way from the server to the warehouse."""
+"""Names that some layer could interpret as syntax, from the server to the warehouse."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Person:
         return code, out
 
     def answers(self, *words: str) -> Any:
-        """What a command prints for programs."""
+        """A command's JSON output."""
         code, out = self.says(*words, "--format", "json")
         assert out, (code, self.heard[-500:])
         return json.loads(out)
@@ -193,7 +193,7 @@ def fill(mysql: Mysql, tables: list[str], wide: list[str]) -> int:
 
 
 def pages(worker: Worker) -> str:
-    """All that the HTTP server shows; its metrics are what Prometheus reads."""
+    """All pages of the HTTP server, with the metrics that Prometheus scrapes."""
     found = {path: worker.get(path) for path in ("/metrics", "/status", "/health")}
     families = list(text_string_to_metric_families(found["/metrics"]))
     assert any(family.name == "aqueduct_rows_published" for family in families)
@@ -203,7 +203,7 @@ def pages(worker: Worker) -> str:
 
 
 def commands(person: Person, first: str) -> None:
-    """What an operator asks of tables with such names."""
+    """An operator's commands for tables with such names."""
     person.says("destination", "list")
     person.says("cursor", "show", "shop")
     person.says("schema", "history", "shop")

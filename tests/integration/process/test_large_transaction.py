@@ -1,4 +1,4 @@
-"""One transaction much larger than a Kafka transaction, the worker killed in its midst."""
+"""One transaction much larger than a Kafka transaction, with the worker killed during it."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class Tool:
             self._waiting.pop().result(timeout=_PATIENCE)
 
     def _until_it_waits(self, table: str, statement: Future[Any]) -> None:
-        """A RENAME takes its tables one by one, and may not stand before the writer at the last one yet."""
+        """A RENAME locks its tables one by one, and may not yet be queued before the writer on the last one."""
         with connected(self._mysql) as cursor:
             while not statement.done():
                 cursor.execute(
@@ -114,7 +114,7 @@ class Tool:
                     return
 
     def _catches_up(self, locked: Any, tool: Any) -> None:
-        """What the writer did is in the shadow before the tables swap, as these tools read it in the binlog."""
+        """The writer's changes are in the shadow table before the swap, as these tools read the binlog."""
         locked.execute(
             f"SELECT id, customer, amount, state FROM orders WHERE id >= {FIRST_ID} ORDER BY id"
         )
@@ -126,7 +126,7 @@ class Tool:
 
 
 def told_apart(step: Step) -> Step:
-    """The application's rows have the ids that the tool's statements name, whatever comes in between."""
+    """The application's rows have the ids that the tool's statements name, with anything in between."""
     sql = step.sql
     for begin, id_ in (("(customer, amount, state) VALUES (", 4), ("(customer, note) VALUES (", 5)):
         sql = sql.replace(f"INTO orders {begin}", f"INTO orders (id, {begin[1:]}{id_}, ")
@@ -150,7 +150,7 @@ def begun(mysql: Mysql, metadata: str) -> None:
 
 
 def expect_one_alter(stack: Stack, prefix: str, tool: str) -> Change:
-    """The record of the cut-over; nothing else is told of the tool's tables."""
+    """The record of the cut-over, the only one about the tool's tables."""
     result = [
         change
         for change in statements(stack, prefix)
@@ -280,7 +280,7 @@ def test_a_worker_that_ends_between_two_steps_tells_one_alter_all_the_same(
 def test_no_shadow_is_seen_of_a_table_that_was_made_before_the_binlog_begins(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
-    """Each row tells its columns, so the table needs no history to be read."""
+    """Each row event names its columns, so the table can be decoded without history."""
     steps = SEQUENCES["gh-ost"]
     begun(mysql, "FULL")
     run(mysql, *BEGIN, "FLUSH BINARY LOGS")

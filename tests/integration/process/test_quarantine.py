@@ -42,7 +42,7 @@ def metadata(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def mysql(stack: Stack, metadata: str) -> Iterator[Mysql]:
-    """A server of the test's own, with what rows tell of their columns."""
+    """A server of the test's own, with full row metadata."""
     options: dict[str, str | int] = {"server_id": 9, "binlog_row_metadata": metadata}
     with own_mysql(stack, *TABLES, options=options) as server:
         yield server
@@ -61,7 +61,7 @@ def schema(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def tear(mysql: Mysql) -> None:
-    """Change a table behind the binlog's back: two columns change places."""
+    """Alter a table without writing to the binlog: two columns change places."""
     run(
         mysql,
         "SET sql_log_bin = 0",

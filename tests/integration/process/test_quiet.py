@@ -1,4 +1,4 @@
-"""What a worker's log holds, and how it ends, while servers are away."""
+"""A worker's log and exit while its servers are unavailable."""
 
 from __future__ import annotations
 

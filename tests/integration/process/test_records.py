@@ -183,7 +183,7 @@ def test_a_large_row_is_claimed_in_a_bucket_once_it_lets_us_in_and_an_audit_find
 
 
 def _redeemed(value: dict[str, Any]) -> dict[str, Any]:
-    """What a consumer makes of a record: the value itself, or the one that it points to."""
+    """A record's value as a consumer reads it: its own, or that of its claim check."""
     pointer = value.get("claim_check")
     if pointer is None:
         return value

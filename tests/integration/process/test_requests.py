@@ -1,4 +1,4 @@
-"""Requests reach whoever leads, whichever worker has the partition; a command reports who applied it."""
+"""Requests reach the leader, whichever worker has the partition; a command names the worker that applied it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.harness.pair import Pair, pair_settings
 from tests.harness.sql import run
 
 NAMES = ("a4", "a2", "shop", "a1")
-"""One in each partition."""
+"""One destination in each partition."""
 
 
 def test_each_request_is_applied_by_whoever_leads(

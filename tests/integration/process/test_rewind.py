@@ -29,7 +29,7 @@ _FULL = pytest.mark.long(
 
 @pytest.fixture(params=["MINIMAL", pytest.param("FULL", marks=_FULL)])
 def mysql(request: pytest.FixtureRequest, stack: Stack) -> Iterator[Mysql]:
-    """A server of the test's own, with what rows tell of their columns."""
+    """A server of the test's own, with full row metadata."""
     options = {"server_id": 9, "binlog_row_metadata": request.param}
     with own_mysql(stack, "CREATE DATABASE shop", options=options) as server:
         yield server

@@ -50,7 +50,7 @@ STORY = (
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a command answered."""
+    """A command's output."""
 
     code: int
     out: str
@@ -63,11 +63,11 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """Somebody with the settings of a worker."""
+    """The environment of an operator with a worker's settings."""
 
     config: Path
     places: list[SourceOffset]
-    """Behind the beginning, and behind each statement of the story."""
+    """The positions after the beginning and after each statement of the story."""
 
     def asks(self, *words: str) -> Told:
         done = subprocess.run(
@@ -83,14 +83,14 @@ class Operator:
 
 @pytest.fixture(scope="module")
 def mysql(stack: Stack) -> Iterator[Mysql]:
-    """A server of these tests' own, whose tables nobody else makes."""
+    """A server of these tests' own, without other tests' tables."""
     with own_mysql(stack, *BEGIN, options={"server_id": 9}) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def operator(stack: Stack, mysql: Mysql, tmp_path_factory: pytest.TempPathFactory) -> Operator:
-    """Whose journal holds the story as it was run on the server."""
+    """A worker whose journal holds the story as run on the server."""
     folder = tmp_path_factory.mktemp("schema-commands")
     config = folder / "aqueduct.yaml"
     wanted = settings(stack, mysql, folder)
@@ -101,7 +101,7 @@ def operator(stack: Stack, mysql: Mysql, tmp_path_factory: pytest.TempPathFactor
 
 
 def written(mysql: Mysql) -> tuple[list[Entry], list[SourceOffset]]:
-    """Run the story; what the journal holds of it then, and the places in it."""
+    """Runs the story; returns its journal records and the positions in it."""
     base = read_baseline(address_of(mysql), facts_of(mysql))
     history = SchemaHistory()
     history.init("shop")
@@ -219,7 +219,7 @@ def test_its_life_and_the_statements_are_listed(operator: Operator) -> None:
 
 
 def test_the_server_can_be_made_again_from_it(operator: Operator, stack: Stack) -> None:
-    """What is printed is run on another server, which then has the same columns."""
+    """The printed statements, run on another server, give the same columns."""
     answer = operator.asks("rebuild", "shop", "--format", "json")
     assert answer.code == 0
     text = answer.value["databases"]["shop"].replace("`shop`", "`shop_again`")

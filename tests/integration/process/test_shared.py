@@ -1,4 +1,4 @@
-"""Workers that share destinations through ZooKeeper: taken over, handed over, told what to do."""
+"""Workers that share destinations through ZooKeeper: takeover, handover and requests."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def judge(
 
 
 def command(pair: Pair, *words: str) -> str:
-    """What a command says, with the settings of worker a."""
+    """A command's output, with the settings of worker a."""
     out, errors = io.StringIO(), io.StringIO()
     with (
         pytest.MonkeyPatch.context() as patch,

@@ -1,4 +1,4 @@
-"""A person's words to one worker without ZooKeeper; a place that is gone: a flag chooses, asked twice."""
+"""An operator's requests to one worker without ZooKeeper, and the flag for a new position after a purge."""
 
 from __future__ import annotations
 
@@ -150,13 +150,13 @@ class Person:
     patch: pytest.MonkeyPatch
 
     def says(self, *words: str) -> tuple[int, str]:
-        """What comes of a command: its code, and all that it said."""
+        """A command's exit code and output."""
         self.printed.readouterr()
         code = main([*words])
         return code, "".join(self.printed.readouterr())
 
     def does(self, *words: str) -> None:
-        """Say what must be done at once."""
+        """Request something that must be applied at once."""
         code, result = self.says(*words)
         assert code == 0, result
 

@@ -1,4 +1,4 @@
-"""Topics that vanish below a worker, and what it says while it has no Kafka yet."""
+"""Topics deleted under a running worker, and a worker that starts without Kafka."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def make(stack: Stack, command: str) -> None:
 
 
 def gone(worker: Worker) -> str:
-    """What it says once it has stopped for a topic that is gone."""
+    """The status after the destination stopped for a deleted topic."""
     error = str(worker.wait(lambda status: status["state"] == "FAILED")["error"])
     assert error.startswith("TopicGone: "), error
     return error
@@ -236,7 +236,7 @@ def test_a_key_stays_in_its_partition_when_partitions_are_raised(
 
 
 def restart(folder: Path) -> subprocess.CompletedProcess[str]:
-    """Begin the destination anew, as a person does."""
+    """Restart the destination from the beginning, as an operator does."""
     return subprocess.run(
         [sys.executable, "-m", "app", "destination", "restart", "shop"],
         env={**os.environ, "AQUEDUCT_CONFIG": str(folder / "aqueduct.yaml")},

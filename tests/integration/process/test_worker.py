@@ -1,4 +1,4 @@
-"""The worker as its operator meets it: started, stopped, misconfigured, and told apart from another."""
+"""The worker as a process: started, stopped, misconfigured, and distinguished from another one."""
 
 from __future__ import annotations
 

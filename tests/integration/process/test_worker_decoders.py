@@ -1,4 +1,4 @@
-"""The worker's decoders: one that dies is told and replaced, none outlives the worker, none is needed."""
+"""The worker's decoders: a lost one is reported and replaced, none outlives the worker, none is required."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def decoders_of(worker: Worker) -> list[int]:
 
 
 def all_decoders_of(worker: Worker, count: int) -> list[int]:
-    """So many of them. Linux may leave out a child while another of its parent's ends (`man 5 proc`)."""
+    """This many decoders. Linux may omit a child while a sibling exits (`man 5 proc`)."""
     until(
         lambda: len(decoders_of(worker)) == count,
         late=lambda: f"there are {decoders_of(worker)}, not {count} decoders",

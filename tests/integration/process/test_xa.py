@@ -1,4 +1,4 @@
-"""A real worker and XA transactions: published once, at their commit, whatever happens to the worker before."""
+"""A real worker and XA transactions: published once, at commit, even if the worker is killed before."""
 
 from __future__ import annotations
 

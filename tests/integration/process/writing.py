@@ -15,7 +15,7 @@ import pymysql
 from devstack.mysql import Mysql
 
 Written = tuple[str, int, str | None]
-"""As ``op`` tells it, the row's id, and its amount behind that."""
+"""The ``op``, the row's id, and its amount after the change."""
 
 FIRST_ID = 1000
 _DEADLOCK, _TIMEOUT, _NO_TABLE = 1213, 1205, 1146
