@@ -1,4 +1,4 @@
-"""From settings to plans: what is unset means what the settings' page says."""
+"""From settings to plans: unset keys have the documented defaults."""
 
 import pickle
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Errors: each says what, where and what to do, in one line."""
+"""Errors: each names what happened, where, and what to do, on one line."""
 
 import pickle
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""When an archive of classes is made, and used."""
+"""The creation and use of class archives."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How a MariaDB that was unpacked is run."""
+"""The command line of an unpacked MariaDB."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""How programs of ours are started."""
+"""The command lines of the product's programs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One small Spark for all tests of the sink, and a sink without Kafka."""
+"""A small Spark session for all tests of the sink, and a sink without Kafka."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Warehouse:
             raise named(fault) from fault
 
     def waiting(self, table: str = "t") -> WaitState | None:
-        """How the table waits, if it does."""
+        """The table's waiting state, or None."""
         self.applier.waits.refresh()
         return self.applier.waits.waiting(("shop", table))
 
@@ -131,7 +131,7 @@ class Warehouse:
         )
 
     def rows(self, table: str = "t", *, bookkeeping: bool = False) -> list[dict[str, Any]]:
-        """What the table holds now."""
+        """The table's current rows."""
         frame = current(self.spark, self.path, "shop", table, bookkeeping=bookkeeping)
         return [row.asDict(recursive=True) for row in frame.collect()]
 

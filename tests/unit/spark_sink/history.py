@@ -84,7 +84,7 @@ def schema(
 
 
 def held(changes: list[Change]) -> dict[Any, Image]:
-    """What a keyed table holds after the changes, in the order of the source."""
+    """The rows of a keyed table after the changes, in source order."""
     rows: dict[Any, Image] = {}
     for change in sorted(changes, key=lambda c: c.place):
         if change.op == "t":
@@ -99,7 +99,7 @@ def held(changes: list[Change]) -> dict[Any, Image]:
 
 
 def logged(changes: list[Change]) -> list[Image]:
-    """What a table without a key holds after the changes."""
+    """The rows of a table without a key after the changes."""
     rows: list[Image] = []
     for change in sorted(changes, key=lambda c: c.place):
         if change.op == "t":

@@ -1,4 +1,4 @@
-"""Names of tables and columns that Spark could take for variables, patterns or paths."""
+"""Table and column names that Spark could interpret as variables, patterns or paths."""
 
 from __future__ import annotations
 

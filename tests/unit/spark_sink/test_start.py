@@ -1,4 +1,4 @@
-"""What a start says that cannot begin: the folder, Java, Kafka, or a prefix that nobody writes to."""
+"""The errors of a start that fails: the folder, Java, Kafka, or a prefix without topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schema histories made by hand: places, tables, and statements one behind the other."""
+"""Schema histories for tests: positions, tables, and statements in sequence."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def at(
     gtid: str | None = None,
     ts_ms: int | None = None,
 ) -> HistoryPosition:
-    """The place of a statement; its time is its offset, unless it is told."""
+    """The position of a statement; its time defaults to its offset."""
     name = f"b.{file:06}"
     return HistoryPosition(
         server_uuid=server,
@@ -64,7 +64,7 @@ def at(
 def offset(
     pos: int, *, file: int = 1, server: str = UUID, gtids: str | None = None
 ) -> SourceOffset:
-    """A place between transactions, as a cursor has it."""
+    """A position between transactions, as in a cursor."""
     return SourceOffset(
         server_uuid=server,
         coordinates=Coordinates(f"b.{file:06}", pos),
@@ -116,6 +116,6 @@ class WrittenJournal:
             self.records.append(StoredRecord(key, value, start + position))
 
     def compacted(self) -> list[StoredRecord]:
-        """What a broker leaves at least."""
+        """The records that a broker must keep."""
         last = {record.key: record.offset for record in self.records}
         return [record for record in self.records if last[record.key] == record.offset]

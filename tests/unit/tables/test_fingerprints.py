@@ -18,7 +18,7 @@ def made(number: int) -> Fingerprint:
 
 
 def folded(entries: list[Entry]) -> Fingerprints:
-    """As another worker has them after compaction: of each key the last."""
+    """The fingerprints after compaction, the last of each key, as another worker reads them."""
     found = Fingerprints("shop")
     for offset, (key, value) in enumerate(dict(entries).items()):
         kind, _, *names = key.decode().split("/")

@@ -1,4 +1,4 @@
-"""Tables that are set aside, and what people said of them, as the journal keeps it."""
+"""Quarantined tables and operators' decisions on them, in the journal."""
 
 from __future__ import annotations
 

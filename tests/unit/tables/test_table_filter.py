@@ -1,4 +1,4 @@
-"""Which tables are captured, by Canal's two lists."""
+"""The captured tables, by Canal's two lists."""
 
 import pytest
 

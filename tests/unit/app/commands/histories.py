@@ -40,7 +40,7 @@ class Story:
 def story(
     *statements: str, tables: tuple[str, ...] = ("orders",), server: Server = SERVER
 ) -> Story:
-    """Statements that stand at 200, 300, and so on, a day apart, by app@% in connection 12."""
+    """Statements at positions 200, 300, and so on, a day apart, by app@% in connection 12."""
     history = SchemaHistory()
     history.init("shop")
     position = replace(between(100, gtids=f"{UUID}:1"), ts_ms=BEGIN_MS)
@@ -81,7 +81,7 @@ def tell(made: Story, where: SourceOffset = END) -> ReadByName:
 
 
 def options_of(name: str, *words: str) -> argparse.Namespace:
-    """A command's arguments behind the destination's name."""
+    """A command's arguments after the destination's name."""
     parser = argparse.ArgumentParser()
     groups.command("schema", name).configure(parser)
     return parser.parse_args(["shop", *words])

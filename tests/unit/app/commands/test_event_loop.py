@@ -1,4 +1,4 @@
-"""The event loop of commands: what it returns, and how it ends when somebody interrupts it."""
+"""The event loop of commands: its result, and its end on an interrupt."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ NAMES = [(group, name) for group, known in GROUPS.items() for name in known.comm
 
 
 MOVES = {("cursor", "set"), ("cursor", "skip"), ("cursor", "import")}
-"""What moves a cursor wants to know why, and has one line to tell."""
+"""Commands that move a cursor require a reason, of one line."""
 
 
 def run(*words: str, settings: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""What a command prints of an outcome, and how long it waits for one."""
+"""The output for a request's outcome, and the time that a command waits for it."""
 
 from __future__ import annotations
 

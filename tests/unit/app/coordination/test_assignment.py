@@ -1,4 +1,4 @@
-"""Which worker leads what: even, the same for all, and moved as little as can be."""
+"""The assignment of destinations to workers: even, deterministic, and with minimal moves."""
 
 from __future__ import annotations
 

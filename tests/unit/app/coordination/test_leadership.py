@@ -1,4 +1,4 @@
-"""The only worker there is: it leads all, and does not go on without one that nobody leads any more."""
+"""Leadership of a single worker: it leads all destinations, and exits if one of them ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.coordination.lease import Lease
 
 
 class DestinationRunner:
-    """Two destinations, of which one meets what nobody foresaw."""
+    """Two destinations, one of which fails with an unexpected error."""
 
     def __init__(self) -> None:
         self.led: list[str] = []

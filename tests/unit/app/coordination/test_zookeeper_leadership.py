@@ -27,9 +27,9 @@ class DestinationRunner:
     """Destinations that do nothing, and who leads them."""
 
     led: ClassVar[Counter[str]] = Counter()
-    """How many workers lead each."""
+    """The number of leaders of each destination."""
     twice: ClassVar[set[str]] = set()
-    """Those that had two leaders at once."""
+    """Destinations that had two leaders at once."""
 
     def __init__(self, names: Collection[str]) -> None:
         self.names = set(names)

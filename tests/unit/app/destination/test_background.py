@@ -1,4 +1,4 @@
-"""Work beside other work: what blocks for long holds nobody else."""
+"""Background work: a task that blocks for long does not hold up the others."""
 
 from __future__ import annotations
 

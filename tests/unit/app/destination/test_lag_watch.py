@@ -1,4 +1,4 @@
-"""How long the source has been past our place: by its own end and this worker's clock, in a stall and idle."""
+"""The lag: the time since the source passed the worker's position, during a stall and when idle."""
 
 from __future__ import annotations
 

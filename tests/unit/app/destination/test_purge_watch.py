@@ -1,4 +1,4 @@
-"""When the source purges our place: by age, by space, while we keep up, fall behind, or stand still."""
+"""The time until the source purges the worker's position: by age, by space, caught up, lagging or stopped."""
 
 import math
 

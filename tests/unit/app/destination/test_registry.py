@@ -1,4 +1,4 @@
-"""What a worker has ready before it says that it could lead."""
+"""The preparations of a worker before it becomes a candidate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker says that it has applied of a request, and when it says nothing."""
+"""A worker's reports of applied requests, and when it reports nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tables.quarantine import RESOLUTION
 
 
 class Scene:
-    """One worker, whose destination is led by whoever the test says."""
+    """One worker, with the destination's leader set by the test."""
 
     def __init__(self) -> None:
         plan = SimpleNamespace(
@@ -59,7 +59,7 @@ class Scene:
         self.heard.set()
 
     def notify(self, kind: Kind[Any], notice: Any) -> None:
-        """What the tail has read."""
+        """The position read by the tail."""
         if kind is OUTCOME:
             self.answers.record_applied(notice)
         else:
@@ -72,12 +72,12 @@ class Scene:
         self.destination.obey(control)
 
     def shows(self, state: State, error: str | None = None) -> None:
-        """What a pass of the destination's lead comes to."""
+        """Sets the state shown after one pass of the destination's leadership."""
         self.destination._is_heeded = True
         self.destination.status.show(state, error)
 
     async def states(self) -> list[str]:
-        """All that it has said, once it had the time to."""
+        """All reports, after enough time for them."""
         for _ in range(3):
             for name, one in self.answers.destinations().items():
                 await self.answers._answer(name, one)

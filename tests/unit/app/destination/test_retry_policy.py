@@ -1,4 +1,4 @@
-"""What happens after an error, and for how long."""
+"""The action after an error, and its delay."""
 
 from random import Random
 

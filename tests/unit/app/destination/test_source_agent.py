@@ -1,4 +1,4 @@
-"""A run that is told to end while its source is opened and its decoders are started leaves neither behind."""
+"""A run that is stopped while its source and decoders are starting leaves neither running."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOMENTS = 25
 
 
 class World:
-    """What a run has open, and how its threads fare."""
+    """A run's open parts, and the states of its threads."""
 
     def __init__(self) -> None:
         self.opened = 0
@@ -46,7 +46,7 @@ class World:
 
 
 async def in_a_thread(work: Callable[..., Any], *args: Any, **more: Any) -> Any:
-    """As a thread does, it goes on when who waits for it is told to end; here in a few turns of the loop."""
+    """Continues after its waiter is cancelled, as a thread does; here for a few turns of the loop."""
 
     async def worked() -> Any:
         for _ in range(3):
@@ -68,7 +68,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def reading() -> asyncio.Task[Any]:
-    """What begins to read."""
+    """The start of reading."""
     plan = SimpleNamespace(name="shop", decoders=2, rules=SimpleNamespace(max_bytes=1))
     rest: Any = None
     run = SourceAgent(
@@ -82,7 +82,7 @@ def reading() -> asyncio.Task[Any]:
 
 
 async def rested() -> None:
-    """Until all has ended that somebody left behind."""
+    """Waits until all abandoned work has ended."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     if others:
         await asyncio.wait(others)

@@ -1,4 +1,4 @@
-"""A destination that leads: how its runs end when it is told something, and once more while they end."""
+"""The supervisor of a led destination: its runs end on a request, also on a second one meanwhile."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Lost(PermanentLease):
 
 
 class Scene:
-    """A destination whose run is in the midst of a transaction, and what became of that."""
+    """A destination whose run is within a transaction, and the outcome of that."""
 
     def __init__(self) -> None:
         plan = SimpleNamespace(

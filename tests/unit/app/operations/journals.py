@@ -40,7 +40,7 @@ class MemoryJournal:
 
     @property
     def journal(self) -> Journal:
-        """As operations take it."""
+        """The journal as an argument of operations."""
         listed = tuple(Source(address=address(host), start=Earliest()) for host in "ab")
         plan = SimpleNamespace(name="shop", address=listed[0].address, sources=listed)
         settings = SimpleNamespace(prefix="aq")
@@ -67,7 +67,7 @@ class MemoryJournal:
 
 
 def journal() -> MemoryJournal:
-    """One that has a cursor."""
+    """A journal with a cursor."""
     state = DestinationState("shop")
     state.cursor = cursor()
     return MemoryJournal(state)

@@ -1,4 +1,4 @@
-"""Which witness of the source's binlog an audit takes, and Kafka read beside it."""
+"""The witness of the source's binlog that an audit selects, and Kafka read in parallel."""
 
 from __future__ import annotations
 

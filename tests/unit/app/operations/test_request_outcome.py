@@ -1,4 +1,4 @@
-"""What a command makes of the records that follow its request in the journal."""
+"""The outcome of a request, from the journal records after it."""
 
 from __future__ import annotations
 

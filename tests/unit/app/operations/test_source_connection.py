@@ -1,4 +1,4 @@
-"""Which source is asked where some do not answer, and what the caller hears of those."""
+"""The source that is queried if some do not answer, and the report of those."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens at a source, drawn at random: rows, statements, and where its binlog is cut."""
+"""Random events of a source: rows, statements, and the cuts of its binlog."""
 
 from __future__ import annotations
 
@@ -65,4 +65,4 @@ histories: st.SearchStrategy[list[list[Action]]] = st.lists(transactions, min_si
 cuts: st.SearchStrategy[tuple[bool, ...]] = st.lists(st.booleans(), min_size=1, max_size=24).map(
     tuple
 )
-"""Whether to cut, at each place in turn where one may; over again from the first behind the last."""
+"""Whether to cut, at each possible position in turn; repeated from the first after the last."""

@@ -25,12 +25,12 @@ _KINDS = {"c": EventType.WRITE_ROWS, "u": EventType.UPDATE_ROWS, "d": EventType.
 _FILE_OF = 3
 """Transactions in a file."""
 _BEFORE = 4
-"""Where the first transaction of a file begins."""
+"""The position of a file's first transaction."""
 
 
 @dataclass(slots=True)
 class _Event:
-    """An event at its place, and whether a chunk may end behind it, or has to."""
+    """An event with its position, and whether a chunk may or must end after it."""
 
     bare: bytes
     start: Coordinates
@@ -38,16 +38,16 @@ class _Event:
     transaction: int
     may_cut: bool = False
     is_head: bool = False
-    """Whether it says of its whole transaction what later chunks need to know."""
+    """Whether it describes its whole transaction, so that later chunks need it."""
     ends_statement: bool = False
     is_alone: bool = False
-    """A statement that may change a table: no rows before it in its chunk, nothing behind it."""
+    """A statement that may change a table: no rows before it in its chunk, nothing after it."""
     must_cut: bool = False
 
 
 @dataclass(slots=True)
 class _Context:
-    """What a chunk that begins within a transaction carries."""
+    """The state carried by a chunk that begins within a transaction."""
 
     start: Coordinates
     head: list[bytes] = field(default_factory=list)
@@ -69,14 +69,14 @@ class Source:
     def __init__(
         self, history: list[list[Action]], *, gtids: bool, broken: int | None = None
     ) -> None:
-        """``broken``: behind so many events comes one that nobody can read."""
+        """``broken``: the number of events before one that cannot be read."""
         self._history = history
         self._gtids = gtids
         self._events: list[_Event] = []
         self.starts: list[Coordinates] = []
-        """Where each transaction begins."""
+        """The position before each transaction."""
         self.ends: list[Coordinates] = []
-        """Where each transaction ends."""
+        """The position after each transaction."""
         self._widths = dict.fromkeys(TABLES, 2)
         for number, actions in enumerate(history, start=1):
             self._write(number, actions)
@@ -89,7 +89,7 @@ class Source:
 
     @property
     def first(self) -> Coordinates:
-        """Where it begins."""
+        """The position at which it begins."""
         return self._events[0].start
 
     def name(self, number: int) -> str:
@@ -97,11 +97,11 @@ class Source:
         return f"{UUID}:{number}" if self._gtids else f"{UUID}:{self.starts[number - 1]}"
 
     def ended(self, position: Coordinates) -> int:
-        """How many transactions have ended at a place."""
+        """The number of transactions that end at or before a position."""
         return sum(end.order <= position.order for end in self.ends)
 
     def chunks(self, start: Coordinates, cuts: Sequence[bool]) -> Iterator[Chunk]:
-        """What is read from a transaction's beginning on; a place is cut at, or not, wherever reading began."""
+        """The chunks from a transaction's beginning on; cuts do not depend on where reading began."""
         held: list[_Event] = []
         context: _Context | None = None
         position = 0
@@ -146,7 +146,7 @@ class Source:
         return context
 
     def changes(self) -> Iterator[Change]:
-        """What the history means, told without any of the code under test."""
+        """The meaning of the history, computed without the code under test."""
         for number, actions in enumerate(self._history, start=1):
             name, ordinal = self.name(number), 0
             for action in actions:

@@ -40,7 +40,7 @@ RULES = Rules(
     max_batch_bytes=WHOLE,
 )
 EVERYWHERE, NOWHERE = (True,), (False,)
-"""Where chunks are cut."""
+"""The positions at which chunks are cut."""
 Versions = dict[tuple[str, str], TableVersion]
 
 
@@ -75,7 +75,7 @@ def first_cursor(source: Source, *, gtids: bool = True) -> Cursor:
 
 
 def spec_of(rules: Rules, cursor: Cursor, known: Versions) -> StageSpec:
-    """What a run's decoders are made of."""
+    """The parts of a run's decoders."""
     return StageSpec(
         rules=rules,
         server_uuid=UUID,
@@ -111,7 +111,7 @@ def run_stage(chunks: Iterable[Chunk | Portion], cursor: Cursor, spec: StageSpec
 
 
 def portion_of(chunk: Chunk | Portion) -> Portion:
-    """What goes to decoders."""
+    """The decoders' input."""
     return CapturedChunk(chunk) if isinstance(chunk, Chunk) else chunk
 
 
@@ -169,12 +169,12 @@ def run_by_turns(
 
 
 def pickled(value: Any) -> Any:
-    """What another process gets of it."""
+    """The object after pickling, as another process receives it."""
     return pickle.loads(pickle.dumps(value))
 
 
 def joined(pieces: Iterable[Piece]) -> list[Piece]:
-    """Pieces as they may be committed: one that is not whole with those behind it, or not at all."""
+    """Pieces as they may be committed: a partial one with those after it, or not at all."""
     found: list[Piece] = []
     held: Piece | None = None
     for piece in pieces:
@@ -203,7 +203,7 @@ def records_of(pieces: Iterable[Piece]) -> list[Record]:
 
 
 def read_batches(topic: str, partition: int, raw: bytes) -> Iterable[Record]:
-    """The records of batches as they stand in a partition."""
+    """The records of batches in partition order."""
     held = MemoryRecords(raw)
     while (batch := held.next_batch()) is not None:
         assert batch.validate_crc()
@@ -216,7 +216,7 @@ def read_batches(topic: str, partition: int, raw: bytes) -> Iterable[Record]:
 
 
 def by_topic(records: Iterable[Record]) -> dict[str, list[Any]]:
-    """What each topic holds, without what belongs to the run that published it."""
+    """Each topic's records, without the numbers of the run that published them."""
     topics: dict[str, list[Any]] = {}
     for record in records:
         value = None if record.value is None else dict(record.value)
@@ -232,12 +232,12 @@ def by_topic(records: Iterable[Record]) -> dict[str, list[Any]]:
 
 
 def rows_by_topic(records: Iterable[Record]) -> dict[str, list[Any]]:
-    """The same without borders, whose parts are those of the run."""
+    """The same without transaction markers, whose parts depend on the run."""
     return by_topic(record for record in records if record.topic != MARKERS)
 
 
 def assert_markers(pieces: Sequence[Piece]) -> None:
-    """Each commit's borders say what stands in it, and of the parts of a transaction one is the last."""
+    """Each commit's markers match its contents, and one part of a transaction is the last."""
     parts: dict[str, list[Any]] = {}
     begun: set[str] = set()
     for piece in pieces:
@@ -282,7 +282,7 @@ def versions_of(pieces: Sequence[Piece]) -> list[TableVersion]:
 
 
 def told(piece: Piece) -> Any:
-    """All of a piece but the bytes of its batches, which hold the time."""
+    """A piece without the bytes of its batches, which contain the time."""
     error: AqueductError | None = piece.error
     return (
         by_topic(records_of([piece])),

@@ -1,4 +1,4 @@
-"""A MariaDB's chunks through the stage: whose records they are, and compressed rows that nobody wants."""
+"""A MariaDB's chunks through the stage: their records, and compressed rows that are filtered."""
 
 from __future__ import annotations
 

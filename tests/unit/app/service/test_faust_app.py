@@ -1,4 +1,4 @@
-"""What Faust is bent to: who reads which partitions, while brokers do not tell of all of them."""
+"""The overrides of the Faust app: partition assignment while brokers know only some topics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ JOURNAL = "aq.__journal"
 
 
 def told(topics: list[str]) -> ClusterMetadata:
-    """What a broker answers that knows of these topics alone."""
+    """The answer of a broker that knows only these topics."""
     cluster = ClusterMetadata()
     partitions = [(0, number, 1, [1], [1]) for number in range(PARTITIONS)]
     brokers = [(1, "127.0.0.1", 9092, None)]

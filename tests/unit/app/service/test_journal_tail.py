@@ -32,7 +32,7 @@ from tables.quarantine import note_of as quarantine_note
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """What an operator asks for in a kind of record that the product does not have."""
+    """An operator's request in a record kind that the product does not have."""
 
     destination: str
     rows: int
@@ -88,7 +88,7 @@ class Worker:
         self.notices.take(2, StoredRecord(*note, offset))
 
     def goes_on(self) -> bool:
-        """Whether what the destination waits for was ended."""
+        """Whether the destination's wait was ended."""
         return self.destination._called.is_set()
 
 

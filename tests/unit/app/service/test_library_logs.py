@@ -1,4 +1,4 @@
-"""The libraries' own lines are left out, unless somebody debugs; a message of ours is one line."""
+"""Log lines of libraries are dropped except for debugging; a message of ours is one line."""
 
 from __future__ import annotations
 

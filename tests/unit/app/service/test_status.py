@@ -1,4 +1,4 @@
-"""What people see of a destination: one line in the log, and the status page."""
+"""A destination's log lines and status page."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Settings: read once, checked whole, every fault told at once and no secret ever."""
+"""Settings: read once and checked whole; all faults are reported at once, secrets never."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is done with a record that cannot go out as it is: which stores the settings take."""
+"""The handling of records too large to publish: the stores that settings accept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the errors of the library and of a server mean to a claim store in a bucket."""
+"""The mapping of the library's and a server's errors by a claim store in a bucket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each error code of a broker means: its name, and whether time heals it."""
+"""The error codes of brokers: their names, and which are transient."""
 
 import pytest
 from aiokafka.errors import for_code

@@ -1,4 +1,4 @@
-"""What aiokafka's errors mean to us, and what a broker is asked where it lets nobody in."""
+"""The mapping of aiokafka's errors, and the queries to a broker that refuses access."""
 
 import ssl
 from typing import Any
@@ -57,7 +57,7 @@ def test_what_an_error_says_is_told_once() -> None:
 
 
 def brokers(monkeypatch: pytest.MonkeyPatch, **answers: Exception | None) -> list[dict[str, Any]]:
-    """Have these answer to whoever connects; how they were asked."""
+    """Serves these answers to every connection; returns the requests received."""
     asked: list[dict[str, Any]] = []
 
     class Open:

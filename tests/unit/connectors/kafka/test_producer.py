@@ -1,4 +1,4 @@
-"""What is left of a producer that somebody gave up."""
+"""The state left by an abandoned producer."""
 
 import asyncio
 import gc
@@ -16,7 +16,7 @@ async def test_who_gives_up_taking_an_id_over_leaves_no_task_and_no_open_produce
     waits = asyncio.Event()
 
     async def silent(client: Any) -> None:
-        """As far as aiokafka's own comes with a broker that answers no more."""
+        """A producer as aiokafka leaves it when a broker stops answering."""
         client._sync_task = asyncio.create_task(asyncio.sleep(60), name="a client's own")
         waits.set()
         await asyncio.sleep(60)

@@ -1,4 +1,4 @@
-"""Finished batches: read back by aiokafka's own reader, and stamped where the protocol says, not elsewhere."""
+"""Finished batches: read back by aiokafka's reader, and changed only in the fields that the protocol names."""
 
 from __future__ import annotations
 

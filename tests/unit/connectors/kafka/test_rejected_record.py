@@ -1,4 +1,4 @@
-"""Which record a broker has refused for its size, as the error names it."""
+"""The record that a broker refused for its size, as named by the error."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ SMALL = 600
 def fed(
     cutter: Cutter, data: bytes, random: Random | None = None, most: int = 1 << 20
 ) -> list[Chunk]:
-    """What a cutter gives of bytes that come in pieces of any size; at the end, also what waits."""
+    """A cutter's output for bytes in pieces of any size, with the rest at the end."""
     found, at = [], 0
     while at < len(data):
         space = cutter.space()

@@ -13,7 +13,7 @@ STANDALONE, DDL = 0x01, 0x20
 
 
 def gtid(sequence: int, *, domain: int = 0, flags: int = 0, more: bytes = b"") -> bytes:
-    """The start of a transaction; with ``STANDALONE`` the statement behind it is all of it."""
+    """The start of a transaction; with ``STANDALONE`` it consists of the next statement only."""
     body = struct.pack("<QIB", sequence, domain, flags) + more
     return event(MariadbEventType.GTID, body.ljust(19, b"\0"))
 

@@ -47,7 +47,7 @@ def kinds(found: list[Step]) -> list[str]:
 
 
 def told(found: list[Step]) -> list[object]:
-    """Steps without the objects that are made anew in each reading."""
+    """Steps without the objects that are created in each reading."""
     return [
         (kinds([step]), step.transaction.id, step.body, step.start, step.query)
         if isinstance(step, Rows)

@@ -1,4 +1,4 @@
-"""A landmark is what a server wrote, whatever the way in which it was sent."""
+"""A landmark depends on the binlog's bytes, not on how they were sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MariaDB's positions: parsed, printed, gone on from, compared only where that can be told."""
+"""MariaDB's positions: parsed, printed, advanced, and compared only if that is defined."""
 
 import pytest
 

@@ -103,7 +103,7 @@ def test_an_alter_in_two_phases_is_told_where_it_is_committed(part: Alter) -> No
 
 
 def without_offsets(chunk: Chunk, *, first: int, last: int) -> Chunk:
-    """The chunk as a server sends it that tells no offset of these events."""
+    """The chunk as sent by a server that leaves these events' offsets at 0."""
     data, at = bytearray(chunk.data), 0
     for number in range(last + 1):
         if number >= first:

@@ -207,7 +207,7 @@ def test_a_number_may_come_to_mean_another_table() -> None:
 
 
 def test_a_table_that_is_described_again_in_the_same_words_is_the_same_one() -> None:
-    """What is compiled for a table is looked up by it."""
+    """The key under which a table's compiled code is cached."""
     read, first, second = reader(), Recorded(), Recorded()
     read.read(chunk_of(BEGIN, MAP, ROWS, XID), first)
     read.read(chunk_of(BEGIN, MAP, ROWS, XID), second)

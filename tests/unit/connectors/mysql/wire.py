@@ -63,7 +63,7 @@ def format_body(*, checksum: bool) -> bytes:
 
 
 def payload_body(inner: bytes, *, claimed: int | None = None, algorithm: int = 0) -> bytes:
-    """A compressed transaction, whose size is told by zstd's frame only where the test says nothing else."""
+    """A compressed transaction, whose size is in zstd's frame unless the test overrides it."""
     content = zstandard.ZstdCompressor().compress(inner) if algorithm == 0 else inner
     fields = [(2, algorithm), (3, len(inner) if claimed is None else claimed), (1, len(content))]
     head = b"".join(bytes([kind, 9, 0xFE]) + struct.pack("<Q", value) for kind, value in fields)
@@ -85,14 +85,14 @@ class Sent:
     alone: bool = False
     """It may change a table: no rows may be in its chunk."""
     context: tuple[bytes, ...] = ()
-    """What a chunk that begins with it carries."""
+    """The state carried by a chunk that begins with it."""
     inside: bool = False
     """It came out of a payload."""
 
 
 @dataclass
 class Wire:
-    """What a server sends, and what of it is to come out."""
+    """A server's bytes, and the expected events."""
 
     checksum: bool = True
     data: bytes = b""
@@ -176,7 +176,7 @@ class Wire:
         self.put(data)
 
     def format(self) -> None:
-        """It has a checksum, whatever it says of the others."""
+        """This event has a checksum, whatever it declares for the others."""
         checksum, self.checksum = self.checksum, True
         self.send(15, format_body(checksum=checksum), passed=True)
         self.checksum = checksum

@@ -17,7 +17,7 @@ LONGEST = 30.0
 
 
 class Sink:
-    """What the work is done with: a request or a table that is due, and what became of it."""
+    """The work's input, a request or a table that is due, and its outcome."""
 
     def __init__(self, *, requests: int = 0, due: bool = False) -> None:
         self.requests: list[Request] = []

@@ -1,4 +1,4 @@
-"""Which batches the driver holds."""
+"""The batches small enough for the driver."""
 
 import pytest
 

@@ -85,7 +85,7 @@ class Source:
 
     @property
     def held(self) -> list[Image]:
-        """What the warehouse must hold."""
+        """The expected rows of the warehouse."""
         return sorted(self.rows.values(), key=lambda row: int(row["id"]))
 
 

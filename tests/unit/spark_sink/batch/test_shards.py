@@ -25,11 +25,11 @@ pytestmark = [
 COLUMNS = (("id", "int"), ("v", "int"))
 TABLES = [("shop", "t_0"), ("shop", "t_1")]
 SERVERS = [("shop", "t"), ("crm", "t")]
-"""Tables of the warehouse's own name, which a mapping says are shards."""
+"""Source tables that a mapping maps to one warehouse table."""
 
 
 def shards(warehouse: Warehouse, sources: list[tuple[str, str]], **more: Any) -> list[Any]:
-    """What writes a change of each shard."""
+    """The writer of a change of each shard."""
     warehouse.schemas += [
         schema(*COLUMNS, destination=destination, table=table, **more)
         for destination, table in sources

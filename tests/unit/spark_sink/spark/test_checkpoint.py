@@ -1,4 +1,4 @@
-"""Spark's offset files, and failures told by name."""
+"""Spark's offset files, and the mapping of failures to errors."""
 
 import pytest
 

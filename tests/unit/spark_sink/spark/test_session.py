@@ -1,4 +1,4 @@
-"""What the session refuses of what `spark-submit` was given."""
+"""The `spark-submit` options that the session refuses."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What the sink writes of an error into its log's file."""
+"""An error's traceback in the sink's log file."""
 
 from __future__ import annotations
 

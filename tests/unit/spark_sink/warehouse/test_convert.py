@@ -1,4 +1,4 @@
-"""Which old values of a table can be converted, and which need to be asked about."""
+"""The old values of a table that can be converted, and those that need a time zone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of a warehouse: all of it, whose it is, and never a part under the file's own name."""
+"""The warehouse dump: complete, with its origin, and never partial under the final file name."""
 
 from __future__ import annotations
 

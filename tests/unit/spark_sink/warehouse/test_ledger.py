@@ -1,4 +1,4 @@
-"""The ledger's arithmetic: where to go on, and when not to."""
+"""The ledger's arithmetic: the offsets to resume from, and when to refuse."""
 
 import json
 

@@ -51,7 +51,7 @@ def kept(warehouse: Warehouse, plan: Plan, **other: Any) -> Maintenance:
 
 
 def conflict(warehouse: Warehouse) -> Exception:
-    """What Delta really raises where a commit has read files that OPTIMIZE has replaced meanwhile."""
+    """The error that Delta raises if a commit has read files that OPTIMIZE replaced meanwhile."""
     spark, path = warehouse.spark, f"{warehouse.path}/shop/t"
     jvm: Any = spark._jvm
     delta = jvm.org.apache.spark.sql.delta

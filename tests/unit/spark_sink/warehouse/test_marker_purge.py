@@ -1,4 +1,4 @@
-"""Which markers maintenance purges, and what it does where a batch commits first; on a warehouse in memory."""
+"""The markers that maintenance purges, also if a batch commits first; on an in-memory warehouse."""
 
 from __future__ import annotations
 

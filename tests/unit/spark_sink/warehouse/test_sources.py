@@ -1,4 +1,4 @@
-"""How far each source of a table is known to be applied, for the purge of markers."""
+"""The applied position of each of a table's sources, for the purge of markers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table that cannot be applied waits, the others go on, and a reload heals it from a cut."""
+"""A table that cannot be applied waits, the others continue, and a reload repairs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changes of tables mean to subscribers; and that the sink does what is told of it."""
+"""The impact of table changes on subscribers, and that the sink behaves as stated."""
 
 from __future__ import annotations
 
@@ -278,7 +278,7 @@ def test_the_sink_does_what_is_told_of_it(action: str) -> None:
 
 
 def sink(old: Table, new: Table) -> tuple[str, list[str], list[tuple[str, str]]]:
-    """What stops it, else the types (or renamed columns' names) it adds, and those it widens."""
+    """The error that stops it; otherwise the types (or renamed columns) that it adds, and those it widens."""
     held = shaped(None, [version(1, old)], name=("shop", "t"))
     try:
         wanted: Shape = shaped(held, [version(2, new)], name=("shop", "t"))

@@ -1,4 +1,4 @@
-"""What becomes of values when a column's type changes."""
+"""The effect of a column's type change on its values."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is told of the sink, beside what the sink does."""
+"""The stated rules of the sink, compared with the sink's behaviour."""
 
 from itertools import product
 

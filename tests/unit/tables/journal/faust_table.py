@@ -53,7 +53,7 @@ class Table(UserDict[str, Any]):
 
 
 class App:
-    """What a checkpoint asks of a Faust app."""
+    """The parts of a Faust app that a checkpoint uses."""
 
     def __init__(self, table: Table) -> None:
         self._table = table

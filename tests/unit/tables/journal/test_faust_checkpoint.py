@@ -1,4 +1,4 @@
-"""The checkpoint in a Faust table: what its changelog holds is enough, at whatever point it is read."""
+"""The checkpoint in a Faust table: its changelog is sufficient wherever reading stops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The journal's checkpoint: which records become rows, and where the fold goes on."""
+"""The journal's checkpoint: the records that become rows, and the offset to resume from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person wants of a destination, as the journal keeps it."""
+"""The desired state of a destination in the journal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routes: which tables have one, what it says, and that it is the same value wherever it travels."""
+"""Routes: the tables that have one, its contents, and its equality after pickling."""
 
 from __future__ import annotations
 

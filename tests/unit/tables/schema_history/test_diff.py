@@ -1,4 +1,4 @@
-"""How two definitions differ."""
+"""The differences between two definitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schema history: the greatest version that is not behind a place, and nothing twice."""
+"""The schema history: the latest version at or before a position, without duplicates."""
 
 from __future__ import annotations
 

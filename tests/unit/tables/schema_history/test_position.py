@@ -1,4 +1,4 @@
-"""Places compare by number, by what GTID sets hold, by time; or it is said that they do not compare."""
+"""Positions compare by number, by GTID sets or by time; otherwise they are reported as not comparable."""
 
 from __future__ import annotations
 

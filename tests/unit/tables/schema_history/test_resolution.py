@@ -1,4 +1,4 @@
-"""Tables whose definition is not known: what goes on from them, and what a person's definition mends."""
+"""Tables of unknown definition: versions derived from them, and the repair by an operator's definition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the journal may forget of a schema history: what a later checkpoint holds, and nothing else."""
+"""Retention of a schema history: only records covered by a later checkpoint are removed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEVER = 10**9
 
 
 class Kept:
-    """A journal with a statement at each hundred, and a checkpoint behind every third one."""
+    """A journal with a statement at each hundred, and a checkpoint after every third one."""
 
     def __init__(self, count: int = 9) -> None:
         self.written = WrittenJournal()

@@ -1,4 +1,4 @@
-"""A long history is small: what versions share is there once, however often the journal tells it."""
+"""A long history is small: parts shared by versions are stored once in memory."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def read(base: int) -> SchemaHistory:
 
 
 def columns_in(history: SchemaHistory) -> int:
-    """How many objects all columns of all versions are."""
+    """The number of distinct objects among all columns of all versions."""
     found = set()
     for record in history.records:
         for change in record.changes:

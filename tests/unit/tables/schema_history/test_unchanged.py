@@ -1,4 +1,4 @@
-"""Steps that change no definition: tables that are emptied, and what a person said without giving one."""
+"""Steps that change no definition: truncations, and operators' decisions without a definition."""
 
 from __future__ import annotations
 

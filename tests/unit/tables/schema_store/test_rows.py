@@ -29,7 +29,7 @@ from tests.unit.tables.made import (
 
 
 def stored(history: SchemaHistory) -> Stored:
-    """All that a store has of a history."""
+    """All of a store's rows of a history."""
     return Stored(
         history=[row for record in history.records for row in record_rows(record)],
         snapshots=[

@@ -1,4 +1,4 @@
-"""Records held against what a witness read, where it could not read all of a transaction."""
+"""Records compared with a witness that could not read all of a transaction."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def delete(seq: int) -> dict[str, Any]:
 
 
 def earlier(one: RecordCheck) -> None:
-    """A record of the partition with a place, without which a tombstone may belong to another audit."""
+    """A record with a position, without which a later tombstone could belong to an earlier audit."""
     one.take(TOPIC, 0, record(0, "1#0", {**delete(1), "op": "c"}))
 
 

@@ -1,4 +1,4 @@
-"""Which topics belong to an installation, and what the journal tells of a destination."""
+"""The topics of an installation, and the journal's records of a destination."""
 
 from __future__ import annotations
 

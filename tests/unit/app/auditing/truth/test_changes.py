@@ -1,4 +1,4 @@
-"""Which changes the source had within a window, by the names that the wire contract gives them."""
+"""The source's changes within a window, identified as by the wire contract."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the audit looks for mysqlbinlog."""
+"""The paths searched for mysqlbinlog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What mysqlbinlog prints is read as what happened, whatever values and statements hold."""
+"""Parsing of mysqlbinlog's output, with any content of values and statements."""
 
 from __future__ import annotations
 

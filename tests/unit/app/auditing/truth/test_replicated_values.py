@@ -1,4 +1,4 @@
-"""Values of mysql-replication stand in the form that mysqlbinlog prints, or are not judged."""
+"""Values of mysql-replication are converted to the form that mysqlbinlog prints, or are not judged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The warehouse against records: each kind of difference found, and what is none not taken for one."""
+"""The warehouse against records: each kind of difference is found, and equal tables give none."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VERSION = Described(
 
 
 def row(seq: int, *values: Any, **more: Any) -> dict[str, Any]:
-    """A row as the sink tells it."""
+    """A row as the sink dumps it."""
     result = {"destination": "shop", "epoch": 1, "seq": seq, "deleted": False, "version": 1}
     named = {f"c{at}": value for at, value in enumerate(values)}
     return {**result, "unrepresentable": None, "delta": 0, "values": named, **more}
@@ -58,7 +58,7 @@ WHOSE = Origin("aq", "c")
 
 
 class Case:
-    """A dump, and the records that it is held against."""
+    """A dump and the records that it is compared with."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

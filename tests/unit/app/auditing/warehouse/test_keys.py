@@ -1,4 +1,4 @@
-"""Keys: a record's and the warehouse's own come to one form."""
+"""Keys: a record's and the warehouse's are normalized to the same form."""
 
 from __future__ import annotations
 

@@ -22,11 +22,11 @@ TIME = ("--file", "binlog.000003", "--time", "2026-11-21T10:00:00Z")
 
 
 class Taken(Exception):
-    """Where the command goes on to."""
+    """The position that the command sets."""
 
 
 class World:
-    """Two sources, of which the journal's cursor is of the first; who is down is told."""
+    """Two sources, with the journal's cursor on the first; `down` names the unreachable ones."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         listed = tuple(Source(address=address(name), start=Earliest()) for name in "ab")

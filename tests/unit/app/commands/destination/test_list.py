@@ -1,4 +1,4 @@
-"""What `destination list` shows of what leaders say, and of leaders that say nothing."""
+"""The output of `destination list`, with leaders that answer and leaders that do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose open transactions are listed, and which one is ended."""
+"""The open transactions that are listed, and the one that is aborted."""
 
 from __future__ import annotations
 

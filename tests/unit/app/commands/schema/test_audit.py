@@ -1,4 +1,4 @@
-"""The audit: tables that were emptied, and what people said of tables, beside what statements changed."""
+"""The audit: truncations and operators' definitions, beside statements' changes."""
 
 from __future__ import annotations
 

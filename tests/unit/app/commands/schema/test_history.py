@@ -1,4 +1,4 @@
-"""What became of tables: versions, differences, who did it, and how to make it again."""
+"""The history of tables: versions, differences, users, and statements to recreate them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A table as it was at a place, for people and for programs."""
+"""A table at a position, as text and as JSON."""
 
 from dataclasses import replace
 

@@ -35,7 +35,7 @@ AFTER = replace(BEFORE, seq=2, offset=replace(BEFORE.offset, coordinates=END))
 
 
 def piece(**changes: Any) -> Piece:
-    """A piece that every participant has to do with."""
+    """A piece that concerns every participant."""
     position = HistoryPosition(server_uuid=SERVER, start=BEGIN, end=BEGIN, gtid=None, ts_ms=1)
     given: dict[str, Any] = {
         "coordinates": END,

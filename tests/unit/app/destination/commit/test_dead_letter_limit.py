@@ -1,4 +1,4 @@
-"""How many rows may be put among the dead letters, over runs, in an hour."""
+"""The limit of dead letters per hour, across runs."""
 
 from __future__ import annotations
 

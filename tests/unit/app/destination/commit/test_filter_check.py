@@ -1,4 +1,4 @@
-"""A filter that matches no table says so, with the nearest names."""
+"""A filter that matches no table is reported, with the nearest names."""
 
 from __future__ import annotations
 

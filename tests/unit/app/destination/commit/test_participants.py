@@ -80,7 +80,7 @@ class Scene:
 
 
 def shown(name: str) -> dict[Any, float]:
-    """What the metrics say of a destination."""
+    """A destination's metrics."""
     return {
         (sample.name, *sorted(sample.labels.items())): sample.value
         for metric in metrics.REGISTRY.collect()

@@ -1,4 +1,4 @@
-"""What a commit shows: cursor, rows, lag, and how long it took."""
+"""The progress shown after a commit: cursor, rows, lag and duration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a source is left, and when an earlier one is gone back to: not before it was fit for long enough."""
+"""The heartbeat: when a source is left, and when a preferred one has been fit for long enough to return to."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def run(
     ends: float,
     closed_at: float = math.inf,
 ) -> float | None:
-    """After how many seconds the run is left, of so many at the most; None where it is not.
+    """The seconds after which the run is left, up to a limit; None if it is not.
 
-    It may be closed from outside, in the midst of a look, from some time on.
+    From a given time on it may be closed from outside, during a check.
     """
     clock, signals = Clock(), Signals()
     monkeypatch.setattr(module, "time", clock)
@@ -86,7 +86,7 @@ def test_one_that_is_closed_while_it_looks_leaves_the_next_run_alone(
 
 
 class Server:
-    """A server that does each time what it is told to, and then what it did the last time."""
+    """A server with scripted answers, the last of which repeats."""
 
     def __init__(self, *states: str) -> None:
         self._states = list(states)
@@ -116,7 +116,7 @@ class Server:
 
 
 def beaten(monkeypatch: pytest.MonkeyPatch, server: Server, statement: str = BEAT) -> bool:
-    """Whether the source is left."""
+    """Returns whether the source is left."""
     signals, result = Signals(), list[str]()
     failover = Failover(heartbeat=statement, interval=1.0, retries=3)
     monkeypatch.setattr(heartbeat, "connected", server.connected)

@@ -1,4 +1,4 @@
-"""What looking for a place at another server comes to, and that looking says nothing."""
+"""The outcomes of a search for the position at another server, and that a search logs nothing."""
 
 from __future__ import annotations
 

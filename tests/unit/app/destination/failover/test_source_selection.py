@@ -1,4 +1,4 @@
-"""Which source is read: in order, after so many failures, or as a person says; a restart stays with it."""
+"""Source selection: in order, after a number of failures, or on request; a restart keeps the selection."""
 
 from __future__ import annotations
 

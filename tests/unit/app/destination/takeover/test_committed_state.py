@@ -1,4 +1,4 @@
-"""The committed state, read while a run goes on writing the journal."""
+"""The committed state, read while a run continues to write the journal."""
 
 from __future__ import annotations
 

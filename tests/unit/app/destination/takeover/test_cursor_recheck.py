@@ -20,7 +20,7 @@ ADDRESS = SourceAddress(host="h", port=3306, user="u", password="", server_id=5,
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Which servers were asked; each next one answers with the next of these names."""
+    """The servers queried; each next one answers with the next of these names."""
     names: list[str] = []
 
     def facts(_: SourceAddress) -> Any:

@@ -1,4 +1,4 @@
-"""What the journal says of a destination is believed only once it is whole, confirmed, and the topics agree."""
+"""Journal verification: a destination's state must be whole, confirmed, and consistent with the topics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EMPTY = MemoryCheckpoint()
 
 
 class Topics:
-    """What the topics show, and what was asked, in its order."""
+    """The topics' contents, and the calls in order."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[Any] = []

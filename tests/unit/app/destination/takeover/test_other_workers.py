@@ -1,4 +1,4 @@
-"""Which other workers live, as far as Kafka's group and this machine say."""
+"""Detection of other live workers by Kafka's group and this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking the lead: what is waited for, what is asked for and in which order, with Kafka and MySQL left out."""
+"""The takeover: its waits and its steps in order, without Kafka and MySQL."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Scene:
         self.asked: list[str] = []
         self.silent: set[str] = set()
         self.gone: set[str] = set()
-        """Topics that are not there."""
+        """Topics that do not exist."""
         self.released = threading.Event()
         self.installation = "i"
         """By the journal."""

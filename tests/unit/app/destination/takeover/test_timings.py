@@ -1,4 +1,4 @@
-"""A takeover's phases are told in order, each with its seconds since the beginning."""
+"""A takeover's phases are logged in order, each with its seconds since the beginning."""
 
 from __future__ import annotations
 

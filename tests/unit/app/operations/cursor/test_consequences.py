@@ -1,4 +1,4 @@
-"""What setting a cursor means, in words that an operator has to agree to."""
+"""The consequences of setting a cursor, which an operator has to confirm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which records are written again, and as what, where some of the journal cannot be read."""
+"""The records rewritten by a journal repair, and their new contents."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def entering(destination: str) -> Entering:
 
 
 def put(*chunks: Chunk, handed_in: dict[int, list[str]]) -> list[tuple[str, int]]:
-    """What decoders get; ``handed_in``: before the chunk at which position what is handed in."""
+    """The decoders' input; ``handed_in``: portions by the position of the chunk that they precede."""
     got: list[tuple[str, int]] = []
 
     def taken(portion: Any) -> bool:

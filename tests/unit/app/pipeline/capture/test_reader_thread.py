@@ -1,4 +1,4 @@
-"""The reader's thread, stuck in a statement: seen, and left behind."""
+"""The reader thread blocked in a statement: detected and abandoned."""
 
 from __future__ import annotations
 

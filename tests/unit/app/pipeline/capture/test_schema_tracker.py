@@ -24,7 +24,7 @@ ORDERS = TABLES[0]
 
 @pytest.fixture
 def scanned(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each text was taken apart into tokens."""
+    """The number of times that each text was tokenized."""
     found, run = Counter[str](), lexer._Scan.run
 
     def counted(scan: lexer._Scan) -> None:

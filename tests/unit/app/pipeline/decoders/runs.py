@@ -17,7 +17,7 @@ from tests.harness.wait import until
 from tests.unit.app.pipeline.decoders.stages import Counting, Made
 
 DEADLINE = 60.0
-"""Far off: whoever reaches it hangs."""
+"""A distant deadline: a test that reaches it hangs."""
 
 
 class Outlet:
@@ -58,7 +58,7 @@ def decoders(
     state: Any = 0,
     limits: Limits | None = None,
 ) -> Iterator[Decoders]:
-    """So many decoders; whatever happens, they are closed."""
+    """The given number of decoders, which are closed in any case."""
     running = start(
         spec or Counting(),
         count=count,
@@ -76,7 +76,7 @@ def decoders(
 
 
 def run(count: int, chunks: Iterable[Portion], **more: Any) -> Outlet:
-    """All chunks put, and the reader's end behind them."""
+    """Puts all chunks, then the reader's end."""
     outlet = Outlet()
     with decoders(count, outlet, **more) as running:
         for chunk in chunks:
@@ -98,7 +98,7 @@ def all_ready(pool: Pool) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that only waits to be reaped does not."""
+    """Whether a process is running; a zombie is not."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):

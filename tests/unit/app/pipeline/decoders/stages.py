@@ -1,4 +1,4 @@
-"""A stage whose chunks say what is to happen to them, for the tests of who runs it."""
+"""A stage whose chunks carry their own behaviour, for the tests of decoders."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class Made:
     last: int
     tables: tuple[str, ...]
     learned: tuple[str, ...] = ()
-    """What its decoder had learned of earlier portions when it was decoded."""
+    """The decoder's knowledge of earlier portions when this one was decoded."""
     body: bytes = b""
     pid: int = 0
     part: int = 0
-    """Its place among several of one chunk, of which the last has none."""
+    """Its index among several of one chunk; None for the last."""
     error: AqueductError | None = None
     extra: Any = None
 
     def told(self) -> tuple[Any, ...]:
-        """What is the same whoever made it."""
+        """The parts that do not depend on the decoder."""
         return self.first, self.last, self.tables, self.learned, self.body, str(self.error)
 
 
@@ -58,13 +58,13 @@ class Counting:
 
 @dataclass(slots=True)
 class CountingStage:
-    """One in each decoder."""
+    """The stage, one in each decoder."""
 
     tables: list[str] = field(default_factory=list)
     learned: list[str] = field(default_factory=list)
 
     def decode(self, portion: Portion, learned: Sequence[Effect]) -> CountingDecoded:
-        """Wait or fail as the portion says."""
+        """Waits or fails as the portion says."""
         assert isinstance(portion, Ordered)
         order = portion.order
         self.learned += [each.type for each in learned if isinstance(each, Applied)]
@@ -77,7 +77,7 @@ class CountingStage:
 
 @dataclass(slots=True)
 class CountingDecoded:
-    """What a chunk asks for."""
+    """The behaviour that a chunk asks for."""
 
     stage: CountingStage
     order: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Whatever goes wrong is told once, by name, in its place, and nothing hangs or is left."""
+"""Decoder faults: each is raised once, by name, at its position, and nothing hangs or leaks."""
 
 import errno
 import itertools
@@ -110,7 +110,7 @@ def test_a_decoder_that_is_frozen_without_work_is_left_alone() -> None:
 
 
 class _Looks:
-    """How often nobody was found to have work."""
+    """The number of times that no decoder had work."""
 
     def __init__(self, pool: Pool) -> None:
         self.count = 0

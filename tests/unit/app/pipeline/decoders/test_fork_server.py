@@ -1,4 +1,4 @@
-"""Decoders are copies of one process: quickly made, and made anew where that is lost."""
+"""Decoders are forked from the fork server: quickly started, and restarted if it is lost."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def maker() -> int:
 
 @contextmanager
 def stuck(seconds: float) -> Iterator[None]:
-    """What decoders are copies of stands still, and is waited for so long."""
+    """The fork server is stopped, and the wait for it is limited."""
     assert FORK_SERVER._current is not None
     FORK_SERVER._current._socket.settimeout(seconds)
     os.kill(maker(), signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""What is under way is bounded, idle decoders are seen, and closing ends all."""
+"""Work in progress is bounded, idle decoders are detected, and closing ends all."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""Outcomes are taken in the order in which portions were put, whatever the order in which they come."""
+"""Outcomes are taken in the order of their portions, in whatever order they arrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Borders of those transactions alone that are published in parts."""
+"""Transaction markers, only for transactions that are published in parts."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def released(
     each: int,
     max_bytes: int = RULES.max_bytes,
 ) -> tuple[list[Record], Entry]:
-    """What comes of waiting events, at most so many at a time, after what was published."""
+    """The records of parked events, with a limit of events at a time, after those already published."""
     entry = Entry(destination="shop", name=ORDERS, since=beginning(source), why="a test")
     resolution = Resolution(
         destination="shop", name=ORDERS, id="r1", table=given_, by="anna", ts_ms=1
@@ -112,7 +112,7 @@ def waiting_in(records: Iterable[Record]) -> list[ParkedEvent]:
 
 
 def told(records: Iterable[Record], topic: str) -> list[tuple[Any, ...]]:
-    """What subscribers of a topic see, without the numbers of the run that published it."""
+    """A topic's records without the numbers of the run that published them."""
     found = []
     for record in records:
         if record.topic == topic:

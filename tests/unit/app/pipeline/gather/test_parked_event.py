@@ -1,4 +1,4 @@
-"""Tables that are set aside: their events wait, the others go on, and they come back as if never gone."""
+"""Quarantined tables: their events are parked, others continue, and a release publishes them unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MariaDB's hashes for unique keys that are too long: rows hold them, and nobody is told of them."""
+"""MariaDB's hash columns for long unique keys: rows contain them, records do not."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def test_a_statement_that_is_not_understood_is_refused_without_its_data() -> Non
 
 
 def gathered(*events: bytes, include: str, context: tuple[bytes, ...] = ()) -> Gathered:
-    """What a decoder makes of a chunk."""
+    """A decoder's result for a chunk."""
     gathering = Gathering(book(include), RULES, value_counter, passing=passing(include))
     chunk = chunk_of(*events, context=context, context_start=START if context else None)
     TransactionReader(SERVER, CHARSETS).read(chunk, gathering)

@@ -39,7 +39,7 @@ ROWS = 1_000
 
 
 def committed(pieces: list[Piece]) -> list[Piece]:
-    """As they are published; each is about as large as the limit, the last one smaller."""
+    """The published parts; each is about as large as the limit, the last one smaller."""
     found = joined(pieces)
     assert len(found) > 3
     assert all(piece.size < 1.5 * LIMIT for piece in found)

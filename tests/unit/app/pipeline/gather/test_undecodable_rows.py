@@ -1,4 +1,4 @@
-"""Rows that cannot be decoded: alone where they can be told apart, with all that one needs to decode them."""
+"""Undecodable rows: isolated if possible, with all that is needed to decode them later."""
 
 from __future__ import annotations
 

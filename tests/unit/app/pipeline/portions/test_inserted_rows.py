@@ -57,7 +57,7 @@ def transaction(number: int, *rows: int) -> Chunk:
 
 
 def inserted(*bodies: bytes, described: bytes = made.table_map(NEW)[HEADER:]) -> InsertedRows:
-    """One transaction of no source, an event for each body."""
+    """One transaction without a source, with an event for each body."""
     whose = Transaction(BETWEEN.file, BETWEEN.pos, None, 0, "read:1", 1_000, 1)
     events = tuple(
         RowsEvent(whose, described, EventType.WRITE_ROWS, body, BETWEEN.pos, number)

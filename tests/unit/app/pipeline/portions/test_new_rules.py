@@ -1,4 +1,4 @@
-"""New rules hold for what is put after them, whichever decoder has it and however far ahead it is."""
+"""New rules apply to all portions put after them, whichever decoder has them and however far it has read."""
 
 from __future__ import annotations
 

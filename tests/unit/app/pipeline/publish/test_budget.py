@@ -1,4 +1,4 @@
-"""How much is published at once, after transactions that were too slow and after easy ones."""
+"""The size of a Kafka transaction after slow and after fast ones."""
 
 from app.pipeline.publish.budget import Budget
 from connectors.mysql.stream.cutter import TARGET

@@ -1,4 +1,4 @@
-"""Between the thread that reads and the loop that publishes: order, limits, and the error in its place."""
+"""The handoff from the reader thread to the publishing loop: order, limits, and errors in order."""
 
 import asyncio
 import threading
@@ -48,7 +48,7 @@ def numbers_of(*pieces: Piece) -> list[int]:
 
 
 async def all_of(handoff: Handoff, *, max_bytes: int) -> list[Piece]:
-    """What comes out until the reader's error does."""
+    """The pieces taken before the reader's error."""
     found: list[Piece] = []
     while True:
         try:
@@ -94,7 +94,7 @@ async def test_what_only_moved_the_place_is_added_to_the_piece_before() -> None:
 
 
 async def test_what_only_moved_the_place_is_not_added_to_a_part_of_a_transaction() -> None:
-    """The part may be committed alone; then it says where its transaction goes on."""
+    """A part may be committed alone, with the position from which its transaction continues."""
     handoff = Handoff(asyncio.get_running_loop())
     resume = Resume(transaction_id=f"{UUID}:1", rows=1, published=1, part=1)
     assert handoff.put(piece(1, resume=resume))

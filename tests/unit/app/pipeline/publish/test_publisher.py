@@ -1,4 +1,4 @@
-"""The cursor after a piece, which a run that begins anew goes on from; and the order in the journal."""
+"""The cursor after a piece, from which a new run resumes; and the order in the journal."""
 
 from __future__ import annotations
 
@@ -88,10 +88,10 @@ class Sent:
         return done
 
     async def learn(self, _topics: object) -> None:
-        """All partitions are known."""
+        """Returns all partitions as known."""
 
     async def ensure(self, *_plans: object, before: Container[str] = ()) -> None:
-        """All topics are there."""
+        """Returns that all topics exist."""
 
 
 async def test_the_records_of_a_piece_come_behind_the_checkpoint_that_does_not_hold_them() -> None:

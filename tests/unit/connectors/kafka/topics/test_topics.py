@@ -1,4 +1,4 @@
-"""Which existing topics are refused: those that would lose or disorder what is written."""
+"""Existing topics that would lose or reorder records are refused."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -137,13 +137,13 @@ class Admin:
     listed: tuple[str, ...] = ()
     code = 0
     absent = 3
-    """To a question about a topic that is not there."""
+    """The answer about a topic that does not exist."""
     answer: tuple[int, str | None] | None = None
     """To who wants to make a topic."""
     requests: ClassVar[list[int]] = []
-    """How many topics each request made."""
+    """The number of topics created by each request."""
     unready = 0
-    """What a broker answers once to a question about a partition that it leads."""
+    """A broker's one answer about a partition that it leads."""
 
     def __init__(self, **_: Any) -> None:
         self.made: list[str] = []

@@ -1,4 +1,4 @@
-"""What a QUERY event's status variables tell of the session."""
+"""The session in a QUERY event's status variables."""
 
 from __future__ import annotations
 

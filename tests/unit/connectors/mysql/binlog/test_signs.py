@@ -11,7 +11,7 @@ _SIGNEDNESS, _VISIBILITY = 1, 12
 
 
 def mapped(kinds: list[T], signs: bytes, *, visible: bool = False) -> TableMap:
-    """A table of columns without metadata, as a server tells their signs."""
+    """A table map with the columns' signs only."""
     fields = [(_SIGNEDNESS, signs)]
     if visible:
         fields.append((_VISIBILITY, b"\xff" * ((len(kinds) + 7) // 8)))

@@ -1,4 +1,4 @@
-"""What a statement is, from its first words, whatever comments stand around them."""
+"""The kind of a statement by its first words, with any comments around them."""
 
 import pytest
 

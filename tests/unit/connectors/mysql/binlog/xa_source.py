@@ -22,7 +22,7 @@ from tests.unit.connectors.mysql.wire import (
 )
 
 Told = tuple[int, bytes]
-"""An event's type and body: where an event of an XA transaction stands is not its own."""
+"""An event's type and body; the position of an event in an XA transaction is not its own."""
 
 
 def xid(name: str) -> str:
@@ -35,12 +35,12 @@ def prepare_body(name: str, *, one_phase: bool = False) -> bytes:
 
 @dataclass
 class Source:
-    """What a server sends, and the events that are to come out."""
+    """The server's bytes, and the expected events."""
 
     wire: Wire = field(default_factory=Wire)
     told: list[Told] = field(default_factory=list)
     held: dict[str, list[Told]] = field(default_factory=dict)
-    """What prepared transactions did."""
+    """The events of prepared transactions."""
     number: int = 0
 
     def gtid(self) -> Told:
@@ -99,7 +99,7 @@ class Source:
             self.wire.send(kind, body)
 
     def again(self, position: PreparedPosition) -> Iterator[bytes]:
-        """All that was sent, from a transaction's beginning on, read again."""
+        """The events from a transaction's beginning on, read again."""
         checksum = 4 if self.wire.checksum else 0
         for sent in self.wire.sent:
             if sent.start >= position.coordinates.pos:

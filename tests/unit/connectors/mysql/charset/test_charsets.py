@@ -1,4 +1,4 @@
-"""Text of character sets that differ from Python's; that each character is right, the server's tests say."""
+"""Text of character sets that differ from Python's; tests against a server check every character."""
 
 import pytest
 

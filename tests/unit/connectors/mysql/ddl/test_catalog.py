@@ -1,4 +1,4 @@
-"""What statements do to tables, databases and names."""
+"""The effects of statements on tables, databases and names."""
 
 import pytest
 

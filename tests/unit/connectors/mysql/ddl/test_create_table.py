@@ -1,4 +1,4 @@
-"""CREATE TABLE in its forms; what servers say of the same statements is in tests/integration/ddl."""
+"""CREATE TABLE in its forms; tests/integration/ddl compares the same statements with servers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a statement is and touches, whether it is understood or not."""
+"""The kind and tables of a statement, parsed or not."""
 
 import pytest
 

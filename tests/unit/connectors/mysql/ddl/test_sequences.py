@@ -1,4 +1,4 @@
-"""MariaDB's sequences are tables that nobody subscribes to."""
+"""MariaDB's sequences are tables that are never published."""
 
 import pytest
 

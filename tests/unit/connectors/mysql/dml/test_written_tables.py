@@ -1,4 +1,4 @@
-"""Which tables a statement names as written: a corpus of services' and tools' statements."""
+"""The tables that a statement writes: a corpus of applications' and tools' statements."""
 
 from __future__ import annotations
 

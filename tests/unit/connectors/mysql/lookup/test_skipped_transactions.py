@@ -1,4 +1,4 @@
-"""Any one transaction of any series can be left out, however its chunks are cut, and nothing goes with it."""
+"""Any single transaction of any series can be skipped, however its chunks are cut, and nothing else is."""
 
 from __future__ import annotations
 

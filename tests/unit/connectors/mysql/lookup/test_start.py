@@ -1,4 +1,4 @@
-"""Where reading begins, and which places a server is refused for."""
+"""The position at which reading begins, and the positions that are refused."""
 
 import struct
 import uuid
@@ -45,7 +45,7 @@ def offset(
 
 @pytest.fixture
 def before(monkeypatch: pytest.MonkeyPatch) -> GtidSet:
-    """What the binlog would say of the transactions before a place."""
+    """The binlog's record of the transactions before a position."""
     found = GtidSet.parse(f"{SERVER}:1-50")
     monkeypatch.setattr(module, "gtids_before", lambda *_: found)
     return found

@@ -1,4 +1,4 @@
-"""Which tables a statement may have changed."""
+"""The tables that a statement may have changed."""
 
 import pytest
 

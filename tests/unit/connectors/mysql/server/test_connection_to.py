@@ -1,4 +1,4 @@
-"""What a connection that cannot be made is called."""
+"""The errors of failed connections."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_files_of_a_server_are_listed_with_their_ends_whether_it_names_encry
     None
 ):
     class Listed:
-        """What a server lists."""
+        """The cursor of a server that lists these binlog files."""
 
         def __init__(self, *rows: tuple[object, ...]) -> None:
             self.rows = rows

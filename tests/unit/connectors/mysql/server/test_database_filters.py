@@ -1,4 +1,4 @@
-"""Which filters may leave out changes of captured tables."""
+"""The filters that may omit changes of captured tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server says when it does not dump its binlog, by our names."""
+"""The mapping of a server's errors when it refuses to dump its binlog."""
 
 from __future__ import annotations
 

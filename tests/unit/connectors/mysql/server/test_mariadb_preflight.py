@@ -1,4 +1,4 @@
-"""What a MariaDB is refused for, and where reading it begins."""
+"""The reasons to refuse a MariaDB, and the position at which reading begins."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Whether a server can be captured: every fault at once, each with what mends it."""
+"""The preflight: all faults of a server at once, each with its remedy."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What an account may see, out of the answers that servers of each series give to SHOW GRANTS."""
+"""An account's privileges, from SHOW GRANTS of servers of each series."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A server that falls silent while a connection is made is given up in time, whatever the step."""
+"""A server that stops answering at any step of a connection attempt is abandoned after a timeout."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GREETING = (
 
 @pytest.fixture(params=["before its greeting", "before TLS"])
 def silent(request: pytest.FixtureRequest) -> Iterator[int]:
-    """The port of a server that says nothing more from there on."""
+    """The port of a server that stops answering at this step."""
     over = threading.Event()
 
     def serve(listener: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""Whatever is sent, in whatever pieces: every event comes out once, in order, cut only where it may be."""
+"""The cutter returns every event once, in order, for any input in any pieces, and cuts only where allowed."""
 
 from __future__ import annotations
 

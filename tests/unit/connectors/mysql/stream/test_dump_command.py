@@ -1,4 +1,4 @@
-"""What a replica sends, byte by byte."""
+"""The bytes that a replica sends."""
 
 from __future__ import annotations
 

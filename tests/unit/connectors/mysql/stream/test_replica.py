@@ -1,4 +1,4 @@
-"""When chunks are given out: where enough is there, where somebody is free, and never half a transaction."""
+"""The replica returns a chunk if it is large enough or a decoder is idle, and never half a transaction."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def one() -> bytes:
 
 
 class Socket:
-    """Gives what it is told to, one piece a call, and at last the server's good-bye."""
+    """Returns scripted pieces, one a call, then the server's end of stream."""
 
     def __init__(self, *pieces: bytes) -> None:
         self._pieces: Iterator[bytes] = iter([*pieces, BYE])
@@ -37,7 +37,7 @@ class Socket:
 
 
 def counts(socket: Socket, room: Callable[[], bool]) -> list[int]:
-    """How many transactions each chunk holds that comes by itself, and what waited at last."""
+    """The number of transactions in each chunk returned, and the rest at the end."""
     cutter = Cutter(Coordinates("b.000001", 4), checksum=True)
     found = list(gathered(cutter, socket.receive, room))
     found += [cutter.flush()] if cutter.pending else []

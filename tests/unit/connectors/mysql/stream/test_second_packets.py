@@ -1,4 +1,4 @@
-"""Where mysql-replication fails at a table, its rows are named; all else that it fails at ends the reading."""
+"""If mysql-replication fails at a table, its rows are reported; any other failure ends the reading."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def wrong() -> Callable[[], Any]:
 
 
 def after(*packets: bytes) -> int:
-    """The place after some packets from the beginning of a file on."""
+    """The position after a number of packets from the beginning of a file."""
     return 4 + sum(len(packet) - 1 for packet in packets)
 
 

@@ -1,4 +1,4 @@
-"""What mysql-replication would pass over in silence ends the second reading by name."""
+"""Events that mysql-replication silently ignores end the second reading with an error."""
 
 from __future__ import annotations
 

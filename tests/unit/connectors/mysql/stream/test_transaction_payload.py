@@ -1,4 +1,4 @@
-"""What a compressed transaction costs in memory: a piece, whatever it expands to."""
+"""A compressed transaction needs the memory of one piece, however large it is."""
 
 from __future__ import annotations
 

@@ -21,12 +21,12 @@ from tests.unit.tables.made import ORDERS, applied, begun, between, names_of
 
 @pytest.fixture(autouse=True)
 def few_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So few that some are read in time and some are not."""
+    """A small number, so that some are read in time and some are not."""
     monkeypatch.setattr(history_fold, "_UNREAD", 2)
 
 
 class Folded:
-    """Records, one behind the other."""
+    """Records in sequence."""
 
     def __init__(self, base: int = NEWEST) -> None:
         self.fold = HistoryFold(base)

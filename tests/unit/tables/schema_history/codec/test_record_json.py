@@ -1,4 +1,4 @@
-"""What the journal keeps of a schema history is read as it was written, and what cannot be read is damage."""
+"""Schema history records are read as written; an unreadable one is reported as damage."""
 
 from __future__ import annotations
 

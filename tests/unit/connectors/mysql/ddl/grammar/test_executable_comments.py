@@ -1,4 +1,4 @@
-"""Which executable comments a server takes for part of the statement."""
+"""The executable comments that a server treats as part of the statement."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who waits for a table, among all that there are: right, and without looking at each."""
+"""The lookup of the tables of online changes: correct, and without a scan of all names."""
 
 from collections.abc import Collection, Iterator
 

@@ -81,7 +81,7 @@ def test_what_a_server_writes_behind_a_statement_is_not_of_it() -> None:
 
 
 def prints_of(text: str, *, timed: bool = False, first: int = 0) -> list[Fingerprint]:
-    """One for each letter; with times if they tell one letter from the same one later."""
+    """One fingerprint for each letter, with times that distinguish a repeated letter."""
     return [
         Fingerprint(
             digest=letter,

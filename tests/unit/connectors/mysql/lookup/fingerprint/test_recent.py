@@ -1,4 +1,4 @@
-"""Which transactions of a chunk a cursor keeps digests of."""
+"""The transactions of a chunk whose digests a cursor keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When functions are generated for JSON documents: at once, for tests."""
+"""The threshold for generating JSON functions, set so that tests generate them at once."""
 
 from __future__ import annotations
 
