@@ -56,6 +56,12 @@ class BrokersRefused(SubscriberError):
     remedy = "Repeating it changes nothing: correct what the answer names."
 
 
+class SubscriberClosed(SubscriberError):
+    """The subscriber was closed."""
+
+    remedy = "Nothing in flight was acknowledged. Make a new subscriber to continue."
+
+
 class StaleBatch(SubscriberError):
     """The batch is no longer this client's to acknowledge."""
 

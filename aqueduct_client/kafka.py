@@ -45,6 +45,7 @@ _STALE = (
     kafka_errors.RebalanceInProgressError,
     kafka_errors.ProducerFenced,
     kafka_errors.InvalidProducerEpoch,
+    kafka_errors.ConsumerStoppedError,
 )
 _NEW_TOPIC_MS = 10_000
 _POLL_MS = 200

@@ -16,7 +16,13 @@ from typing import Protocol
 from aqueduct_client.backoff import Outage
 from aqueduct_client.batch import EMPTY, Batch
 from aqueduct_client.dedup import Window
-from aqueduct_client.errors import BatchesInFlight, BrokersLost, StaleBatch, SubscriberError
+from aqueduct_client.errors import (
+    BatchesInFlight,
+    BrokersLost,
+    StaleBatch,
+    SubscriberClosed,
+    SubscriberError,
+)
 from aqueduct_client.in_flight import NOTHING, InFlight, Offsets
 from aqueduct_client.protocol import Consumer, JoinsGroup, OpensLog
 from aqueduct_client.records import Partition, RawRecord, Record
@@ -75,6 +81,7 @@ class Subscriber:
     _unplaced: frozenset[Partition] = frozenset()
     """Partitions whose position is not chosen yet."""
     _generation: int = 0
+    _closed: bool = False
     _idle_since: float = 0.0
 
     async def __aenter__(self) -> Subscriber:
@@ -90,10 +97,9 @@ class Subscriber:
         await self.close()
 
     async def close(self) -> None:
-        """Leave the group; nothing is acknowledged."""
-        self._consumer = None
-        self._take_back("the subscriber was closed")
-        await self._member.aclose()
+        """Leave the group; nothing is acknowledged. A call of get that waits raises SubscriberClosed."""
+        self._closed = True
+        await self.rejoin("the subscriber was closed")
         if self.turn is not None:
             await self.turn.close()
 
@@ -136,7 +142,7 @@ class Subscriber:
             raise StaleBatch(error.detail, batch=batch, **error.where) from error
         except BrokersLost:
             # Whether it was committed is not known; what was not comes again.
-            await self._left("Kafka did not answer an acknowledgement")
+            await self.rejoin("Kafka did not answer an acknowledgement")
             raise
         self.acknowledged(batch)
 
@@ -173,6 +179,8 @@ class Subscriber:
         if not await self.outage.may_try(seconds):
             return EMPTY
         async with self._lock:
+            if self._closed:
+                raise SubscriberClosed
             try:
                 if self.turn is not None and not await self.turn.mine(min(seconds, _SLICE_SECONDS)):
                     await self._left("another client is the active one")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -14,6 +15,7 @@ from aqueduct_client.errors import (
     MalformedRecord,
     OutOfOrder,
     StaleBatch,
+    SubscriberClosed,
 )
 from aqueduct_client.protocol import Assigned, Consumer
 from aqueduct_client.records import Partition
@@ -227,6 +229,20 @@ async def test_a_get_during_an_outage_returns_in_time_and_what_was_in_flight_com
         assert seqs(await subscriber.get_without_ack(timeout=5)) == [1, 2]
         with pytest.raises(StaleBatch, match="Kafka was lost"):
             await subscriber.ack(batch.id)
+
+
+async def test_a_call_that_waits_while_it_is_closed_joins_no_group_again() -> None:
+    shop = Shop()
+    subscriber = await shop.subscriber().__aenter__()
+    waiting = asyncio.create_task(subscriber.get_without_ack(timeout=30))
+    await asyncio.sleep(0.05)
+    await subscriber.close()
+    with pytest.raises(SubscriberClosed, match="Make a new subscriber"):
+        await waiting
+    shop.publish(1)
+    async with shop.subscriber() as other:
+        assert len(other.assignment) == 1
+        assert seqs(await other.get()) == [1]
 
 
 class Election:
