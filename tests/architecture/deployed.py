@@ -17,7 +17,7 @@ _SERIES = re.compile(r"_(bucket|sum|count)$")
 
 
 def unknown_metrics(files: Iterable[File], known: set[str]) -> Iterator[str]:
-    """Metrics that files name and nobody exposes; a histogram's series are known by its name."""
+    """Metrics named in files that no code exposes; a histogram's series are known by its name."""
     for file in files:
         for name in sorted(set(_METRIC.findall(file.text))):
             if name not in known and _SERIES.sub("", name) not in known:
@@ -25,7 +25,7 @@ def unknown_metrics(files: Iterable[File], known: set[str]) -> Iterator[str]:
 
 
 def instructions(dockerfile: str) -> list[tuple[str, str]]:
-    """Instruction and arguments of each line, continued lines joined, comments left out."""
+    """The instruction and arguments of each line, with continued lines joined, without comments."""
     text = re.sub(r"^\s*#.*\n", "", dockerfile, flags=re.MULTILINE)
     lines = re.sub(r"\\\n", " ", text).splitlines()
     parts = [line.strip().partition(" ") for line in lines if line.strip()]
@@ -51,7 +51,7 @@ def copied(dockerfile: str) -> Iterator[str]:
 
 
 def uncopied(dockerfile: str, dockerignore: str, exists: Callable[[str], bool]) -> Iterator[str]:
-    """Sources of COPY that are not there, or that the builder does not get."""
+    """Sources of COPY that do not exist or are excluded from the build context."""
     let_in = [line[1:] for line in dockerignore.splitlines() if line.startswith("!")]
     for source in copied(dockerfile):
         if not exists(source):
@@ -61,7 +61,7 @@ def uncopied(dockerfile: str, dockerignore: str, exists: Callable[[str], bool]) 
 
 
 def stage_faults(name: str, lines: list[tuple[str, str]]) -> Iterator[str]:
-    """What an image that runs must have and lacks."""
+    """Instructions that an image needs and lacks."""
     words = dict(lines)
     if words.get("USER") != "10001":
         yield f"{name} runs as {words.get('USER', 'root')}"

@@ -20,13 +20,13 @@ _MAKE = re.compile(r"(?:^|`|\s)make ([a-z][a-z-]*)(?=[\s`]|$)", re.MULTILINE)
 _CODE = re.compile(r"^```.*?^```|`[^`]+`", re.MULTILINE | re.DOTALL)
 
 ROOTS = ("", "app/", "connectors/")
-"""Folders that a path in a document may be told from."""
+"""Folders that a path in a document may be relative to."""
 
 Exists = Callable[[str], bool]
 
 
 def broken_links(documents: Iterable[File], exists: Exists) -> Iterator[str]:
-    """Relative links to files that are not there."""
+    """Relative links to files that do not exist."""
     for document in documents:
         folder = PurePosixPath(document.path).parent
         for target in _LINK.findall(document.text):
@@ -63,7 +63,7 @@ def unknown_settings(
 
 
 def missing_paths(documents: Iterable[File], exists: Exists, tops: set[str]) -> Iterator[str]:
-    """Paths in backticks that begin as one of ours and are not there."""
+    """Paths in backticks that begin like the project's and do not exist."""
     for document in documents:
         for path in _PATH.findall(document.text):
             if path.partition("/")[0] in tops and not any(exists(root + path) for root in ROOTS):
@@ -71,7 +71,7 @@ def missing_paths(documents: Iterable[File], exists: Exists, tops: set[str]) -> 
 
 
 def changes(architecture: str) -> list[tuple[str, str]]:
-    """The table "To change X, begin at Y": each change, and the cell that says where it begins."""
+    """The table "To change X, begin at Y": each change, and the cell with its paths."""
     section = architecture.partition("\n## To change X, begin at Y\n")[2].partition("\n## ")[0]
     rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")]
     return [(row[0].removeprefix("| "), row[1]) for row in rows[1:]]

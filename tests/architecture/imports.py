@@ -19,7 +19,7 @@ LAYERS: Mapping[str, frozenset[str]] = {
     "spark_sink": frozenset({"spark_sink"}),
     "aqueduct_client": frozenset({"aqueduct_client"}),
 }
-"""What each package of the product may import of ours; devstack, demo, bench and tests may import all."""
+"""The project's packages that each package may import; devstack, demo, bench and tests may import all."""
 
 HOMES: Mapping[str, tuple[str, ...]] = {
     "faust": ("app/", "tables/"),
@@ -69,7 +69,7 @@ def homeless(modules: Iterable[Module]) -> Iterator[str]:
 
 
 FORMATS = ("spark_sink/warehouse/delta/",)
-"""The folders that know a table format; beside them stands `opening.py`, which chooses one."""
+"""The folders that know a table format; `opening.py` beside them selects one."""
 _CHOICE = "spark_sink/warehouse/opening.py"
 _FORMAT_SQL = re.compile(
     r"\b(MERGE INTO|INSERT INTO|DELETE FROM|UPDATE|(CREATE|ALTER|DROP)( OR REPLACE)? TABLE|OPTIMIZE|VACUUM"
@@ -99,7 +99,7 @@ def _of_format(source: str) -> bool:
 
 
 def _texts(module: Module) -> Iterator[str]:
-    """Each text of a module, with {} for what is put into it; docstrings say what they like."""
+    """Each string of a module except docstrings, with {} for inserted values."""
     tree = module.syntax()
     docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):

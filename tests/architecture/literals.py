@@ -23,7 +23,7 @@ _METRICS = frozenset({"Counter", "Gauge", "Histogram"})
 _OUTPUT = frozenset({"answer", "print", "write"})
 _OF_A_CLASS = frozenset({"advice", "remedy"})
 _LEAST_WORDS = 2
-"""What has fewer is a name or a key."""
+"""Shorter texts are names or keys."""
 
 
 def operator_texts(modules: Iterable[Module]) -> Iterator[Prose]:

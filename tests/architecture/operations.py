@@ -13,7 +13,7 @@ from tests.architecture.tree import Module
 OPERATIONS = "app/operations/"
 COMMANDS = "app/commands/"
 EVENT_LOOP = "app/commands/event_loop.py"
-"""The one place that runs an event loop for commands."""
+"""The only file that runs an event loop for commands."""
 PACKAGES = ("app/", "connectors/", "tables/")
 OTHER_LOOPS = frozenset({"app/worker.py"})
 """The thread that fills the central store runs one of its own."""
@@ -51,7 +51,7 @@ VALUES = {
     ("connectors.mysql.lookup.start", "Start"),
     ("connectors.mysql.schema.baseline", "Baseline"),
 }
-"""What commands take of those packages: values to hand in and to print, and settings made into a connection."""
+"""The names that commands may import: values to pass and print, and settings made into a connection."""
 
 
 def shell_in_operations(modules: Iterable[Module]) -> Iterator[str]:
@@ -81,7 +81,7 @@ def event_loops(modules: Iterable[Module]) -> Iterator[str]:
 
 
 def work_in_commands(modules: Iterable[Module]) -> Iterator[str]:
-    """Commands that import what asks a server, in place of an operation."""
+    """Commands that import code that queries a server, instead of an operation."""
     for module in _below(COMMANDS, modules):
         for source, name in sorted(set(module.imports())):
             is_working = _is_in(WORKING, source) or _is_in(WORKING, f"{source}.{name}")

@@ -1,6 +1,6 @@
-"""Which pinned packages are imported: a pin without an import is a claim that nothing holds.
+"""The pinned packages that are imported; a pin without an import is a fault.
 
-Invariant: nothing is installed or imported here; names of modules come from what is installed already.
+Invariant: nothing is installed or imported here; names of modules come from the installed packages.
 """
 
 from __future__ import annotations

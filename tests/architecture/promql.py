@@ -1,6 +1,6 @@
-"""As much of PromQL as our alert rules use, evaluated on series that a test makes.
+"""The part of PromQL that the alert rules use, evaluated on a test's series.
 
-Invariant: what is not understood is a fault, so that a rule which this cannot read fails its test.
+Invariant: unsupported syntax is an error, so a rule that cannot be evaluated fails its test.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Labels = frozenset[tuple[str, str]]
 Vector = dict[Labels, float]
 Value = Vector | float
 Series = Mapping[tuple[str, Labels], Callable[[float], float | None]]
-"""From a metric's name and labels to its value at a moment, in seconds; None where it is not there."""
+"""A function from a metric's name, labels and time in seconds to its value; None if it does not exist."""
 
 STEP = 10.0
 _TOKEN = re.compile(
@@ -215,7 +215,7 @@ def _paired(left: Value, right: Value, what: Callable[[float, float], float]) ->
 
 
 def fires(rule: Mapping[str, str], series: Series, now: float) -> bool:
-    """Whether a rule's alert fires for some labels: its expression has held for as long as it says."""
+    """Whether a rule's alert fires for some labels: its expression held for the rule's duration."""
     span = seconds(rule.get("for", "0s"))
     held: set[Labels] | None = None
     for n in range(int(span / STEP) + 1):

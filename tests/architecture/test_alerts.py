@@ -1,4 +1,4 @@
-"""Which alerts fire in which situation: those that are meant to, and no others."""
+"""The alerts that fire in each situation, and no others."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def grows(start: float) -> Value:
 
 
 def worker(name: str, metrics: dict[str, Value], **labels: str) -> dict[tuple[str, Labels], Value]:
-    """What a worker exports of the destination shop; a name may have a state after a colon."""
+    """A worker's metrics of the destination shop; a name may have a state after a colon."""
     found = {}
     for key, value in metrics.items():
         metric, _, state = key.partition(":")

@@ -1,4 +1,4 @@
-"""What is deployed fits the code: metrics, settings, container files, units."""
+"""Deployment files match the code: metrics, settings, container files, units."""
 
 import json
 import re

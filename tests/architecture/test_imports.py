@@ -139,7 +139,7 @@ def test_a_round_of_three_is_found() -> None:
 
 
 def _without_the_entrance(found: Iterable[Module]) -> list[Module]:
-    """All modules, less the one import that the package makes on demand."""
+    """All modules, without the one import that the package makes on demand."""
     line = f"from {PACKAGE_FINDS_ITS_APP} import app_from_environment"
     changed = []
     for module in found:

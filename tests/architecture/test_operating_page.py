@@ -1,4 +1,4 @@
-"""The operating page has every state and metric, that of errors every error, and none that is not there."""
+"""The operating page lists exactly the existing states and metrics, the errors page exactly the errors."""
 
 import re
 from types import ModuleType
@@ -15,7 +15,7 @@ from tests.architecture.tree import PROJECT
 
 SHOWN_IN = ("deploy/prometheus/alerts.yml", "deploy/grafana/aqueduct.json")
 NOT_OF_A_RUN = {"SinkError", "TableError", "UnknownTable"}
-"""The roots of the tree, and what only the command `show` says."""
+"""The roots of the tree, and errors that only the command `show` reports."""
 
 
 def page(name: str = "operating") -> str:

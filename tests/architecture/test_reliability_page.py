@@ -1,4 +1,4 @@
-"""The page of what the worker survives, held against the faults and mutants that the crash suite has."""
+"""The reliability page, compared with the faults and mutants of the crash suite."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.crash.peers.faults import FAULTS
 from tests.crash.scenario import SCENARIOS
 
 _NAME = re.compile(r"\b(?:[A-Z][a-z]+){2,}\b")
-"""How names of errors and alerts are written."""
+"""The form of the names of errors and alerts."""
 _SERVERS = {"ZooKeeper"}
 _NOT_DONE = re.compile(r"^Not done to Debezium, [^`]*(.*)\.$", re.MULTILINE)
 
 
 def errors(base: type[AqueductError] = AqueductError) -> set[str]:
-    """The names of all errors that there are."""
+    """The names of all errors."""
     return {base.__name__}.union(*(errors(one) for one in base.__subclasses__()))
 
 
@@ -31,12 +31,12 @@ def alerts() -> set[str]:
 
 
 def rows() -> dict[str, tuple[str, str]]:
-    """By fault, what happens and what came of it, as the page says."""
+    """By fault, its description and outcome on the page."""
     return {one["name"]: (one["what"], one["how"]) for one in report.told()["outcomes"]}
 
 
 def unknown_names(texts: Iterable[str], known: set[str]) -> list[str]:
-    """Names of errors or alerts that there are not."""
+    """Names of errors or alerts that do not exist."""
     found = {name for text in texts for name in _NAME.findall(text)}
     return sorted(found - known - _SERVERS)
 

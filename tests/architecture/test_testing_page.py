@@ -1,4 +1,4 @@
-"""The page of the tests, held against the tests that are marked long."""
+"""The testing page, compared with the tests that are marked long."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TESTS = PROJECT / "tests"
 _ROW = re.compile(r"^\| `([^`]+/test_\w+\.py)` \|", re.MULTILINE)
 _MARK = re.compile(r"\bmark\.long\(")
 _BY_FIXTURE = {"integration/process/story.py": "integration/process/test_ddl_topic.py"}
-"""Where a fixture has the mark: whose tests are long by it."""
+"""Files in which a fixture has the mark, and the tests that are long because of it."""
 
 
 def long_files() -> list[str]:

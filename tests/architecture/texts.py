@@ -30,7 +30,7 @@ _MACHINE = re.compile(r"(?<![\w.$}~*-])/(" + "|".join(("ro" + "ot", "wo" + "rk")
 
 
 def registry_hosts(files: Iterable[File]) -> Iterator[str]:
-    """Places that name the host of a package registry."""
+    """Lines that name the host of a package registry."""
     for file in files:
         for number, line in enumerate(file.text.splitlines(), start=1):
             if found := REGISTRY.search(line):
@@ -38,7 +38,7 @@ def registry_hosts(files: Iterable[File]) -> Iterator[str]:
 
 
 def machine_paths(files: Iterable[File], checkout: Path) -> Iterator[str]:
-    """Places that name a path of one machine: this checkout's own, or a person's."""
+    """Lines that name a path of one machine: this checkout's own, or a home directory."""
     own = str(checkout)
     # A checkout right below the root may be called like a folder that files rightly name.
     own_pattern = re.escape(own) if own.count("/") > 1 else None
@@ -60,7 +60,7 @@ def too_long(files: Iterable[File], excused: Mapping[str, str]) -> Iterator[str]
 
 
 def without_docstring(modules: Iterable[Module]) -> Iterator[str]:
-    """Modules that do not say why they exist; an empty file, and a file of tests, need not."""
+    """Modules without a docstring; empty files and test files need none."""
     for module in modules:
         is_test = module.name.rpartition(".")[2].startswith("test_")
         if module.file.text.strip() and not is_test and not module.docstring():

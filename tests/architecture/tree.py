@@ -23,7 +23,7 @@ class File:
 
     @property
     def lines(self) -> int:
-        """How many lines it has."""
+        """The number of its lines."""
         return len(self.text.splitlines())
 
 
@@ -97,7 +97,7 @@ def _parsed(text: str) -> ast.Module:
 
 
 def module_from(path: str, text: str) -> Module:
-    """A module that stands nowhere, for planting breaches."""
+    """A module that is in no file, for planting breaches."""
     return Module.of(File(path, text))
 
 

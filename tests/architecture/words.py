@@ -95,5 +95,5 @@ def ruled_out(texts: Iterable[Prose]) -> Iterator[str]:
 
 
 def _blank(found: re.Match[str]) -> str:
-    """As many line breaks as there were, so that line numbers stay right."""
+    """The line breaks of the match alone, so that line numbers stay right."""
     return "\n" * found[0].count("\n") or " "

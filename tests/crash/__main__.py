@@ -77,7 +77,7 @@ def _several(
 
 
 def _groups(wanted: list[Scenario], most: int) -> list[list[Scenario]]:
-    """So many at a time, but those alone that change their source or their topics for good."""
+    """Groups of the given size; a scenario that changes its source or topics for good is alone in its group."""
     groups: list[list[Scenario]] = []
     for one in wanted:
         last = groups[-1] if groups else None

@@ -27,7 +27,7 @@ _ALLOW = 3
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """One thing that an account may do: an operation on a resource."""
+    """A privilege: an operation on a resource."""
 
     resource: int
     name: str
@@ -85,11 +85,11 @@ class Account:
         asyncio.run(self._ask(CreateAclsRequest, [one for some in grants for one in some]))
 
     def revoke(self, *grants: Iterable[Grant]) -> None:
-        """Let it do these things no more; that holds at once, also of connections that there are."""
+        """Revoke these privileges, with immediate effect, also on open connections."""
         asyncio.run(self._ask(DeleteAclsRequest, [one for some in grants for one in some]))
 
     def settings(self) -> dict[str, Any]:
-        """How a worker reaches Kafka with it."""
+        """A worker's Kafka settings for this account."""
         return {
             "bootstrap_servers": f"{HOST}:{self.stack.signed.port}",
             "security_protocol": "SASL_PLAINTEXT",

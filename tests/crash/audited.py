@@ -19,7 +19,7 @@ from tests.crash.verdict import Findings
 
 
 def audited(at: Scene) -> Findings:
-    """What the audit finds, by its own kinds."""
+    """The audit's findings, by its own kinds."""
     mysql = at.source_server
     files = BinlogFiles(
         paths=tuple(sorted(Path(mysql.data).glob("binlog.[0-9]*"))),

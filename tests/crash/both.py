@@ -1,4 +1,4 @@
-"""Two workers that lead in turns through ZooKeeper, each over its own links, and access to ZooKeeper's nodes.
+"""Two workers coordinated by ZooKeeper, each over its own links, and access to ZooKeeper's nodes.
 
 Invariant: both workers are asked who leads at each step; two leaders for longer than a stall can explain are a
 fault, whatever the topics contain.

@@ -1,4 +1,4 @@
-"""Which faults a run does: the options that both programs take, and what they mean."""
+"""The selection of a run's faults: the options of both programs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def seed_of(options: argparse.Namespace) -> int:
 
 
 def new_folder(options: argparse.Namespace, prefix: str) -> Path:
-    """Where this run's logs and data go."""
+    """The folder for this run's logs and data."""
     root: Path = options.folder or RUNS
     root.mkdir(parents=True, exist_ok=True)
     return Path(tempfile.mkdtemp(prefix=prefix, dir=root))

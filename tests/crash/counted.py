@@ -36,7 +36,7 @@ def is_at(status: Mapping[str, Any], position: str) -> bool:
 
 
 Counts = Counter[tuple[str, int]]
-"""How many records there are of a table's key."""
+"""The number of records of each table's key."""
 
 
 def counted(server: Mysql, database: str) -> Counts:

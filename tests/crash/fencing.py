@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 Cursors = Sequence[Mapping[str, Any]]
-"""As the journal has them, in its order."""
+"""The journal's cursors, in its order."""
 
 
 def fencing_faults(

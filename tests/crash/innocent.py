@@ -65,7 +65,7 @@ def mysql(stack: Stack, tmp_path: Path, series: str, metadata: str) -> Iterator[
 
 
 def audited(folder: Path, *words: str) -> dict[str, Any]:
-    """What the command reports."""
+    """The command's report."""
     done = subprocess.run(
         [sys.executable, "-m", "app", "audit", "shop", "--format", "json", *words],
         env={**os.environ, "AQUEDUCT_CONFIG": str(folder / "aqueduct.yaml")},

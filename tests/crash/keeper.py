@@ -32,9 +32,9 @@ class Keeper:
     settings: dict[str, Any]
     command: Sequence[str] = WORKER
     again: bool = True
-    """Whether one that ends by itself is started again."""
+    """Whether a worker that exits by itself is restarted."""
     faults: list[str] = field(default_factory=list)
-    """What is planted in the first run, the second, and so on."""
+    """The failpoints of the first run, the second, and so on."""
     exits: list[int] = field(default_factory=list)
     _children: Children = field(default_factory=Children)
     _child: Child | None = None
@@ -48,7 +48,7 @@ class Keeper:
 
     @property
     def log(self) -> str:
-        """All that its runs printed."""
+        """The output of all its runs."""
         path = self.folder / f"{self.name}.log"
         return path.read_text(errors="replace") if path.exists() else ""
 
@@ -60,7 +60,7 @@ class Keeper:
 
     @property
     def alive(self) -> bool:
-        """Whether a run of it is there that has not ended."""
+        """Whether one of its runs is still running."""
         return self._child is not None and self._child.alive()
 
     def start(self) -> None:

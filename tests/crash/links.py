@@ -56,7 +56,7 @@ class Proxy:
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """One link: ``port`` is where its clients go."""
+    """One link; its clients connect to ``port``."""
 
     proxy: Proxy
     name: str
@@ -67,7 +67,7 @@ class Wire:
         self.proxy.ask("way", self.name, way=direction, **values)
 
     def door(self, state: Literal["open", "refuse", "half_open"]) -> None:
-        """What new connections meet."""
+        """The treatment of new connections."""
         self.proxy.ask("door", self.name, door=state)
 
     def trap(self, kind: int, **how: Any) -> None:

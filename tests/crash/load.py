@@ -130,7 +130,7 @@ class Load:
             assert one.wait(30), "a writer does not come to the end of its transaction"
 
     def go_on(self) -> None:
-        """Let those go on that are held."""
+        """Resume the held writers."""
         self._may.set()
 
     @contextlib.contextmanager

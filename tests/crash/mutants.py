@@ -45,12 +45,12 @@ class Mutant:
 
     @property
     def what(self) -> str:
-        """What is broken, in words."""
+        """A description of the broken guard."""
         return (_PATCHES[self.name].__doc__ or "").rstrip(".")
 
     @property
     def scenario(self) -> str:
-        """What is done to it."""
+        """A description of its scenario."""
         return (self.act.__doc__ or "").rstrip(".")
 
 
@@ -202,7 +202,7 @@ def caught(mutant: Mutant, servers: Servers, folder: Path, *, seed: int) -> str 
 
 
 def findings(mutant: Mutant, servers: Servers, folder: Path, *, seed: int) -> Findings:
-    """What the verdict found."""
+    """The verdict's findings."""
     if mutant.name in mutated_sink.PATCHES:
         with contextlib.closing(Sinking(folder, mutant.name)) as sinking:
             return _findings(mutant, replace(servers, sinking=sinking), folder, seed, WORKER)
@@ -226,7 +226,7 @@ def _findings(
 
 
 def _settled(at: Scene) -> bool:
-    """Whether all is published; a broken worker may never get there."""
+    """Whether all is published; a broken worker may never reach this."""
     at.load.stop()
     try:
         at.wait_recovered(seconds=_SETTLES)

@@ -114,7 +114,7 @@ def fencing_off() -> None:
 
 
 async def _leads_all_the_same(_self: Any, _claimed: int) -> None:
-    """Whoever else there is."""
+    """Ignores all other workers."""
 
 
 def epoch_back() -> None:
@@ -144,7 +144,7 @@ def lease_off() -> None:
 
 
 async def _nothing(*_given: Any) -> None:
-    """In the place of a guard that waits."""
+    """Replaces a guard that waits."""
 
 
 def standby_leads() -> None:
@@ -161,7 +161,7 @@ def standby_leads() -> None:
 
 
 class _Endless:
-    """A lease that nobody gave."""
+    """A lease that was never granted."""
 
     term, shared, why = 0, True, ""
 
@@ -173,7 +173,7 @@ class _Endless:
         """It always holds."""
 
     def believe(self, _node: Any) -> None:
-        """Whatever the node says."""
+        """Ignores the node's contents."""
 
     def end(self, _why: str) -> None:
         """Never."""

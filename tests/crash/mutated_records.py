@@ -44,7 +44,7 @@ def _is_tombstone(record: Any) -> bool:
 
 
 def _last(records: Records, *, tombstone: bool = False) -> int:
-    """Where the last row stands, or the last tombstone: one is not the other, and each is another fault."""
+    """The index of the last row, or of the last tombstone, which are different faults."""
     return max(n for n, one in enumerate(records) if _is_tombstone(one) == tombstone)
 
 

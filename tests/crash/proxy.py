@@ -25,7 +25,7 @@ _HALF_OPEN_BACKLOG = 256
 
 @dataclass(slots=True)
 class Way:
-    """One direction of a link, and what is done to it."""
+    """One direction of a link, with its faults."""
 
     latency: float = 0.0
     """Seconds before each piece."""
@@ -55,13 +55,13 @@ class Way:
             (self.open.clear if held else self.open.set)()
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """What came, as it is to go on."""
+        """The received bytes, as they are to be forwarded."""
         size = self.slice or len(data)
         for start in range(0, len(data), size):
             yield data[start : start + size]
 
     async def delay(self, piece: bytes) -> None:
-        """Wait as long as this piece has to."""
+        """Wait for this piece's delay."""
         if self.latency:
             await asyncio.sleep(self.latency)
         if self.bandwidth:
@@ -108,7 +108,7 @@ class Requests:
 
 @dataclass(slots=True)
 class Trap:
-    """What happens when a Kafka request of a kind comes by."""
+    """The action on a Kafka request of a kind."""
 
     kind: int
     act: str = "cut"
@@ -148,7 +148,7 @@ def _flipped(request: bytes) -> bytes:
 
 @dataclass(slots=True)
 class Link:
-    """A port of ours in front of a server's."""
+    """A proxy port in front of a server's port."""
 
     name: str
     backend: tuple[str, int]
@@ -209,7 +209,7 @@ class Link:
         pair.reset()
 
     async def _carried(self, source: Any, sink: Any, pair: Pair, way: Way) -> bool:
-        """Whether it came to an orderly end."""
+        """Forwards bytes; returns whether the connection was closed in order."""
         while data := await source.read(_PIECE):
             if pair.swallow and way is self.down:
                 self._shut_for_a_while()
@@ -244,7 +244,7 @@ class Link:
         return True
 
     def _sprung(self, kind: int) -> str:
-        """What is to be done about a request: nothing, or ``lose``, ``swallow``, ``flip``."""
+        """The action on a request: none, or ``lose``, ``swallow``, ``flip``."""
         trap = self.trap
         if trap is None or trap.kind != kind or trap.sprung:
             return ""

@@ -53,7 +53,7 @@ def kept(path: Path = STORE) -> tuple[list[Outcome], dict[str, str | None]]:
 
 
 def keep(outcomes: Sequence[Outcome], mutants: Mutants, path: Path = STORE) -> None:
-    """Put a piece's outcomes in the place of earlier ones of the same faults."""
+    """Replace earlier outcomes of the same faults."""
     before, found = kept(path)
     by_name = {one.name: one for one in (*before, *outcomes)}
     stored = {

@@ -32,7 +32,7 @@ class Scenario:
 
     name: str
     what: str
-    """What happens, in words."""
+    """A description of the fault."""
     act: Act
     error: str | None = None
     """The name of the error that the destination has to stop with, which the act itself sees; None where all
@@ -40,7 +40,7 @@ class Scenario:
 
     @property
     def settles(self) -> bool:
-        """Whether all has to be published in the end."""
+        """Whether all must be published in the end."""
         return self.error is None
 
     @property
@@ -53,7 +53,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a scenario ended."""
+    """The outcome of a scenario."""
 
     name: str
     what: str
@@ -78,7 +78,7 @@ SCENARIOS: dict[str, Scenario] = {}
 
 
 def fault(name: str, what: str, *, error: str | None = None) -> Callable[[Act], Act]:
-    """Give a fault its name; with an error's name, the destination has to stop."""
+    """Register a fault by name; with an error's name, the destination must stop with it."""
 
     def register(act: Act) -> Act:
         assert name not in SCENARIOS, name

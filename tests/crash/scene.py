@@ -41,14 +41,14 @@ from tests.harness.wait import until
 
 DESTINATION = "shop"
 JOURNAL_PARTITION = partition_of(DESTINATION, TopicSettings().journal_partitions)
-"""Where its records are, with as many partitions as there are by default."""
+"""The destination's journal partition, with the default number of partitions."""
 PATIENCE = 90.0
 SESSION = 6.0
 """With ZooKeeper, in seconds."""
 
 
 class Late(AssertionError):
-    """What was waited for did not come."""
+    """An expected event did not occur in time."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,28 +67,28 @@ class Scene:
     tls: str = "preferred"
     workers: list[Keeper] = field(default_factory=list)
     earlier: Truth | None = None
-    """What the binlog held before files of it were taken away."""
+    """The binlog before some of its files were removed."""
     is_another: bool = False
-    """Whether what the binlog holds now is another history, of which nothing is to be published."""
+    """Whether the binlog now has another history, of which nothing may be published."""
     forged: bool = False
-    """Whether a hand wrote into the journal: what it wrote is not ours to answer for."""
+    """Whether the journal was written by hand, so that those records are not checked."""
     shared: bool = False
-    """Whether the workers take turns by ZooKeeper, each over links of its own."""
+    """Whether the workers are coordinated by ZooKeeper, each over its own links."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Settings of the destination that the scenario wants otherwise."""
     not_sunk: str = ""
-    """Topics that the sink leaves out, as a regular expression."""
+    """Topics that the sink excludes, as a regular expression."""
     primary: Mysql | None = None
     """The server that is written to, where it is not the first any more."""
     most_claims: int | None = None
-    """So many epochs are claimed at most, where the scenario knows."""
+    """The maximum number of claimed epochs, if the scenario knows it."""
     has_gtids: bool = True
     until_end: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
-    """What is there until the verdict is spoken."""
+    """Resources that are closed after the verdict."""
 
     @property
     def routes(self) -> Routes:
-        """Which tables are published, and where their rows belong."""
+        """The published tables and the topics of their rows."""
         return Routes(prefix=self.prefix, include=rf"{DESTINATION}\..*", partitions=3)
 
     @property
@@ -103,7 +103,7 @@ class Scene:
 
     @property
     def source_server(self) -> Mysql:
-        """Where the truth is."""
+        """The server that has the true data."""
         return self.primary or self.servers.mysql
 
     @property
@@ -213,7 +213,7 @@ class Scene:
         time.sleep(self.rng.uniform(least, most))
 
     def executed(self) -> str:
-        """All transactions that the source has; without GTIDs, where its binlog ends."""
+        """The source's transactions as a GTID set; without GTIDs, the end of its binlog."""
         if not self.has_gtids:
             return position_of(self.source_server)
         return str(self.servers.run("SELECT @@GLOBAL.gtid_executed", to=self.primary)[0][0])
@@ -235,7 +235,7 @@ class Scene:
         self.wait_recovered(worker)
 
     def topics(self) -> Topics:
-        """What a consumer reads now."""
+        """The records that a consumer reads now."""
         found = asyncio.run(read_topics(self.servers.kafka, self.routes, DESTINATION))
         found.producers = producers(
             self.servers.stack.run_dir
@@ -251,7 +251,7 @@ class Scene:
         return self.servers.connect(database, to=self.primary)
 
     def binlog(self) -> Truth:
-        """What the source's binlog holds now."""
+        """The source's binlog as it is now."""
         server = Server(host=self.source_server.host, port=self.source_server.port)
         return truth.read(server, DESTINATION)
 

@@ -15,7 +15,7 @@ Producer = tuple[int, int]
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _AFTER_LENGTH = 12
-"""Bytes in front of what the length counts."""
+"""Bytes before those that the length counts."""
 _MAGIC = 2
 
 

@@ -51,7 +51,7 @@ class ProxiedStack(Stack):
         self.wires = (first, second)
 
     def with_zookeeper(self) -> None:
-        """Start a ZooKeeper, if there is none yet."""
+        """Start a ZooKeeper, unless one is running."""
         if "zookeeper" not in self.servers:
             self.services += ("zookeeper",)
             self._start_zookeeper()
@@ -86,7 +86,7 @@ class Ways:
 
     @property
     def all(self) -> tuple[Wire, ...]:
-        """Those that there are."""
+        """The existing links."""
         return tuple(wire for wire in (self.mysql, self.kafka, self.zookeeper) if wire is not None)
 
 
@@ -99,7 +99,7 @@ class Servers:
     ways: tuple[Ways, ...]
     """Of the first worker and of the second; more workers share the first's."""
     sinking: Sinking
-    """What brings warehouses up to what Kafka has, round the proxy."""
+    """The sink that applies Kafka's records to warehouses, without the proxy."""
 
     @property
     def to_mysql(self) -> Wire:

@@ -60,7 +60,7 @@ class Shared:
         return leaders == {"a", "b"}
 
     def kill(self, name: str) -> None:
-        """As kill -9 does."""
+        """Kill the worker like kill -9."""
         self.pair.end(name, signal.SIGKILL)
 
     def shown(self, worker: str, destination: str = "shop") -> dict[str, Any]:
@@ -90,7 +90,7 @@ class Shared:
             self.published(one)
 
     def write(self, *records: tuple[bytes, bytes]) -> None:
-        """Write to the partition as a stranger would."""
+        """Write to the partition as another program would."""
 
         async def written() -> None:
             producer = AIOKafkaProducer(**self.options)

@@ -54,12 +54,12 @@ class Sinking:
         self._latest: Future[Done] | None = None
 
     def apply(self, order: Order) -> None:
-        """Begin to apply what there is, unless that is being done."""
+        """Begin to apply the available records, unless that is in progress."""
         if self._latest is None or self._latest.done():
             self._latest = self._pool.submit(self._do, order)
 
     def tables(self, order: Order) -> Done:
-        """Apply all that there is, and return what the tables hold then."""
+        """Apply all available records, and return the tables' rows."""
         return self._pool.submit(self._do, order).result(_PATIENCE)
 
     def wait(self) -> None:

@@ -1,4 +1,4 @@
-"""What the proxy does to a connection, seen with a server that sends back what it gets."""
+"""The proxy's effects on a connection, observed with an echo server."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def received(sock: socket.socket, size: int) -> bytes:
 
 
 def until_reset(sock: socket.socket) -> bytes:
-    """What comes before the reset; fails where the end is an orderly one."""
+    """The bytes before the reset; fails if the connection was closed in order."""
     got = b""
     try:
         while piece := sock.recv(1):

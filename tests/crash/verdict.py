@@ -44,7 +44,7 @@ class Read:
 
 @dataclass(slots=True)
 class Topics:
-    """What a consumer reads of a destination."""
+    """A destination's records as a consumer reads them."""
 
     rows: list[Read] = field(default_factory=list)
     statements: list[Record] = field(default_factory=list)
@@ -57,11 +57,11 @@ class Topics:
     producers: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     """By offset in the journal, id and epoch of the producer, out of the broker's own files."""
     most_claims: int | None = None
-    """So many epochs there may be, where it is known."""
+    """The maximum number of epochs, if known."""
 
     @property
     def records(self) -> list[Record]:
-        """All that have a number."""
+        """All records with a number."""
         return [one.record for one in self.rows] + self.statements
 
 
@@ -73,7 +73,7 @@ class Source:
     rows: Rows
     gtids: str
     counts: Mapping[tuple[str, int], int] | None = None
-    """Where its transactions have no names: by table and key, how many records they must give."""
+    """For transactions without GTIDs: the number of records due, by table and key."""
 
 
 Findings = dict[str, list[str]]
@@ -156,7 +156,7 @@ def _record(message: Any, value: dict[str, Any], *, named: bool) -> Record:
 
 
 def compare(source: Source, topics: Topics, *, whole: bool = True) -> Findings:
-    """All that is wrong; where not the ``whole`` source had to be published, up to the last cursor."""
+    """All findings; up to the last cursor, unless the ``whole`` source had to be published."""
     if source.counts is not None:
         return _nameless(source, topics)
     held = GtidRanges(topics.cursors[-1]["gtid_set"] if topics.cursors else "")
@@ -192,7 +192,7 @@ def compare(source: Source, topics: Topics, *, whole: bool = True) -> Findings:
 
 
 def _nameless(source: Source, topics: Topics) -> Findings:
-    """All that is wrong with records of a source without GTIDs: they are counted, and applied."""
+    """All findings on records of a source without GTIDs: they are counted, and applied."""
     assert source.counts is not None
     counts = Counter(
         (one.table, row["id"]) for one in topics.rows if (row := one.after or one.before)
@@ -252,7 +252,7 @@ def values(expected: Rows, rows: Iterable[Read]) -> list[str]:
 
 
 def applied(rows: Iterable[Read]) -> dict[str, dict[int, Row]]:
-    """What tables hold once all changes are applied by seq."""
+    """The tables' rows after all changes are applied by seq."""
     state: dict[str, dict[int, Row]] = {}
     for one in sorted(rows, key=lambda one: one.record.seq):
         held = state.setdefault(one.table, {})
@@ -284,7 +284,7 @@ def _same(held: Row, wanted: Row) -> bool:
 
 
 def cursor_faults(topics: Topics, gtids: str | None) -> list[str]:
-    """Where the last cursor is not what was delivered, or does not hold exactly these GTIDs."""
+    """Findings if the last cursor differs from the delivered records, or from these GTIDs."""
     faults = _number_faults(topics)
     if not topics.cursors:
         return faults
@@ -302,7 +302,7 @@ def cursor_faults(topics: Topics, gtids: str | None) -> list[str]:
 
 
 def _number_faults(topics: Topics) -> list[str]:
-    """Where the last cursor does not have the number of the last record."""
+    """Findings if the last cursor's number is not the last record's."""
     if not topics.cursors:
         return ["there is none"]
     number, greatest = (

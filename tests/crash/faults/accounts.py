@@ -1,4 +1,4 @@
-"""What happens to the worker's account at Kafka; MySQL's is in files.py, ZooKeeper's in zookeeper.py."""
+"""Faults of the worker's account at Kafka; MySQL's are in files.py, ZooKeeper's in zookeeper.py."""
 
 from __future__ import annotations
 

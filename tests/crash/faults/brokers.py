@@ -1,4 +1,4 @@
-"""What happens to the servers themselves."""
+"""Faults of the servers."""
 
 from __future__ import annotations
 

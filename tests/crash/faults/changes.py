@@ -1,4 +1,4 @@
-"""What the source itself does that is hard to publish: much at once, and other tables than before."""
+"""Loads that are hard to publish: large transactions, new and altered tables."""
 
 from __future__ import annotations
 

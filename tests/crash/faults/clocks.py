@@ -1,4 +1,4 @@
-"""What happens to the workers' clocks."""
+"""Faults of the workers' clocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to decoders, and to the process that they are copies of."""
+"""Faults of decoders and of their fork server."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _rule() -> dict[str, str]:
 
 
 def _errors(at: Scene) -> dict[Labels, float]:
-    """What the worker counts of the destination's errors, by labels."""
+    """The worker's counters of the destination's errors, by labels."""
     found: dict[Labels, float] = {}
     page = f"http://{HOST}:{at.worker.port}/metrics"
     with urllib.request.urlopen(page, timeout=10) as answer:
@@ -120,7 +120,7 @@ def _errors(at: Scene) -> dict[Labels, float]:
 
 
 def _runs(pid: int) -> bool:
-    """Whether a process is there; one that only waits to be reaped is not."""
+    """Whether a process exists; a zombie does not count."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

@@ -94,7 +94,7 @@ def small_disk(at: Scene, server: Kafka | ZooKeeper, data: Path) -> Iterator[Pat
 
 
 def _moved(server: Kafka | ZooKeeper, data: Path, to: Path) -> None:
-    """Let a server go on with its data elsewhere, by a link in the place of its folder."""
+    """Move a server's data to another folder, with a link in place of the old one."""
     server.stop()
     _copied(data, to)
     shutil.rmtree(data)
@@ -117,7 +117,7 @@ def filled(disk: Path) -> Path:
 
 
 def _written(client: KazooClient, root: str) -> None:
-    """Nodes until none can be written any more; while nobody joins, ZooKeeper writes nothing by itself."""
+    """Creates nodes until the disk is full; without a new session, ZooKeeper writes nothing by itself."""
     with contextlib.suppress(KazooException):
         for number in range(200):
             path = f"{root}-{number}"

@@ -1,4 +1,4 @@
-"""What happens to the source's binlog files, its accounts and its disk."""
+"""Faults of the source's binlog files, its accounts and its disk."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def disk_full(at: Scene) -> str:
 
 @contextlib.contextmanager
 def _small_disk(at: Scene) -> Iterator[Path]:
-    """A small disk for the binlogs alone: MySQL waits there until there is room again."""
+    """A small disk for the binlogs only: MySQL waits there until there is space again."""
     room = at.folder / "disk"
     room.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(room)]
@@ -269,7 +269,7 @@ def _small_disk(at: Scene) -> Iterator[Path]:
 
 
 def _move_binlogs(at: Scene, folder: Path) -> None:
-    """Let MySQL go on with its binlogs in another folder."""
+    """Move MySQL's binlogs to another folder."""
     mysql = at.servers.mysql
     before = Path(str(mysql._options["log_bin"]))
     mysql.stop()
@@ -286,7 +286,7 @@ def _move_binlogs(at: Scene, folder: Path) -> None:
 
 
 def _down_after(at: Scene) -> None:
-    """The worker is away, and the source goes on over some files."""
+    """Stop the worker while the source writes several files."""
     at.begin()
     at.pause(0.5, 1.5)
     at.worker.again = False

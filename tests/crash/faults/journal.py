@@ -1,4 +1,4 @@
-"""What a hand does to the journal: records edited, forged, removed; the topic cut or made anew."""
+"""Manual damage to the journal: records edited, forged, removed; the topic truncated or recreated."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def installation(at: Scene) -> str:
 
 
 def _checked(cursor: dict[str, Any]) -> dict[str, Any]:
-    """A cursor that is as it should be, if it were not for what it says."""
+    """A cursor with a valid checksum, whatever its contents."""
     del cursor["check"]
     return {**cursor, **Cursor.from_json(cursor).to_json()}
 

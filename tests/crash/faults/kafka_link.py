@@ -1,4 +1,4 @@
-"""What happens between the worker and Kafka."""
+"""Faults of the link between the worker and Kafka."""
 
 from __future__ import annotations
 

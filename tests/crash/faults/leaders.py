@@ -1,4 +1,4 @@
-"""What happens to two workers that take turns: to the one that leads, to its links, to both."""
+"""Faults of two coordinated workers: of the leader, of its links, of both."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def idle(at: Scene) -> str:
 
 
 def _ended(at: Scene, both: Both, number: signal.Signals) -> float:
-    """End whoever leads; in how many seconds somebody leads on."""
+    """Stop the leader; return the seconds until the next leader publishes."""
     worker = _leader(at, both)
     both.epoch = both.epoch_of(worker)
     worker.signal(number)

@@ -1,4 +1,4 @@
-"""What happens between the worker and MySQL."""
+"""Faults of the link between the worker and MySQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One fault after another, at random, for as long as AQUEDUCT_TEST_NEMESIS says in seconds."""
+"""Random faults one after another, for the seconds in AQUEDUCT_TEST_NEMESIS."""
 
 from __future__ import annotations
 

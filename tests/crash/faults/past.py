@@ -1,4 +1,4 @@
-"""A source that goes back and then writes on until it covers the cursor again: GTIDs and places say nothing."""
+"""A source reset and then written to past the cursor, so that GTIDs and positions cannot reveal it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _down(at: Scene) -> None:
 
 
 def _cover(at: Scene, cursor: dict[str, object]) -> None:
-    """Write until the server has the cursor's GTIDs and its place again."""
+    """Write until the server has the cursor's GTIDs and position again."""
     wanted = GtidSet.parse(str(cursor["gtid_set"]))
     position = Coordinates(str(cursor["file"]), int(str(cursor["pos"])))
     with at.connect() as connection, connection.cursor() as rows:

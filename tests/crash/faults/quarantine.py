@@ -1,4 +1,4 @@
-"""What happens while a table that was set aside comes back."""
+"""Faults during the release of a quarantined table."""
 
 from __future__ import annotations
 

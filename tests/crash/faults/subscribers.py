@@ -1,4 +1,4 @@
-"""What happens to those who read: one that stands still slows neither the others nor the worker."""
+"""Faults of subscribers: a stopped one slows neither the others nor the worker."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.crash.scene import Scene
 from tests.crash.warehouse import order_of
 
 _SLOW = 10.0
-"""Seconds within which whoever is not stopped has what was there, on a machine that does much else."""
+"""Seconds within which the other readers have all records, on a busy machine."""
 _FAR = 300
 _SPARK_STARTS = 240.0
 """Seconds within which a sink has applied its first batches, on such a machine."""
 
 _AT_EASE = 4.0
-"""So much slower is the load meanwhile: else each batch has more than the one before, and takes longer."""
+"""The factor by which the load is slowed, so that batches do not grow."""
 
 
 @fault("subscriber.stopped", "SIGSTOP of one of two subscribers for 15 s, while reading")
@@ -85,7 +85,7 @@ def sink_killed(at: Scene) -> str:
 
 
 def _longest_lag(at: Scene, path: Path, seconds: float = 15) -> float:
-    """How long it took at most until worker and subscriber had what the source had, for some time."""
+    """The longest lag of worker and subscriber after the source, over some time."""
     longest, until = 0.0, time.monotonic() + seconds
     while time.monotonic() < until:
         mark, began = int(at.cursor()["seq"]), time.monotonic()
@@ -139,12 +139,12 @@ def _wait_batches(at: Scene, more: int) -> None:
 
 
 def _batches(at: Scene) -> int:
-    """How many batches the sink has in its ledger."""
+    """The number of batches in the sink's ledger."""
     return len(list((at.folder / "warehouse" / LEDGER / "_delta_log").glob("*.json")))
 
 
 def _numbers(path: Path) -> set[int]:
-    """What a subscriber has read; again, where its group took it for dead meanwhile."""
+    """The records that a subscriber has read; some twice, if its group expelled it meanwhile."""
     lines = path.read_text().split("\n") if path.exists() else [""]
     return {int(line) for line in lines[:-1]}
 

@@ -1,4 +1,4 @@
-"""What happens to a source that has a standby: it is left as planned, dies, or its standby is not fit."""
+"""Faults of a source with a standby: a planned switch, a lost source, an unfit standby."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to the worker's own process."""
+"""Faults of the worker's process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to ZooKeeper, on the way to it, and in its nodes, while two workers take turns."""
+"""Faults of ZooKeeper, of the links to it and of its nodes, with two coordinated workers."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def _to_zookeeper(ways: Ways) -> Wire:
 
 
 def _why(at: Scene) -> str:
-    """Why a worker does not lead."""
+    """The reason why a worker does not lead."""
     status_found = [
         str(at.status(one).get("leader", {}).get("why_not") or "") for one in at.workers
     ]
@@ -258,12 +258,12 @@ def _why(at: Scene) -> str:
 
 
 def _coordination(at: Scene, both: Both) -> str:
-    """What keeps the standby out."""
+    """The standby's coordination error."""
     return str((at.page(both.standby).get("coordination") or {}).get("error") or "")
 
 
 def _put(client: KazooClient, path: str, data: bytes) -> None:
-    """A node that stays, be it in the place of one that a worker was quicker to make."""
+    """Creates a persistent node, in place of one that a worker may create first."""
     for _ in range(50):
         if not client.exists(path):
             client.create(path, data)
@@ -273,7 +273,7 @@ def _put(client: KazooClient, path: str, data: bytes) -> None:
 
 
 def _delete_all(client: KazooClient, path: str) -> None:
-    """All of a tree that others go on to make nodes in."""
+    """Deletes a tree in which others continue to create nodes."""
     for _ in range(50):
         try:
             client.delete(path, recursive=True)

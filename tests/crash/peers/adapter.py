@@ -28,7 +28,7 @@ Place = tuple[str, str, int, int]
 
 @dataclass(slots=True)
 class Places:
-    """Where each row of the binlog is, with its ChangeId and its rank; what was read first stays."""
+    """The positions of binlog rows, each with its ChangeId and rank; the first one read is kept."""
 
     names: dict[Place, tuple[str, int]] = field(default_factory=dict)
 
@@ -38,7 +38,7 @@ class Places:
 
 
 def read_binlog(server: Server, database: str, places: Places) -> Truth:
-    """What the binlog holds of a database, with the places of its rows noted."""
+    """The binlog's changes of a database, with the positions of its rows recorded."""
     events = list(events_of(server))
     note(events, places)
     return truth_of((event for _, event in events), database)

@@ -25,7 +25,7 @@ _JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """How deliveries are asked for."""
+    """A variant of delivery guarantees."""
 
     name: str
     title: str
@@ -41,11 +41,11 @@ class Variant:
 _REQUIRED = {"exactly.once.support": "required", "transaction.boundary": "poll"}
 _ENABLED = {"exactly.once.source.support": "enabled"}
 _ALONE = {"scheduled.rebalance.max.delay.ms": "0"}
-"""There is one worker, so no return of another is waited for."""
+"""There is one worker, so there is no reason to wait for another to return."""
 _SOON = {"connect.keep.alive.interval.ms": "3000"}
-"""As near to the heartbeats of one second that our own worker has in these tests as this goes."""
+"""The closest to the heartbeats of one second that our worker has in these tests."""
 _PATIENT = {"producer.override.transaction.timeout.ms": "15000"}
-"""That of our own worker's transactions."""
+"""The timeout of our worker's transactions."""
 EXACTLY_ONCE = Variant(
     name="exactly-once",
     title="exactly once, timeouts as ours",
@@ -66,7 +66,7 @@ VARIANTS = {one.name: one for one in (EXACTLY_ONCE, OWN_TIMEOUTS, AT_LEAST_ONCE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """Where a worker finds its servers."""
+    """The addresses of a worker's servers."""
 
     mysql: int
     kafka: int
@@ -74,7 +74,7 @@ class Links:
 
 
 def command(folder: Path, settings: Path) -> list[str]:
-    """How a worker is started; its jars are fetched when they are not there."""
+    """The command that starts a worker; missing jars are fetched."""
     java, jars = java_and_jars("debezium", Children())
     return [
         *(java, "-Xms128m", "-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
@@ -132,12 +132,12 @@ def connector(variant: Variant, links: Links, *, prefix: str) -> dict[str, str]:
 
 
 def properties(settings: Mapping[str, str]) -> str:
-    """As Java reads them."""
+    """The properties in Java's format."""
     return "".join(f"{name}={text}\n" for name, text in settings.items())
 
 
 def ask(port: int, path: str, *, method: str = "GET", body: object = None) -> Any:
-    """What Connect's REST answers; None while it does not."""
+    """The answer of Connect's REST API; None while it does not answer."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(
         f"http://{HOST}:{port}/{path}",

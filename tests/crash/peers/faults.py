@@ -61,7 +61,7 @@ _AS_THEY_ARE = (
     "source.disk-full",
 )
 TRANSACTIONAL = ("kill.commit.before", "kill.commit.after", "kafka.late-commit", "kafka.fenced")
-"""Those that need a transaction; so do the faults of requests that only a transaction has."""
+"""Faults that need a transaction; so do the faults of requests that only a transaction sends."""
 _SILENCE = 3.0
 
 
@@ -282,7 +282,7 @@ def reset(at: PeerScene) -> str:
 
 
 def _down_after(at: PeerScene) -> None:
-    """The worker is away, and the source goes on over some files."""
+    """Stop the worker while the source writes several files."""
     at.begin()
     at.pause(0.5, 1.5)
     at.worker.again = False
@@ -295,7 +295,7 @@ def _down_after(at: PeerScene) -> None:
 
 
 def _stops(at: PeerScene) -> str:
-    """It stops by name, which is right; or it goes on, and what is missing then is lost."""
+    """It stops with an error, which is right; or it continues, and the missing records are lost."""
     second = at.start()
     mark = at._mark()
     at._looked = float("inf")  # nobody starts it again

@@ -29,7 +29,7 @@ _HEAD = (f"| {_COLUMNS.replace('|', ' | ')} |", "|---" * len(_COLUMNS.split("|")
 
 
 def summary(outcomes: Sequence[PeerOutcome], variant: Variant) -> str:
-    """What there was with one variant, in a line."""
+    """A summary of one variant's outcomes, in a line."""
     done = [one for one in outcomes if one.judged and one.variant == variant.name]
     lost, repeated, disordered = (sum(one.counts.get(kind, 0) for one in done) for kind in _KINDS)
     return (
@@ -40,13 +40,13 @@ def summary(outcomes: Sequence[PeerOutcome], variant: Variant) -> str:
 
 
 def kept(path: Path = STORE) -> list[PeerOutcome]:
-    """What earlier pieces have shown of the faults that there still are."""
+    """The recorded outcomes of existing faults."""
     stored = orjson.loads(path.read_bytes()) if path.exists() else []
     return [one for one in (PeerOutcome(**each) for each in stored) if one.name in FAULTS]
 
 
 def keep(outcomes: Iterable[PeerOutcome], path: Path = STORE) -> None:
-    """Put a piece's outcomes in the place of earlier ones of the same faults."""
+    """Replace earlier outcomes of the same faults."""
     by_name = {(one.name, one.variant): one for one in (*kept(path), *outcomes)}
     keys = [(name, variant) for name in FAULTS for variant in VARIANTS]
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""One fault with Debezium and its check: the same comparisons that our own worker has to pass.
+"""One fault with Debezium and its check: the same comparisons as for our own worker.
 
 Invariant: what Debezium does not have (numbers, epochs, a journal) is not required; a repeated record is
 counted as repeated and not as out of order too.
@@ -22,7 +22,7 @@ from tests.crash.verdict import Findings, Read, Source, Topics, disordered, scat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerOutcome:
-    """How a fault ended."""
+    """The outcome of a fault."""
 
     name: str
     variant: str
@@ -31,11 +31,11 @@ class PeerOutcome:
     judged: bool = False
     went_on: float | None = None
     helped: list[str] = field(default_factory=list)
-    """Why a person was needed, each time."""
+    """The reason for each intervention of an operator."""
     rows: int = 0
     seconds: float = 0.0
     counts: dict[str, int] = field(default_factory=dict)
-    """How much of each kind is wrong."""
+    """The number of findings of each kind."""
     wrong: str = ""
 
     @property
@@ -87,7 +87,7 @@ def run(name: str, variant: Variant, servers: Servers, folder: Path, *, seed: in
 
 
 def judge(at: PeerScene) -> tuple[Findings, int]:
-    """What is wrong, and how many records there are; all has to be published unless it stopped as is right."""
+    """The findings, and the number of records; all must be published unless it stopped rightly."""
     if not at.stopped:
         at.load.stop()
         at.wait_recovered()
@@ -96,7 +96,7 @@ def judge(at: PeerScene) -> tuple[Findings, int]:
 
 
 def compare(source: Source, topics: Topics, *, whole: bool = True) -> Findings:
-    """All that can be asked of records without numbers."""
+    """The checks that are possible for records without numbers."""
     expected = set().union(*source.truth.change_ids.values())
     records = [one.record for one in topics.rows]
     first = once(topics.rows)

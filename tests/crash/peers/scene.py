@@ -32,7 +32,7 @@ from tests.crash.verdict import Topics, read_topics
 
 _START = 180.0
 _PATIENCE = 150.0
-"""How long a person lets it try by itself where it does not say that it failed."""
+"""The seconds that an operator lets it retry by itself while it reports no failure."""
 _LOOKS = 1.0
 _FAILED_FOR = 3.0
 
@@ -47,7 +47,7 @@ class PeerScene(Scene):
     more: dict[str, str] = field(default_factory=dict)
     """Settings of the workers, where a scenario needs others."""
     helped: list[str] = field(default_factory=list)
-    """Why a person was needed, each time."""
+    """The reason for each intervention of an operator."""
     went_on: float | None = None
     marks: int = 0
     stopped: str = ""
@@ -121,14 +121,14 @@ class PeerScene(Scene):
         return took
 
     def topics(self) -> Topics:
-        """What a consumer reads now."""
+        """The records that a consumer reads now."""
         take = partial(_take, self.places)
         return asyncio.run(
             read_topics(self.servers.kafka, Routes(prefix=self.prefix), DESTINATION, take=take)
         )
 
     def binlog(self) -> Truth:
-        """What the source's binlog holds now."""
+        """The source's binlog as it is now."""
         server = Server(host=self.servers.mysql.host, port=self.servers.mysql.port)
         return adapter.read_binlog(server, DESTINATION, self.places)
 
@@ -138,7 +138,7 @@ class PeerScene(Scene):
 
     @property
     def transactional_id(self) -> str:
-        """That of the connector's only task."""
+        """The transactional id of the connector's only task."""
         return f"{self._group}-{self.prefix}-0"
 
     def _links(self) -> debezium.Links:

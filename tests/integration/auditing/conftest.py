@@ -28,7 +28,7 @@ from tests.integration.worker.source import address_of, end_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What was published, and how to audit it."""
+    """The published records, and the parameters of their audit."""
 
     mysql: Mysql
     scope: Scope

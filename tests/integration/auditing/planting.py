@@ -22,7 +22,7 @@ class Planting:
         self.prefix = prefix
 
     def find(self, topic: str, wanted: Wanted = lambda _: True) -> list[tuple[Partition, int]]:
-        """Where the records with a value are that are wanted: partition, and place in it."""
+        """The partition and index of each wanted record with a value."""
         name = f"{self.prefix}.{topic}"
         return [
             ((name, number), at)
@@ -44,7 +44,7 @@ class Planting:
         return self.topics.records[position[0]].pop(position[1])
 
     def append(self, partition: Partition, record: StoredRecord) -> None:
-        """Put a record behind all others of a partition."""
+        """Append a record to a partition."""
         records = self.topics.records[partition]
         records.append(replace(record, offset=records[-1].offset + 1))
 

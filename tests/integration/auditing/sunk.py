@@ -1,4 +1,4 @@
-"""A warehouse in one Spark session: brought up to what Kafka has, told, spoiled, and told again.
+"""A warehouse in one Spark session: brought up to date with Kafka, dumped, damaged, and dumped again.
 
 ``python -m tests.integration.auditing.sunk SETTINGS DUMP DUMP [STATEMENT ...]``; ``{shop.t}`` in a statement is
 a table.

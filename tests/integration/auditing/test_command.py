@@ -1,4 +1,4 @@
-"""`python -m app audit` as an operator runs it, beside a worker that goes on too."""
+"""`python -m app audit` as an operator runs it, beside a running worker."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_sink_that_cannot_tell_of_its_warehouse_is_heard(case: Case, tmp_path:
 
 
 def audited(case: Case, *words: str) -> dict[str, Any]:
-    """What an audit says of each table."""
+    """An audit's report of each table."""
     done = run(case, "--format", "json", *words)
     assert done.stderr == ""
     result: dict[str, Any] = json.loads(done.stdout)

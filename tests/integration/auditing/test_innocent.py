@@ -1,4 +1,4 @@
-"""Rows of every type, image and character set, published rightly: the audit has nothing against them.
+"""Correctly published rows of every type, image and character set: the audit has no findings.
 
 What the worker publishes is held against what each witness reads of the same binlog, without Kafka between. An
 ordinary run takes some character sets and some of their characters, `make audit-wide` all.
@@ -42,7 +42,7 @@ IMAGES = ("FULL", "NOBLOB", "MINIMAL")
 _ALL = os.environ.get("AUDIT") == "all"
 _SOME = ("swe7", "cp1250", "latin1", "utf8mb4", "utf16", "big5", "tis620")
 _FEW = ("latin1", "utf16", "big5")
-"""Where rows do not name their character sets; one of each width."""
+"""Character sets of rows that do not name them, one of each width."""
 _SETS = {
     "FULL": (*SINGLE, *DOUBLE, *UNICODE) if _ALL else _SOME,
     "MINIMAL": _SOME if _ALL else _FEW,
@@ -98,7 +98,7 @@ def published(
 def faults(
     mysql: Mysql, table: str, *statements: str, metadata: str = "FULL", alone: bool = False
 ) -> tuple[list[str], Counter[str]]:
-    """What the audit has against the rows of these statements, and what it could not judge."""
+    """The audit's findings on the rows of these statements, and what it could not judge."""
     with telling(mysql, metadata):
         run(mysql, "FLUSH BINARY LOGS")
         file = end_of(mysql).file
@@ -117,7 +117,7 @@ def faults(
 def compared(
     ours: list[tuple[str, Row]], theirs: list[printed.Row], version: Described
 ) -> tuple[list[str], Counter[str]]:
-    """What a witness has against our rows, and what it could not judge."""
+    """A witness's findings on our rows, and what it could not judge."""
     assert len(ours) == len(theirs) > 0
     unjudged: Counter[str] = Counter()
     comparer, found = Comparer(unjudged, Routes(prefix="aq").of), list[str]()
@@ -132,11 +132,11 @@ BLURRED = {f"{kind}, {UNTOLD}" for kind in ("DATE", "DATETIME", "TIME", "JSON")}
     "JSON, partial",
     "GEOMETRY",
 }
-"""All that the second witness leaves unjudged here, but text and labels in other character sets."""
+"""The values that the second witness leaves unjudged here, except text and labels in other character sets."""
 
 
 def second(mysql: Mysql, file: str, ours: list[tuple[str, Row]], version: Described) -> list[str]:
-    """What mysql-replication has against our rows, or leaves unjudged beyond what the docs list."""
+    """The findings of mysql-replication, or values left unjudged beyond those in the docs."""
     log = ReplicationBinlog.of(address_of(mysql))
     events = [event for event in log.events(file) if isinstance(event, printed.Row)]
     found, unjudged = compared(ours, events, version)

@@ -23,11 +23,11 @@ UNTOLD = {
         for column in ("da: DATE", "dt: DATETIME", "dt6: DATETIME", "tm2: TIME", "j: JSON")
     },
 }
-"""What the second witness leaves unjudged of the story."""
+"""The changes of the story that the second witness leaves unjudged."""
 
 
 class Judged(Planting):
-    """Topics with a fault, and what the audit says of them."""
+    """Topics with a fault, and the audit's findings."""
 
     def __init__(self, case: Case, second: Remembered | None) -> None:
         super().__init__(case.recorded(), case.scope.prefix)
@@ -36,7 +36,7 @@ class Judged(Planting):
 
     @property
     def whole(self) -> int:
-        """How many changes there are; two are in the file that only mysqlbinlog reads."""
+        """The number of changes; two are in the file that only mysqlbinlog reads."""
         return 300 if self.second is None else 298
 
     def faults(self, **more: Any) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""A session that never stops to change tables, and what its statements up to a place come to."""
+"""A session that keeps changing tables, and the result of its statements up to a position."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def statements(seed: int, *, has_defaults: bool) -> Iterator[str]:
 
 
 class Busy(threading.Thread):
-    """Runs such statements until it is told to stop."""
+    """Runs such statements until it is stopped."""
 
     def __init__(self, mysql: Mysql, seed: int) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ class Logged:
 
 
 def logged(mysql: Mysql, begin: Coordinates) -> list[Logged]:
-    """All statements of the busy sessions behind a place, by the server's own account of its binlog."""
+    """The busy sessions' statements after a position, from the server's SHOW BINLOG EVENTS."""
     found, gtid = [], None
     with connected(mysql) as cursor:
         cursor.execute(f"SHOW BINLOG EVENTS IN '{begin.file}' FROM {begin.pos}")
@@ -133,7 +133,7 @@ class Replay:
         self._at = 0
 
     def tables_at(self, at: SourceOffset, statements: list[Logged]) -> dict[str, Table]:
-        """The tables that all statements before a place leave; places come in order."""
+        """The tables after all statements before a position; positions are in order."""
         with connected(self._mysql, database=self._name) as cursor:
             cursor.execute("SET SESSION sql_log_bin = 0")
             while self._at < len(statements) and statements[self._at].is_before(at):

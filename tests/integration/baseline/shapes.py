@@ -1,4 +1,4 @@
-"""Tables of every kind that a baseline has to tell, by the first series that knows them."""
+"""Tables of every kind that a baseline must describe, by the first series that supports them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A baseline that is read while tables change is what the statements before its place come to."""
+"""A baseline read while tables change equals the result of the statements before its position."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REPLAYED = "replayed"
 
 
 def emptied(mysql: Mysql) -> Coordinates:
-    """Where the binlog of empty databases begins."""
+    """The position at which the binlog of empty databases begins."""
     for name in (DATABASE, REPLAYED):
         run(mysql, f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name} CHARACTER SET utf8")
     run(mysql, "FLUSH LOGS")

@@ -1,4 +1,4 @@
-"""An account with few privileges: what it sees is told rightly, and what it does not see is named."""
+"""The baseline of an account with few privileges: visible tables are correct, invisible ones are named."""
 
 import pytest
 

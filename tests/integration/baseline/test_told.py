@@ -1,4 +1,4 @@
-"""What a baseline says of a table is enough to make it again, whatever its columns and keys are."""
+"""A baseline's definition is sufficient to recreate a table, with any columns and keys."""
 
 from typing import Any, cast
 

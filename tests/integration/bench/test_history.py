@@ -14,7 +14,7 @@ from devstack import Stack
 TABLES = 1_000
 DDLS = 10_000
 BYTES_OF_A_STEP = 4_000
-"""That a statement may take in memory with the versions it makes; a table of the baseline four times that."""
+"""Memory limit of a statement with its versions; a table of the baseline may take four times that."""
 MOST_MIB = (DDLS + 4 * TABLES) * BYTES_OF_A_STEP // 1024 // 1024 + 40
 
 

@@ -1,4 +1,4 @@
-"""What the benchmark's clock looks at is what a reader of committed records can see."""
+"""The offsets that the benchmark's clock reads are those visible to a read_committed consumer."""
 
 import asyncio
 from collections.abc import AsyncIterator

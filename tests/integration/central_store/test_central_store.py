@@ -1,4 +1,4 @@
-"""What the thread of the central store makes of histories: what is committed there, all of it, and once."""
+"""The central store's thread writes committed history completely and once."""
 
 from __future__ import annotations
 

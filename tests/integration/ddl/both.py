@@ -23,7 +23,7 @@ class Both:
         self.read = Model(server, logged=True)
 
     def take(self, sql: str, played: Played, *, as_written: bool = False) -> Iterator[str]:
-        """Go on by one statement; tell where a model says something else than the server.
+        """Apply one statement; return the differences between a model and the server.
 
         What the server refused is not told; what it did of it all the same, it wrote. ``as_written``: nor is a
         statement that means more than it says. A query's columns may be more than the model can tell.

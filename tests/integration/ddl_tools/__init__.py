@@ -1,1 +1,1 @@
-"""What is built on definitions: witnesses, online changes of tables, what a change means. On real servers."""
+"""Tests of features built on definitions, on real servers: witnesses, online schema changes, impact."""

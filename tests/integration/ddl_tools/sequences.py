@@ -18,7 +18,7 @@ class Step:
     sql: str
     session: Literal["tool", "lock", "app"] = "tool"
     waits: bool = False
-    """It waits for a lock until a later statement lets it go on."""
+    """It waits for a lock until a later statement releases it."""
 
 
 def tool(*statements: str) -> tuple[Step, ...]:

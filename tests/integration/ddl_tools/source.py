@@ -30,7 +30,7 @@ LEVELS = {
     "mariadb-10.11": ("FULL", "NO_LOG"),
     "mariadb-11.8": ("FULL", "MINIMAL", "NO_LOG"),
 }
-"""Servers, and how much metadata each can be told to write; before 8.0 there is none."""
+"""Servers, and the metadata settings of each; before 8.0 there are none."""
 
 
 def is_mariadb(mysql: Mysql) -> bool:
@@ -39,7 +39,7 @@ def is_mariadb(mysql: Mysql) -> bool:
 
 
 def server_of(mysql: Mysql) -> Server:
-    """What a definition's reader has to know of the server."""
+    """The server's properties that a definition's reader needs."""
     with connected(mysql) as cursor:
         cursor.execute("SELECT @@version, @@lower_case_table_names")
         version, lower = cursor.fetchone()

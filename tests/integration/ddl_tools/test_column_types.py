@@ -28,7 +28,7 @@ _AT_ONCE = 60
 _LONGEST = 255
 """Longer text and bytes fill a row, and are printed alike."""
 CASES = [(name, levels[-1]) for name, levels in LEVELS.items()]
-"""With the least metadata; that rows without it are read alike, the witness's tests say."""
+"""A server with minimal metadata; the witness's tests show that rows without it are read alike."""
 
 
 def accepted(server: Server) -> list[str]:

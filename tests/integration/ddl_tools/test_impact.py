@@ -1,4 +1,4 @@
-"""A statement judged by what a real server says of its tables."""
+"""A statement's impact, judged by a real server's tables."""
 
 from pathlib import Path
 

@@ -66,7 +66,7 @@ def _until_waiting(mysql: Mysql, statement: Future[Any]) -> None:
 
 @dataclass(slots=True)
 class Reader:
-    """What a subscriber is told of a binlog: the catalog follows it, shadows are left out."""
+    """A subscriber's records of a binlog: the catalog follows it, shadow tables are omitted."""
 
     mysql: Mysql
     catalog: Catalog

@@ -1,4 +1,4 @@
-"""What the rows of real servers say of their tables, beside what information_schema says."""
+"""The definitions in real servers' row events, compared with information_schema."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -131,7 +131,7 @@ def shapes(name: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def told(mysql: Mysql, table_map: TableMap, table: Table) -> list[str]:
-    """All that the two differ in; what is missing can be completed exactly where they do not."""
+    """The differences of the two; missing parts can be completed exactly if there are none."""
     charsets, server = charsets_of(mysql), server_of(mysql)
     found = differences(table_map, table, charsets, server=server)
     return found + collations(table_map, table, charsets)
@@ -188,7 +188,7 @@ def test_a_map_with_less_metadata_is_completed_to_what_full_metadata_says(
 
 
 def comparable(table_map: TableMap, full: TableMap) -> TableMap:
-    """Without what the full one need not tell, and without what no value depends on."""
+    """Without the optional parts of full metadata, and those that no value depends on."""
     plain = {"visible": None, "geometry_type": None, "dimensions": None}
     columns = [
         replace(

@@ -1,4 +1,4 @@
-"""What a consumer of whole topics reads, and what it reports of a topic that there is not."""
+"""The records read by a consumer of whole topics, and its error for a missing topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of brokers' error codes, held against Kafka's own, which its client prints."""
+"""The table of brokers' error codes, compared with Kafka's own, as printed by its client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NONE = 0
 
 @dataclass(frozen=True, slots=True)
 class Theirs:
-    """What Kafka itself says of a code."""
+    """Kafka's own entry for a code."""
 
     name: str
     is_retriable: bool

@@ -1,4 +1,4 @@
-"""Whether a broker answers, asked of real ones."""
+"""The liveness check, with real brokers."""
 
 from __future__ import annotations
 

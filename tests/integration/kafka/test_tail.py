@@ -36,7 +36,7 @@ async def topic(stack: Stack) -> str:
 
 
 class Heard:
-    """What one follower has heard."""
+    """The records received by one follower."""
 
     def __init__(self, options: dict[str, Any], topic: str) -> None:
         self.keys: list[tuple[int, str]] = []

@@ -123,7 +123,7 @@ async def test_a_refused_record_takes_its_whole_transaction_with_it(
 
 
 async def too_large(one: TransactionalProducer, topic: str, cursor_topic: str) -> None:
-    """What aiokafka by itself would commit all the same: the cursor without its row."""
+    """The transaction that plain aiokafka would commit anyway: the cursor without its row."""
     async with one.transaction() as kafka:
         batch = kafka.create_batch()
         batch.append(timestamp=1, key=b"k", value=os.urandom(400_000))

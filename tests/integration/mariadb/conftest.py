@@ -11,7 +11,7 @@ from tests.harness import servers as harness
 from tests.harness.servers import Servers, on_demand
 
 SERIES = sorted(software.RELEASES)
-"""Those that are tested, the newest last."""
+"""The tested series, the newest last."""
 
 
 @pytest.fixture(scope="session")

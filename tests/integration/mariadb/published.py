@@ -1,4 +1,4 @@
-"""What a consumer finds of a destination's tables, and the rows that its records amount to."""
+"""A destination's records as a consumer reads them, and the rows that they add up to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Published:
 
     @property
     def destination(self) -> str:
-        """Whose it is, of a row or of DDL."""
+        """The destination of a row or DDL record."""
         return str(self.value["source"]["name"])
 
     @property
@@ -37,7 +37,7 @@ async def changes(kafka: str, prefix: str) -> list[Published]:
 
 
 async def marker_records(kafka: str, prefix: str, destination: str) -> list[dict[str, Any]]:
-    """Where the transactions of a destination begin and end."""
+    """The beginnings and ends of a destination's transactions."""
     topic = re.escape(f"{prefix}.__transactions.{destination}") + "$"
     return [marker.value for marker in await _read(kafka, topic)]
 

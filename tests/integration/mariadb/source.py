@@ -1,4 +1,4 @@
-"""What MariaDB's binlog holds of some statements, read by GTIDs or from a place in a file."""
+"""MariaDB's binlog events of some statements, read by GTIDs or from a position in a file."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -40,7 +40,7 @@ def written(mariadb: Mysql, *statements: str) -> list[Step]:
 def steps_from(
     mariadb: Mysql, begin: SourceOffset, *, at_most: int | None = None, statements: bool = False
 ) -> list[Step]:
-    """All steps behind an offset, up to the server's end or so many transactions."""
+    """All steps after an offset, up to the server's end or a number of transactions."""
     facts, address = facts_of(mariadb), address_of(mariadb, statements=statements)
     reached, found, ends = in_current_terms(begin, facts, address), list[Step](), 0
     if reached.gtid_set == facts.gtids_at_end:
@@ -61,7 +61,7 @@ def steps_from(
 
 
 def events(mariadb: Mysql, begin: SourceOffset, end: Coordinates) -> Iterator[PositionedEvent]:
-    """All events behind an offset up to a place."""
+    """All events after an offset, up to a position."""
     if begin.gtid_set == facts_of(mariadb).gtids_at_end:
         return
     stream = BinlogStream(address_of(mariadb), begin)
@@ -76,12 +76,12 @@ def events(mariadb: Mysql, begin: SourceOffset, end: Coordinates) -> Iterator[Po
 
 
 def without_gtids(begin: SourceOffset) -> SourceOffset:
-    """The same place by file and position."""
+    """The same position by file and offset."""
     return replace(begin, gtid_set=None)
 
 
 def behind(begin: SourceOffset, step: End) -> SourceOffset:
-    """The offset behind a transaction."""
+    """The offset after a transaction."""
     gtids: Gtids | None = begin.gtid_set
     if gtids is not None and step.transaction.gtid:
         gtids = gtids.copy()

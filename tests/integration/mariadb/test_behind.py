@@ -1,4 +1,4 @@
-"""Where a MariaDB goes on behind a position of another server: it finds the place by itself."""
+"""A MariaDB finds the position by itself that follows another server's GTID position."""
 
 from connectors.mysql.lookup.position_after_gtids import position_after
 from connectors.mysql.server.facts import read_facts

@@ -1,4 +1,4 @@
-"""MariaDB's binlog in chunks: the same events, cut at the borders of its groups."""
+"""MariaDB's binlog in chunks: the same events, cut at the boundaries of its groups."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A binlog that is encrypted on disk comes decrypted, between events that only say so."""
+"""A binlog that is encrypted on disk is sent decrypted, with events that mark the encryption."""
 
 import pytest
 

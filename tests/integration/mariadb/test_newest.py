@@ -1,4 +1,4 @@
-"""What one series of MariaDB shows for all, or has alone: partial images, counts, its newest types."""
+"""Tests for which one series of MariaDB suffices: partial images, counts, its newest types."""
 
 import pytest
 

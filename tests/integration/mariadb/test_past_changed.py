@@ -1,4 +1,4 @@
-"""A MariaDB whose binlog was begun anew and has come to the same GTIDs again."""
+"""A MariaDB whose binlog was reset and has reached the same GTIDs again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where reading a MariaDB begins and goes on: by GTIDs, at a place in a file, after each transaction."""
+"""Reading a MariaDB begins and resumes by GTIDs, at a position in a file, and after each transaction."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -36,7 +36,7 @@ DATABASE = "positions"
 
 @pytest.fixture(scope="module")
 def domains(mariadb: Mysql) -> tuple[SourceOffset, list[tuple[str | None, int]]]:
-    """A place, and behind it ten transactions of three domains, with rows 1 to 10, in two files."""
+    """A position followed by ten transactions of three domains, with rows 1 to 10, in two files."""
     run(mariadb, f"CREATE DATABASE {DATABASE}", f"CREATE TABLE {DATABASE}.t (id int primary key)")
     begin = now(mariadb)
     for n in range(1, 11):

@@ -1,4 +1,4 @@
-"""What MariaDB writes of statements of every kind, and that each transaction is whole."""
+"""MariaDB's events for statements of every kind, each transaction complete."""
 
 from collections.abc import Iterator
 from contextlib import nullcontext

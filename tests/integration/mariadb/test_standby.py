@@ -138,7 +138,7 @@ def _has(server: Mysql, note: str) -> bool:
 
 
 def _moved(both: Pair, gtids: Gtids, *, accept_errant: bool = False) -> RelocatedCursor:
-    """Where the master is gone on with behind the standby's position."""
+    """The position from which the master is resumed after the standby's position."""
     offset = SourceOffset(
         server_uuid="standby", coordinates=Coordinates("binlog.000001", 4), gtid_set=gtids
     )

@@ -1,4 +1,4 @@
-"""Every type of MariaDB's at its limits: what we decode from the binlog is what SELECT says."""
+"""Every MariaDB type at its limits: the decoded value equals that of SELECT."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -77,7 +77,7 @@ class Load:
 
 
 def settled(worker: Worker, mariadb: Mysql, names: set[str]) -> dict[str, Any]:
-    """What the worker says once its destinations hold all that the server has."""
+    """The worker's status after its destinations have all of the server's changes."""
     with connected(mariadb) as cursor:
         cursor.execute("SELECT @@gtid_binlog_pos")
         (end,) = cursor.fetchone()
@@ -111,7 +111,7 @@ def assert_server_has(mariadb: Mysql, found: list[Published]) -> None:
 def destinations_of(
     stack: Stack, mariadb: Mysql, folder: Path, middle: SourceOffset
 ) -> dict[str, Any]:
-    """Settings for the same tables from each kind of start; ``middle`` is a place in the history."""
+    """Settings for the same tables from each kind of start; ``middle`` is a position in the history."""
     wanted = settings(stack, mariadb, folder) | {
         "include_query": True,
         "publish": {"max_bytes": 65536, "interval_ms": 20},

@@ -1,4 +1,4 @@
-"""XA transactions of a MariaDB, whose GTID events say what they are."""
+"""XA transactions of a MariaDB, whose GTID events contain their kind."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def insert(*ids: int, size: int = 1) -> str:
 def read(
     mariadb: Mysql, begin: SourceOffset, known: dict[str, PreparedPosition] | None = None
 ) -> list[Step]:
-    """All steps from an offset to the server's end, of a stream that knows no more than it is told."""
+    """All steps from an offset to the server's end, by a stream without earlier state."""
     facts = facts_of(mariadb)
     stream = BinlogStream(address_of(mariadb), begin, prepared=known)
     stream.open()

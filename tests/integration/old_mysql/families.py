@@ -1,4 +1,4 @@
-"""What of the families of types a server of an old series knows."""
+"""The types that a server of an old series supports."""
 
 from collections.abc import Iterator
 

@@ -20,7 +20,7 @@ from tests.steps import Rows, Step
 
 @cache
 def facts_of(mysql: Mysql) -> ServerFacts:
-    """What the server said of itself when it was first asked."""
+    """The server's properties, read once."""
     return read_facts(address_of(mysql))
 
 
@@ -39,7 +39,7 @@ def written(mysql: Mysql, *statements: str, **more: Any) -> list[Step]:
 
 
 def complete(mysql: Mysql, table_map: TableMap) -> TableMap:
-    """The table map with what the server says of the table now."""
+    """The table map, completed by the server's current definition."""
     with connected(mysql) as cursor:
         known = read_definition(cursor, table_map.database, table_map.table)
     return described(table_map, known.columns, charsets_of(mysql))

@@ -31,7 +31,7 @@ Columns = list[tuple[str, list[str]]]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A value, or a column, of which the two say different things."""
+    """A value or column that the two decode differently."""
 
     kind: str
     ours: Any
@@ -41,11 +41,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why theirs is another."""
+    """The reason for the difference."""
 
     text: str
     kinds: str
-    """Which types it concerns, as a regular expression."""
+    """The types concerned, as a regular expression."""
     holds: Callable[[Difference], bool]
 
 

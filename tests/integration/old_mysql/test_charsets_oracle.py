@@ -31,7 +31,7 @@ def test_each_character_is_the_one_the_server_reads(servers: Servers, series: st
 
 
 def characters(charset: str) -> dict[bytes, str]:
-    """What we read in the sequences of a character set that we read at all."""
+    """Our text for the byte sequences of a character set that we can decode."""
     decode = text_decoder(charset)
     assert decode is not None
     found = {}
@@ -46,7 +46,7 @@ def characters(charset: str) -> dict[bytes, str]:
 
 
 _WINDOWS_OWN = {"\x80", *"\uf8f0\uf8f1\uf8f2\uf8f3"}
-"""What Python's cp932 reads in five bytes that no column can hold."""
+"""The characters of Python's cp932 for five bytes that no column can store."""
 
 
 @pytest.mark.filterwarnings("ignore")

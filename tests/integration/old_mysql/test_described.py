@@ -1,4 +1,4 @@
-"""Table maps completed from ``information_schema``: as ``binlog_row_metadata=FULL`` would have told them."""
+"""Table maps completed from ``information_schema`` equal those of ``binlog_row_metadata=FULL``."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Old servers as sources of the stream itself: what they send is what their files hold, from any place."""
+"""The streams of old servers equal their binlog files, from any position."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def insert(*ids: int) -> str:
 
 
 def read(mysql: Mysql, begin: SourceOffset, end: Coordinates) -> list[Step]:
-    """All steps from an offset up to a place."""
+    """All steps from an offset up to a position."""
     facts = read_facts(address_of(mysql))
     stream = opened(address_of(mysql), begin)
     reader, found = TransactionReader(facts.server_uuid, facts.charsets), list[Step]()

@@ -1,4 +1,4 @@
-"""Every type at its limits on the old series, in each row image: what we decode is what SELECT says."""
+"""Every type at its limits on the old series, in each row image: the decoded value equals SELECT's."""
 
 from typing import Any
 

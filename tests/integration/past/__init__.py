@@ -1,1 +1,1 @@
-"""What changes a source's past, on real servers: each is read on, or refused by name."""
+"""Changes of a source's past, on real servers: each is read on or refused with its error."""

@@ -11,7 +11,7 @@ from devstack.processes import Children
 
 @pytest.fixture
 def children() -> Iterator[Children]:
-    """What runs for a test."""
+    """The processes of a test."""
     owner = Children()
     yield owner
     owner.close()

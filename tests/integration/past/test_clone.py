@@ -24,7 +24,7 @@ pytestmark = [
 
 
 def _clone(clone: Mysql, donor: Mysql) -> None:
-    """Clone, and wait until the server has ended, which nobody starts again."""
+    """Clone, and wait until the server has exited; nothing restarts it."""
     grants = ("CLONE_ADMIN", clone), ("BACKUP_ADMIN", donor)
     for privilege, server in grants:
         ask(server, "SET sql_log_bin = 0", f"GRANT {privilege} ON *.* TO 'aqueduct'@'%'")

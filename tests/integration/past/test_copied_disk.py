@@ -1,4 +1,4 @@
-"""A disk that was copied with its server_uuid: two servers with one name, of which each goes on by itself."""
+"""A disk copied with its server_uuid: two servers with the same id that diverge."""
 
 from __future__ import annotations
 

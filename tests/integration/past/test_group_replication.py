@@ -1,4 +1,4 @@
-"""A group on loopback: each member has the same GTIDs, whoever is primary, and whoever was away."""
+"""A replication group on loopback: all members have the same GTIDs, after any failover or absence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server of each kind that tells times and places otherwise, of this folder's own: its binlog is purged."""
+"""One server of each kind that reports times and positions differently; their binlogs are purged."""
 
 from collections.abc import Iterator
 
@@ -26,6 +26,6 @@ def server(
     children: Children,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Mysql:
-    """The newest MySQL, one that tells no times of commits, and a MariaDB."""
+    """The newest MySQL, one without commit times in its binlog, and a MariaDB."""
     name = _NAMES.get(request.param, request.param)
     return started(name, tmp_path_factory.mktemp("start"), children)

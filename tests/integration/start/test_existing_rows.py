@@ -1,4 +1,4 @@
-"""Rows that are older than the binlog: a start at the earliest change says so, and how many there are."""
+"""Rows older than the binlog: a start at the earliest change reports them with their number."""
 
 from __future__ import annotations
 

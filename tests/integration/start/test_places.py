@@ -1,4 +1,4 @@
-"""Each way to say where to begin, on servers that tell it differently, and each reason to refuse one."""
+"""Each kind of start position, on servers that report positions differently, and each reason to refuse one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Mark:
 
 @pytest.fixture(scope="module")
 def marks(server: Mysql) -> list[Mark]:
-    """A transaction behind each, of several rows; in four files, of which the last but one has none."""
+    """Positions each followed by a transaction of several rows, in four files; the last but one has none."""
     run(server, "CREATE DATABASE d", "CREATE TABLE d.t (id int PRIMARY KEY, v varchar(100))")
     tells_commits = "9.7" in facts_of(server).variables["version"]
     found = []
@@ -157,7 +157,7 @@ def test_the_files_are_bisected_and_not_all_read(
 
 
 def test_what_is_gone_is_refused_by_its_own_name(server: Mysql, marks: list[Mark]) -> None:
-    """It comes last here: the binlog is purged and begun anew."""
+    """The last test of the file: the binlog is purged and reset."""
     facts, address = facts_of(server), address_of(server)
     cursor_at = SourceOffset(
         server_uuid=facts.server_uuid, coordinates=marks[1].position, gtid_set=marks[1].gtids
@@ -210,7 +210,7 @@ def _is_new(server: Mysql) -> bool:
 
 
 def _unlist(server: Mysql, file: str) -> None:
-    """Take a file out of the index, as somebody with an editor does."""
+    """Remove a file from the index, as with an editor."""
     server.stop()
     index = server.data / "binlog.index"
     lines = index.read_text().splitlines(keepends=True)

@@ -1,4 +1,4 @@
-"""How long a real server keeps what is still to be read: it falls as files expire, until they are purged."""
+"""The remaining retention of unread binlog files on a real server: it falls until they are purged."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Copying:
             yield subscriber, transactions
 
     async def copied(self) -> list[int]:
-        """What readers of committed records see."""
+        """The records visible to read_committed consumers."""
         found, at = [], 0
         async with kafka_log(self.options) as log:
             while records := await log.read(Partition(self.results, 0), at):

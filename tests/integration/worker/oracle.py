@@ -1,4 +1,4 @@
-"""What a table holds, as MySQL itself prints it: the values that our decoder must arrive at."""
+"""A table's rows as MySQL prints them: the values that our decoder must return."""
 
 import base64
 import struct
@@ -17,7 +17,7 @@ _ADDRESSES = {"inet4": 4, "inet6": 16, "uuid": 16}
 
 
 def rows_of(cursor: Any, database: str, table: str, order_by: str = "id") -> list[dict[str, Any]]:
-    """The table's rows as the wire should have them; FLOAT as the exact value it stands for."""
+    """The table's rows in their wire form; FLOAT as its exact value."""
     # Not column_type: it is a LONGTEXT, and of the temporary table that it needs MariaDB 11.8 dies at times.
     cursor.execute(
         "SELECT column_name, data_type, numeric_precision FROM information_schema.columns"
@@ -88,7 +88,7 @@ def _base64(raw: bytes) -> str:
 
 
 def same(ours: Any, theirs: Any, kind: str) -> bool:
-    """Whether a decoded value is the server's; floats by their bits, as -0.0 equals 0.0."""
+    """Whether a decoded value equals the server's; floats compare by bits, as -0.0 equals 0.0."""
     if ours is None or theirs is None:
         return ours is theirs
     if kind == "float":

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Wire:
-    """Carries bytes both ways until it is told to stop; then both ends stay open, and nothing comes."""
+    """Forwards bytes both ways until stopped; then both ends stay open without data."""
 
     target: tuple[str, int]
     listener: socket.socket
@@ -19,7 +19,7 @@ class Wire:
 
     @property
     def port(self) -> int:
-        """Where it listens, on the target's host."""
+        """Its port, on the target's host."""
         return int(self.listener.getsockname()[1])
 
     def carry(self) -> None:

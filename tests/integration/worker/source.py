@@ -1,4 +1,4 @@
-"""A real MySQL as a test's source: run statements on it, and read what its binlog says of them."""
+"""A real MySQL as a test's source: run statements on it, and read their binlog events."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,7 @@ REPLICA_UUID = "aaaaaaaa-0000-4000-8000-000000007101"
 
 
 def address_of(mysql: Mysql, **more: Any) -> SourceAddress:
-    """How our own account reaches the server."""
+    """The address and credentials of our account at the server."""
     settings: dict[str, Any] = {
         "user": "aqueduct",
         "password": "aqueduct",
@@ -59,7 +59,7 @@ class Decoded:
 
 
 def between(mysql: Mysql, begin: Coordinates, end: Coordinates) -> list[Step]:
-    """All steps of the transactions between two places of the binlog."""
+    """All steps of the transactions between two positions of the binlog."""
     facts = read_facts(address_of(mysql))
     stream = BinlogStream(
         address_of(mysql), SourceOffset(server_uuid=facts.server_uuid, coordinates=begin)
@@ -99,7 +99,7 @@ def decoded(mysql: Mysql, steps: list[Step]) -> list[Decoded]:
 
 
 def assert_compiled_alike(step: Rows, changes: list[RowChange], facts: ServerFacts) -> None:
-    """The generated code says the same of every row as the plain readers."""
+    """The generated code returns the same rows as the plain readers."""
     compiled = CompiledDecoder(step.table_map, facts.charsets)
     texts = list(compiled.decode(step.event_type, step.body))
     names = [column.name or "" for column in step.table_map.columns]
@@ -113,7 +113,7 @@ def assert_compiled_alike(step: Rows, changes: list[RowChange], facts: ServerFac
 
 
 def facts_of(mysql: Mysql) -> ServerFacts:
-    """What the server says of itself."""
+    """The server's properties."""
     return read_facts(address_of(mysql))
 
 

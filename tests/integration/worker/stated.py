@@ -30,7 +30,7 @@ class Judged:
 def judged(
     facts: ServerFacts, steps: list[Step], *, include: str, trusted: str = ""
 ) -> list[Judged]:
-    """What becomes of each change."""
+    """The outcome of each change."""
     book = CapturedTables(
         Routes(prefix="aq", include=include), facts.charsets, server=server_of(facts)
     )
@@ -46,7 +46,7 @@ def _judged(passing: StatementJudge, step: Change) -> Judged:
 
 
 def not_native(cursor: Any) -> list[str]:
-    """Those of our functions that a server does not have of its own."""
+    """The names of FUNCTIONS that a server lacks."""
     found = []
     cursor.execute("USE mysql")
     for name in sorted(FUNCTIONS):

@@ -1,4 +1,4 @@
-"""Reading a test's source in chunks, up to a place or in a thread until an error ends it."""
+"""Reading a test's source in chunks, up to a position, or in a thread until an error ends it."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ def opened(address: SourceAddress, offset: SourceOffset) -> BinlogStream:
 def chunks_to(
     mysql: Mysql, offset: SourceOffset, end: Coordinates, address: SourceAddress | None = None
 ) -> list[Chunk]:
-    """Chunks from an offset up to the one that reaches a place."""
+    """Chunks from an offset up to the one that reaches a position."""
     stream = opened(address or address_of(mysql), offset)
     try:
         return up_to(stream, end)
@@ -54,7 +54,7 @@ def chunks_to(
 
 
 def up_to(stream: BinlogStream, end: Coordinates) -> list[Chunk]:
-    """The chunks up to the one that reaches a place; where a file begins, one holds no event."""
+    """The chunks up to the one that reaches a position; at the beginning of a file, one has no event."""
     found: list[Chunk] = []
     for chunk in stream.chunks(lambda: True):
         found.append(chunk)

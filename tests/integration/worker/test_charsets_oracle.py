@@ -114,7 +114,7 @@ def test_each_code_point_is_read_from_the_bytes_the_server_writes(
 def test_columns_of_a_character_set_hold_what_the_server_selects(
     stack: Stack, charset: str
 ) -> None:
-    """All characters of the set in one text, some in labels, a CHAR and a key of a document."""
+    """All characters of the set in one text, some in labels, a CHAR and a key of a JSON document."""
     encode = text_encoder(charset)
     assert encode is not None
     if charset in UNICODE:
@@ -153,7 +153,7 @@ def test_columns_of_a_character_set_hold_what_the_server_selects(
 
 
 def stored(mysql: Mysql, charset: str, raws: list[bytes]) -> dict[bytes, bytes]:
-    """What a client with utf8mb4 selects, for those byte sequences that a column of the set takes."""
+    """The text selected by a client with utf8mb4, for the byte sequences that a column of the set takes."""
     table = f"charsets.stored_{charset}"
     values = ",".join(f"(x'{raw.hex()}', x'{raw.hex()}')" for raw in raws)
     with connected(mysql, use_unicode=False) as cursor:

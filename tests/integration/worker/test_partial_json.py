@@ -1,4 +1,4 @@
-"""Partial JSON updates: what we make of before image and diffs is the document that the server holds."""
+"""Partial JSON updates: the document rebuilt from before image and diffs equals the server's."""
 
 from __future__ import annotations
 

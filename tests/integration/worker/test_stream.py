@@ -1,4 +1,4 @@
-"""Chunks of a real server's binlog: the same events as it sends them, from any place."""
+"""Chunks of a real server's binlog: the same events as it sends, from any position."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -114,7 +114,7 @@ def test_a_compressed_transaction_comes_whole_or_if_large_as_its_events(
 
 
 def test_a_table_made_of_a_query_is_never_compressed(mysql: Mysql) -> None:
-    """A statement that changes a table within a payload would be seen by nobody who cuts."""
+    """A statement that changes a table within a compressed payload is invisible to the cutter."""
     begin = at(end_of(mysql))
     create = "CREATE TABLE chunks.made SELECT * FROM chunks.n"
     run(mysql, "SET binlog_transaction_compression = ON", create)

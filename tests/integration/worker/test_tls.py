@@ -1,4 +1,4 @@
-"""The connection to MySQL is encrypted as the settings say, and an untrusted certificate is refused by name."""
+"""The connection to MySQL is encrypted as configured; an untrusted certificate is refused with an error."""
 
 from __future__ import annotations
 

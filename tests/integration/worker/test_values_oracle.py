@@ -1,4 +1,4 @@
-"""Every type of column at its limits: what we decode from the binlog is what SELECT says."""
+"""Every column type at its limits: the decoded value equals that of SELECT."""
 
 import json
 from dataclasses import replace

@@ -43,7 +43,7 @@ def mysql(request: pytest.FixtureRequest, stack: Stack) -> Iterator[Mysql]:
 
 @pytest.fixture(params=["plain", "compressed"])
 def session(request: pytest.FixtureRequest, mysql: Mysql) -> Iterator[str]:
-    """What each session does first; nothing of another test is in the way."""
+    """The first statement of each session, on an empty table and without prepared transactions afterwards."""
     run(mysql, f"DELETE FROM {DATABASE}.t")
     yield f"SET SESSION binlog_transaction_compression = {int(request.param == 'compressed')}"
     with connected(mysql) as cursor:
@@ -70,14 +70,14 @@ def prepared(mysql: Mysql, session: str, name: str, *statements: str) -> None:
 
 @dataclass
 class Read:
-    """What was read between two places."""
+    """The steps read between two positions."""
 
     chunks: list[Chunk]
     steps: list[Step]
 
     @property
     def rows(self) -> list[tuple[str, int]]:
-        """How many rows each transaction that has ended wrote, by its id."""
+        """The number of rows of each ended transaction, by its id."""
         found: list[tuple[str, int]] = []
         held = 0
         for step in self.steps:
@@ -94,7 +94,7 @@ class Read:
 
     @property
     def prepared(self) -> dict[str, PreparedPosition]:
-        """As a cursor would hold them."""
+        """The prepared transactions in a cursor's form."""
         found: dict[str, PreparedPosition] = {}
         for step in self.steps:
             if isinstance(step, Xa):
@@ -121,7 +121,7 @@ def ids_of(step: Rows) -> list[int]:
 def read(
     mysql: Mysql, begin: SourceOffset, known: dict[str, PreparedPosition] | None = None
 ) -> Read:
-    """All from an offset to the server's end, by a stream that knows no more than it is told."""
+    """All steps from an offset to the server's end, by a stream without earlier state."""
     end, facts = end_of(mysql), facts_of(mysql)
     stream = BinlogStream(address_of(mysql), begin, prepared=known)
     stream.open()

@@ -139,7 +139,7 @@ class Admin:
     absent = 3
     """The answer about a topic that does not exist."""
     answer: tuple[int, str | None] | None = None
-    """To who wants to make a topic."""
+    """The answer to a request to create a topic."""
     requests: ClassVar[list[int]] = []
     """The number of topics created by each request."""
     unready = 0
