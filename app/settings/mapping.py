@@ -18,7 +18,7 @@ from tables.mapping.yaml_form import from_yaml
 
 _SUFFIX = ".json"
 NOT_YET = (
-    "ddl", "column_actions", "format", "partition_by",
+    "ddl", "column_actions", "format",
 )  # fmt: skip
 
 

@@ -70,6 +70,7 @@ class BatchWriter:
         "_largest",
         "_max_bytes",
         "_partitions",
+        "_placed",
         "_records",
         "_shrink",
         "_timestamp_ms",
@@ -96,9 +97,18 @@ class BatchWriter:
         self._timestamp_ms = timestamp_ms
         self._max_bytes = max_bytes
         self._records: list[Record] = []
+        self._placed: dict[int, bytes] = {}
+        """What chooses the partition of a record, by its index, if that is not its key."""
 
     def append(self, key: bytes | None, value: bytes | None, headers: Headers) -> None:
         """Add a record. Its partition is its key's, or the first if it has none."""
+        self._records.append((key, value, headers))
+
+    def append_placed(
+        self, place: bytes, key: bytes | None, value: bytes | None, headers: Headers
+    ) -> None:
+        """Add a record whose partition is chosen by ``place`` as if that were its key."""
+        self._placed[len(self._records)] = place
         self._records.append((key, value, headers))
 
     def extend(self, records: Iterable[Record]) -> None:
@@ -114,18 +124,23 @@ class BatchWriter:
         """
         # Nothing is encoded before this: hashing many keys together costs a tenth.
         records, self._records = self._records, []
+        placed, self._placed = self._placed, {}
         by_partition = [
-            self._batches(partition, share) for partition, share in self._shares(records).items()
+            self._batches(partition, share)
+            for partition, share in self._shares(records, placed).items()
         ]
         rounds = zip_longest(*by_partition)
         return [batch for batch in chain.from_iterable(rounds) if batch is not None]
 
-    def _shares(self, records: list[Record]) -> dict[int, list[Record]]:
+    def _shares(self, records: list[Record], placed: dict[int, bytes]) -> dict[int, list[Record]]:
         """The records of each partition that has any."""
         if self._partitions == 1:
             return {0: records} if records else {}
         shares: dict[int, list[Record]] = {}
-        partitions = partitions_of([key for key, _, _ in records], self._partitions)
+        keys = [key for key, _, _ in records]
+        for index, place in placed.items():
+            keys[index] = place
+        partitions = partitions_of(keys, self._partitions)
         for partition, record in zip(partitions, records, strict=True):
             if partition in shares:
                 shares[partition].append(record)

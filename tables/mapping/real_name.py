@@ -49,6 +49,8 @@ class RealName:
             name=_expanded(name),
             literal=not _SPECIAL.search(database + name),
         )
+        if one.literal:
+            return one
         try:
             re.compile(one.expression)
         except re.error as error:

@@ -13,6 +13,8 @@ from tables.mapping.mapping import Mapping
 from tables.mapping.rules import Rules
 from tables.mapping.rules_entry import RULE_KEYS, read_rules, written_rules
 
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The parser in C where PyYAML has it: ten times as fast."""
 _DATABASE_KEYS = {"from", "topic", "share_topic"}
 _TABLE_KEYS = _DATABASE_KEYS | {"tags"} | RULE_KEYS
 
@@ -38,8 +40,10 @@ def _repeated(node: Any) -> str:
 def from_yaml(text: str) -> Mapping:
     """The mapping of a YAML text; raise MappingError that lists all faults."""
     try:
-        found = yaml.safe_load(text) or {}
-        repeated = _repeated(yaml.compose(text, yaml.SafeLoader))
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        repeated = _repeated(node)
+        found = loader.construct_document(node) if node is not None else {}
     except yaml.YAMLError as error:
         raise MappingError.listed([f"it is not YAML: {' '.join(str(error).split())}"]) from None
     into = Assembly()

@@ -46,6 +46,11 @@ class Route:
     """Destination, database and table, if the records' keys begin with them."""
 
     @property
+    def partition_by(self) -> tuple[str, ...]:
+        """The columns that choose a row's partition; none: its key does."""
+        return self.mapped.rules.partition_by if self.mapped is not None else ()
+
+    @property
     def publishes_truncates(self) -> bool:
         """Whether a TRUNCATE has a record: it deletes all rows."""
         return self.mapped is None or "delete" in (self.mapped.rules.operations or OPERATIONS)

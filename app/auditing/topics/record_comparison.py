@@ -34,6 +34,8 @@ class Columns:
     kinds: tuple[str, ...]
     shown: tuple[str, ...] = ()
     """The names in an image, if a mapping omits some."""
+    place: tuple[str, ...] = ()
+    """The columns that choose a row's partition in place of its key."""
     passes: Predicate | None = None
     """The row filter of a mapping."""
 
@@ -64,6 +66,7 @@ class Columns:
         found = replace(
             self,
             key=tuple(own.get(name.lower(), name) for name in rules.key) or self.key,
+            place=tuple(own.get(name.lower(), name) for name in rules.partition_by),
             shown=tuple(name for name in self.names if name.lower() in published),
         )
         if rules.row_filter and version is not None:
@@ -72,11 +75,11 @@ class Columns:
         return found
 
     def moves(self, change: Change) -> bool:
-        """Whether a change has changed its row's key."""
+        """Whether a change has changed its row's key, or what chooses its partition."""
         if change.kind != "u" or not self.key:
             return False
         old, new = _numbered(change.before), _numbered(change.after)
-        indexes = [self.names.index(name) + 1 for name in self.key]
+        indexes = [self.names.index(name) + 1 for name in (*self.key, *self.place)]
         return any(new.get(index, old.get(index)) != old.get(index) for index in indexes)
 
 
@@ -255,6 +258,9 @@ def key_fault(
     head = [] if shard is None else [(KEY_SHARD, list(shard))]
     if list(key.items()) != [*head, *((name, image.get(name)) for name in columns.key)]:
         return "its key is not its row's"
-    if partition_of(record.key, partitions) != partition:
+    place = record.key
+    if columns.place:
+        place = orjson.dumps({name: image.get(name) for name in columns.place})
+    if partition_of(place, partitions) != partition:
         return "its key belongs to another partition"
     return None

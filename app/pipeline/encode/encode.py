@@ -20,6 +20,7 @@ from app.pipeline.gather.undecodable_rows import DeadRows
 from app.pipeline.piece_parts import DeadLetter
 from app.pipeline.rules import Rules
 from connectors.kafka.record_batches import BatchWriter, FinishedBatch, Shrink
+from connectors.kafka.record_writer import PlacedWriter
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.rows.decoder import ROWS_EVENTS, UPDATES, WRITES
@@ -199,7 +200,8 @@ class Encoding:
         write = self._tables.get(id(use))
         if write is None:
             version, route = use.version, use.table.route
-            writer = self._many(version.topic, route)
+            batches = self._many(version.topic, route)
+            writer = PlacedWriter(batches) if route.partition_by else batches
             write = self._tables[id(use)] = self._records(route.format).rows(version, writer)
         order = self._order
         self._order = write(item, self._ordinal + item.ordinal, order)

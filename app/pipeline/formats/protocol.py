@@ -12,7 +12,7 @@ from typing import Protocol
 
 from app.pipeline.gather.items import Ddl, Rows
 from app.pipeline.rules import Rules
-from connectors.kafka.record_batches import BatchWriter
+from connectors.kafka.record_writer import RecordWriter
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.rows.compiled.generate import Row
 from tables.routes.routes import Route
@@ -53,17 +53,17 @@ class DetachedImages:
 class Records(Protocol):
     """Writes the records of one chunk."""
 
-    def rows(self, version: TableVersion, writer: BatchWriter) -> WriteRows:
+    def rows(self, version: TableVersion, writer: RecordWriter) -> WriteRows:
         """Return the writer of the rows of a table version."""
 
-    def ddl(self, item: Ddl, writer: BatchWriter) -> None:
+    def ddl(self, item: Ddl, writer: RecordWriter) -> None:
         """Write a statement, and its effect where that is known."""
 
     def truncate(
         self,
         item: Ddl,
         route: Route,
-        writer: BatchWriter,
+        writer: RecordWriter,
         *,
         schema: int | None,
         ordinal: int,

@@ -76,6 +76,7 @@ class CapturedTable:
             omitted=omitted,
             key_is_logged=key_is_logged,
             key_head=shard_head(route.shard),
+            place=_place(table_map, route),
         ).rows
         if never_null:
             self.rows = NullCheck(table_map, charsets, self.rows, never_null=never_null).rows
@@ -326,6 +327,12 @@ def _key(table_map: TableMap, route: Route) -> tuple[int, ...]:
     return tuple(indexes[name.lower()] for name in route.key_columns)
 
 
+def _place(table_map: TableMap, route: Route) -> tuple[int, ...]:
+    """Return the columns that choose a row's partition in place of its key, in the rule's order."""
+    indexes = {(column.name or "").lower(): at for at, column in enumerate(table_map.columns)}
+    return tuple(indexes[name.lower()] for name in route.partition_by)
+
+
 def _omitted(table_map: TableMap, columns: tuple[str, ...]) -> frozenset[int]:
     """Return the columns that are not among those to be published; none if no list is given."""
     if not columns:
@@ -348,6 +355,10 @@ def _check_rules(route: Route, definition: Definition) -> None:
     )
     if route.shard is not None and KEY_SHARD in definition.primary_key:
         faults.append(f"its key has a column {KEY_SHARD}, the name of the real table in keys")
+    if route.partition_by and not definition.primary_key:
+        faults.append(
+            "partition_by needs a key, and the table has none; choose one by the rule key"
+        )
     if faults:
         raise RuleImpossible.of(route.table, "; ".join(faults))
 

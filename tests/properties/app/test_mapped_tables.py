@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.pipeline.publish.publisher import _after
+from connectors.kafka.partitioner import partition_of
 from tables.mapping.yaml_form import from_yaml
 from tables.routes.routes import Routes
 from tests.unit.app.pipeline.actions import Action, RowsOf, Truncate, cuts, histories
@@ -190,3 +191,25 @@ def test_a_run_that_resumes_within_a_filtered_transaction_publishes_what_an_uncu
         start, later = cursor.offset.coordinates, replace(cursor, epoch=2)
         rest = joined(run(source.chunks(start, other), later, known, chosen))
         assert rows_by_topic(records_of(pieces[:number] + rest)) == whole
+
+
+@settings(deadline=None, max_examples=40)
+@given(history=histories, cut=cuts, max_bytes=st.sampled_from([1, 150, 1_000_000]))
+def test_a_chosen_column_decides_the_partition_of_every_record_of_a_row(
+    history: Any, cut: Any, max_bytes: int
+) -> None:
+    rules = {"from": ["shop.orders"], "partition_by": ["note"], "partitions": 5}
+    mapping = from_yaml(orjson.dumps({"tables": {"l.a": rules}}).decode())
+    source = Source(history, gtids=True)
+    plain = pieces_of(source, routes=PLAIN)
+    pieces = pieces_of(source, cut, routes=replace(PLAIN, mapping=mapping), max_bytes=max_bytes)
+    assert_markers(joined(pieces))
+    found = [one for one in records_of(pieces) if one.topic == "aq.l.a"]
+    before = [one for one in records_of(plain) if one.topic == "aq.shop.orders"]
+    assert [(one.key, one.op) for one in rows(found)] == [(one.key, one.op) for one in rows(before)]
+    for one in found:
+        if one.value is not None and one.op != "t":
+            image = one.value["after"] or one.value["before"]
+            place = orjson.dumps({"note": image["note"]})
+            assert one.partition == partition_of(place, 5)
+            assert b"\0" not in b"".join([one.key or b"", *(text for _, text in one.headers)])

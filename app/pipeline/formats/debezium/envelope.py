@@ -25,7 +25,8 @@ from app.pipeline.formats.protocol import Emitted, Marker, WriteRows
 from app.pipeline.gather.items import Ddl, Rows
 from app.pipeline.rules import Rules
 from app.version import __version__
-from connectors.kafka.record_batches import BatchWriter, Headers
+from connectors.kafka.record_batches import Headers
+from connectors.kafka.record_writer import RecordWriter
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.query_session import user_of
 from connectors.mysql.binlog.statement_kind import type_of
@@ -57,7 +58,7 @@ class Envelope:
         self._emitted = emitted
         self._text = text
 
-    def rows(self, version: TableVersion, writer: BatchWriter) -> WriteRows:
+    def rows(self, version: TableVersion, writer: RecordWriter) -> WriteRows:
         """See Records."""
         text = self._text(version)
         rows = self._tagged_rows if text.tags.watches else self._rows
@@ -158,7 +159,7 @@ class Envelope:
         self._append(append, old_key, None, [delete_headers[0], *more])
         self._append(append, new_key, value("null", after or "null", "c", 2), create_headers)
 
-    def ddl(self, item: Ddl, writer: BatchWriter) -> None:
+    def ddl(self, item: Ddl, writer: RecordWriter) -> None:
         """See Records."""
         self._emitted.seq += 1
         query, transaction = item.query, item.transaction
@@ -179,7 +180,7 @@ class Envelope:
         self,
         item: Ddl,
         route: Route,
-        writer: BatchWriter,
+        writer: RecordWriter,
         *,
         schema: int | None,
         ordinal: int,

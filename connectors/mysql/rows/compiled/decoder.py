@@ -13,7 +13,13 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from connectors.errors import MalformedEvent, RowUnreadable, UnsupportedEvent, WitnessesDiffer
+from connectors.errors import (
+    MalformedEvent,
+    RowUnreadable,
+    RuleImpossible,
+    UnsupportedEvent,
+    WitnessesDiffer,
+)
 from connectors.mysql.binlog.buffer import read_bytes
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.charset.charsets import Charsets
@@ -134,11 +140,13 @@ class CompiledDecoder:
         omitted: frozenset[int] = frozenset(),
         key_is_logged: bool = True,
         key_head: str = "{",
+        place: Sequence[int] = (),
     ) -> None:
         """``key``: the columns of the records' key; None: those of the primary key. ``rules``: by column.
 
         ``hidden``: columns that the server's own tables do not list; ``omitted``: those that images are not
-        to have; ``key_head``: the text before a key's first member.
+        to have; ``key_head``: the text before a key's first member; ``place``: columns whose JSON follows
+        each key after a NUL.
         """
         self._hidden = hidden
         self._partial = RowDecoder(table_map, charsets)
@@ -161,6 +169,7 @@ class CompiledDecoder:
             key=self._key,
             hidden=hidden | omitted,
             key_head=key_head,
+            place=place,
         )
         self._rules = {n: one.rule for n, one in enumerate(fields) if one.rule is not None}
         count = len(fields)
@@ -287,7 +296,20 @@ class CompiledDecoder:
                 )
         shown = ruled(image, self._rules)
         key_text = _dumped({self._names[index]: shown[index] for index in self._key})
-        return self._table.key_head + key_text[1:]
+        return self._table.key_head + key_text[1:] + self._place_of(shown)
+
+    def _place_of(self, shown: Image) -> str:
+        """The columns that choose the partition, as they follow a key."""
+        if not self._table.place:
+            return ""
+        place = {self._names[index]: shown[index] for index in self._table.place}
+        if absent := [name for name, value in place.items() if value is ABSENT]:
+            raise RuleImpossible.of(
+                self._table_name,
+                f"a row image lacks column {absent[0]!r}, by which its partition is chosen; the server needs "
+                "binlog_row_image = FULL, for all sessions",
+            )
+        return f"\0{_dumped(place)}"
 
     def _marks(self, shown: Image | tuple[()], *images: Image | None) -> str | None:
         marks: dict[str, list[str]] = {}

@@ -58,6 +58,8 @@ class Table:
     """Columns that are read and omitted from images."""
     key_head: str = "{"
     """The text before a key's first member."""
+    place: Sequence[int] = ()
+    """The columns whose JSON follows each key after a NUL; none: nothing follows."""
 
     @property
     def image_names(self) -> list[str]:
@@ -182,12 +184,16 @@ class _Writer:
             f'    m = from_bytes(d[p:p + {size}], "little")',
             f"    p += {size}",
         ]
-        lines += [f"    x{index} = None" for index in self._table.key]
+        lines += [f"    x{index} = None" for index in self._named]
         for index in range(len(self._table.fields)):
             lines.append(f"    if not m & {1 << index}:")
             lines += _indented(2, self._read_columns([index], _Run(), is_kept=True))
-        names = ", ".join(f"l{index}: x{index}" for index in self._table.key)
+        names, place = (
+            ", ".join(f"l{index}: x{index}" for index in indexes)
+            for indexes in (self._table.key, self._table.place)
+        )
         key = self._key_text(f"{{{names}}}") if names else "None"
+        key = self._placed(key, f"{{{place}}}")
         return "\n".join([*lines, f"    return dumps(o).decode(), {key}, p"])
 
     def _columns(self, nulls: bytes) -> list[int]:
@@ -266,7 +272,7 @@ class _Writer:
         if one.rule is not None:
             self.namespace[f"r{index}"] = one.rule
             value = f"r{index}({value})"
-        if index in self._table.key and (is_kept or value != names[0]):
+        if index in self._named and (is_kept or value != names[0]):
             yield f"x{index} = {value}"
             value = f"x{index}"
         yield f"o[l{index}] = {value}"
@@ -275,11 +281,31 @@ class _Writer:
         row = change.value.format(image="dumps(o).decode()", key=self._key(columns))
         return [f"found.append(({row}))"]
 
+    @property
+    def _named(self) -> set[int]:
+        """The columns whose values have names of their own."""
+        return {*self._table.key, *self._table.place}
+
     def _key(self, columns: Sequence[int]) -> str:
-        """An expression of the key's text."""
-        key = self._table.key
-        if not key:
+        """An expression of the key's text, with what follows it."""
+        if not self._table.key:
             return "None"
+        present = set(columns)
+        members = (
+            f"l{index}: {self._key_value(index) if index in present else None}"
+            for index in self._table.place
+        )
+        return self._placed(self._own_key(columns), f"{{{', '.join(members)}}}")
+
+    def _placed(self, key: str, place: str) -> str:
+        """An expression of a key, and of the columns that choose the partition, if there are any."""
+        if not self._table.place:
+            return key
+        return f'{key} + "\\0" + dumps({place}).decode()'
+
+    def _own_key(self, columns: Sequence[int]) -> str:
+        """An expression of the text of the key's columns."""
+        key = self._table.key
         fields = [self._table.fields[index] for index in key]
         present = set(columns)
         values = [self._key_value(index) if index in present else "None" for index in key]

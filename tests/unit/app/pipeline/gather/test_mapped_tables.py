@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import struct
+from dataclasses import replace
+
 import pytest
 
 from app.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from connectors.errors import RuleImpossible
 from connectors.mysql.binlog.events import EventType
+from connectors.mysql.rows.compiled.generate import Row
 from tables.mapping.yaml_form import from_yaml
 from tables.routes.routes import Routes
 from tests.unit.app.pipeline.gather.test_null_check import HEAD, MYSQL, PLAIN, SEVEN, WRITE
@@ -69,3 +73,32 @@ def test_a_key_may_replace_a_primary_key_that_is_omitted() -> None:
     table = met("{tables: {x: {from: [shop.t], columns: [b, c], key: [b]}}}")
     ((_, after, _, key, _),) = table.rows(WRITE, HEAD + b"\x00" + 3 * SEVEN)
     assert (after, key) == ('{"b":7,"c":7}', '{"b":7}')
+
+
+def updated(table: CapturedTable, before: tuple[int, int], after: tuple[int, int]) -> list[Row]:
+    """The rows of an update: a and b of each image; c is 7."""
+    head = bytes(8) + b"\x02\x00\x03\x07\x07"
+    images = [b"\x00" + struct.pack("<iii", *one, 7) for one in (before, after)]
+    return table.rows(31, head + b"".join(images))
+
+
+def test_a_change_of_a_partition_column_is_a_change_of_key_for_the_writer() -> None:
+    table = met("{tables: {x: {from: [shop.t], partition_by: [B]}}}")
+    ((_, _, old, new, _),) = updated(table, (1, 5), (1, 6))
+    assert (old, new) == ('{"a":1}\0{"b":5}', '{"a":1}\0{"b":6}')
+    ((_, _, old, new, _),) = updated(table, (1, 5), (1, 5))
+    assert old == new
+
+
+def test_a_partial_image_without_the_partition_column_quarantines_the_table() -> None:
+    table = met("{tables: {x: {from: [shop.t], partition_by: [b]}}}")
+    only_a = bytes(8) + b"\x02\x00\x03\x01" + b"\x00" + struct.pack("<i", 1)
+    with pytest.raises(RuleImpossible, match=r"lacks column 'b'.*binlog_row_image = FULL"):
+        table.rows(32, only_a)
+
+
+def test_a_table_without_a_key_has_no_chosen_partition() -> None:
+    mapping = from_yaml("{tables: {x: {from: [shop.t], partition_by: [b]}}}")
+    tables = CapturedTables(Routes(prefix="aq", mapping=mapping), CHARSETS, server=MYSQL)
+    with pytest.raises(RuleImpossible, match="partition_by needs a key"):
+        tables.of(replace(PLAIN, primary_key=None))
