@@ -176,7 +176,7 @@ def test_where_the_servers_checksum_is_of_another_kind_the_value_is_read_back(
     assert type(refused(bucket)) is ClaimStoreLost
 
 
-def test_an_object_that_is_gone_right_behind_its_write_is_written_again(
+def test_an_object_that_is_gone_right_after_its_write_is_written_again(
     line: Line, bucket: S3Store
 ) -> None:
     line.answer = lambda method: 404 if method == "HEAD" else 0

@@ -256,7 +256,7 @@ async def test_what_the_journal_forgets_is_no_row(writer: Writer, follower: Foll
     assert "checkpoint/shop/2/head" not in rows
 
 
-async def test_a_run_begins_with_the_rows_and_what_the_journal_has_behind_them(
+async def test_a_run_begins_with_the_rows_and_what_the_journal_has_after_them(
     writer: Writer, follower: Follower, options: dict[str, Any], prefix: str
 ) -> None:
     await writer.alter(200)

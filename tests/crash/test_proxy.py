@@ -106,7 +106,7 @@ def test_latency_and_bandwidth_take_their_time(wire: Wire) -> None:
         assert 0.45 < time.monotonic() - began < 3
 
 
-def test_a_cut_comes_behind_that_byte_and_is_a_reset(wire: Wire) -> None:
+def test_a_cut_comes_after_that_byte_and_is_a_reset(wire: Wire) -> None:
     with client(wire) as sock:
         wire.way("down", cut_after=5)
         sock.sendall(b"0123456789")

@@ -180,7 +180,7 @@ def test_the_last_line_counts_what_was_done_and_found() -> None:
     )
 
 
-def test_a_commit_behind_a_later_producer_is_one_behind_a_fence() -> None:
+def test_a_commit_after_a_later_producer_is_one_after_a_fence() -> None:
     found = topics()
     found.cursors = [{**found.cursors[0], "epoch": epoch} for epoch in (1, 2, 3)]
     found.offsets = [5, 9, 12]

@@ -203,7 +203,7 @@ def test_a_number_given_twice_and_one_left_out_are_gaps(planted: Judged) -> None
     assert planted.faults()["seq_gaps"] == 2
 
 
-def test_an_older_epoch_behind_a_newer_one_is_found(planted: Judged) -> None:
+def test_an_older_epoch_after_a_newer_one_is_found(planted: Judged) -> None:
     position = planted.find("shop.wide", of_key(id=200))[0]
     planted.alter(position, lambda value: value["source"].update(epoch=1))
     faults = planted.faults()
@@ -223,7 +223,7 @@ def cursors(planted: Judged) -> list[tuple[tuple[str, int], int]]:
     return planted.find("__journal", lambda value: "seq" in value and "gtid_set" in value)
 
 
-def test_a_cursor_of_an_old_leader_behind_a_newer_claim_is_found(planted: Judged) -> None:
+def test_a_cursor_of_an_old_leader_after_a_newer_claim_is_found(planted: Judged) -> None:
     position = cursors(planted)[-1]
     planted.append(position[0], planted.record(position))
     last = cursors(planted)[-1]
@@ -231,7 +231,7 @@ def test_a_cursor_of_an_old_leader_behind_a_newer_claim_is_found(planted: Judged
     assert planted.faults()["after_fencing"] >= 1
 
 
-def test_a_cursor_that_is_ahead_is_found(planted: Judged) -> None:
+def test_a_cursor_past_the_records_is_found(planted: Judged) -> None:
     last = cursors(planted)[-1]
     record = planted.record(last)
     planted.alter(last, lambda value: value.update(seq=value["seq"] + 3))
@@ -247,12 +247,12 @@ def test_a_cursor_that_is_ahead_is_found(planted: Judged) -> None:
     assert planted.faults() == {"cursor": 1}
 
 
-def test_a_cursor_that_is_behind_is_found(planted: Judged) -> None:
+def test_a_cursor_before_the_records_is_found(planted: Judged) -> None:
     planted.drop(cursors(planted)[-1])
     assert planted.faults()["cursor"] >= 1
 
 
-def test_borders_that_do_not_count_what_is_there_are_found(planted: Judged) -> None:
+def test_transaction_markers_with_wrong_counts_are_found(planted: Judged) -> None:
     is_end = lambda value: value["status"] == "END"  # noqa: E731
     first = planted.find("__transactions.shop", is_end)[1]
     kept = planted.record(first)

@@ -32,7 +32,7 @@ async def test_the_whole_journal_is_read_in_little_memory(stack: Stack, topic: s
 
 
 @pytest.mark.long("a figure of size; the units have the rule")
-async def test_with_checkpoints_only_what_is_behind_the_last_one_is_kept(
+async def test_with_checkpoints_only_what_is_after_the_last_one_is_kept(
     stack: Stack, topic: str, tmp_path: Path
 ) -> None:
     written = history.transactions(TABLES, DDLS, every=4_000)

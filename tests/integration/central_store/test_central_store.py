@@ -124,7 +124,7 @@ def rows_of(servers: Callable[[str], Mysql], database: str) -> list[tuple[object
     return list(found)
 
 
-def test_what_a_destination_went_back_behind_counts_again_when_it_comes_again(
+def test_statements_that_a_destination_rewound_past_count_again_when_repeated(
     target: MetaStore, servers: Callable[[str], Mysql], database: str
 ) -> None:
     central = CentralStore(target, unread)

@@ -35,7 +35,7 @@ def both(stack: Stack) -> Iterator[Pair]:
         yield servers
 
 
-def test_it_is_gone_on_with_behind_what_was_published_and_what_it_lacks_stops_the_destination(
+def test_it_is_resumed_after_the_published_changes_and_missing_ones_stop_the_destination(
     stack: Stack, both: Pair, tmp_path: Path
 ) -> None:
     failover = {"fingerprints": "on"}

@@ -21,7 +21,7 @@ def both(stack: Stack, tmp_path: Path) -> Iterator[Pair]:
         yield servers
 
 
-def test_the_standby_is_read_on_right_behind_what_was_published(
+def test_the_standby_is_read_on_right_after_the_published_changes(
     stack: Stack, both: Pair, tmp_path: Path
 ) -> None:
     given = two_sources(stack, both, tmp_path)

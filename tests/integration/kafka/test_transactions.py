@@ -175,7 +175,7 @@ async def test_a_topic_made_meanwhile_does_not_stall_the_others_of_its_transacti
     assert await values_in(options, new) == [b"new"]
 
 
-async def test_a_checkpoint_ahead_of_the_journal_is_refused(
+async def test_a_checkpoint_past_the_journal_is_refused(
     options: dict[str, Any], topic: str
 ) -> None:
     with pytest.raises(TopicUnfit, match="truncated or recreated"):

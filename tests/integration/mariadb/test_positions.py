@@ -96,7 +96,7 @@ def test_all_domains_are_read_in_the_order_of_the_binlog(
 
 
 @pytest.mark.parametrize("by", ["gtids", "coordinates"])
-def test_reading_goes_on_behind_each_transaction(
+def test_reading_resumes_after_each_transaction(
     mariadb: Mysql, domains: tuple[SourceOffset, list[tuple[str | None, int]]], by: str
 ) -> None:
     begin, rows = domains

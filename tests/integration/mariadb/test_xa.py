@@ -87,7 +87,7 @@ def test_a_commit_in_one_phase_is_a_transaction_like_others(mariadb: Mysql) -> N
 
 
 @pytest.mark.parametrize("size", [1, 1000])
-def test_who_begins_behind_the_prepare_reads_its_rows_again(mariadb: Mysql, size: int) -> None:
+def test_a_start_after_the_prepare_reads_its_rows_again(mariadb: Mysql, size: int) -> None:
     begin = now(mariadb)
     prepared(mariadb, "a", insert(*range(1000), size=size))
     run(mariadb, insert(5000))

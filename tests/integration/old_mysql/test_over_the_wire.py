@@ -144,7 +144,7 @@ def test_each_transaction_without_a_gtid_is_named_by_its_server_and_place(server
     assert rows.transaction.id == f"server-1:{begin}"
 
 
-def test_reading_goes_on_behind_a_set_of_gtids(with_gtids: Mysql) -> None:
+def test_reading_resumes_after_a_gtid_set(with_gtids: Mysql) -> None:
     before = start_of(with_gtids, Latest())
     run(with_gtids, insert(1), "FLUSH LOGS", insert(2))
     middle = start_of(with_gtids, Latest())

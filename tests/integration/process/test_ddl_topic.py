@@ -37,7 +37,7 @@ def test_each_statement_stands_between_the_rows_around_it(published: Published) 
     assert {change.value["source"]["gtid"] for change in inside} == {copied.value["source"]["gtid"]}
 
 
-def test_a_statement_is_told_with_the_tables_before_and_behind_it(published: Published) -> None:
+def test_a_statement_is_published_with_the_tables_before_and_after_it(published: Published) -> None:
     created = published.statement("CREATE TABLE t ")
     (table,) = created["tables"]
     assert (created["statement_type"], created["outcome"]) == ("CREATE TABLE", "resolved")
@@ -115,7 +115,7 @@ def test_all_statements_are_listed_with_when_and_where(published: Published) -> 
     assert listed == {}
 
 
-def test_a_table_is_shown_as_it_was_before_and_behind_a_statement(published: Published) -> None:
+def test_a_table_is_shown_as_it_was_before_and_after_a_statement(published: Published) -> None:
     def at(value: dict[str, Any], behind: int = 0) -> list[str] | None:
         source = value["source"]
         position = f"{source['file']}:{source['pos'] + behind}"

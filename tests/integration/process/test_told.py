@@ -24,7 +24,7 @@ from tests.harness.topics import rows
 from tests.harness.worker import Worker, running, settings
 
 
-def test_it_is_told_while_it_runs_and_goes_on_behind_a_gap_only_where_that_is_chosen(
+def test_requests_reach_a_running_worker_and_a_gap_is_skipped_only_on_request(
     stack: Stack,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

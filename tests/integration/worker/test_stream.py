@@ -139,7 +139,7 @@ def test_events_without_checksums_are_said_to_have_none(mysql: Mysql) -> None:
         run(mysql, "SET GLOBAL binlog_checksum = CRC32")
 
 
-def test_reading_goes_on_behind_tagged_transactions(mysql: Mysql) -> None:
+def test_reading_resumes_after_tagged_transactions(mysql: Mysql) -> None:
     run(mysql, "CREATE TABLE chunks.tagged (id int primary key auto_increment)")
     before, begin = facts_of(mysql).gtid_executed, end_of(mysql)
     insert = "INSERT INTO chunks.tagged () VALUES ()"

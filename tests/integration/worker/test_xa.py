@@ -199,7 +199,7 @@ def test_transactions_of_several_sessions_come_in_the_order_of_their_commits(
 
 
 @pytest.mark.parametrize("rows", [[insert(1, 2)], insert_many()], ids=["small", "large"])
-def test_who_begins_behind_the_prepare_reads_its_rows_again(
+def test_a_start_after_the_prepare_reads_its_rows_again(
     mysql: Mysql, session: str, rows: list[str]
 ) -> None:
     begin = now(mysql)

@@ -89,7 +89,7 @@ def test_each_change_is_published_once_by_its_name_and_numbered_without_gaps(
 
 @settings(deadline=None, max_examples=60)
 @given(history=histories, max_bytes=SIZES, cut=cuts)
-def test_borders_count_what_stands_between_them_and_one_part_is_the_last(
+def test_transaction_markers_count_the_events_between_them_and_one_part_is_the_last(
     history: Any, max_bytes: int, cut: Any
 ) -> None:
     source = Source(history, gtids=True)

@@ -30,7 +30,7 @@ def own_identity() -> ProcessIdentity:
     return ProcessIdentity(os.getpid(), started)
 
 
-def test_the_start_time_is_found_behind_a_name_with_spaces_and_parentheses() -> None:
+def test_the_start_time_is_found_after_a_name_with_spaces_and_parentheses() -> None:
     fields = " ".join(str(number) for number in range(4, 53))
     assert parse_stat(f"17 (a) b (c) S {fields}\n") == ("S", 22)
 

@@ -10,7 +10,7 @@ from app.coordination.lease import PermanentLease
 from app.coordination.write_permit import StopRequested, WritePermit
 
 
-async def test_a_run_that_writes_ends_behind_its_transaction() -> None:
+async def test_a_run_that_writes_ends_after_its_transaction() -> None:
     permit, done = WritePermit(), []
 
     async def run() -> None:
@@ -65,9 +65,7 @@ async def writes_and_waits(permit: WritePermit, told: list[str]) -> None:
         told.append("torn down")
 
 
-async def test_the_lead_is_handed_over_behind_the_transaction_and_before_what_is_torn_down() -> (
-    None
-):
+async def test_the_lead_is_handed_over_after_the_transaction_and_before_what_is_torn_down() -> None:
     result: list[str] = []
     permit = WritePermit(lease=Handed(result))
 
@@ -78,7 +76,7 @@ async def test_the_lead_is_handed_over_behind_the_transaction_and_before_what_is
     assert result == ["written", "handed over", "torn down"]
 
 
-async def test_a_run_that_ends_by_itself_behind_its_transaction_is_left_to_tear_down() -> None:
+async def test_a_run_that_ends_by_itself_after_its_transaction_is_left_to_tear_down() -> None:
     result: list[str] = []
     permit = WritePermit(lease=Handed(result))
 

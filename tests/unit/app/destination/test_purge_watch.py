@@ -64,7 +64,7 @@ def test_who_stands_still_has_what_is_left() -> None:
     assert until_purged(DAY, [look(0, behind=0), look(60, behind=60)]) == Purge(DAY, DAY)
 
 
-def test_who_falls_behind_by_half_has_twice_as_long() -> None:
+def test_a_worker_that_lags_by_half_has_twice_as_long() -> None:
     assert until_purged(DAY, [look(0, behind=10), look(60, behind=40)]) == Purge(DAY, 2 * DAY)
 
 

@@ -28,7 +28,7 @@ from tests.unit.app.pipeline.runs import (
 ORDERS, LOG, OTHER = TABLES
 
 
-def test_rows_of_tables_that_are_not_captured_count_in_the_ordinals_of_those_behind_them() -> None:
+def test_rows_of_tables_that_are_not_captured_count_in_the_ordinals_of_those_after_them() -> None:
     actions: list[Action] = [
         RowsOf(OTHER, "c", ((1, 1),) * 3),
         RowsOf(LOG, "c", ((1, 1),) * 2),

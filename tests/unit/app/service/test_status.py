@@ -25,7 +25,7 @@ def status(gtids: GtidSet | None) -> DestinationStatus:
     )
 
 
-def test_the_line_says_where_and_how_far_behind() -> None:
+def test_the_line_has_the_position_and_the_lag() -> None:
     line = status(None).line()
     assert line == "shop: RUNNING at b.000002:1543, seq 20123, lag 0.4 s, 0 rows/s"
 

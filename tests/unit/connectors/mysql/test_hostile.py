@@ -114,7 +114,7 @@ def test_documents_do_not_grow_too_deep_by_partial_updates() -> None:
         patched("[]", diffs)
 
 
-def test_an_insertion_behind_an_array_of_whatever_index_appends() -> None:
+def test_an_insertion_after_an_array_of_whatever_index_appends() -> None:
     raw, path = document(2), b"$[99999999999999999999]"
     assert patched("[1]", b"\1" + packed(len(path)) + path + packed(len(raw)) + raw) == "[1, 2]"
 
@@ -228,7 +228,7 @@ def test_a_compressed_statement_that_is_none_is_an_error_of_ours() -> None:
         cut(event(165, bytes(14) + b"\x81\x05nothing"), target=1000)
 
 
-def test_rows_too_short_to_be_cut_behind_are_an_error_of_ours() -> None:
+def test_rows_too_short_to_be_cut_after_are_an_error_of_ours() -> None:
     table: TableMap = int_table()
     with pytest.raises(MalformedEvent, match="coordinates"):
         cut(gtid(1), table_map(table), event(30, b"\1"), int_rows(table, 1), target=30)

@@ -87,7 +87,7 @@ def test_compressed_rows_and_statements_are_those_they_were_made_from() -> None:
     assert isinstance(end, End)
 
 
-def test_an_annotation_is_the_text_of_the_rows_behind_it() -> None:
+def test_an_annotation_is_the_text_of_the_rows_after_it() -> None:
     found = steps(gtid(5), annotation("INSERT …"), MAP, ROWS, XID, gtid(6), MAP, ROWS, XID)
     assert [step.query for step in found if isinstance(step, Rows)] == ["INSERT …", None]
 

@@ -8,7 +8,7 @@ from connectors.mysql.position import Coordinates, SourceOffset
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 
 
-def test_the_file_after_999999_is_behind_it() -> None:
+def test_the_file_after_999999_is_after_it() -> None:
     assert Coordinates("binlog.999999", 900).order < Coordinates("binlog.1000000", 4).order
     assert Coordinates("binlog.000009", 900).order < Coordinates("binlog.000010", 4).order
 

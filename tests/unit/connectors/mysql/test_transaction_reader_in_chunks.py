@@ -67,7 +67,7 @@ def test_the_same_is_told_with_and_without_checksums_and_packets(
 
 
 @pytest.mark.parametrize("pos", [4, (1 << 32) - 250, 5 << 32])
-def test_offsets_go_on_behind_the_32_bits_that_a_header_has(pos: int) -> None:
+def test_offsets_continue_past_the_32_bits_of_a_header(pos: int) -> None:
     start = Coordinates(FILE, pos)
     found = list(steps_of([chunk_of(*EVENTS, start=start)], reader()))
     ends = [step.end for step in found if isinstance(step, End)]

@@ -21,7 +21,7 @@ def test_a_damaged_file_is_named(text: str) -> None:
         parse_offsets(text, "offsets/7")
 
 
-def test_a_poison_record_is_named_from_sparks_message() -> None:
+def test_an_undecodable_record_is_named_from_sparks_message() -> None:
     message = (
         "Job aborted: [USER_RAISED_EXCEPTION] aqueduct-poison|aq.s.t|3|77|column a holds no int|"
         "aqueduct-poison SQLSTATE: P0001\n at org.apache"

@@ -32,7 +32,7 @@ def test_offsets_that_kafka_no_longer_holds_are_a_named_error(
         starting_offsets({("a", 0): 5}, earliest, latest)
 
 
-def test_a_checkpoint_ahead_of_the_ledger_is_refused() -> None:
+def test_a_checkpoint_past_the_ledger_is_refused() -> None:
     check_checkpoint_not_past_ledger({("a", 0): 5}, {("a", 0): 5}, {})
     check_checkpoint_not_past_ledger({}, {("a", 0): 5}, {("a", 0): 5})
     with pytest.raises(CheckpointPastLedger, match="checkpoint is at 6"):

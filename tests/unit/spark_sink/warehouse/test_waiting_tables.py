@@ -90,7 +90,7 @@ def test_a_changed_key_lets_one_table_wait_and_a_reload_brings_it_back(
 
 
 @pytest.mark.long("the first test hands over at the stream's own place")
-def test_a_reload_ahead_of_the_stream_hands_over_without_loss(warehouse: Warehouse) -> None:
+def test_a_reload_past_the_stream_hands_over_without_loss(warehouse: Warehouse) -> None:
     warehouse.schemas = [OLD, REKEYED]
     warehouse.take(put(1, {"id": 1, "k": 10}))
     with pytest.raises(KeyChanged):

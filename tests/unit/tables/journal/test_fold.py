@@ -46,7 +46,7 @@ def test_a_checkpoint_that_lacks_a_version_its_cursor_counts_is_thrown_away() ->
     assert resume_from("shop", checkpoint) == (DestinationState("shop"), 0)
 
 
-def test_a_checkpoint_goes_on_behind_its_newest_record() -> None:
+def test_a_checkpoint_goes_on_after_its_newest_record() -> None:
     checkpoint = MemoryCheckpoint()
     for record in (stored(cursor(seq=5, versions=1), 7), stored(version(1), 4)):
         fold_in(checkpoint, record)

@@ -202,7 +202,7 @@ def test_rows_without_the_cursors_checkpoint_are_thrown_away() -> None:
     assert resume_from("shop", written.rows) == (DestinationState("shop"), 0)
 
 
-def test_rows_of_a_checkpoint_ahead_of_the_cursors_row_are_not_used() -> None:
+def test_rows_of_a_checkpoint_past_the_cursors_row_are_not_used() -> None:
     written = Written()
     written.alter(200)
     written.keep()

@@ -22,7 +22,7 @@ def state_of(*notes: Entry) -> DestinationState:
     return fold("shop", (StoredRecord(*note, offset) for offset, note in enumerate(notes)))
 
 
-def test_a_skip_is_pending_until_the_cursor_is_behind_it() -> None:
+def test_a_skip_is_pending_until_the_cursor_is_past_it() -> None:
     assert state_of(note_of(SKIP)).skips.pending == {GTID: SKIP}
     done = replace(SKIP, done="b.000001:4", events=5)
     state = state_of(note_of(SKIP), note_of(done))

@@ -35,7 +35,7 @@ def test_going_back_is_being_as_at_that_place() -> None:
     assert (record.number, names_of(history.find(*ORDERS))) == (3, ["id", "a", "b", "c"])
 
 
-def test_going_back_forgets_checkpoints_behind_that_place() -> None:
+def test_going_back_forgets_checkpoints_after_that_place() -> None:
     history = three()
     heads = [history.checkpoint(between(pos), made_ms=0).head for pos in (250, 350, 450)]
     rewound = history.rollback(offset(300))

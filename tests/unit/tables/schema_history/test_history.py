@@ -88,7 +88,7 @@ def test_what_changes_no_table_is_no_record() -> None:
     assert history.count == 0
 
 
-def test_a_place_has_the_greatest_version_that_is_not_behind_it() -> None:
+def test_a_position_has_the_latest_version_at_or_before_it() -> None:
     history = three()
     for pos, expected in ((100, 1), (200, 1), (201, 2), (300, 2), (399, 3), (401, 4), (9999, 4)):
         assert len(names_of(history.at(offset(pos)).find(*ORDERS))) == expected
@@ -275,7 +275,7 @@ def test_a_checkpoint_is_due_after_a_time_or_a_number_of_statements_or_on_anothe
     assert not history.is_due(99_000)
 
 
-def test_forgetting_what_is_before_a_checkpoint_leaves_what_is_behind_it() -> None:
+def test_forgetting_what_is_before_a_checkpoint_leaves_what_is_after_it() -> None:
     history = three()
     head = history.checkpoint(between(250), made_ms=0).head
     history.forget_before(head.number)
@@ -389,7 +389,7 @@ def test_views_are_known_after_a_restart(by_checkpoint: bool) -> None:
         assert again.apply(at(8500 + number * 100), "shop", IF_NOT_EXISTS.format(name), SHOP)
 
 
-def test_what_is_gone_back_behind_made_no_view() -> None:
+def test_a_rewind_past_a_statement_leaves_no_view() -> None:
     history = begun("orders")
     history.apply(at(200), "shop", "CREATE VIEW v AS SELECT 1", SHOP)
     history.apply(at(300), "shop", "DROP VIEW v", SHOP)

@@ -114,7 +114,7 @@ def test_a_given_definition_holds_from_its_place_on() -> None:
     assert names_of(history.find(*ORDERS)) == ["id", "odd", "a"]
 
 
-def test_statements_behind_it_are_tried_again() -> None:
+def test_statements_after_it_are_tried_again() -> None:
     history = unresolved()
     applied(history, 300, "ALTER TABLE orders ADD a INT")
     applied(history, 400, "RENAME TABLE orders TO bills")
@@ -169,7 +169,7 @@ def test_a_known_table_may_be_corrected_where_its_rows_showed_another() -> None:
     assert names_of(history.find(*ORDERS)) == ["id", "a", "hidden", "b"]
 
 
-def test_statements_behind_a_correction_are_taken_anew_on_what_it_gives() -> None:
+def test_statements_after_a_correction_are_applied_again_to_its_definition() -> None:
     history = begun("orders")
     applied(history, 300, "ALTER TABLE orders ADD b INT")
     applied(history, 400, "ALTER TABLE orders DROP b, ADD c INT")
@@ -205,7 +205,7 @@ def test_a_statement_that_comes_again_finds_what_was_given_for_it() -> None:
     assert names_of(history.find(*ORDERS)) == ["id", "odd", "a"]
 
 
-def test_going_back_to_a_place_behind_a_given_definition_keeps_it() -> None:
+def test_going_back_to_a_place_after_a_given_definition_keeps_it() -> None:
     history = unresolved()
     applied(history, 300, "ALTER TABLE log ADD a INT")
     history.resolve(ORDERS, table("odd"), at(200))
@@ -216,7 +216,7 @@ def test_going_back_to_a_place_behind_a_given_definition_keeps_it() -> None:
     assert applied(history, 300, "ALTER TABLE log ADD a INT").number == 3
 
 
-def test_after_going_back_nothing_behind_a_given_definition_ends_it() -> None:
+def test_after_going_back_nothing_after_a_given_definition_ends_it() -> None:
     history = unresolved()
     applied(history, 300, "ALTER TABLE orders ADD a INT")
     first, second = history.resolve(ORDERS, table("odd"), at(200))

@@ -67,7 +67,7 @@ def test_versions_of_a_table_share_the_columns_that_stay() -> None:
         assert columns_in(history) == COLUMNS + TABLES * VERSIONS
 
 
-def test_a_version_is_one_object_where_it_is_before_a_step_and_behind_the_step_before() -> None:
+def test_a_version_is_one_object_where_it_is_before_a_step_and_after_the_step_before() -> None:
     history = read(OLDEST)
     last: dict[tuple[str, str], object] = {}
     for record in history.records:

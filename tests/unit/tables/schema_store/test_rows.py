@@ -161,7 +161,7 @@ def test_names_of_rows_fit_into_their_columns() -> None:
         assert (len(row.file), row.file[-6:]) == (64, "000001")
 
 
-def test_a_record_that_is_missing_makes_the_history_begin_behind_it() -> None:
+def test_a_record_that_is_missing_makes_the_history_begin_after_it() -> None:
     history = mixed()
     found = stored(history)
     holed = replace(found, history=[row for row in found.history if row.offset != 200])

@@ -77,7 +77,7 @@ def test_of_a_transaction_that_is_published_in_part_only_that_part_is_wanted(sto
     assert names(store) == ["1#0", "2#0", "2#1"]
 
 
-def test_what_is_behind_the_cursor_or_outside_of_the_bounds_is_not_wanted(store: Store) -> None:
+def test_changes_past_the_cursor_or_outside_the_bounds_are_excluded(store: Store) -> None:
     parts = [transaction(n, rows("t", n), at=n * 100) for n in range(1, 6)]
     found = truth(
         store,
@@ -176,7 +176,7 @@ def test_statements_on_accounts_are_none(store: Store) -> None:
     assert list(store.statements()) == []
 
 
-def test_rows_behind_what_cannot_be_printed_are_not_certain(store: Store) -> None:
+def test_rows_after_what_cannot_be_printed_are_not_certain(store: Store) -> None:
     lost = rows("t", 1).replace("@1=1", "@1=!! Don't know how to handle column type=255")
     found = truth(store, transaction(1, rows("t", 5), lost))
     assert list(found.blurred.values()) == [(1, "shop.t")]

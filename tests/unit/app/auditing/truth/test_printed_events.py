@@ -89,7 +89,7 @@ def test_a_transaction_has_its_name_time_and_rows() -> None:
     assert row.shape.columns[2].labels == ("a", "b,'c")
 
 
-def test_rows_behind_the_headers_of_all_events_of_a_statement_are_of_the_tables_that_they_name() -> (
+def test_rows_after_the_headers_of_all_events_of_a_statement_are_of_the_tables_that_they_name() -> (
     None
 ):
     found = read(
@@ -137,7 +137,7 @@ def test_create_select_leaves_its_transaction_open_for_the_rows() -> None:
     assert [type(each) for each in found] == [TransactionBegins, Statement, TransactionEnds]
 
 
-def test_borders_of_xa_transactions_and_savepoints_are_no_statements() -> None:
+def test_boundaries_of_xa_transactions_and_savepoints_are_no_statements() -> None:
     found = read(
         gtid("ANONYMOUS"), query("XA START X'61',X'',1"), query("SAVEPOINT a"), query("ROLLBACK TO a"),
         query("XA END X'61',X'',1"), header("XA PREPARE X'61',X'',1"), "XA PREPARE X'61',X'',1\n/*!*/;\n",

@@ -174,14 +174,14 @@ def test_a_column_that_a_change_does_not_hold_is_as_it_was_and_no_fault(case: Ca
     assert counted(late) == (0, 0, 1)
 
 
-def test_what_the_sink_has_not_applied_yet_is_behind_and_no_fault(case: Case) -> None:
+def test_records_that_the_sink_has_not_applied_yet_are_lag_and_no_fault(case: Case) -> None:
     case.applied = 3
     found = case.verdict([row(1, 1, "a"), row(2, 2, "b")], HISTORY)
     assert counted(found) == (0, 0, 0)
     assert found.behind == 3
 
 
-def test_what_a_sink_at_work_has_merged_ahead_of_its_ledger_is_no_fault(case: Case) -> None:
+def test_rows_that_a_running_sink_has_merged_past_its_ledger_are_no_fault(case: Case) -> None:
     case.applied = 2
     assert counted(case.verdict(RIGHT, HISTORY)) == (0, 0, 0)
     ahead = [row(3, 1, "wrong"), *RIGHT[:1]]

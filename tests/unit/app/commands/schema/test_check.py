@@ -159,7 +159,7 @@ def test_names_are_compared_as_the_server_does(capsys: pytest.CaptureFixture[str
     assert (code, value["differences"]) == (0, [])
 
 
-def test_what_changed_behind_the_servers_answer_is_not_compared(
+def test_what_changed_after_the_servers_answer_is_not_compared(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The worker is at the statement already, which came after the answer."""
@@ -168,7 +168,7 @@ def test_what_changed_behind_the_servers_answer_is_not_compared(
     assert check(capsys, read_by_name, server)[0] == 0
 
 
-def test_a_worker_that_is_behind_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_waits_for_a_lagging_worker(capsys: pytest.CaptureFixture[str]) -> None:
     before, after = story(), story("ALTER TABLE orders ADD a INT")
     states = [
         tell(before, offset(100, gtids=f"{UUID}:1")),
@@ -184,7 +184,7 @@ def test_a_worker_that_is_behind_is_waited_for(capsys: pytest.CaptureFixture[str
     assert (code, value["same_place"], pauses) == (0, True, [1.0])
 
 
-def test_a_worker_that_stays_behind_is_told_and_its_end_is_compared(
+def test_a_worker_that_keeps_lagging_is_reported_and_its_end_is_compared(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     pauses: list[float] = []

@@ -264,7 +264,7 @@ async def test_where_the_tables_lag_the_journal_says_who_is_read(scene: Scene) -
     assert await scene.lead() == "b"
 
 
-async def test_an_installation_that_is_known_ahead_is_confirmed_beside_the_rest(
+async def test_an_installation_that_is_known_in_advance_is_confirmed_beside_the_rest(
     scene: Scene,
 ) -> None:
     scene.signals.installation = "i"

@@ -135,7 +135,7 @@ def test_a_decoder_that_dies_while_put_waits_for_room_is_told() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 @pytest.mark.parametrize("phase", PHASES)
-def test_the_error_of_a_stage_comes_behind_the_pieces_before(phase: str, count: int) -> None:
+def test_the_error_of_a_stage_comes_after_the_pieces_before(phase: str, count: int) -> None:
     orders: list[dict[str, Any]] = [{"decode": 0.05}, {}, {phase: "named"}, {}, {}]
     outlet = run(count, [ordered(n, **order) for n, order in enumerate(orders)])
     assert [piece.first for piece in outlet.pieces] == [1, 2]

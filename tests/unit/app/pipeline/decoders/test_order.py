@@ -11,7 +11,7 @@ from tests.unit.app.pipeline.decoders.stages import ordered
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_the_pieces_of_a_chunk_come_together_and_its_error_behind_the_last(count: int) -> None:
+def test_the_pieces_of_a_chunk_come_together_and_its_error_after_the_last(count: int) -> None:
     orders: list[dict[str, Any]] = [{"parts": 3}, {}, {"parts": 2, "error": True}, {}]
     outlet = run(count, [ordered(number, **order) for number, order in enumerate(orders)])
     found = [(piece.first, piece.part) for piece in outlet.pieces]
@@ -64,7 +64,7 @@ def test_numbers_go_on_from_the_first_state(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 2])
-def test_the_error_within_a_piece_comes_behind_it_and_is_the_end(count: int) -> None:
+def test_the_error_within_a_piece_comes_after_it_and_is_the_end(count: int) -> None:
     outlet = run(count, [ordered(0), ordered(1, error=True), ordered(2), ordered(3)])
     assert [piece.first for piece in outlet.pieces] == [1, 2]
     assert isinstance(outlet.error, UnsupportedEvent)

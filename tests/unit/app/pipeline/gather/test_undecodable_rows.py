@@ -206,7 +206,7 @@ def test_a_run_that_resumes_writes_no_letter_again() -> None:
     assert [name for name, _, _ in published(_only(found, "aq.shop.notes"))] == [f"{UUID}:1#2"]
 
 
-def test_borders_count_only_what_is_published() -> None:
+def test_transaction_markers_count_only_published_events() -> None:
     found = pieces(event(b"a", BAD))
     (end,) = [
         record.value

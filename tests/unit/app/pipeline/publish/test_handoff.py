@@ -116,7 +116,7 @@ async def test_what_is_not_whole_is_joined_with_what_follows_and_never_taken_alo
     assert handoff._bytes == 0
 
 
-async def test_what_is_whole_is_taken_though_something_unfinished_stands_behind_it() -> None:
+async def test_what_is_whole_is_taken_though_something_unfinished_stands_after_it() -> None:
     handoff = Handoff(asyncio.get_running_loop())
     for number in (1, 2):
         assert handoff.put(piece(number))
@@ -141,7 +141,7 @@ async def test_what_is_not_whole_never_waits_for_room_that_only_more_can_make() 
 
 
 @pytest.mark.parametrize("before", [0, 2])
-async def test_an_error_behind_what_is_not_whole_drops_that_and_keeps_what_was(before: int) -> None:
+async def test_an_error_after_what_is_not_whole_drops_that_and_keeps_what_was(before: int) -> None:
     handoff = Handoff(asyncio.get_running_loop())
     for number in range(1, before + 1):
         assert handoff.put(piece(number))

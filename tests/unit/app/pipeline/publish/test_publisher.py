@@ -94,7 +94,7 @@ class Sent:
         """Returns that all topics exist."""
 
 
-async def test_the_records_of_a_piece_come_behind_the_checkpoint_that_does_not_hold_them() -> None:
+async def test_the_records_of_a_piece_come_after_the_checkpoint_that_does_not_hold_them() -> None:
     # The next run reads the journal from that checkpoint's first part on.
     plans = TopicPlans(
         prefix="aq",

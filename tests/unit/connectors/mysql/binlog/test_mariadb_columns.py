@@ -83,7 +83,7 @@ def test_an_unknown_compression_is_named() -> None:
         unpacked(b"\x90\x01\x01x")
 
 
-def test_a_compressed_column_is_read_behind_its_length() -> None:
+def test_a_compressed_column_is_read_after_its_length() -> None:
     one = column(FieldType.VARCHAR_COMPRESSED, 2001, 2304)
     raw = b"\x0a\x00\x8a\x01\x2c\x2b\x2c\x1c\x05\xc4\x02\x00"
     assert reader_for(one, CHARSETS)(raw, 0) == ("q" * 300, 12)

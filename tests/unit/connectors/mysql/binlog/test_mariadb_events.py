@@ -83,7 +83,7 @@ def test_a_list_of_gtids_is_read_without_its_flags() -> None:
         parse_gtid_list(body[:-1])
 
 
-def test_a_compressed_statement_is_unpacked_behind_its_head() -> None:
+def test_a_compressed_statement_is_unpacked_after_its_head() -> None:
     head = struct.pack("<IIBHH", 4, 0, 2, 0, 3) + b"\x01\x02\x03" + b"db\0"
     assert uncompressed_query(head + squeezed(b"DROP TABLE t")) == head + b"DROP TABLE t"
 
@@ -92,7 +92,7 @@ def test_a_compressed_statement_is_unpacked_behind_its_head() -> None:
     ("kind", "bitmaps"),
     [(kind, 2 if "UPDATE" in kind.name else 1) for kind in PLAIN_ROWS],
 )
-def test_compressed_rows_are_unpacked_behind_their_bitmaps(
+def test_compressed_rows_are_unpacked_after_their_bitmaps(
     kind: MariadbEventType, bitmaps: int
 ) -> None:
     head = bytes(8) + (b"" if kind.name.endswith("_V1") else b"\x02\x00") + b"\x09"
@@ -114,7 +114,7 @@ def test_more_or_less_than_was_announced_is_corrupt(announced: int) -> None:
         uncompressed_rows(166, bytes(8) + b"\x01\xff" + squeezed(b"rows", announced=announced))
 
 
-def test_bytes_behind_the_compressed_ones_are_corrupt() -> None:
+def test_bytes_after_the_compressed_ones_are_corrupt() -> None:
     with pytest.raises(CorruptEvent):
         uncompressed_rows(166, bytes(8) + b"\x01\xff" + squeezed(b"rows") + b"x")
 

@@ -51,7 +51,7 @@ def test_a_variable_that_nobody_knows_ends_the_list() -> None:
 
 
 @pytest.mark.parametrize("databases", [DATABASES, TOO_MANY])
-def test_variables_behind_a_list_of_databases_are_found(databases: bytes) -> None:
+def test_variables_after_a_list_of_databases_are_found(databases: bytes) -> None:
     assert user_of(FLAGS + databases + INVOKER) == "anna@db.host"
 
 
@@ -67,7 +67,7 @@ def test_mariadb_tells_by_a_flag_what_timestamp_means(flag: int, explicit: bool)
     assert session.explicit_timestamps is explicit
 
 
-def test_mariadbs_own_collations_of_charsets_are_told_and_what_is_behind_them() -> None:
+def test_mariadbs_own_collations_of_charsets_are_told_and_what_is_after_them() -> None:
     own = b"\x83\2" + struct.pack("<HHHH", 8, 8, 45, 255)
     session = session_of(
         FLAGS + own + CHARSET, database=None, thread=0, charsets=CHARSETS, mariadb=True
@@ -85,6 +85,6 @@ def test_mariadb_can_have_none_of_them() -> None:
 
 
 @pytest.mark.parametrize(("flags", "size"), [(2, 1), (4, 9), (8, 9)])
-def test_variables_behind_a_half_of_an_alter_in_two_phases_are_found(flags: int, size: int) -> None:
+def test_variables_after_a_half_of_an_alter_in_two_phases_are_found(flags: int, size: int) -> None:
     started_or_ended = bytes([130, flags]) + bytes(range(1, size))
     assert status_variables(started_or_ended + CHARSET).keys() == {130, 4}

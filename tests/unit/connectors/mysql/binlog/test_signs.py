@@ -36,7 +36,7 @@ def test_the_size_of_the_bitmap_tells() -> None:
     assert signs(mapped(eight, b"\x00\x80")) == [*[False] * 7, True]
 
 
-def test_a_bit_behind_the_last_of_the_others_tells_that_year_has_one() -> None:
+def test_a_bit_after_the_last_of_the_others_tells_that_year_has_one() -> None:
     assert signs(mapped([T.YEAR, T.LONG, T.TINY], b"\x20")) == [False, True]
 
 

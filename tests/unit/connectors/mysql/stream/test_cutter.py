@@ -108,7 +108,7 @@ def test_an_incident_is_given_out_at_once() -> None:
     assert kinds(list(cutter.take(len(wire.data)))) == [[26]]
 
 
-def test_statements_that_only_look_like_borders_are_none() -> None:
+def test_statements_that_only_look_like_boundaries_are_none() -> None:
     wire = Wire()
     wire.opens(33, gtid_body(1))
     wire.send(2, query_body("DROP TABLE t -- \0BEGIN"), alone=True, ends=True)
@@ -165,7 +165,7 @@ def test_a_large_buffer_is_given_back() -> None:
     assert len(cutter._packets.buffer) < 2 << 20
 
 
-def test_a_file_that_ends_within_a_transaction_is_refused_behind_what_is_whole() -> None:
+def test_a_file_that_ends_within_a_transaction_is_refused_after_what_is_whole() -> None:
     wire = Wire()
     simple(wire, Random(1))
     whole = len(wire.data)

@@ -66,7 +66,7 @@ def test_what_changes_no_captured_table_has_none() -> None:
     assert [one.start.pos for one in prints.done] == [50]
 
 
-def test_what_a_server_writes_behind_a_statement_is_not_of_it() -> None:
+def test_what_a_server_writes_after_a_statement_is_not_of_it() -> None:
     def of(sql: str) -> str:
         prints = FingerprintWindow(lambda *_: False)
         prints.statement(cast(Query, SimpleNamespace(database="shop", sql=sql)))

@@ -26,7 +26,7 @@ def text_table(*more: dict[str, Any]) -> TableMap:
 
 
 @pytest.mark.parametrize("patterns", [0, 64])
-def test_a_text_that_ends_behind_its_event_is_refused_wherever_the_event_stands(
+def test_a_text_that_ends_after_its_event_is_refused_wherever_the_event_stands(
     patterns: int,
 ) -> None:
     table = text_table()
