@@ -18,7 +18,7 @@ NAMES = ("a4", "a2", "shop", "a1")
 """One destination in each partition."""
 
 
-def test_each_request_is_applied_by_whoever_leads(
+def test_each_request_is_applied_by_the_leader(
     stack: Stack,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -96,7 +96,7 @@ def test_a_position_has_the_latest_version_at_or_before_it() -> None:
     assert names_of(history.at(AtTime(399)).find(*ORDERS)) == ["id", "a", "b"]
 
 
-def test_places_are_compared_by_the_files_number_and_not_by_its_name() -> None:
+def test_positions_are_compared_by_the_files_number_and_not_by_its_name() -> None:
     history = begun("orders", position=between(4, file=999_998))
     for file, name in ((999_999, "a"), (1_000_000, "b")):
         assert history.apply(at(500, file=file), "shop", f"ALTER TABLE orders ADD {name} INT", SHOP)

@@ -36,7 +36,7 @@ def is_old(mysql: Mysql) -> bool:
 
 
 @pytest.mark.parametrize("series", SERIES)
-def test_only_what_is_granted_whole_is_told_and_the_rest_is_named(
+def test_only_fully_granted_tables_are_described_and_the_others_named(
     servers: Servers, series: str
 ) -> None:
     found = read_as(
@@ -53,7 +53,7 @@ def test_only_what_is_granted_whole_is_told_and_the_rest_is_named(
     assert set(found.databases) >= {"seen", "a_b"}
 
 
-def test_columns_that_are_granted_besides_the_table_take_nothing_away(servers: Servers) -> None:
+def test_column_privileges_besides_the_tables_change_nothing(servers: Servers) -> None:
     found = read_as(
         servers("9.7"), "SELECT (a) ON seen.x", "SELECT ON seen.*", "SELECT (a) ON other.x"
     )
@@ -61,7 +61,7 @@ def test_columns_that_are_granted_besides_the_table_take_nothing_away(servers: S
     assert set(found.unseen) == {("other", "x")}
 
 
-def test_a_database_that_is_revoked_of_all_is_not_there(servers: Servers) -> None:
+def test_a_fully_revoked_database_is_absent(servers: Servers) -> None:
     mysql = servers("9.7")
     run(mysql, "SET GLOBAL partial_revokes = ON")
     try:

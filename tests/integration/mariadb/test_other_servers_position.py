@@ -7,7 +7,7 @@ from tests.integration.mariadb.source import end_of, position_of, written
 from tests.integration.worker.source import address_of
 
 
-def test_the_place_is_that_of_the_first_transaction_that_is_not_in_it(newest: Mysql) -> None:
+def test_the_position_is_that_of_the_first_transaction_not_in_it(newest: Mysql) -> None:
     written(newest, "CREATE DATABASE behind", "CREATE TABLE behind.t (id int)")
     before = position_of(newest)
     assert before.gtid_set is not None

@@ -45,7 +45,9 @@ def told(mysql: Mysql, database: str) -> dict[str, Table]:
 
 
 @pytest.mark.parametrize("series", SERIES)
-def test_a_table_made_of_what_is_told_is_told_alike(servers: Servers, series: str) -> None:
+def test_a_table_recreated_from_its_definition_has_the_same_definition(
+    servers: Servers, series: str
+) -> None:
     mysql = servers(series)
     emptied(mysql, FIRST, AGAIN)
     session = ["SET SESSION sql_mode = ''"]
@@ -60,7 +62,7 @@ def test_a_table_made_of_what_is_told_is_told_alike(servers: Servers, series: st
     assert told(mysql, AGAIN) == first
 
 
-def test_any_number_of_tables_takes_the_same_few_questions(servers: Servers) -> None:
+def test_any_number_of_tables_takes_the_same_few_queries(servers: Servers) -> None:
     mysql = servers("9.7")
     counts = []
     for count in (1, 40):
@@ -85,7 +87,7 @@ def test_equal_columns_are_one_object(servers: Servers) -> None:
     assert first.columns[1] is second.columns[1]
 
 
-def test_a_sequence_of_mariadb_is_told_as_the_table_that_its_rows_are_of(servers: Servers) -> None:
+def test_a_mariadb_sequence_is_described_as_the_table_of_its_rows(servers: Servers) -> None:
     mysql = servers("mariadb-11.8")
     emptied(mysql, FIRST)
     run(mysql, f"CREATE SEQUENCE {FIRST}.s", f"CREATE VIEW {FIRST}.v AS SELECT 1 AS a")
@@ -98,7 +100,7 @@ def test_a_sequence_of_mariadb_is_told_as_the_table_that_its_rows_are_of(servers
 
 
 @pytest.mark.parametrize("series", SERIES)
-def test_a_view_is_told_by_its_name_and_is_no_table(servers: Servers, series: str) -> None:
+def test_a_view_is_listed_by_name_and_not_as_a_table(servers: Servers, series: str) -> None:
     mysql = servers(series)
     emptied(mysql, FIRST, AGAIN)
     run(
@@ -118,7 +120,7 @@ def test_a_view_is_told_by_its_name_and_is_no_table(servers: Servers, series: st
     assert not [name for name in found.tables if name[0] == FIRST]
 
 
-def test_each_database_is_told_with_what_its_tables_take(servers: Servers) -> None:
+def test_each_database_is_described_with_the_defaults_of_its_tables(servers: Servers) -> None:
     mysql = servers("9.7")
     run(mysql, "DROP DATABASE IF EXISTS d1", "CREATE DATABASE d1 COLLATE latin1_bin")
     found = read_baseline(address_of(mysql), facts_of(mysql)).databases

@@ -80,7 +80,7 @@ def _rest(server: Mysql) -> None:
         )
 
 
-def test_a_moment_is_the_place_of_the_first_transaction_that_was_committed_then_or_later(
+def test_a_time_is_the_position_of_the_first_transaction_committed_then_or_later(
     server: Mysql, marks: list[Mark]
 ) -> None:
     facts, address = facts_of(server), address_of(server)
@@ -92,7 +92,7 @@ def test_a_moment_is_the_place_of_the_first_transaction_that_was_committed_then_
     assert (behind_all.coordinates, behind_all.gtid_set) == (end_of(server), facts.gtids_at_end)
 
 
-def test_a_moment_in_a_file_is_looked_for_there_alone(server: Mysql, marks: list[Mark]) -> None:
+def test_a_time_within_a_file_is_searched_only_there(server: Mysql, marks: list[Mark]) -> None:
     facts, address = facts_of(server), address_of(server)
     first, second = facts.binlogs[0][0], facts.binlogs[1][0]
     found = offset_at_time(marks[3].ts_ms, facts, address, file=second)
@@ -107,7 +107,7 @@ def test_a_moment_in_a_file_is_looked_for_there_alone(server: Mysql, marks: list
         offset_at_time(marks[0].ts_ms, facts, address, file="other.000001")
 
 
-def test_a_moment_before_all_is_the_head_where_nothing_was_purged(
+def test_a_time_before_all_is_the_beginning_if_nothing_was_purged(
     server: Mysql, marks: list[Mark]
 ) -> None:
     facts, address = facts_of(server), address_of(server)
@@ -118,7 +118,7 @@ def test_a_moment_before_all_is_the_head_where_nothing_was_purged(
         offset_at_time(int(time.time() * 1000) + 3_600_000, facts, address)
 
 
-def test_a_place_within_a_transaction_is_refused_with_both_its_ends(
+def test_a_position_within_a_transaction_is_refused_with_both_its_ends(
     server: Mysql, marks: list[Mark]
 ) -> None:
     facts, address = facts_of(server), address_of(server)
@@ -156,7 +156,7 @@ def test_the_files_are_bisected_and_not_all_read(
     assert len(asked) <= 8
 
 
-def test_what_is_gone_is_refused_by_its_own_name(server: Mysql, marks: list[Mark]) -> None:
+def test_a_purged_position_is_refused_with_its_error(server: Mysql, marks: list[Mark]) -> None:
     """The last test of the file: the binlog is purged and reset."""
     facts, address = facts_of(server), address_of(server)
     cursor_at = SourceOffset(
