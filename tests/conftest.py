@@ -6,8 +6,10 @@ import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from devstack import Stack
 
@@ -80,15 +82,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if out:
         config.hook.pytest_deselected(items=list(out))
         items[:] = [item for item in items if item not in out]
-    _servers_first(items)
+    _longest_first(items)
 
 
-def _servers_first(items: list[pytest.Item]) -> None:
-    """Begin with files that start servers or Spark: with the short ones last, all jobs end together."""
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give files to the jobs, but all files of the shared Spark session to one.
+
+    A session is expensive: its first batches take five times as long as later ones.
+    """
+    scheduler: Any = LoadFileScheduling(config, log)
+    by_file = scheduler._split_scope
+    scheduler._split_scope = lambda test: "spark" if _SPARK.match(test) else by_file(test)
+    return scheduler
+
+
+def _longest_first(items: list[pytest.Item]) -> None:
+    """Begin with Spark's files, which are one job's, then those that start servers: with the short ones
+    last, all jobs end together."""
     slow = {item.path for item in items if _SERVERS.intersection(getattr(item, "fixturenames", ()))}
-    items.sort(key=lambda item: item.path not in slow)
+    items.sort(key=lambda item: (not _SPARK.match(item.nodeid), item.path not in slow))
 
 
+_SPARK = re.compile("tests/(unit/spark_sink/|contract/test_warehouses.py)")
+"""Files that share a Spark session, by node id."""
 _RARE = {"5.5", "8.0", "10.11"}
 """Of these there is another on either side; `make test-servers` asks them too."""
 _REAL = {"stack", "servers", "children"}

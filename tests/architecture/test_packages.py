@@ -15,7 +15,6 @@ RUN_AS_PROGRAMS = {
     "ruff": "make check",
     "mypy": "make check",
     "pytest-asyncio": "a plugin of pytest",
-    "pytest-xdist": "a plugin of pytest",
     "moto": "tests/s3.py starts its server",
     "flask": "moto's server",
     "flask-cors": "moto's server",

@@ -63,7 +63,17 @@ def random_history(rng: random.Random, length: int) -> list[Change]:
 
 
 @pytest.mark.parametrize("seed", [1])
-@pytest.mark.parametrize("key", [("id",), ()], ids=["keyed", "log"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param(("id",), id="keyed"),
+        pytest.param(
+            (),
+            id="log",
+            marks=pytest.mark.long("the other parameter; test_shards.py has tables without a key"),
+        ),
+    ],
+)
 def test_batches_in_any_order_and_mixture_and_repeated_give_the_same_table(
     warehouse: Warehouse, seed: int, key: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

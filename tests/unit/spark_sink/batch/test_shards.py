@@ -58,7 +58,17 @@ def held(warehouse: Warehouse) -> dict[tuple[str, str, int], int]:
     }
 
 
-@pytest.mark.parametrize("sources", [TABLES, SERVERS], ids=["tables", "servers"])
+@pytest.mark.parametrize(
+    "sources",
+    [
+        pytest.param(TABLES, id="tables"),
+        pytest.param(
+            SERVERS,
+            id="servers",
+            marks=pytest.mark.long("the other parameter; the warehouses' contract has servers"),
+        ),
+    ],
+)
 def test_equal_keys_of_two_shards_are_two_rows_whatever_becomes_of_one(
     warehouse: Warehouse, sources: list[tuple[str, str]]
 ) -> None:
