@@ -12,6 +12,7 @@ from devstack.processes import Child, Children, tail
 HOST = "127.0.0.1"
 _LOWEST = 15_000
 _READ_SECONDS = 2.0
+_POLL_SECONDS = 0.04
 
 
 def free_port(wanted: int | None = None) -> int:
@@ -77,4 +78,4 @@ def wait_until_ready(
             pass  # not listening yet
         if time.monotonic() > deadline:
             raise ServerError(f"{name} gave no answer in {seconds:g} s; from {log}:\n{tail(log)}")
-        time.sleep(0.1)
+        time.sleep(_POLL_SECONDS)

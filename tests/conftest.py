@@ -12,6 +12,7 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 from devstack import Stack
+from tests.harness.servers import own_stack
 
 
 def pytest_configure() -> None:
@@ -37,7 +38,7 @@ def without_own_settings() -> Iterator[None]:
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """MySQL, Kafka and ZooKeeper, shared by all tests: use names of your own in them."""
     folder: Path = tmp_path_factory.mktemp("stack")
-    with Stack(folder) as running:
+    with own_stack(folder) as running:
         yield running
 
 

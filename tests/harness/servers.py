@@ -12,8 +12,9 @@ import contextlib
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,7 @@ from devstack.mysql import Mysql
 from devstack.old_mysql import SERIES as OLD
 from devstack.old_mysql import old_mysql
 from devstack.processes import Children
+from devstack.stack import SERVICES
 from tests.harness.sql import run
 
 Servers = Callable[[str], Mysql]
@@ -33,6 +35,17 @@ GTIDS_OFF: Options = {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}
 FAST: Options = {"innodb_flush_method": "nosync"}
 """For hundreds of temporary tables, which need not survive a crash."""
 _NUMBERS = itertools.count(1)
+
+
+@contextlib.contextmanager
+def own_stack(folder: Path, services: Sequence[str] = SERVICES, **more: Any) -> Iterator[Stack]:
+    """Servers of some tests' own, killed at the end: nobody needs their data, and a shutdown takes seconds."""
+    stack = Stack(folder, services, **more)
+    try:
+        stack.start()
+        yield stack
+    finally:
+        stack.children.kill()
 
 
 @contextlib.contextmanager
@@ -49,7 +62,7 @@ def on_demand(factory: pytest.TempPathFactory, options: Options | None = None) -
     try:
         yield server
     finally:
-        owner.close()
+        owner.kill()
 
 
 def started(name: str, folder: Path, owner: Children, options: Options | None = None) -> Mysql:
@@ -87,7 +100,7 @@ def own_server(
         run(server, *statements)
         yield server
     finally:
-        owner.close()
+        owner.kill()
 
 
 def _made(name: str, folder: Path, owner: Children, options: dict[str, str | int]) -> Mysql:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from aiokafka import AIOKafkaProducer
 
 from app.auditing.topics.topics import RecordedTopics
 from devstack.mysql import Mysql
+from tests.harness.forked import run_command
 from tests.harness.worker import running
 from tests.integration.auditing.conftest import Case
 from tests.integration.auditing.story import play
@@ -27,19 +27,14 @@ from tests.made import SERVER
 def run(case: Case, *words: str, program: str | None = None) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own."""
     given = shlex.join(case.mysql.mysqlbinlog or ()) if program is None else program
-    command = [sys.executable, "-m", "app", "audit", "shop", "--mysqlbinlog", given, *words]
-    config = str(case.folder / "aqueduct.yaml")
-    environment = {**os.environ, "AQUEDUCT_CONFIG": config}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    command = ("audit", "shop", "--mysqlbinlog", given, *words)
+    return run_command(case.folder / "aqueduct.yaml", *command)
 
 
 def run_second(case: Case, *words: str) -> subprocess.CompletedProcess[str]:
     """The command, with mysql-replication as its witness."""
-    command = [sys.executable, "-m", "app", "audit", "shop", "--witness", "mysql-replication"]
-    environment = {**os.environ, "AQUEDUCT_CONFIG": str(case.folder / "aqueduct.yaml")}
-    return subprocess.run(
-        [*command, *words], capture_output=True, text=True, check=False, env=environment
-    )
+    command = ("audit", "shop", "--witness", "mysql-replication", *words)
+    return run_command(case.folder / "aqueduct.yaml", *command)
 
 
 def test_the_second_witness_is_named_with_what_it_cannot_judge(case: Case) -> None:

@@ -17,7 +17,7 @@ SERVERS = ("9.7", "5.7", "8.0", "mariadb")
 _NAMES = {"mariadb": f"mariadb-{max(mariadb_software.RELEASES)}"}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def servers(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """From a name of ``SERVERS`` to its running server."""
     with on_demand(tmp_path_factory) as server:

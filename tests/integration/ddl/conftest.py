@@ -14,7 +14,7 @@ _BEFORE_GTIDS = "5.5"
 """It knows none."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """The function from ``9.7``, ``5.7`` or ``mariadb-11.8`` to that running server."""
     with on_demand(tmp_path_factory, OPTIONS) as server:

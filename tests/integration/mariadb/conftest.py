@@ -14,28 +14,28 @@ SERIES = sorted(software.RELEASES)
 """The tested series, the newest last."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def children() -> Iterator[Children]:
     """The servers of these tests, none of which outlives them."""
     owner = Children()
     yield owner
-    owner.close()
+    owner.kill()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """One server of each series, started when it is first asked for."""
     with on_demand(tmp_path_factory) as server:
         yield lambda series: server(f"mariadb-{series}")
 
 
-@pytest.fixture(scope="session", params=SERIES)
+@pytest.fixture(scope="package", params=SERIES)
 def mariadb(request: pytest.FixtureRequest, servers: Servers) -> Mysql:
     """A server of each series, shared by all its tests: use names of your own in it."""
     return servers(request.param)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def newest(servers: Servers) -> Mysql:
     """The same of the newest series alone, for what others do alike or not at all."""
     return servers(SERIES[-1])

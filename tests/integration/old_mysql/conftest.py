@@ -9,7 +9,7 @@ import pytest
 from tests.harness.servers import Servers, on_demand
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """The function from a series such as ``5.6`` to its running server."""
     with on_demand(tmp_path_factory, {"max_allowed_packet": "64M"}) as server:

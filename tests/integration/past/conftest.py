@@ -14,4 +14,4 @@ def children() -> Iterator[Children]:
     """The processes of a test."""
     owner = Children()
     yield owner
-    owner.close()
+    owner.kill()

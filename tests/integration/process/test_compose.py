@@ -18,6 +18,8 @@ from devstack import Stack, mysql_software
 from devstack.mysql import MYSQL, Mysql
 from devstack.paths import PROJECT
 from devstack.ports import HOST, free_port
+from devstack.programs import WORKER
+from tests.harness.servers import own_stack
 from tests.harness.sql import run
 from tests.harness.worker import Worker, started
 
@@ -56,7 +58,7 @@ def composed(
         for name, value in names.items()
     }
     own = {name: value for name, value in options.items() if not _ADDRESSES.search(name)}
-    with Stack(folder, ("kafka", "zookeeper"), kafka_options=own) as stack:
+    with own_stack(folder, ("kafka", "zookeeper"), kafka_options=own) as stack:
         mysql = mysql_of(services["mysql"], stack, folder)
         mysql.start()
         initialize(services["mysql"], mysql)
@@ -110,7 +112,7 @@ def worker_of(
         "AQUEDUCT_DATA_DIR": str(folder / "data"),
     }
     log_file = folder / "worker.log"
-    process = started(log_file, cwd=folder, **given, **ports)
+    process = started(log_file, command=WORKER, cwd=folder, **given, **ports)
     try:
         yield Worker(process, port, log_file)
     finally:

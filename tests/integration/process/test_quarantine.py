@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from connectors.wire import schemas_topic
 from demo import checks
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.forked import run_command
 from tests.harness.servers import own_mysql
 from tests.harness.sql import run
 from tests.harness.topics import Change, keys, rows, statements, values
@@ -50,14 +49,7 @@ def mysql(stack: Stack, metadata: str) -> Iterator[Mysql]:
 
 def schema(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """`python -m app schema …` with the worker's settings."""
-    return subprocess.run(
-        [sys.executable, "-m", "app", "schema", *arguments],
-        env={**os.environ, "AQUEDUCT_CONFIG": str(folder / "aqueduct.yaml")},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return run_command(folder / "aqueduct.yaml", "schema", *arguments)
 
 
 def tear(mysql: Mysql) -> None:

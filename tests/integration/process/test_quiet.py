@@ -14,6 +14,7 @@ import pytest
 
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.servers import own_stack
 from tests.harness.sql import run
 from tests.harness.wait import PATIENCE
 from tests.harness.worker import Worker, running, settings
@@ -27,7 +28,7 @@ _SERVER_IDS = itertools.count(6201)
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """Servers that these tests stop."""
-    with Stack(tmp_path_factory.mktemp("quiet"), ("mysql", "kafka")) as stack:
+    with own_stack(tmp_path_factory.mktemp("quiet"), ("mysql", "kafka")) as stack:
         run(stack.mysql, "CREATE DATABASE shop", "CREATE TABLE shop.t (id int PRIMARY KEY, x int)")
         yield stack
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ import pytest
 from connectors.wire import dead_letters_topic
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.forked import run_command
 from tests.harness.servers import own_mysql
 from tests.harness.sql import run
 from tests.harness.topics import names, rows
@@ -52,13 +51,7 @@ def wanted(stack: Stack, mysql: Mysql, folder: Path, **destination: Any) -> dict
 
 
 def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "app", *words],
-        env={**os.environ, "AQUEDUCT_CONFIG": str(folder / "aqueduct.yaml")},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return run_command(folder / "aqueduct.yaml", *words)
 
 
 def test_a_large_row_is_claimed_and_one_that_cannot_be_decoded_is_put_aside_and_all_others_go_on(

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +28,7 @@ from tables.journal_format import Entry
 from tables.schema_history.codec.journal_records import checkpoint_records, history_records
 from tables.schema_history.history import SchemaHistory
 from tables.schema_history.position import HistoryPosition
+from tests.harness.forked import run_command
 from tests.harness.servers import own_mysql
 from tests.harness.sql import connected, run
 from tests.harness.worker import settings
@@ -70,13 +68,7 @@ class Operator:
     """The positions after the beginning and after each statement of the story."""
 
     def asks(self, *words: str) -> Told:
-        done = subprocess.run(
-            [sys.executable, "-m", "app", "schema", *words],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "AQUEDUCT_CONFIG": str(self.config)},
-        )
+        done = run_command(self.config, "schema", *words)
         assert "Traceback" not in done.stderr
         return Told(done.returncode, done.stdout, done.stderr)
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +19,7 @@ from connectors.kafka.topics.plan import TopicPlan
 from devstack import Stack
 from devstack.mysql import Mysql
 from devstack.ports import free_port
+from tests.harness.forked import run_command
 from tests.harness.servers import own_mysql
 from tests.harness.sql import run
 from tests.harness.topics import changes, rows
@@ -237,11 +236,4 @@ def test_a_key_stays_in_its_partition_when_partitions_are_raised(
 
 def restart(folder: Path) -> subprocess.CompletedProcess[str]:
     """Restart the destination from the beginning, as an operator does."""
-    return subprocess.run(
-        [sys.executable, "-m", "app", "destination", "restart", "shop"],
-        env={**os.environ, "AQUEDUCT_CONFIG": str(folder / "aqueduct.yaml")},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return run_command(folder / "aqueduct.yaml", "destination", "restart", "shop")

@@ -12,6 +12,7 @@ from demo import checks, topics
 from demo.topics import Layout
 from devstack import Stack
 from devstack.mysql import Mysql
+from devstack.programs import WORKER
 from tables.routes.routes import Routes
 from tests.harness.sql import run
 from tests.harness.worker import running, settings
@@ -35,7 +36,7 @@ def published(stack: Stack, prefix: str) -> list[checks.Record]:
 def test_a_stopped_worker_goes_on_where_it_was(stack: Stack, mysql: Mysql, tmp_path: Path) -> None:
     wanted = settings(stack, mysql, tmp_path)
     insert(mysql, 0, 10)
-    with running(wanted, tmp_path) as worker:
+    with running(wanted, tmp_path, command=WORKER) as worker:
         first = worker.wait(lambda status: status["rows"] == 10)["cursor"]["epoch"]
         assert worker.get("/health") == "ok\n"
         assert 'aqueduct_rows_published_total{destination="shop",op="c"} 10.0' in worker.get(
@@ -44,7 +45,7 @@ def test_a_stopped_worker_goes_on_where_it_was(stack: Stack, mysql: Mysql, tmp_p
         assert worker.stop() == 0
         assert "Traceback" not in worker.log
     insert(mysql, 10, 5)
-    with running(wanted, tmp_path) as worker:
+    with running(wanted, tmp_path, command=WORKER) as worker:
         status = worker.wait(lambda status: status["rows"] == 5)
         assert status["cursor"]["epoch"] > first
         assert "status shop: RUNNING" in worker.log or worker.stop() == 0
@@ -191,7 +192,7 @@ def test_unusable_settings_end_the_worker_with_one_message(
     stack: Stack, tmp_path: Path, change: dict[str, Any], says: str
 ) -> None:
     wanted = settings(stack, stack.mysql, tmp_path) | change
-    with running(wanted, tmp_path) as worker:
+    with running(wanted, tmp_path, command=WORKER) as worker:
         assert worker.process.wait(30) == 78
         assert worker.log.startswith("aqueduct: SettingsError")
         assert says in worker.log

@@ -17,7 +17,7 @@ def children() -> Iterator[Children]:
     """The servers of these tests, none of which outlives them."""
     owner = Children()
     yield owner
-    owner.close()
+    owner.kill()
 
 
 @pytest.fixture(scope="module", params=KINDS)

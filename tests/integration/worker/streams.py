@@ -11,9 +11,8 @@ from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server.facts import SourceAddress
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.replica import BinlogStream
-from devstack import Stack
 from devstack.mysql import Mysql
-from tests.harness.servers import Options
+from tests.harness.servers import Options, own_stack
 from tests.harness.sql import connected, run
 from tests.integration.worker.source import address_of
 
@@ -24,7 +23,7 @@ PASSED = {3, 4, 15, 27, 35, 41}
 @contextmanager
 def numbered(folder: Path, options: Options | None = None) -> Iterator[Mysql]:
     """A server whose table ``chunks.n`` has a thousand rows to select from."""
-    with Stack(folder, services=("mysql",), mysql_options=options) as running:
+    with own_stack(folder, services=("mysql",), mysql_options=options) as running:
         run(running.mysql, "CREATE DATABASE chunks", "CREATE TABLE chunks.n (id int primary key)")
         with connected(running.mysql) as cursor:
             cursor.executemany("INSERT INTO chunks.n VALUES (%s)", [(n,) for n in range(1000)])

@@ -20,6 +20,7 @@ from connectors.mysql.rows.decoder import ABSENT
 from connectors.mysql.stream.replica import BinlogStream
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.servers import own_stack
 from tests.harness.sql import connected, run
 from tests.integration.remedies import mended
 from tests.integration.worker.source import (
@@ -40,7 +41,7 @@ DATABASE = "shapes"
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A MySQL of this module's own: its binlog gets what no reader of the shared one could pass."""
-    with Stack(tmp_path_factory.mktemp("shapes"), services=("mysql",)) as running:
+    with own_stack(tmp_path_factory.mktemp("shapes"), services=("mysql",)) as running:
         yield running
         running.mysql.kill()  # its data are of no more use, and an orderly end takes long
 
@@ -368,7 +369,7 @@ def without_gtids(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mysql]:
         "enforce_gtid_consistency": "OFF",
         "server_id": 3,
     }
-    with Stack(
+    with own_stack(
         tmp_path_factory.mktemp("nogtid"), services=("mysql",), mysql_options=options
     ) as one:
         yield one.mysql

@@ -9,8 +9,8 @@ import pytest
 from connectors.errors import SourceLost
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.server.facts import SourceAddress
-from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.servers import own_stack
 from tests.harness.sql import run
 from tests.integration.worker.proxy import wire_to
 from tests.integration.worker.source import address_of, end_of
@@ -113,7 +113,7 @@ def test_a_server_that_only_beats_is_not_lost(mysql: Mysql) -> None:
 
 
 def test_a_server_that_goes_away_ends_the_stream(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with Stack(tmp_path_factory.mktemp("gone"), services=("mysql",)) as running:
+    with own_stack(tmp_path_factory.mktemp("gone"), services=("mysql",)) as running:
         mysql = running.mysql
         reading = Reading(opened(address_of(mysql), at(end_of(mysql))), room=lambda: False)
         run(mysql, "CREATE DATABASE gone", "CREATE TABLE gone.t (id int)")
