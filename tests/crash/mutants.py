@@ -25,7 +25,7 @@ from tests.crash.scene import Late, Scene, scene
 from tests.crash.servers import Servers
 from tests.crash.sinks import Sinking
 from tests.crash.verdict import Findings, compare
-from tests.crash.warehouse import apply, compared
+from tests.crash.warehouse import apply, compared, wait_for_sink
 
 _SETTLES = 30.0
 _BIG_ROWS = 12_000
@@ -67,7 +67,7 @@ def in_batches(at: Scene) -> None:
     for _ in range(4):
         at.pause(1, 2)
         apply(at)
-        at.servers.sinking.wait()
+        wait_for_sink(at)
 
 
 def killed(at: Scene) -> None:

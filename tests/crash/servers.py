@@ -98,8 +98,8 @@ class Servers:
     proxy: Proxy
     ways: tuple[Ways, ...]
     """Of the first worker and of the second; more workers share the first's."""
-    sinking: Sinking
-    """The sink that applies Kafka's records to warehouses, without the proxy."""
+    sinking: Sinking | None
+    """What brings warehouses up to what Kafka has, round the proxy; None if only the topics are judged."""
 
     @property
     def to_mysql(self) -> Wire:
@@ -183,13 +183,13 @@ class Servers:
 
 
 @contextlib.contextmanager
-def servers(folder: Path) -> Iterator[Servers]:
-    """The servers, which end with the block."""
+def servers(folder: Path, *, with_sink: bool = True) -> Iterator[Servers]:
+    """The servers, which end with the block; without a sink, Spark is not started."""
     folder.mkdir(parents=True, exist_ok=True)
     with (
         proxy(folder) as running,
         ProxiedStack(folder / "stack", running) as stack,
-        contextlib.closing(Sinking(folder)) as sinking,
+        contextlib.closing(Sinking(folder)) if with_sink else contextlib.nullcontext() as sinking,
     ):
         yield Servers(
             sinking=sinking,

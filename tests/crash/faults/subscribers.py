@@ -17,7 +17,7 @@ from devstack.processes import parse_stat
 from spark_sink.names import LEDGER
 from tests.crash.scenario import fault
 from tests.crash.scene import Scene
-from tests.crash.warehouse import order_of
+from tests.crash.warehouse import order_of, wait_for_sink
 
 _SLOW = 10.0
 """Seconds within which the other readers have all records, on a busy machine."""
@@ -111,7 +111,7 @@ def _reading(at: Scene, name: str) -> Iterator[tuple[subprocess.Popen[bytes], Pa
 @contextlib.contextmanager
 def _sinking(at: Scene) -> Iterator[subprocess.Popen[bytes]]:
     """The sink as its command runs it, on the warehouse that the verdict compares; a group of its own."""
-    at.servers.sinking.wait()
+    wait_for_sink(at)
     order = order_of(at)
     config = at.folder / "sink.yaml"
     own = {
