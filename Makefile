@@ -40,6 +40,7 @@ test: setup ## run every test, JOBS=3 files at a time; it starts the servers it 
 
 test-long: setup ## the tests that take too long for make test, each of which names what make test has of it
 	@LONG=all $(VENV_PYTHON) -m pytest $(SIDE_BY_SIDE) -m long $(ARGS)
+	@LONG=all $(VENV_PYTHON) -m pytest $(SIDE_BY_SIDE) tests/properties $(ARGS)
 
 test-servers: setup ## the tests that ask MySQL and MariaDB themselves, on every version from 5.5 on
 	@SERVERS=all $(VENV_PYTHON) -m pytest tests/integration/baseline tests/integration/central_store \

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
+from tests.properties.examples import examples
 from tests.unit.app.pipeline.actions import Action, RowsOf, cuts, histories
 from tests.unit.app.pipeline.gather.given_up import GIVEN_UP, orders
 from tests.unit.app.pipeline.gather.parked import KNOWN, ORDERS, numbers, pieces, spelled, told
@@ -11,7 +12,7 @@ from tests.unit.app.pipeline.history import Source
 from tests.unit.app.pipeline.runs import records_of
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(drawn=histories, cut=cuts)
 def test_its_rows_are_dropped_and_all_others_are_what_they_would_have_been(
     drawn: list[list[Action]], cut: tuple[bool, ...]

@@ -34,6 +34,7 @@ from tests.properties.app.interleaved.worker import (
     Worker,
     delivered,
 )
+from tests.properties.examples import examples
 from tests.unit.app.pipeline.actions import Action, RowsOf, cuts, transactions
 from tests.unit.app.pipeline.runs import RULES, WHOLE, Record, read_batches
 
@@ -42,7 +43,7 @@ WHO = st.sampled_from([0, 1])
 MOST = 6
 """Transactions of a source."""
 ROWS = RowsOf(("shop", "orders"), "c", ((1, 1), (2, 2)))
-EXAMPLES = int(os.environ.get("INTERLEAVINGS", "150"))
+EXAMPLES = int(os.environ.get("INTERLEAVINGS", "0")) or examples(150)
 """Orders that are tried; thousands take minutes."""
 ENOUGH = 2000
 """Steps within which a worker that nobody disturbs has published everything."""

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from app.pipeline.gather.captured_tables import QuarantinedMarker
 from connectors.mysql.ddl.definition import Table
 from tables.quarantine import Outcome
+from tests.properties.examples import examples
 from tests.unit.app.pipeline.actions import Action, Ddl, RowsOf, Truncate, cuts, histories
 from tests.unit.app.pipeline.gather.parked import (
     KNOWN,
@@ -34,7 +35,7 @@ def as_of_first_rows(history: list[list[Action]]) -> Table:
     return table(ORDERS, width)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(drawn=histories, cut=cuts, batch=cuts, max_bytes=st.sampled_from([600, WHOLE]))
 @example(
     drawn=[

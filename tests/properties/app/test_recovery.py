@@ -28,6 +28,7 @@ from tables.schema_history.codec.journal_records import (
 from tables.schema_history.history import SchemaHistory
 from tables.schema_history.record import SchemaRecord
 from tables.schema_history.retention import Retention
+from tests.properties.examples import examples
 from tests.unit.tables.made import (
     LATIN,
     SERVER,
@@ -40,7 +41,7 @@ from tests.unit.tables.made import (
     table,
 )
 
-MOST = 60
+MOST = examples(60)
 PART_BYTES = 300
 """So small that each checkpoint has several parts, and a statement that changes several tables, too."""
 EXPIRE_MS = 300

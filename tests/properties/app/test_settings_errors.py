@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from app.settings.model import load
 from connectors.errors import SettingsError
+from tests.properties.examples import examples
 
 SECRET = "hunter2-nobody-may-see"
 GOOD: dict[str, Any] = {
@@ -79,7 +80,7 @@ def test_what_the_others_spoil_is_good() -> None:
     assert said(yaml.safe_dump(GOOD).encode()) == ""
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(st.lists(st.tuples(st.sampled_from(PATHS), ODD), min_size=1, max_size=3))
 @example([(("destinations", "shop", "start"), {"pos": 7})])
 @example([(("destinations", "shop", "start"), "noon")])
@@ -98,7 +99,7 @@ def test_a_wrong_value_is_a_fault_at_its_place(changes: list[tuple[tuple[str, ..
     )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(at=st.integers(0, 500), length=st.integers(0, 9), put=st.binary(max_size=6))
 @example(at=0, length=0, put=b"*x: ")
 @example(at=0, length=0, put=b"1: 2\n")

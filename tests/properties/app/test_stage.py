@@ -15,6 +15,7 @@ from connectors.errors import UnsupportedEvent
 from tables.cursor import Cursor
 from tables.journal.state import DestinationState
 from tables.table_version import TableVersion
+from tests.properties.examples import examples
 from tests.unit.app.pipeline.actions import TABLES, RowsOf, cuts, histories
 from tests.unit.app.pipeline.history import Source
 from tests.unit.app.pipeline.runs import (
@@ -42,7 +43,7 @@ SIZES = st.sampled_from([1, 150, 600, WHOLE])
 ORDERS, LOG, OTHER = TABLES
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     history=histories,
     gtids=st.booleans(),
@@ -87,7 +88,7 @@ def test_each_change_is_published_once_by_its_name_and_numbered_without_gaps(
         assert numbers == sorted(numbers)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(history=histories, max_bytes=SIZES, cut=cuts)
 def test_transaction_markers_count_the_events_between_them_and_one_part_is_the_last(
     history: Any, max_bytes: int, cut: Any
@@ -96,7 +97,7 @@ def test_transaction_markers_count_the_events_between_them_and_one_part_is_the_l
     assert_markers(joined(pieces_of(source, cut, max_bytes=max_bytes)))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(history=histories, max_bytes=SIZES, cut=cuts)
 def test_a_rows_order_counts_the_published_rows_of_its_transaction(
     history: Any, max_bytes: int, cut: Any
@@ -110,7 +111,7 @@ def test_a_rows_order_counts_the_published_rows_of_its_transaction(
         assert [order for _, order in sorted(found)] == list(range(1, len(found) + 1))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(history=histories, gtids=st.booleans(), cut=cuts)
 def test_what_is_published_does_not_depend_on_where_chunks_are_cut(
     history: Any, gtids: bool, cut: Any
@@ -122,7 +123,7 @@ def test_what_is_published_does_not_depend_on_where_chunks_are_cut(
     assert versions_of(parts) == versions_of(whole)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     history=histories,
     gtids=st.booleans(),
@@ -167,7 +168,7 @@ def test_a_run_that_ends_after_any_commit_and_resumes_publishes_what_an_uncut_on
             assert_markers(pieces[:n] + later)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     history=histories,
     gtids=st.booleans(),
@@ -187,7 +188,7 @@ def test_any_number_of_stages_by_turns_give_what_one_gives(
     assert [told(piece) for piece in several] == [told(piece) for piece in one]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     history=histories,
     gtids=st.booleans(),
@@ -238,7 +239,7 @@ def test_an_error_leaves_what_was_whole_before_it_and_nothing_of_what_it_broke(
     assert_markers([*commits, *joined(later)])
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(history=histories, cut=cuts, max_bytes=SIZES)
 def test_the_gtids_of_pieces_are_those_of_the_transactions_that_ended(
     history: Any, cut: Any, max_bytes: int
@@ -255,7 +256,7 @@ def test_the_gtids_of_pieces_are_those_of_the_transactions_that_ended(
     assert result == [*range(1, len(history) + 1)]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(history=histories, cut=cuts)
 def test_a_version_is_announced_in_the_piece_of_its_first_row_or_before(
     history: Any, cut: Any

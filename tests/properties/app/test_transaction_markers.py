@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.properties.examples import examples
 from tests.unit.app.pipeline.actions import cuts, histories
 from tests.unit.app.pipeline.encode.markers import marker_records
 from tests.unit.app.pipeline.history import Source
@@ -28,7 +29,7 @@ def in_parts(told: list[Any]) -> list[Any]:
     )
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(history=histories, gtids=st.booleans(), max_bytes=SIZES, cut=cuts)
 def test_those_are_told_that_are_told_of_such_where_all_are(
     history: Any, gtids: bool, max_bytes: int, cut: Any

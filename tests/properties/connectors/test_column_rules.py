@@ -15,6 +15,7 @@ from connectors.mysql.rows.compiled import decoder
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder
 from connectors.mysql.rows.decoder import RowDecoder, ruled
 from tests.properties.connectors.row_images import images, tables
+from tests.properties.examples import examples
 from tests.unit.connectors.mysql.rows.compiled.row_events import CHARSETS, event
 
 
@@ -23,7 +24,7 @@ def shown(value: Value) -> Value:
     return f"{type(value).__name__} {value}"
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(data=st.data(), table=tables(), patterns=st.sampled_from([0, 32]))
 def test_generated_code_gives_a_rule_what_the_plain_readers_give_it(
     data: st.DataObject, table: TableMap, patterns: int

@@ -21,6 +21,7 @@ from connectors.mysql.rows.counter import row_count
 from connectors.mysql.rows.decoder import RowDecoder
 from connectors.mysql.rows.values.numbers import decimal_groups, decimal_text
 from tests.properties.connectors.row_images import images, packed, tables
+from tests.properties.examples import examples
 from tests.unit.connectors.mysql.rows.compiled.row_events import CHARSETS, event
 
 
@@ -34,7 +35,7 @@ def parsed(text: str | None) -> Any:
     return None if text is None else orjson.loads(text)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(data=st.data(), table=tables(), patterns=st.sampled_from([0, 2, 32]))
 def test_generated_code_says_what_the_plain_readers_say(
     data: st.DataObject, table: TableMap, patterns: int
@@ -60,7 +61,7 @@ def test_generated_code_says_what_the_plain_readers_say(
             assert parsed(row.new_key) == (plainly(table, change.after, key) if key else None)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(data=st.data(), table=tables())
 def test_a_row_that_is_cut_is_refused_and_never_padded(
     data: st.DataObject, table: TableMap
@@ -74,7 +75,7 @@ def test_a_row_that_is_cut_is_refused_and_never_padded(
         list(CompiledDecoder(table, CHARSETS).decode(EventType.WRITE_ROWS, body[:cut]))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(data=st.data(), precision=st.integers(1, 65))
 def test_a_decimal_is_the_same_by_both_ways(data: st.DataObject, precision: int) -> None:
     scale = data.draw(st.integers(0, min(30, precision)))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from connectors.mysql.rows.compiled.json_text import Documents
 from connectors.mysql.rows.values.json_binary import document_text
+from tests.properties.examples import examples
 from tests.unit.connectors.mysql.binary_json import Opaque, document
 from tests.unit.connectors.mysql.rows.compiled.json_functions import at_once
 
@@ -37,7 +38,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(
     values=st.lists(VALUES, min_size=1, max_size=25), large=st.sampled_from([False, False, True])
 )
@@ -49,7 +50,7 @@ def test_a_document_has_the_text_of_the_plain_reader(values: list[Any], large: b
             assert reader.text(raw) == document_text(raw)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(
     value=VALUES, cut=st.integers(0, 40), flipped=st.tuples(st.integers(0, 40), st.integers(0, 255))
 )
@@ -74,7 +75,7 @@ def outcome(read: Any, raw: bytes) -> Any:
         return "refused"
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=examples(500))
 @given(value=st.floats(allow_nan=False, allow_infinity=False))
 def test_a_double_keeps_its_digits(value: float) -> None:
     reader = Documents()

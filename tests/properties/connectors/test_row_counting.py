@@ -15,12 +15,13 @@ from connectors.mysql.rows.compiled import counting
 from connectors.mysql.rows.compiled.counting import RowCounter
 from connectors.mysql.rows.counter import row_count
 from tests.properties.connectors.row_images import images, tables
+from tests.properties.examples import examples
 from tests.unit.connectors.mysql.rows.compiled.row_events import event
 
 KINDS = ((EventType.WRITE_ROWS, 1), (EventType.UPDATE_ROWS, 2), (EventType.DELETE_ROWS, 1))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(data=st.data(), table=tables(), patterns=st.sampled_from([0, 2, 64]))
 def test_rows_are_counted_as_the_plain_walk_counts_them(
     data: st.DataObject, table: TableMap, patterns: int
@@ -34,7 +35,7 @@ def test_rows_are_counted_as_the_plain_walk_counts_them(
             assert counter.count(kind, body) == row_count(table, kind, body) == len(rows) // present
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(data=st.data(), table=tables())
 def test_rows_that_are_cut_are_refused(data: st.DataObject, table: TableMap) -> None:
     rows = data.draw(st.lists(images(table), min_size=1, max_size=4))

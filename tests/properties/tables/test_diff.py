@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from connectors.mysql.ddl.definition import Column, Index, Table
 from tables.schema_history.diff import differences
+from tests.properties.examples import examples
 
 columns = st.builds(
     Column,
@@ -40,7 +41,7 @@ tables = st.builds(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(tables, tables)
 def test_there_is_a_difference_exactly_where_definitions_are_not_alike(
     old: Table, new: Table
