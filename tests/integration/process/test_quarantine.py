@@ -27,14 +27,19 @@ TABLES = (
 )
 
 
-_ONE_OF_BOTH = pytest.mark.parametrize(
+_MINIMAL = pytest.mark.parametrize(
     "metadata",
-    ["MINIMAL", pytest.param("FULL", marks=pytest.mark.long("the first test has both"))],
+    ["MINIMAL", pytest.param("FULL", marks=pytest.mark.long("the last test has FULL"))],
+    indirect=True,
+)
+_FULL = pytest.mark.parametrize(
+    "metadata",
+    [pytest.param("MINIMAL", marks=pytest.mark.long("the others have MINIMAL")), "FULL"],
     indirect=True,
 )
 
 
-@pytest.fixture(params=["FULL", "MINIMAL"])
+@pytest.fixture
 def metadata(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -87,6 +92,7 @@ def waits(worker: Worker) -> None:
     worker.wait(lambda status: [one["table"] for one in status["set_aside"]] == ["shop.torn"])
 
 
+@_MINIMAL
 def test_a_table_that_changed_unseen_waits_alone_and_comes_back_in_order(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
@@ -145,7 +151,7 @@ def test_a_table_that_changed_unseen_waits_alone_and_comes_back_in_order(
     assert checks.duplicated(records) == {}
 
 
-@_ONE_OF_BOTH
+@_MINIMAL
 def test_a_table_that_is_given_up_is_lost_alone_until_it_is_made_anew_or_resolved(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
@@ -210,7 +216,7 @@ def test_a_table_that_is_given_up_is_lost_alone_until_it_is_made_anew_or_resolve
     assert checks.duplicated(records) == {}
 
 
-@_ONE_OF_BOTH
+@_MINIMAL
 def test_rows_without_a_primary_key_have_the_key_that_stands_for_it(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
@@ -250,6 +256,7 @@ def test_rows_without_a_primary_key_have_the_key_that_stands_for_it(
     assert made["tables"][0]["new"]["primary_key"] == ["c", "b"]
 
 
+@_FULL
 def test_what_the_server_or_the_binlog_says_is_taken_on_demand_also_after_a_kill(
     stack: Stack, mysql: Mysql, tmp_path: Path, metadata: str
 ) -> None:

@@ -75,6 +75,7 @@ def test_a_server_that_goes_away_is_waited_for_and_nothing_is_lost(
     assert len(records) == 20 + 2
 
 
+@pytest.mark.long("test_large_transaction has the parts, through a kill")
 def test_a_large_transaction_is_published_in_parts(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
