@@ -99,7 +99,7 @@ class Servers:
     ways: tuple[Ways, ...]
     """Of the first worker and of the second; more workers share the first's."""
     sinking: Sinking | None
-    """What brings warehouses up to what Kafka has, round the proxy; None if only the topics are judged."""
+    """The sink that applies Kafka's records to warehouses, without the proxy; None to judge the topics only."""
 
     @property
     def to_mysql(self) -> Wire:
