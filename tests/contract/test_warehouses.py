@@ -104,18 +104,21 @@ def test_a_table_is_there_once_it_was_made_and_widened_by_what_is_wanted(case: C
 
 
 def test_only_a_later_change_of_the_destination_replaces_a_row(case: Case) -> None:
-    case.merge(KEYED, row(1, 10, 5), row(2, 20, 6))
-    case.merge(KEYED, row(1, 11, 4), row(2, 21, 7))
-    case.merge(KEYED, row(2, 21, 7))
-    assert case.current() == [(1, 10), (2, 21)]
+    case.merge(KEYED, row(1, 10, 5), row(2, 20, 6), row(3, 30, 7))
+    case.merge(KEYED, row(1, 11, 4), row(2, 21, 7), row(3, 31, 7))
+    assert case.current() == [(1, 10), (2, 21), (3, 30)]
 
 
 def test_between_destinations_the_later_commit_then_the_name_wins(case: Case) -> None:
-    case.merge(KEYED, row(1, 10, 5, __ts_ms=100))
-    case.merge(KEYED, row(1, 11, 1, __destination="crm", __ts_ms=99))
-    assert case.current() == [(1, 10)]
-    case.merge(KEYED, row(1, 12, 1, __destination="web", __ts_ms=100))
-    assert case.current() == [(1, 12)]
+    case.merge(KEYED, *(row(key, 10, 5, __ts_ms=100) for key in (1, 2, 3, 4)))
+    case.merge(
+        KEYED,
+        row(1, 11, 9, __destination="web", __ts_ms=99),
+        row(2, 12, 1, __destination="web", __ts_ms=100),
+        row(3, 13, 9, __destination="crm", __ts_ms=100),
+        row(4, 14, 1, __destination="crm", __ts_ms=101),
+    )
+    assert case.current() == [(1, 10), (2, 12), (3, 10), (4, 14)]
 
 
 def test_sources_kept_apart_have_rows_of_their_own(case: Case) -> None:

@@ -187,10 +187,10 @@ def test_a_table_with_one_source_has_the_columns_that_it_always_had() -> None:
 
 def test_floors_of_two_sources_are_stored_apart_and_compacted(warehouse: Warehouse) -> None:
     floors = open_warehouse(warehouse.spark, warehouse.path, every=2).floors
-    for seq in range(1, 5):
+    for seq in (1, 2):
         for source in (Source("shop", "shop", "t"), Source("shop", "shop", f"t_{seq % 2}")):
             floors.add(
                 [Floor(database="shop", table="t", source=source, epoch=1, seq=seq, ts_ms=1)]
             )
     places = {one.source.table: one.place for one in floors.highest()}
-    assert places == {"t": (1, 4), "t_0": (1, 4), "t_1": (1, 3)}
+    assert places == {"t": (1, 2), "t_0": (1, 2), "t_1": (1, 1)}
