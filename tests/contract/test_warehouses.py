@@ -104,9 +104,9 @@ def test_a_table_is_there_once_it_was_made_and_widened_by_what_is_wanted(case: C
 
 
 def test_only_a_later_change_of_the_destination_replaces_a_row(case: Case) -> None:
-    case.merge(KEYED, row(1, 10, 5), row(2, 20, 6), row(3, 30, 7))
-    case.merge(KEYED, row(1, 11, 4), row(2, 21, 7), row(3, 31, 7))
-    assert case.current() == [(1, 10), (2, 21), (3, 30)]
+    case.merge(KEYED, row(1, 10, 5), row(2, 20, 6), row(3, 30, 7), row(4, 40, 8))
+    case.merge(KEYED, row(1, 11, 4), row(2, 21, 7), row(3, 31, 7), row(4, 41, 1, __epoch=2))
+    assert case.current() == [(1, 10), (2, 21), (3, 30), (4, 41)]
 
 
 def test_between_destinations_the_later_commit_then_the_name_wins(case: Case) -> None:
