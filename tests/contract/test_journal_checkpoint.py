@@ -307,6 +307,7 @@ async def test_rows_stay_through_a_restart_of_the_worker(
         await writer.checkpoint(150)
         async with faust_worker(options, prefix, tmp_path) as checkpoint:
             before = dict(await InFaust(checkpoint).rows(writer.end))
+        assert checkpoints(before) == {"2"}, sorted(before)
         async with faust_worker(options, prefix, tmp_path / "lost") as checkpoint:
             # Rows that the changelog had not accepted are sent again, and until then some are missing.
             await until_in_loop(
@@ -316,4 +317,3 @@ async def test_rows_stay_through_a_restart_of_the_worker(
             )
     finally:
         await producer.discard()
-    assert checkpoints(before) == {"2"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 
 from app.destination.plan import Plan
-from app.destination.takeover.process_identity import PROCESS
+from app.destination.takeover.process_identity import this_process
 from tables.journal.leader import Leader, note_of
 from tables.journal_format import Entry
 
@@ -20,7 +20,7 @@ def claim_of(plan: Plan, epoch: int) -> Entry:
             destination=plan.name,
             worker=plan.worker,
             address=plan.reached_at,
-            process=PROCESS,
+            process=this_process(),
             epoch=epoch,
             ts_ms=time.time_ns() // 1_000_000,
         )

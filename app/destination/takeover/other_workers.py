@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from app.destination.plan import Plan
-from app.destination.takeover.process_identity import PROCESS, is_gone, is_here
+from app.destination.takeover.process_identity import is_gone, is_here, this_process
 from app.destination.takeover.recovery import last_claim
 from connectors.errors import AnotherWorkerLeads, AqueductError, Fenced
 from connectors.kafka.consumer_group import members
@@ -34,7 +34,7 @@ def group_of(prefix: str) -> str:
 
 def client_id(worker: str) -> str:
     """This worker's client id in the group."""
-    return f"{_CLIENT}.{worker}.{PROCESS}"
+    return f"{_CLIENT}.{worker}.{this_process()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class OtherWorkers:
         self._judge(leader, claimed, living)
 
     def _judge(self, leader: Leader, claimed: int, living: frozenset[str] | None) -> None:
-        if leader.process == PROCESS:
+        if leader.process == this_process():
             return
         if living is None and claimed and not is_gone(leader.process):
             raise Fenced(f"worker {leader.worker} leads in epoch {leader.epoch}")
@@ -91,7 +91,7 @@ def living(clients: Iterable[str], worker: str) -> Iterable[str]:
     for client in clients:
         name, _, rest = client.partition(".")
         worker_of_client, _, process = rest.rpartition(".")
-        if name != _CLIENT or process == PROCESS or is_gone(process):
+        if name != _CLIENT or process == this_process() or is_gone(process):
             continue
         if worker_of_client != worker or is_here(process):
             yield process

@@ -6,6 +6,7 @@ machine or in another container is alive is never guessed.
 
 from __future__ import annotations
 
+import functools
 import os
 import uuid
 from pathlib import Path
@@ -25,20 +26,23 @@ def _started(pid: int) -> str:
     return "" if state in "ZX" else rest[18]
 
 
-def _this() -> str:
+def this_process() -> str:
+    """The id of this process; a forked one has its own."""
+    return _id_of(os.getpid())
+
+
+@functools.cache
+def _id_of(pid: int) -> str:
     try:
-        return f"{_machine()}-{os.getpid()}-{_started(os.getpid())}"
+        return f"{_machine()}-{pid}-{_started(pid)}"
     except (OSError, IndexError):  # without /proc
         return uuid.uuid4().hex
 
 
-PROCESS = _this()
-"""The id of this process."""
-
-
 def is_here(process: str) -> bool:
     """Whether it is or was a process of this machine and container."""
-    return process.count("-") == PROCESS.count("-") and _split(process)[0] == _split(PROCESS)[0]
+    this = this_process()
+    return process.count("-") == this.count("-") and _split(process)[0] == _split(this)[0]
 
 
 def _split(process: str) -> tuple[str, str, str]:

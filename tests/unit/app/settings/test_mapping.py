@@ -36,7 +36,7 @@ def test_the_routes_of_a_destination_have_the_mapping(
             "{tables: {a: {colour: red}, b: {from: []}}}",
             ["mapping: ", "mapping.yaml: ", "tables.a: 'colour'", "tables.b: from"],
         ),
-        ("{tables: {a: {row_filter: x > 0}}}", ["tables.a.row_filter: the worker does not"]),
+        ("{tables: {a: {format: canal}}}", ["tables.a.format: the worker does not"]),
         ("{databases: {a: {topic: " + 248 * "t" + "}}}", ["has more than 249 characters"]),
         ("{", ["it is not YAML"]),
     ],

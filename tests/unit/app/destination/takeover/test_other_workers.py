@@ -7,13 +7,15 @@ import sys
 from pathlib import Path
 
 from app.destination.takeover.other_workers import client_id, living
-from app.destination.takeover.process_identity import PROCESS, is_gone, is_here
+from app.destination.takeover.process_identity import is_gone, is_here, this_process
 
 
 def test_this_process_lives_and_one_that_has_ended_is_gone() -> None:
-    assert is_here(PROCESS)
-    assert not is_gone(PROCESS)
-    result = "from app.destination.takeover.process_identity import PROCESS; print(PROCESS)"
+    assert is_here(this_process())
+    assert not is_gone(this_process())
+    result = (
+        "from app.destination.takeover.process_identity import this_process; print(this_process())"
+    )
     ended = subprocess.run(
         [sys.executable, "-c", result], capture_output=True, text=True, check=True
     ).stdout.strip()
@@ -22,7 +24,7 @@ def test_this_process_lives_and_one_that_has_ended_is_gone() -> None:
 
 
 def test_one_that_has_another_start_has_only_the_same_number() -> None:
-    assert is_gone(f"{PROCESS}0")
+    assert is_gone(f"{this_process()}0")
 
 
 def test_of_one_elsewhere_nothing_is_guessed() -> None:
@@ -31,7 +33,7 @@ def test_of_one_elsewhere_nothing_is_guessed() -> None:
 
 
 def test_others_are_those_that_live_and_are_not_this_worker_before_it_was_started_again() -> None:
-    here = PROCESS.rpartition("-")[0].rpartition("-")[0]
+    here = this_process().rpartition("-")[0].rpartition("-")[0]
     clients = [
         client_id("a"),
         "faust-0.15.3",
