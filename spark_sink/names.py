@@ -31,12 +31,12 @@ CUT: Final = "%x"
 def topic_pattern(prefix: str, *, include: str = "", exclude: str = "") -> str:
     """A Java regular expression of the row topics of `prefix`.
 
-    `include` and `exclude` are regular expressions over the whole topic name. The wire contract
-    has no `_` in a topic's second part, so `__schemas` and its kin never match.
+    `include` and `exclude` are regular expressions over the whole topic name. A mapping may name
+    row topics as it likes, but none with a leading `__`, as `__schemas` and its kin have it.
     """
     wanted = f"(?=(?:{include})$)" if include else ""
     unwanted = f"(?!(?:{exclude})$)" if exclude else ""
-    return f"{unwanted}{wanted}{_quote_java(prefix)}\\.[A-Za-z0-9-]+\\.[A-Za-z0-9_-]+"
+    return f"{unwanted}{wanted}{_quote_java(prefix)}\\.(?!__)[A-Za-z0-9._-]+"
 
 
 def schemas_topic(prefix: str) -> str:

@@ -62,8 +62,10 @@ def test_a_folder_tells_its_name(name: str) -> None:
         ("a.q.__transactions.shop", False),
         ("a.q.__ddl.shop", False),
         ("aXq.shop.orders", False),
-        ("a.q.shop", False),
-        ("a.q.shop.orders.x", False),
+        ("a.q.shop.__orders", True),
+        ("a.q.trade", True),
+        ("a.q.trade_all.orders.x", True),
+        ("a.q", False),
         ("other.shop.orders", False),
     ],
 )
