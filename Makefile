@@ -10,7 +10,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 
 FUZZ_SECONDS ?= 300
 # Each runs one file of tests at a time, with servers of its own.
-JOBS ?= 3
+JOBS ?= 4
 DDL_STATEMENTS ?= 5000
 # In the order that tests/conftest.py gives: what waits for servers first, so that all jobs end together.
 SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
@@ -35,7 +35,7 @@ demo: setup ## run the whole of it on real servers; KEEP=1 leaves them running
 demo-stop: ## end a demo that was left running
 	@$(VENV_PYTHON) -m demo stop
 
-test: setup ## run every test, JOBS=3 files at a time; it starts the servers it needs
+test: setup ## run every test, JOBS=4 files at a time; it starts the servers it needs
 	@$(VENV_PYTHON) -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
 test-long: setup ## the tests that take too long for make test, each of which names what make test has of it

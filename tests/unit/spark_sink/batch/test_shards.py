@@ -103,6 +103,7 @@ def test_two_shards_without_a_key_keep_their_own_images(warehouse: Warehouse) ->
     assert [one["v"] for one in warehouse.rows()] == [2]
 
 
+@pytest.mark.long("test_waiting_tables.py converts a key, the contract keeps sources apart")
 def test_a_key_that_changes_converts_each_shards_rows(warehouse: Warehouse) -> None:
     a, b = shards(warehouse, TABLES)
     warehouse.take(a("c", 1, row(1, 5)), b("c", 2, row(1, 5)))
@@ -122,6 +123,9 @@ def test_an_image_that_lacks_columns_is_completed_from_its_own_shard(warehouse: 
     assert held(warehouse) == {("shop", "t_0", 1): 10, ("shop", "t_1", 1): 21}
 
 
+@pytest.mark.long(
+    "the contract purges markers and keeps sources apart; test_marker_purge.py has the rule"
+)
 def test_the_purge_of_one_shards_markers_waits_for_no_other_and_spares_its_rows(
     warehouse: Warehouse,
 ) -> None:
@@ -185,6 +189,7 @@ def test_a_table_with_one_source_has_the_columns_that_it_always_had() -> None:
     )
 
 
+@pytest.mark.long("the contract has each source's floor, test_maintenance.py the compaction")
 def test_floors_of_two_sources_are_stored_apart_and_compacted(warehouse: Warehouse) -> None:
     floors = open_warehouse(warehouse.spark, warehouse.path, every=2).floors
     for seq in (1, 2):
