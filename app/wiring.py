@@ -63,6 +63,7 @@ def routes_of(settings: Settings, name: str) -> Routes:
         partitions=settings.topics.partitions,
         destination=name,
         mapping=settings.mapping.mapping,
+        keys=settings.mapping.keys,
     )
 
 

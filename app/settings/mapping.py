@@ -15,6 +15,8 @@ from tables.mapping.documents import from_documents
 from tables.mapping.mapping import Mapping
 from tables.mapping.rules import Rules
 from tables.mapping.yaml_form import from_yaml
+from tables.masking.keys import MaskingKeys
+from tables.masking.rules import masks
 
 _SUFFIX = ".json"
 NOT_YET = (
@@ -29,17 +31,29 @@ class MappingSettings(BaseModel):
 
     file: Path | None = None
     """A YAML file, or a folder with the four JSON documents, each named by its data id."""
+    key_file: Path | None = None
+    """Keys of HMACs, one ``id: base64`` a line; the first also seals the raw rows of masked tables."""
     _mapping: Mapping | None = PrivateAttr(default=None)
+    _keys: MaskingKeys = PrivateAttr(default_factory=MaskingKeys)
 
     @model_validator(mode="after")
     def _is_correct(self) -> Self:
-        if self.file is not None:
-            try:
-                self._mapping = executable(read_mapping(self.file))
-            except MappingError as error:
-                found = "; ".join(error.faults) or error.detail
-                raise ValueError(f"{self.file}: {found}") from None
+        part = self.key_file
+        try:
+            if self.key_file is not None:
+                self._keys = read_keys(self.key_file)
+            part = self.file
+            if self.file is not None:
+                self._mapping = with_keys(executable(read_mapping(self.file)), self._keys)
+        except MappingError as error:
+            found = "; ".join(error.faults) or error.detail
+            raise ValueError(f"{part}: {found}") from None
         return self
+
+    @property
+    def keys(self) -> MaskingKeys:
+        """Return the keys of ``key_file``; none if there is no file."""
+        return self._keys
 
     @property
     def mapping(self) -> Mapping | None:
@@ -59,6 +73,37 @@ def read_mapping(path: Path) -> Mapping:
         raise MappingError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise MappingError(f"{path} is not UTF-8") from None
+
+
+def read_keys(path: Path) -> MaskingKeys:
+    """Return the keys of a file; raise MappingError with all faults, and nothing of the file's content."""
+    try:
+        return MaskingKeys.from_text(path.read_text())
+    except OSError as error:
+        raise MappingError(f"it cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise MappingError("it is not UTF-8") from None
+
+
+def with_keys(mapping: Mapping, keys: MaskingKeys) -> Mapping:
+    """Return the mapping; raise MappingError if its rules need keys that there are not.
+
+    Every mask needs one: what cannot be masked yet, such as a quarantined row, is sealed.
+    """
+    faults = []
+    for table in mapping.tables:
+        actions = table.rules.column_actions
+        where = f"tables.{table.label}.column_actions"
+        if masks(actions) and not keys:
+            faults.append(f"{where}: masked tables need keys; name a file in mapping.key_file")
+        faults += (
+            f"{where}.{one.column}: mapping.key_file has no key {one.argument!r}"
+            for one in actions
+            if keys and one.action == "hmac" and one.argument not in keys.ids
+        )
+    if faults:
+        raise MappingError.listed(faults)
+    return mapping
 
 
 def executable(mapping: Mapping) -> Mapping:

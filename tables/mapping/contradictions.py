@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tables.mapping.filters.syntax import row_filter
 from tables.mapping.rules import Rules
@@ -12,30 +12,33 @@ from tables.mapping.rules import Rules
 def contradictions(rules: Rules) -> list[str]:
     """All of them, in a stable order."""
     return [
-        *_masked_and_read(rules),
-        *_dropped_and_needed(rules),
+        *unfit_keys(rules, rules.key),
+        *_dropped_and_placed(rules),
         *_unpublished(rules),
         *_names(rules),
     ]
 
 
-def _masked_and_read(rules: Rules) -> Iterator[str]:
-    masked = {
-        one.column.lower(): one.action for one in rules.column_actions if one.action != "rename"
-    }
-    for name in row_filter(rules.row_filter)[1] if rules.row_filter else ():
-        if name.lower() in masked:
+_NO_KEYS = ("truncate", "redact", "drop")
+"""Actions after which different rows could have one key; an HMAC keeps them apart."""
+
+
+def unfit_keys(rules: Rules, key: Iterable[str]) -> Iterator[str]:
+    """The columns of a key whose action would give different rows one key."""
+    actions = {one.column.lower(): one.action for one in rules.column_actions}
+    for name in key:
+        if actions.get(name.lower()) in _NO_KEYS:
             yield (
-                f"the row filter reads {name}, which is masked by {masked[name.lower()]}; its values "
-                "would show in which rows are published"
+                f"{name} is of the records' key, and after {actions[name.lower()]} different rows could "
+                "have one key; use hmac, or choose other columns by the rule key"
             )
 
 
-def _dropped_and_needed(rules: Rules) -> Iterator[str]:
+def _dropped_and_placed(rules: Rules) -> Iterator[str]:
     dropped = {one.column.lower() for one in rules.column_actions if one.action == "drop"}
-    for name in (*rules.key, *rules.partition_by):
+    for name in rules.partition_by:
         if name.lower() in dropped:
-            yield f"{name} is dropped, but the key or the partition needs it"
+            yield f"{name} is dropped, but partition_by needs it"
 
 
 def _unpublished(rules: Rules) -> Iterator[str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-ACTIONS = {"hmac": True, "truncate": True, "redact": False, "drop": False, "rename": True}
-"""Column actions, and whether they take an argument: a key id, a length, a new name."""
+ACTIONS = {"hmac": True, "truncate": True, "redact": None, "drop": False, "rename": True}
+"""Column actions, and whether they take an argument: a key id, a length, a new name; a fixed text
+may be given or not."""
 OPERATIONS = ("insert", "update", "delete")
 DDL_TYPES = ("create", "alter", "drop", "rename", "truncate")
 FORMATS = ("debezium", "canal", "maxwell", "avro")

@@ -21,6 +21,7 @@ from tables.table_filter import expressions
 
 RULE_KEYS = {one.name for one in fields(Rules)}
 _LISTS = ("columns", "operations", "ddl", "key", "partition_by")
+_TEXTS = {"hmac": "the id of a key", "redact": "a text", "rename": "a name"}
 _CHOICES = {
     "operations": OPERATIONS,
     "ddl": DDL_TYPES,
@@ -82,9 +83,11 @@ def _action(column: str, value: Any) -> ColumnAction:
     if len(pairs) != 1 or pairs[0][0] not in ACTIONS:
         raise ValueError(f"{column}: choose one of {', '.join(ACTIONS)}")
     action, argument = pairs[0]
-    if ACTIONS[action] != (str(argument) != ""):
+    if ACTIONS[action] not in (None, str(argument) != ""):
         needs = "needs an argument" if ACTIONS[action] else "takes no argument"
         raise ValueError(f"{column}: {action} {needs}")
+    if argument != "" and action in _TEXTS and not isinstance(argument, str):
+        raise ValueError(f"{column}: {action} needs {_TEXTS[action]}")
     if action == "truncate" and (type(argument) is not int or argument < 1):
         raise ValueError(f"{column}: truncate needs a length from 1")
     return ColumnAction(column=column, action=action, argument=str(argument))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+from tables.mapping.contradictions import unfit_keys
+from tables.mapping.filters.families import Family, family_of
 from tables.mapping.filters.predicate import predicate
 from tables.mapping.logical import Tag
 from tables.mapping.rules import Rules
@@ -25,6 +27,8 @@ def version_faults(
         ),
         *_omitted(rules, tags, key),
         *_renamed(rules, known),
+        *unfit_keys(rules, key),
+        *_untruncatable(rules, types),
         *_filter_fault(rules, types),
     ]
 
@@ -61,6 +65,16 @@ def _renamed(rules: Rules, known: set[str]) -> list[str]:
         f"{old} is renamed to {new}, which is another column's name"
         for old, new in sorted(renames.items())
         if new.lower() in kept
+    ]
+
+
+def _untruncatable(rules: Rules, types: Mapping[str, str]) -> list[str]:
+    """Columns that are to be truncated and hold no text: a part of another value may not be one of its type."""
+    lengths = {one.column.lower() for one in rules.column_actions if one.action == "truncate"}
+    return [
+        f"{name} is {kind}, and truncate is for texts; use hmac or redact"
+        for name, kind in types.items()
+        if name.lower() in lengths and family_of(kind) is not Family.TEXT
     ]
 
 

@@ -13,10 +13,11 @@ from typing import Any
 
 from connectors.errors import MappingError
 from connectors.mysql.ddl.definition import TableName
-from connectors.mysql.rows.column_rule import ColumnRule
 from connectors.wire import row_topic
 from tables.mapping.mapping import MappedTable, Mapping
-from tables.mapping.rules import OPERATIONS
+from tables.mapping.rules import OPERATIONS, Rules
+from tables.masking.keys import MaskingKeys
+from tables.masking.rules import MaskingRule, column_rules, masks
 from tables.table_filter import TableFilter
 
 DEBEZIUM = "debezium"
@@ -38,8 +39,8 @@ class Route:
     """The columns of the records' key, in order; None: those of the table's primary key."""
     format: str = DEBEZIUM
     """The name of the records' format."""
-    column_rules: Names[str, ColumnRule] = field(default_factory=dict)
-    """Rules for values by column; those of the other columns are published as they are."""
+    column_rules: Names[str, MaskingRule] = field(default_factory=dict)
+    """Rules for values by column, in lower case; those of the other columns are published as they are."""
     mapped: MappedTable | None = None
     """What the mapping states about the table; None if it does not name it."""
     shard: tuple[str, str, str] | None = None
@@ -49,6 +50,11 @@ class Route:
     def partition_by(self) -> tuple[str, ...]:
         """The columns that choose a row's partition; none: its key does."""
         return self.mapped.rules.partition_by if self.mapped is not None else ()
+
+    @property
+    def masks(self) -> bool:
+        """Whether values of any column are hidden, so that nothing raw of a row may leave the worker."""
+        return self.mapped is not None and masks(self.mapped.rules.column_actions)
 
     @property
     def publishes_truncates(self) -> bool:
@@ -77,6 +83,8 @@ class Routes:
     """The destination, for keys that name the real table."""
     mapping: Mapping | None = None
     """Logical names, topics and rules of real tables."""
+    keys: MaskingKeys = field(default_factory=MaskingKeys)
+    """The keys that the mapping's rules name, and that seal what cannot be masked yet."""
     _filter: TableFilter = field(init=False, repr=False, compare=False)
     _known: dict[TableName, Route | None] = field(init=False, repr=False, compare=False)
 
@@ -135,9 +143,19 @@ class Routes:
             partitions=mapped.partitions or self.partitions,
             key_columns=rules.key or None,
             format=self.format,
+            column_rules=self._column_rules(table, rules),
             mapped=mapped,
             shard=(self.destination, *table) if mapped.key_has_shard else None,
         )
+
+    def _column_rules(self, table: TableName, rules: Rules) -> Names[str, MaskingRule]:
+        """The rules of a table's columns; raise MappingError if a key is missing."""
+        try:
+            return column_rules(rules.column_actions, self.keys)
+        except KeyError as error:
+            raise MappingError(
+                f"a rule of {'.'.join(table)} names the key {error.args[0]!r}, which mapping.key_file lacks"
+            ) from None
 
     def _row_topic(self, table: TableName, logical: TableName) -> str:
         """The row topic of a table; raise MappingError if a rule names it for others."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from app.pipeline.gather.masked_columns import MaskedColumns
 from app.pipeline.gather.null_check import NullCheck
 from app.pipeline.gather.row_selection import RowSelection
 from connectors.errors import DefinitionMismatch, RuleImpossible, WitnessesDiffer
@@ -57,27 +58,31 @@ class CapturedTable:
         key = _key(table_map, route)
         self.definition = _definition(table_map, charsets, key, hidden=hidden, known=known)
         self.selection: RowSelection | None = None
-        omitted: frozenset[int] = frozenset()
+        masked = MaskedColumns.of(table_map, route)
+        omitted = masked.dropped
         if route.mapped is not None:
             _check_rules(route, self.definition)
             rules = route.mapped.rules
             self.selection = RowSelection.of(self.name, rules, self.definition)
-            omitted = _omitted(table_map, rules.columns)
+            omitted |= _omitted(table_map, rules.columns)
             if omitted:
                 self.definition = _definition(
                     table_map, charsets, key, hidden=hidden | omitted, known=known
                 )
+            self.definition = masked.definition(self.definition)
         self.rows: Callable[[int, bytes], list[Row]] = CompiledDecoder(
             table_map,
             charsets,
             key=key,
-            rules=route.column_rules,
+            rules=masked.rules,
+            renames=masked.renames,
             hidden=hidden,
             omitted=omitted,
             key_is_logged=key_is_logged,
             key_head=shard_head(route.shard),
             place=_place(table_map, route),
         ).rows
+        self.rows = masked.guarded(self.rows, table_map, charsets)
         if never_null:
             self.rows = NullCheck(table_map, charsets, self.rows, never_null=never_null).rows
         self.shows_not_null = not table_map.hides_not_null

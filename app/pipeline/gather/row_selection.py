@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import orjson
 
+from app.pipeline.gather.masked_columns import raw_images
 from connectors.errors import RuleImpossible, WitnessesDiffer
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.ddl.definition import TableName
@@ -76,8 +77,9 @@ class RowSelection:
     def _filtered(self, passes: Predicate, row: Row) -> Row | None:
         """Return a row as far as its images pass the filter; None if no image does."""
         before, after, old_key, new_key, marks = row
-        was = before is not None and self._passed(passes, before)
-        is_ = after is not None and self._passed(passes, after)
+        old, new = raw_images(row)
+        was = old is not None and self._passed(passes, old)
+        is_ = new is not None and self._passed(passes, new)
         if before is None or after is None or (was and is_):
             return row if was or is_ else None
         first, split, second = (marks or "").partition(SPLIT)

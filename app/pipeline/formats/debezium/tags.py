@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from app.pipeline.gather.masked_columns import MaskedRow
 from connectors.mysql.rows.compiled.generate import Row
 from tables.mapping.logical import Tag
 
@@ -25,7 +26,10 @@ class RowTags:
     def __init__(self, tags: Iterable[Tag], columns: Iterable[str]) -> None:
         """``columns``: the names as in images, which tags may have in another case."""
         names = {one.lower(): one for one in columns}
-        self._tags = tuple((one.name, names.get(one.column.lower(), "")) for one in tags)
+        stated = [(one.name, one.column.lower()) for one in tags]
+        self._tags = tuple((name, names.get(column, column)) for name, column in stated)
+        self._raw = tuple(stated)
+        """With the columns as in the binlog, in lower case."""
         self.all = tuple(dict.fromkeys(name for name, _ in self._tags))
         """Those of records that are no updates."""
         self.watches = any(column for _, column in self._tags)
@@ -40,9 +44,17 @@ class RowTags:
         before, after, old_key, new_key, _ = row
         if before is None or after is None or old_key != new_key:
             return self.all
-        was, is_ = orjson.loads(before), orjson.loads(after)
-        found = (name for name, column in self._tags if not column or _changed(was, is_, column))
+        was, is_, tags = orjson.loads(before), orjson.loads(after), self._tags
+        if isinstance(row, MaskedRow):
+            # A masked value may be the same after it changed, and a renamed column has another name.
+            was, is_ = map(_in_lower_case, row.raw)
+            tags = self._raw
+        found = (name for name, column in tags if not column or _changed(was, is_, column))
         return tuple(dict.fromkeys(found))
+
+
+def _in_lower_case(image: str | None) -> dict[str, Any]:
+    return {name.lower(): value for name, value in orjson.loads(image or "{}").items()}
 
 
 def _changed(before: dict[str, Any], after: dict[str, Any], column: str) -> bool:

@@ -136,13 +136,15 @@ class CompiledDecoder:
         *,
         key: Sequence[int] | None = None,
         rules: Mapping[str, ColumnRule] | None = None,
+        renames: Mapping[str, str] | None = None,
         hidden: frozenset[int] = frozenset(),
         omitted: frozenset[int] = frozenset(),
         key_is_logged: bool = True,
         key_head: str = "{",
         place: Sequence[int] = (),
     ) -> None:
-        """``key``: the columns of the records' key; None: those of the primary key. ``rules``: by column.
+        """``key``: the columns of the records' key; None: those of the primary key. ``rules``: by column;
+        ``renames``: names in images and keys, by column.
 
         ``hidden``: columns that the server's own tables do not list; ``omitted``: those that images are not
         to have; ``key_head``: the text before a key's first member; ``place``: columns whose JSON follows
@@ -161,7 +163,8 @@ class CompiledDecoder:
             ]
         except UnsupportedEvent as error:
             raise UnsupportedEvent(error.detail, table=self._name, remedy=error.advice) from None
-        self._names = [column.name or "" for column in table_map.columns]
+        own = [column.name or "" for column in table_map.columns]
+        self._names = [(renames or {}).get(name, name) for name in own]
         self._key = (table_map.primary_key or ()) if key is None else key
         self._table = Table(
             names=self._names,

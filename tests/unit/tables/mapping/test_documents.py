@@ -66,8 +66,12 @@ def test_faults_are_named(data_id: str, text: str, fault: str) -> None:
     ("entry", "fault"),
     [
         ("{row_filter: 'sleep(1) > 0'}", "not allowed"),
-        ("{row_filter: 'a > 0', column_actions: {A: redact}}", "masked"),
-        ("{key: [a], column_actions: {a: drop}}", "dropped"),
+        ("{key: [a], column_actions: {A: redact}}", "after redact different rows"),
+        ("{key: [a], column_actions: {a: drop}}", "after drop different rows"),
+        ("{partition_by: [a], column_actions: {a: drop}}", "dropped"),
+        ("{column_actions: {a: {truncate: 0}}}", "length from 1"),
+        ("{column_actions: {a: hmac}}", "needs an argument"),
+        ("{column_actions: {a: {hmac: 7}}}", "needs the id of a key"),
         ("{colour: red}", "unknown"),
         ("{topic: a, topic: b}", "repeated"),
         ("{from: []}", "not empty"),
@@ -99,7 +103,7 @@ def test_equal_patterns_of_two_logical_databases_are_not_one_rule() -> None:
 def test_rules_survive_yaml() -> None:
     mapping = from_yaml(
         "tables: {t.x: {from: ['s_[0-63].x'], row_filter: a > 0, key: [a], partitions: 3,"
-        " column_actions: {b: {hmac: k1}, c: {truncate: 4}, d: redact}}}"
+        " column_actions: {b: {hmac: k1}, c: {truncate: 4}, d: redact, e: {redact: x}}}}"
     )
     assert from_yaml(to_yaml(mapping)) == mapping
     assert mapping.of(("s_63", "x")) is not None

@@ -6,7 +6,7 @@ from tables.mapping.mapping import Mapping
 from tables.mapping.version_check import version_faults
 from tables.mapping.yaml_form import from_yaml
 
-TYPES = {"id": "int", "name": "varchar(80)", "note": "text"}
+TYPES = {"id": "int", "name": "varchar(80)", "note": "text", "price": "decimal(8,2)"}
 
 
 def faults(entry: str, types: dict[str, str] = TYPES) -> list[str]:
@@ -28,6 +28,8 @@ def faults(entry: str, types: dict[str, str] = TYPES) -> list[str]:
         ("{column_actions: {name: {rename: Note}}}", "another column's name"),
         ("{row_filter: 'gone > 0'}", "row_filter: there is no column 'gone'"),
         ("{row_filter: 'name > 0'}", "cannot be compared"),
+        ("{column_actions: {ID: redact}}", "after redact different rows could have one key"),
+        ("{column_actions: {price: {truncate: 2}}}", "truncate is for texts"),
     ],
 )
 def test_a_rule_that_a_version_makes_impossible_is_named(entry: str, fault: str) -> None:

@@ -1,0 +1,78 @@
+"""The keys of a key file: for HMACs of values, and for sealing raw rows.
+
+Invariant: a key is in no text. Its id is, in each HMAC, so that a rotation shows.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from connectors.errors import MappingError
+
+MIN_BYTES = 32
+"""The least length of a key: SHA-256's, by RFC 2104."""
+_ID = re.compile(r"[A-Za-z0-9_-]{1,32}")
+_SEAL = b"aqueduct seal 1"
+"""The salt of sealing keys, so that no HMAC of a value is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaskingKeys:
+    """Keys by id, in the file's order; the first seals."""
+
+    _keys: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
+
+    @classmethod
+    def from_text(cls, text: str) -> MaskingKeys:
+        """Read lines ``id: base64``; empty lines and those that begin with ``#`` are comments.
+
+        Raises MappingError with all faults, by line and without any content of the file.
+        """
+        found: dict[str, bytes] = {}
+        faults: list[str] = []
+        for number, line in enumerate(map(str.strip, text.splitlines()), 1):
+            if line and not line.startswith("#"):
+                faults += (f"line {number}: {fault}" for fault in _read(line, found))
+        if faults:
+            raise MappingError.listed(faults)
+        if not found:
+            raise MappingError("the key file has no key")
+        return cls(tuple(found.items()))
+
+    def __bool__(self) -> bool:
+        return bool(self._keys)
+
+    def key(self, name: str) -> bytes:
+        """The key of an id; raises KeyError if there is none."""
+        return dict(self._keys)[name]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """All ids, in the file's order."""
+        return tuple(name for name, _ in self._keys)
+
+    def sealing_key(self, name: str) -> bytes:
+        """The key, of 32 bytes, that seals raw rows with an id; raises KeyError if there is none."""
+        return hmac.digest(_SEAL, self.key(name), "sha256")
+
+
+def _read(line: str, found: dict[str, bytes]) -> Iterator[str]:
+    name, separator, encoded = line.partition(":")
+    if not separator or not _ID.fullmatch(name):
+        yield "write `id: key`, the id with up to 32 letters, digits, - and _"
+        return
+    try:
+        key = base64.b64decode(encoded.strip(), validate=True)
+    except (binascii.Error, ValueError):
+        yield "the key is not base64"
+        return
+    if len(key) < MIN_BYTES:
+        yield f"the key has {len(key)} bytes; it needs {MIN_BYTES}"
+    if name in found:
+        yield f"the id {name} is given twice"
+    found[name] = key
