@@ -56,9 +56,9 @@ RECORDS = Counter(
 EVENTS = Counter(
     "aqueduct_binlog_events_total",
     "Binlog events by type, and what was done with them: decoded, filtered (tables that are not captured), "
-    "given up (a table that a person gave up), passed (they carry no change), "
+    "given up (of a table that an operator gave up), passed (they carry no change), "
     "refused (damaged or unsupported, which stops the destination), "
-    "skipped (of a transaction that a person has said to leave out).",
+    "skipped (of a transaction that an operator skips).",
     ["destination", "type", "handling"],
     registry=REGISTRY,
 )
@@ -152,8 +152,8 @@ ERRORS = Counter(
 )
 SCHEMA_CHANGES = Counter(
     "aqueduct_schema_changes_total",
-    "Statements that changed tables, by outcome: resolved, unresolved (tables are set aside for it), "
-    "unknown (of tables that need no history, or that nobody captures).",
+    "Statements that changed tables, by outcome: resolved, unresolved (tables are quarantined), "
+    "unknown (of tables that need no history, or are not captured).",
     ["destination", "outcome"],
     registry=REGISTRY,
 )

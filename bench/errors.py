@@ -2,14 +2,14 @@
 
 
 class BenchError(Exception):
-    """The benchmark could not go on."""
+    """The benchmark could not continue."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(message or type(self).__doc__)
 
 
 class RunFailed(BenchError):
-    """A peer ended, stood still, or wrote something other than the workload."""
+    """A peer ended, made no progress, or wrote something other than the workload."""
 
 
 class PeerMissing(BenchError):

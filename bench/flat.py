@@ -28,7 +28,7 @@ FIRST_DEPTH = 10_000
 TABLES = 500
 SMALL_TRANSACTIONS = 300_000
 FOLDER = session.FOLDER / "flat"
-_PATIENCE = 900.0
+_TIMEOUT = 900.0
 """Seconds without a record, as skipped rows yield none."""
 
 
@@ -145,7 +145,7 @@ class Runs:
             server_id=FIRST_SERVER_ID + number,
             servers=self._at,
         )
-        return measure(Aqueduct(), task, verified=False, patience=_PATIENCE)
+        return measure(Aqueduct(), task, verified=False, timeout=_TIMEOUT)
 
 
 def _only_mark(recipe: Recipe) -> Recipe:

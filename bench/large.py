@@ -38,7 +38,7 @@ FOLDER = session.FOLDER / "large"
 _LOOK_SECONDS = 0.1
 _BESIDE_SECONDS = 0.1
 """The interval of rows in the other source."""
-_PATIENCE = 1800.0
+_TIMEOUT = 1800.0
 
 
 class Worker:
@@ -222,7 +222,7 @@ class _Watch:
 
     def until(self, worker: Worker, reached: Callable[[int], bool]) -> int:
         """Sample until the large transaction has reached a point; returns its progress."""
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _TIMEOUT
         is_near = False
         while time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)

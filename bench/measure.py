@@ -114,9 +114,9 @@ def busy_seconds() -> float:
     return (sum(times) - times[3] - times[4]) / _TICKS
 
 
-def wait_until_quiet(patience: float = 60.0, look: float = 3.0) -> bool:
+def wait_until_quiet(timeout: float = 60.0, look: float = 3.0) -> bool:
     """Wait until the machine is idle; False on timeout."""
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while True:
         before, began = busy_seconds(), time.monotonic()
         time.sleep(look)

@@ -33,7 +33,7 @@ _PAUSE = 0.05
 """Seconds between two rows of the other table."""
 _CALM_ROWS = 100
 _ROWS_AFTER = 40
-_PATIENCE = 600.0
+_TIMEOUT = 600.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -143,7 +143,7 @@ async def _write(outcome: Outcome, worker: Worker, beside: Beside, database: str
 
 
 async def _until(worker: Worker, reached: Any) -> None:
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TIMEOUT
     while True:
         status = await asyncio.to_thread(worker.destination, "many")
         if worker.process.poll() is not None or status.get("state") == "FAILED":
@@ -158,7 +158,7 @@ async def _until(worker: Worker, reached: Any) -> None:
 async def _verify(kafka: str, wanted: set[str]) -> None:
     """Check that each new table's topic holds one record and its commit marker."""
     names = wanted & await topics.names(kafka)
-    ends = await topics.ends(kafka, names, request_timeout_ms=int(_PATIENCE * 1000))
+    ends = await topics.ends(kafka, names, request_timeout_ms=int(_TIMEOUT * 1000))
     if names != wanted or {*ends.values()} != {2}:
         raise RunFailed(
             f"{len(names)} topics of {len(wanted)}, with {sorted({*ends.values()})} records"

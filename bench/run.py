@@ -94,7 +94,7 @@ class _Look:
 
 
 def measure(
-    peer: Peer, task: Task, *, verified: bool = True, patience: float = LONGEST_STANDSTILL
+    peer: Peer, task: Task, *, verified: bool = True, timeout: float = LONGEST_STANDSTILL
 ) -> Result:
     """Run a peer on a workload, and verify its output; raises RunFailed if that is not the workload."""
     shutil.rmtree(task.folder, ignore_errors=True)
@@ -107,7 +107,7 @@ def measure(
     child = task.servers.children.start(program.command, label=peer.name, log=log, env=program.env)
     began = time.monotonic()
     try:
-        looks, peak = _watch(child, peer, task, row_topics=row_topics, patience=patience)
+        looks, peak = _watch(child, peer, task, row_topics=row_topics, timeout=timeout)
     except RunFailed as error:
         what = f"{peer.name}, {task.workload.recipe.name}: {error}"
         raise RunFailed(f"{what}; from {log}:\n{tail(log)}") from None
@@ -137,7 +137,7 @@ def measure(
 
 
 def _watch(
-    child: Child, peer: Peer, task: Task, *, row_topics: dict[str, int], patience: float
+    child: Child, peer: Peer, task: Task, *, row_topics: dict[str, int], timeout: float
 ) -> tuple[list[_Look], float]:
     """All polls that found more than the previous one, and the peak memory."""
     servers = task.servers
@@ -168,7 +168,7 @@ def _watch(
                 return looks, watch.peak_mib
             if not child.alive():
                 raise RunFailed(f"it ended with status {child.popen.returncode}")
-            if still > patience:
+            if still > timeout:
                 raise RunFailed(f"no record for {still:.0f} s, {seen:,} of {wanted:,} are there")
 
 

@@ -97,15 +97,15 @@ class Watch:
             time.sleep(0.01)
         return max(epoch for _, epoch in list(self._seen[name]))
 
-    def next_leader(self, name: str, since: float, epoch: int, patience: float = 60.0) -> float:
+    def next_leader(self, name: str, since: float, epoch: int, timeout: float = 60.0) -> float:
         """Seconds from a time until a later epoch was seen."""
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             for at, each in list(self._seen[name]):
                 if each > epoch and at > since:
                     return at - since
             time.sleep(0.01)
-        raise TimeoutError(f"{name}: no epoch above {epoch} in {patience} s")
+        raise TimeoutError(f"{name}: no epoch above {epoch} in {timeout} s")
 
     def longest_gap(self, name: str, since: float) -> float:
         """The longest time without any record."""

@@ -1,4 +1,4 @@
-"""The demo's errors, each as one message for a person: what happened, where, what to do."""
+"""The demo's errors, each as one message for an operator: what happened, where, what to do."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ _TAIL_BYTES = 64 * 1024
 
 
 class DemoError(Exception):
-    """The demo could not go on."""
+    """The demo could not continue."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(message or type(self).__doc__)

@@ -1,6 +1,6 @@
 """The command line: `python -m devstack setup|up|down|status|jars|java|mysql`.
 
-Servers started by `up` run until `down`, whoever asks; all else ends with its command.
+Servers started by `up` run until `down`; all else ends with its command.
 """
 
 import argparse

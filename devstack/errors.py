@@ -1,4 +1,4 @@
-"""Errors of the servers' starter that are shown to a person, each as one line with a remedy.
+"""Errors of the servers' starter that are shown to an operator, each as one line with a remedy.
 
 The docstring of a class is its default message.
 """

@@ -31,7 +31,7 @@ GRANT REPLICATION SLAVE, BINLOG MONITOR, SELECT ON *.* TO 'aqueduct'@'%';
 
 
 def find_or_fetch(series: str, owner: Children, cache: Path = CACHE) -> MysqlSoftware:
-    """Return the MariaDB of a series, `10.11` or `11.8`; fetch it if it is not there."""
+    """Return the MariaDB of a series, `10.11` or `11.8`; fetch it if it is missing."""
     name = f"mariadb-{series}"
     prefix = unpacked.kept(name, lambda: _wanted(RELEASES[series]), cache=cache, owner=owner)
     return software_in(prefix)

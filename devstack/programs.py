@@ -12,7 +12,7 @@ _KEPT = "AQUEDUCT_SPARK_JARS"
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This process's environment without a person's own settings of Aqueduct, and ``more``."""
+    """This process's environment without the user's own settings of Aqueduct, and ``more``."""
     ours = {
         name: value
         for name, value in os.environ.items()

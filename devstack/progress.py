@@ -1,4 +1,4 @@
-"""Progress messages for a person, as plain lines."""
+"""Progress messages for a terminal, as plain lines."""
 
 import sys
 

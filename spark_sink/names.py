@@ -32,7 +32,7 @@ def topic_pattern(prefix: str, *, include: str = "", exclude: str = "") -> str:
     """A Java regular expression of the row topics of `prefix`.
 
     `include` and `exclude` are regular expressions over the whole topic name. A mapping may name
-    row topics as it likes, but none with a leading `__`, as `__schemas` and its kin have it.
+    row topics as it likes, but none with a leading `__`, which Aqueduct's own topics have.
     """
     wanted = f"(?=(?:{include})$)" if include else ""
     unwanted = f"(?!(?:{exclude})$)" if exclude else ""

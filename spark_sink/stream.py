@@ -170,8 +170,8 @@ class Sink:
             try:
                 return self._from()
             except KafkaUnreachable as fault:
-                patience = _SECONDS_FOR_KAFKA if self._settings.mode == "available-now" else None
-                if patience is not None and time.monotonic() - began >= patience:
+                timeout = _SECONDS_FOR_KAFKA if self._settings.mode == "available-now" else None
+                if timeout is not None and time.monotonic() - began >= timeout:
                     raise
                 if not is_logged:
                     _log.error("%s. Retrying until it answers", fault)

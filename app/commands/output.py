@@ -1,4 +1,4 @@
-"""The output of commands: text for people, JSON for programs, both with the same content.
+"""The output of commands: text for operators, JSON for programs, both with the same content.
 
 Invariant: standard output has the answer only. Times are UTC. An item of text is one line, whatever
 a name contains; JSON, and statements to be run, have names as they are.
@@ -102,7 +102,7 @@ def quarantine_value(entry: Entry | None) -> dict[str, Any] | None:
     if entry is None:
         return None
     return {
-        "state": "given up" if entry.is_given_up else "set aside",
+        "state": "given up" if entry.is_given_up else "quarantined",
         "since": position_value(entry.since),
         "why": entry.why,
         "refused": entry.reason or None,

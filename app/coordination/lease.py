@@ -1,8 +1,8 @@
 """The right to lead one destination for a time.
 
 Invariant: its holder checks it before each externally visible step. Once over, it stays over;
-leading again takes a new lease. It keeps two leaders apart most of the time. What excludes the
-older one for certain is Kafka, which fences its producer.
+leading again takes a new lease. It keeps two leaders apart most of the time. Only Kafka excludes
+the older one with certainty: it fences its producer.
 """
 
 from __future__ import annotations

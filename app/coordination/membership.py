@@ -1,6 +1,6 @@
 """The znodes of one worker in one session: that it is alive, and which destinations it could lead.
 
-Invariant: all of them are ephemeral and owned by this session. A node that a person made by hand would outlive
+Invariant: all of them are ephemeral and owned by this session. A node made by hand would outlive
 every session, so it is replaced where that is safe and refused by name elsewhere.
 """
 

@@ -139,7 +139,7 @@ class ZooKeeperLeadership:
     async def _waited(self, session: Session) -> bool:
         """Whether it was a change that ended the wait, not the time."""
         try:
-            async with asyncio.timeout(self._patience(session)):
+            async with asyncio.timeout(self._timeout(session)):
                 await self._wake.wait()
         except TimeoutError:
             pass
@@ -147,7 +147,7 @@ class ZooKeeperLeadership:
         self._wake.clear()
         return is_notified
 
-    def _patience(self, session: Session) -> float:
+    def _timeout(self, session: Session) -> float:
         tick = session.timeout / _TICKS
         waits = [*self._vacant.ends(), *self._rests.ends(now()), self._may_take]
         return min([tick, *(at - now() + 0.01 for at in waits if at > now())])

@@ -160,4 +160,4 @@ class Signals:
             raise self.leave
         request = self.latest(SOURCE)
         if request is not None and request.ts_ms > self.tried_ms:
-            raise RunRestarts(f"to go on at {request.address}, as {request.by} asks")
+            raise RunRestarts(f"to resume at {request.address}, as {request.by} requested")

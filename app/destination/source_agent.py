@@ -121,7 +121,7 @@ class SourceAgent:
             sources=self.sources,
             status=self.status,
             phases=phases,
-            patience=self.budget.patience,
+            timeout_factor=self.budget.timeout_factor,
         )
         async with leading.lead(self.unreadable) as led:
             await self._capture(led)
@@ -348,7 +348,7 @@ class SourceAgent:
         except BatchTooLarge as error:
             budget.refused(error.context.get("limit"), sent=error.context["size"])
             raise
-        if budget.through((time.monotonic() - began) / (budget.patience * ANSWER_TIMEOUT)):
+        if budget.through((time.monotonic() - began) / (budget.timeout_factor * ANSWER_TIMEOUT)):
             log.info("%s: publishes up to %d bytes at once again", self.plan.name, budget.bytes)
 
     def _show_kafka(self) -> None:

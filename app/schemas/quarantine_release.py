@@ -60,7 +60,7 @@ class QuarantineRelease:
             destination, table = resolution.destination, ".".join(resolution.name)
             if entry.is_given_up:
                 log.warning(
-                    "%s: table %s is given up by %s: %s event(s) that waited, and what comes of it, are lost",
+                    "%s: table %s is given up by %s: %s waiting event(s) and their changes are lost",
                     destination, table, resolution.by, entry.lost,
                 )  # fmt: skip
             elif entry.is_quarantined:

@@ -1,4 +1,4 @@
-"""Copies the schema histories of all destinations to a MySQL shared by many workers, for people and
+"""Copies the schema histories of all destinations to a MySQL shared by many workers, for operators and
 tools.
 
 Invariant: the journal is authoritative and this is a copy: only committed records are written here,

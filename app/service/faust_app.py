@@ -36,7 +36,7 @@ from connectors.kafka.topics.topics import TopicPlan, Topics
 log = logging.getLogger(__name__)
 
 recovery.E_PERSISTED_OFFSET = (
-    "The changelog of Faust's table was deleted or made anew while this worker ran: partition {0} was read up "
+    "The changelog of Faust's table was deleted or recreated while this worker ran: partition {0} was read up "
     "to {1} and ends at {2}. Nothing is lost. The worker ends; once it is started again, the table is filled "
     "from the journal by itself."
 )
@@ -124,7 +124,7 @@ class _OurTransport(driver.Transport):  # type: ignore[misc]
 class Assignor(PartitionAssignor):  # type: ignore[misc]
     """Assigns topics that brokers do not report at that moment, too: a starting broker may know a
     part of them, and one of many may learn of a new topic late. Faust's own fails on them, and then
-    waits for ever."""
+    waits forever."""
 
     def _perform_assignment(self, cluster: Any, member_metadata: Any) -> Any:
         reported = _ClusterView(cluster, self.app.conf.topic_partitions)
@@ -234,7 +234,7 @@ class AqueductApp(faust.App):  # type: ignore[misc]
 
     async def on_stop(self) -> None:
         """Let others take over before anything else is stopped."""
-        # Without its brokers Faust may wait for ever; so may a transaction of ours.
+        # Without its brokers Faust may wait forever; so may a transaction of ours.
         self._deadline = threading.Timer(_STOP_SECONDS, self._end_late)
         self._deadline.daemon = True
         self._deadline.start()

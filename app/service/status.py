@@ -59,7 +59,7 @@ class StoreStatus:
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """How long the source keeps the unread part of its binlog; without a limit, for ever."""
+    """How long the source keeps the unread part of its binlog; without a limit, forever."""
 
     seconds_stopped: float
     """If nothing more were read."""

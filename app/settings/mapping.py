@@ -25,7 +25,7 @@ NOT_YET = (
 
 
 class MappingSettings(BaseModel):
-    """The place of the mapping; without one, each table is published under its own name."""
+    """The mapping's file or folder; without one, each table is published under its own name."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -54,7 +54,7 @@ class WorkerSettings(_Part):
 
     id: str = Field(default_factory=lambda: os.uname().nodename, min_length=1)
     advertised_address: str = ""
-    """``host:port`` at which other workers and people reach its HTTP server."""
+    """``host:port`` at which other workers and operators reach its HTTP server."""
 
 
 class HttpSettings(_Part):

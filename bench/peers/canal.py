@@ -46,7 +46,7 @@ class Canal:
     def __init__(self, servers: Servers, folder: Path) -> None:
         compiler = shutil.which("javac")
         if compiler is None:
-            raise PeerMissing("canal is left out: it needs a Java compiler, and there is no javac")
+            raise PeerMissing("canal is omitted: it needs a Java compiler, and there is no javac")
         self._java, self._jars = java_and_jars("canal", servers.children)
         self._classes = folder / "canal"
         source = str(_SOURCES / "CanalMain.java")

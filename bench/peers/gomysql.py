@@ -26,7 +26,7 @@ class GoMysql:
 
     def __init__(self, servers: Servers, folder: Path) -> None:
         if shutil.which("go") is None:
-            raise PeerMissing("go-mysql is left out: it needs a Go toolchain, and there is no go")
+            raise PeerMissing("go-mysql is omitted: it needs a Go toolchain, and there is no go")
         self._program = folder / "gomysql"
         command = ["go", "build", "-mod=readonly", "-o", str(self._program), "."]
         servers.children.run(command, log=folder / "go-build.log", cwd=_SOURCES)

@@ -1,7 +1,7 @@
 """Storage for the values of records that are too large for their topics.
 
 Invariant: a value is kept for good when ``put`` returns, so a pointer is never published before its
-value; a name has one content, for ever, and nothing is removed here. Values of an aborted Kafka
+value; a name has one content, forever, and nothing is removed here. Values of an aborted Kafka
 transaction stay: nothing points to them, until the same change is read again and finds its own
 name.
 """

@@ -1,6 +1,6 @@
 """The one producer of a destination: aiokafka's, with every unknown outcome made an error.
 
-Invariant: a commit either succeeded for certain or raises, and after anything else the producer is
+Invariant: a commit either has certainly succeeded or raises, and after anything else the producer is
 discarded. aiokafka sends an unanswered EndTxn again; by then it may end the *next* transaction
 (KAFKA-17754), so the first one that gets no answer is an error here.
 """
@@ -72,13 +72,13 @@ class TransactionalProducer:
         *,
         options: Mapping[str, Any],
         compression: str | None,
-        patience: float = 1.0,
+        timeout_factor: float = 1.0,
     ) -> None:
-        """``patience``: the factor by which a transaction may take longer, for slow brokers."""
+        """``timeout_factor``: the factor by which a transaction may take longer, for slow brokers."""
         self.transactional_id = transactional_id
-        self.deadline = patience * ANSWER_TIMEOUT
+        self.deadline = timeout_factor * ANSWER_TIMEOUT
         """Seconds within which a transaction must be complete."""
-        self._timeout = patience * TRANSACTION_TIMEOUT
+        self._timeout = timeout_factor * TRANSACTION_TIMEOUT
         self._options = options
         self._compression = compression
         self._kafka: AIOKafkaProducer | None = None

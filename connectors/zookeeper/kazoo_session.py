@@ -164,7 +164,7 @@ class KazooSession:
 
     def _watch_loop(self) -> None:
         """End the session if the event loop does nothing any more; kazoo's threads would keep it
-        for ever."""
+        forever."""
         while self.state is not SessionState.OVER:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._live)

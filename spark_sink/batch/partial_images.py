@@ -42,7 +42,7 @@ _ADVICE: Final = (
 def whole(rows: DataFrame, held: DataFrame, shape: Shape, *, several: bool) -> DataFrame:
     """The last row of each key, with all columns; `rows` have `compact.MARKS`, `held` is the table.
 
-    Raises UnsupportedPartialImage, with the places of all records that nothing completes.
+    Raises UnsupportedPartialImage, with the positions of all records that nothing completes.
     """
     rows = _compared(rows, held, shape).localCheckpoint(eager=False)
     _refuse_halves(rows)
@@ -210,7 +210,7 @@ def _lacking(name: str) -> str:
 
 
 def _refuse_lacking(rows: DataFrame, last: DataFrame, shape: Shape) -> None:
-    """Raises with the places of all records that the last rows of their keys would need."""
+    """Raises with the positions of all records that the last rows of their keys would need."""
     keys = last.selectExpr(*_key(shape)).alias("s")
     joined = rows.where(_LACKS).alias("t").join(keys, f.expr(same_key(shape)), "left_semi")
     found = joined.select(*_AT).collect()

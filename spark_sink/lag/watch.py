@@ -50,7 +50,7 @@ class Watch:
             try:
                 self.look()
             except Exception:
-                # The JVM ends with the sink, and may do so in the midst of a question.
+                # The JVM ends with the sink, and may do so during a request.
                 if stop.is_set() or self._ended.is_set():
                     return
                 _log.exception("Kafka's offsets were not read")

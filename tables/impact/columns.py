@@ -144,7 +144,7 @@ def _renamed(old: Column, new: Column) -> Iterator[Finding]:
         warehouse="The column stays: names that differ by case alone are one."
         if same
         else f"{old.name} stays, and is NULL in rows that are written from now on; {new.name} is added, and is "
-        "NULL in rows of before.",
+        "NULL in earlier rows.",
         warehouse_columns=(old.name,) if same else (old.name, new.name),
     )
     if (refused := _refused(new)) is not None:

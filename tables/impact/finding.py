@@ -1,7 +1,7 @@
 """One consequence of a table change for its subscribers.
 
 Invariant: ``kind`` and ``severity`` are for programs and stay as they are; the sentences are for
-people.
+operators.
 """
 
 from __future__ import annotations

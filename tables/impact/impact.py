@@ -87,7 +87,7 @@ def truncated(name: TableName, route_of: RouteOf) -> tuple[Impact, ...]:
         kind="table truncated",
         severity=Severity.CAREFUL,
         consumers="One record with op t states that all rows are gone; there are no deletes.",
-        warehouse="All rows of before are marked deleted.",
+        warehouse="All earlier rows are marked deleted.",
     )
     return (Impact(route=route, finding=finding),)
 
@@ -171,7 +171,7 @@ class _Reading:
             new=".".join(to),
             consumers=f"{going_on} {'Those of another table replace them.' if taken else ''}".strip(),
             warehouse=f"The table stays as it is; new rows go to {warehouse_path(*logical)}, "
-            "which begins without the rows of before.",
+            "which begins without the earlier rows.",
         )
 
     def _took_name(self, change: TableChange, new: Table, origin: TableName) -> Iterator[Finding]:
@@ -183,8 +183,8 @@ class _Reading:
                 kind="table comes in",
                 severity=Severity.CAREFUL,
                 old=".".join(origin),
-                consumers="Its rows of before are in no topic; only what changes from now on is.",
-                warehouse="The table begins without the rows of before.",
+                consumers="Its earlier rows are in no topic; changes from now on are.",
+                warehouse="The table begins without the earlier rows.",
             )
 
 

@@ -37,11 +37,16 @@ class JournalPartition:
         return self.topic.removesuffix(journal_topic(""))
 
     async def read(
-        self, take: Callable[[StoredRecord], object], *, start: int = 0, is_patient: bool = True
+        self, take: Callable[[StoredRecord], object], *, start: int = 0, waits_for_open: bool = True
     ) -> int:
         """Pass on each record from an offset to the present end; return their count. See ``read_each``."""
         return await read_each(
-            self.options, self.topic, self.number, start=start, take=take, is_patient=is_patient
+            self.options,
+            self.topic,
+            self.number,
+            start=start,
+            take=take,
+            waits_for_open=waits_for_open,
         )
 
     async def fold_into(self, state: DestinationState, start: int) -> None:

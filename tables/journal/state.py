@@ -210,7 +210,7 @@ class DestinationState:
             )
         return (
             f"its cursor counts {cursor.history} records of the schema history, and there is no "
-            "checkpoint of it with all records behind that"
+            "checkpoint of it with all later records"
         )
 
 

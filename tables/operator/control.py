@@ -58,7 +58,7 @@ class Control:
         }
 
     def to_text(self) -> str:
-        """The author of the request, for people."""
+        """The author of the request, for operators."""
         return f"{self.desired.value}, requested by {self.by or 'unknown'}"
 
 

@@ -38,7 +38,7 @@ class Current:
     address: str
     server_uuid: str
     why: str
-    """For people: the reason for the choice."""
+    """For operators: the reason for the choice."""
     ts_ms: int
     answers: str | None = None
     """The id of the request that was tried last."""

@@ -1,4 +1,4 @@
-"""Changes of tables as JSON in a central schema store, for people and other programs, and back.
+"""Changes of tables as JSON in a central schema store, for operators and other programs, and back.
 
 Invariant: every definition is whole and each value is named; default values are omitted. Every
 later version can read what is written.

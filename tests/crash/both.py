@@ -17,7 +17,7 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from tests.crash.keeper import Keeper
-from tests.crash.scene import DESTINATION, PATIENCE, SESSION, Scene
+from tests.crash.scene import DESTINATION, SESSION, TIMEOUT, Scene
 from tests.crash.servers import Ways
 
 logging.getLogger("kazoo").setLevel(logging.CRITICAL)
@@ -82,7 +82,7 @@ class Both:
         self.at.wait_recovered()
         return time.monotonic() - began
 
-    def nobody(self, seconds: float = PATIENCE) -> None:
+    def nobody(self, seconds: float = TIMEOUT) -> None:
         """Wait until neither leads."""
         self.at.wait(
             lambda: "RUNNING" not in {self.at.state(one) for one in self.at.workers},
@@ -109,7 +109,7 @@ class Both:
 
     @contextlib.contextmanager
     def hand(self) -> Iterator[KazooClient]:
-        """A person's session with ZooKeeper, round the proxy."""
+        """An operator's session with ZooKeeper, round the proxy."""
         client = KazooClient(self.at.servers.stack.zookeeper, timeout=SESSION)
         client.start(timeout=30)
         try:

@@ -21,13 +21,13 @@ def fencing_faults(
     owners: dict[int, tuple[int, int]] = {}
     for cursor, offset in zip(cursors, offsets, strict=False):
         if cursor.get("by"):
-            continue  # a person's
+            continue  # an operator's
         producer = producers.get(offset)
         if producer is None:
-            faults.append(f"the broker's files do not tell whose the cursor at {offset} is")
+            faults.append(f"the broker's files do not show whose the cursor at {offset} is")
             continue
         if producer in seen[:-1]:
-            faults.append(f"producer {producer} commits at {offset} behind {seen[-1]}")
+            faults.append(f"producer {producer} commits at {offset} after {seen[-1]}")
         if not seen or producer != seen[-1]:
             seen.append(producer)
         owner = owners.setdefault(cursor["epoch"], producer)

@@ -114,7 +114,7 @@ class Keeper:
             self._spawn()
 
     def _clean(self) -> None:
-        """Kill what is left of a run: its decoders end by themselves, but in their own time."""
+        """Kill the rest of a run: its decoders end by themselves, but in their own time."""
         if self._child is not None:
             try:
                 os.killpg(self._child.identity.pid, signal.SIGKILL)

@@ -112,7 +112,7 @@ class Trap:
 
     kind: int
     act: str = "cut"
-    """``cut``; ``hold`` it and all after it until the link is healed; or ``flip`` a byte near its end."""
+    """``cut``; ``hold`` it and all after it until the link is restored; or ``flip`` a byte near its end."""
     nth: int = 1
     answered: bool = False
     """False: the request is lost; True: it gets through, and its answer is lost."""

@@ -66,7 +66,7 @@ class Outcome:
     findings: Findings = field(default_factory=dict)
 
     def line(self) -> str:
-        """For a person who watches."""
+        """For an operator who watches."""
         word = "skip" if self.skipped else "ok" if self.survived else "FAIL"
         return (
             f"{word:4} {self.name:34} seed {self.seed:<6} {self.seconds:6.1f} s "

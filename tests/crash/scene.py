@@ -42,7 +42,7 @@ from tests.harness.wait import until
 DESTINATION = "shop"
 JOURNAL_PARTITION = partition_of(DESTINATION, TopicSettings().journal_partitions)
 """The destination's journal partition, with the default number of partitions."""
-PATIENCE = 90.0
+TIMEOUT = 90.0
 SESSION = 6.0
 """With ZooKeeper, in seconds."""
 
@@ -171,7 +171,7 @@ class Scene:
         """The position in a worker's status."""
         return self.status(worker).get("cursor") or {"seq": 0, "gtid_set": "", "epoch": 0}
 
-    def wait(self, reached: Callable[[], bool], late: str, *, seconds: float = PATIENCE) -> None:
+    def wait(self, reached: Callable[[], bool], late: str, *, seconds: float = TIMEOUT) -> None:
         """Wait for something; raise Late with the worker's last words."""
         until(
             reached,
@@ -201,11 +201,11 @@ class Scene:
         self.wait(lambda: len(exits) >= runs, "does not end")
         assert exits[runs - 1] == code, f"it ended with {exits[runs - 1]}, not {code}"
 
-    def wait_recovered(self, worker: Keeper | None = None, *, seconds: float = PATIENCE) -> float:
+    def wait_recovered(self, worker: Keeper | None = None, *, seconds: float = TIMEOUT) -> float:
         """Wait until something newer than now is published; in how many seconds it was."""
         began = time.monotonic()
         mark = self.executed()
-        self.wait(lambda: self._holds(mark, worker), "does not go on", seconds=seconds)
+        self.wait(lambda: self._holds(mark, worker), "does not continue", seconds=seconds)
         return time.monotonic() - began
 
     def pause(self, least: float, most: float) -> None:

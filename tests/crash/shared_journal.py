@@ -176,7 +176,7 @@ def test_records_that_cannot_be_read_stop_one_destination_and_are_written_again_
     error = shared.wait(other, "shop", "FAILED", "JournalUnreadable")
     for part in ("offset=", "key=", f"partition={PARTITION}", "destination=shop"):
         assert part in error
-    # Another that has its records in the same partition goes on.
+    # Another that has its records in the same partition continues.
     shared.published("orders")
     assert shared.shown(other, "orders")["state"] == "RUNNING"
     printed = shared.does_as_printed(error)
@@ -196,7 +196,7 @@ def test_a_strangers_open_transaction_is_named_and_ended_as_printed(shared: Shar
 
     async def left_open() -> None:
         producer = TransactionalProducer(
-            FOREIGN, options=shared.options, compression=None, patience=40
+            FOREIGN, options=shared.options, compression=None, timeout_factor=40
         )
         await producer.init_transactions()
         assert producer._kafka is not None
@@ -257,7 +257,7 @@ def test_a_smaller_limit_of_a_row_topic_makes_smaller_batches_and_a_larger_one_h
     shared.pair.until(lambda: "BatchTooLarge" in worker.log)
     shared.all_published()
     assert re.search(rf"BatchTooLarge: .*\d+ record\(s\) .* takes {_SMALL} ", worker.log)
-    # One that is too large by itself waits for a person; the other destination does not.
+    # One that is too large by itself waits for an operator; the other destination does not.
     run(mysql, f"ALTER TABLE {shared.database}.shop ADD COLUMN t longtext")
     text = random.Random(1).randbytes(2 * _SMALL).hex()
     run(mysql, f"INSERT INTO {shared.database}.shop VALUES ({shared.rows.count}, 1, '{text}')")

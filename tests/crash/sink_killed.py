@@ -26,7 +26,7 @@ LEDGER_EVERY: Final = 2
 
 
 def main(config: str, step: str, seconds: float) -> int:
-    """Runs until the step, or for ever where it is 'none'."""
+    """Runs until the step, or forever where it is 'none'."""
     own: Any = stream
     own.open_warehouse = partial(opening.open_warehouse, every=LEDGER_EVERY)
     if step != "none":

@@ -32,7 +32,7 @@ PREFIX = "upkeep"
 TOPIC = f"{PREFIX}.shop.t"
 A_BATCH = 4
 CHANGES = 2_000
-_PATIENCE = 1200.0
+_TIMEOUT = 1200.0
 _OLD_MS = 7_200_000
 """Before now; markers older than an hour are purged."""
 
@@ -112,7 +112,7 @@ async def test_a_kill_in_any_step_of_maintenance_loses_and_repeats_nothing(
     only = os.environ.get("ONLY") or ""
     for step in [step for _ in range(rounds) for step in STEPS if only in step]:
         with sinking(config, step, rng.uniform(0, 0.4)) as sink:
-            assert sink.wait(_PATIENCE) == -signal.SIGKILL, (tmp_path / "sink.log").read_text()
+            assert sink.wait(_TIMEOUT) == -signal.SIGKILL, (tmp_path / "sink.log").read_text()
         applied = open_warehouse(spark, str(warehouse)).ledger.applied()[TOPIC, 0]
         # The table may be a batch further than the ledger, and nothing else.
         found = rows(spark, warehouse)
@@ -123,6 +123,6 @@ async def test_a_kill_in_any_step_of_maintenance_loses_and_repeats_nothing(
     settings |= {"mode": "available-now", "max_offsets_per_trigger": 100_000}
     config.write_text(yaml.safe_dump(settings))
     with sinking(config, "none", 0) as sink:
-        assert sink.wait(_PATIENCE) == 0, (tmp_path / "sink.log").read_text()
+        assert sink.wait(_TIMEOUT) == 0, (tmp_path / "sink.log").read_text()
     assert rows(spark, warehouse) == due(changes, CHANGES)
     assert open_warehouse(spark, str(warehouse)).ledger.applied() == {(TOPIC, 0): CHANGES}

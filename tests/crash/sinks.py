@@ -18,7 +18,7 @@ from devstack.ports import HOST
 from devstack.processes import Children
 
 KEY_VARIABLE = "AQUEDUCT_TEST_SINKING_KEY"
-_PATIENCE = 300.0
+_TIMEOUT = 300.0
 Tables = dict[str, list[dict[str, Any]]]
 
 
@@ -60,11 +60,11 @@ class Sinking:
 
     def tables(self, order: Order) -> Done:
         """Apply all available records, and return the tables' rows."""
-        return self._pool.submit(self._do, order).result(_PATIENCE)
+        return self._pool.submit(self._do, order).result(_TIMEOUT)
 
     def wait(self) -> None:
         """Wait until nothing is being applied."""
-        self._pool.submit(lambda: None).result(_PATIENCE)
+        self._pool.submit(lambda: None).result(_TIMEOUT)
 
     def close(self) -> None:
         """End the process."""

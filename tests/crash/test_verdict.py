@@ -186,7 +186,7 @@ def test_a_commit_after_a_later_producer_is_one_after_a_fence() -> None:
     found.offsets = [5, 9, 12]
     found.producers = {5: (1, 0), 9: (1, 1), 12: (1, 0)}
     assert fencing_faults(found.cursors, found.offsets, found.producers) == [
-        "producer (1, 0) commits at 12 behind (1, 1)"
+        "producer (1, 0) commits at 12 after (1, 1)"
     ]
 
 
@@ -194,9 +194,9 @@ def test_a_cursor_of_nobody_is_seen() -> None:
     found = topics()
     found.offsets, found.producers = [5, 9], {5: (1, 0)}
     assert fencing_faults(found.cursors, found.offsets, found.producers) == [
-        "the broker's files do not tell whose the cursor at 9 is"
+        "the broker's files do not show whose the cursor at 9 is"
     ]
-    found.cursors[1]["by"] = "a person"
+    found.cursors[1]["by"] = "an operator"
     assert fencing_faults(found.cursors, found.offsets, found.producers) == []
 
 
@@ -233,10 +233,10 @@ def test_records_without_names_are_counted_key_by_key() -> None:
 def test_tables_that_are_not_the_same_are_seen_row_by_row() -> None:
     due = {"goods": {1: {"id": 1, "n": 1}, 2: {"id": 2, "n": 2}}}
     assert different(due, {"goods": dict(due["goods"])}) == []
-    assert different(due, {}) == ["goods 1 is not there", "goods 2 is not there"]
+    assert different(due, {}) == ["goods 1 is missing", "goods 2 is missing"]
     held = {2: {"id": 2, "n": 3}, 3: {"id": 3, "n": 3}}
     assert different(due, {"goods": held}) == [
-        "goods 1 is not there",
+        "goods 1 is missing",
         "goods 3 is still there",
         "goods 2 is {'id': 2, 'n': 3}, not {'id': 2, 'n': 2}",
     ]

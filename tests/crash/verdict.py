@@ -232,9 +232,7 @@ def told(findings: Findings) -> str:
 
 def disordered(records: Iterable[Record]) -> list[str]:
     """Partitions, and so keys, with a smaller seq after a greater one."""
-    return [
-        f"{b} stands behind {a}" for held in _partitions(records) for a, b in held if b.seq <= a.seq
-    ]
+    return [f"{b} follows {a}" for held in _partitions(records) for a, b in held if b.seq <= a.seq]
 
 
 def scattered(rows: Iterable[Read]) -> list[str]:
@@ -268,7 +266,7 @@ def different(expected: Rows, found: Rows) -> list[str]:
     faults = []
     for table, wanted in expected.items():
         held = found.get(table, {})
-        faults += [f"{table} {row} is not there" for row in wanted.keys() - held.keys()]
+        faults += [f"{table} {row} is missing" for row in wanted.keys() - held.keys()]
         faults += [f"{table} {row} is still there" for row in held.keys() - wanted.keys()]
         faults += [
             f"{table} {row} is {held[row]}, not {wanted[row]}"
@@ -316,7 +314,7 @@ def _number_faults(topics: Topics) -> list[str]:
 
 def _cursor_regressions(cursors: list[dict[str, Any]]) -> list[str]:
     return [
-        f"a cursor of epoch {b['epoch']} seq {b['seq']} behind epoch {a['epoch']} seq {a['seq']}"
+        f"a cursor of epoch {b['epoch']} seq {b['seq']} after epoch {a['epoch']} seq {a['seq']}"
         for a, b in pairwise(cursors)
         if b["epoch"] < a["epoch"] or b["seq"] < a["seq"]
     ]

@@ -116,7 +116,7 @@ class _Server:
         return json.loads(answer)
 
     def close(self) -> None:
-        """End it; what it has forked goes on."""
+        """End it; what it has forked continues."""
         self._socket.close()
         self._process.wait()
 

@@ -15,7 +15,7 @@ import yaml
 from devstack import Stack
 from devstack.mysql import Mysql
 from devstack.ports import free_port
-from tests.harness.wait import PATIENCE, until
+from tests.harness.wait import TIMEOUT, until
 from tests.harness.worker import Worker, settings, started
 
 SESSION = 6.0
@@ -95,7 +95,7 @@ class Pair:
         if number is signal.SIGKILL:
             worker.process.wait()
         else:
-            worker.process.wait(PATIENCE)
+            worker.process.wait(TIMEOUT)
 
     def status(self, name: str) -> dict[str, Any]:
         """The /status of a worker; empty while it does not answer."""
@@ -136,7 +136,7 @@ class Pair:
 
         self.until(all_see)
 
-    def until(self, reached: Callable[[], Any], seconds: float = PATIENCE) -> Any:
+    def until(self, reached: Callable[[], Any], seconds: float = TIMEOUT) -> Any:
         """The first true value of ``reached``; fail with the ends of the logs on timeout."""
         return until(reached, seconds=seconds, late=self._ends)
 

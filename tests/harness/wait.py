@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 """The default deadline in seconds."""
 GLANCE = 0.05
 """Seconds between two checks."""
@@ -21,7 +21,7 @@ Found = TypeVar("Found")
 def until(
     reached: Callable[[], Found | None],
     *,
-    seconds: float = PATIENCE,
+    seconds: float = TIMEOUT,
     glance: float = GLANCE,
     late: Callable[[], object] = lambda: "not in time",
     hopeless: Callable[[], object] = lambda: False,
@@ -42,7 +42,7 @@ def until(
 async def until_async(
     reached: Callable[[], Awaitable[Found | None]],
     *,
-    seconds: float = PATIENCE,
+    seconds: float = TIMEOUT,
     glance: float = GLANCE,
     late: Callable[[], object] = lambda: "not in time",
 ) -> Found:
@@ -58,7 +58,7 @@ async def until_async(
 async def until_in_loop(
     reached: Callable[[], Found | None],
     *,
-    seconds: float = PATIENCE,
+    seconds: float = TIMEOUT,
     glance: float = GLANCE,
     late: Callable[[], object] = lambda: "not in time",
 ) -> Found:

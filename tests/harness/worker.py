@@ -22,7 +22,7 @@ from devstack.mysql import Mysql
 from devstack.ports import free_port
 from devstack.programs import WORKER
 from tests.harness.forked import Forked
-from tests.harness.wait import PATIENCE, until
+from tests.harness.wait import TIMEOUT, until
 
 Process = subprocess.Popen[bytes] | Forked
 
@@ -56,7 +56,7 @@ class Worker:
         return found
 
     def wait(
-        self, reached: Callable[[dict[str, Any]], bool], *, seconds: float = PATIENCE
+        self, reached: Callable[[dict[str, Any]], bool], *, seconds: float = TIMEOUT
     ) -> dict[str, Any]:
         """Wait for a state of the destination; fail with the end of the log on timeout."""
 
@@ -71,7 +71,7 @@ class Worker:
     def stop(self) -> int:
         """Stop it, and wait; returns its exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(PATIENCE)
+        return self.process.wait(TIMEOUT)
 
 
 def settings(stack: Stack, mysql: Mysql, folder: Path, **more: Any) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def started(
 ) -> Process:
     """A worker's process in its own session, with these variables; its output goes to the log.
 
-    With a ``command``, such as an operator's own, it is started anew; else it is forked, which is faster.
+    With a ``command``, such as an operator's own, it is a program; else it is forked, which is faster.
     """
     environment = {**os.environ, **variables}
     if command is None and VARIABLE in environment:

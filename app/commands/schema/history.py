@@ -103,12 +103,10 @@ def _row(one: TableSummary) -> dict[str, Any]:
         "state": type(one.state).__name__.lower(),
         "steps": one.steps,
         "since": time_text(one.state.since.ts_ms),
-        "quarantine": entry and ("given up" if entry.is_given_up else "set aside"),
+        "quarantine": entry and ("given up" if entry.is_given_up else "quarantined"),
     }
 
 
 def _cell(value: object) -> str:
     """Return a value as text."""
-    if value is None:
-        return ""
-    return "quarantined" if value == "set aside" else str(value)
+    return "" if value is None else str(value)

@@ -41,8 +41,8 @@ class Heartbeat:
     ) -> None:
         self._name, self._failover, self._signals = destination, failover, signals
         # A response that takes longer than three intervals counts as none.
-        patience = max(1.0, 3 * failover.interval)
-        self._address = replace(address, heartbeat=patience / 3)
+        timeout = max(1.0, 3 * failover.interval)
+        self._address = replace(address, heartbeat=timeout / 3)
         self._silent, self._is_back, self._go_back = silent, is_back, go_back
         self._beat = HeartbeatCheck(failover.heartbeat) if failover.heartbeat is not None else None
         self._over = threading.Event()

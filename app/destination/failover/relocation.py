@@ -103,7 +103,7 @@ class Relocation:
     compares: bool = True
     """Whether the last published transactions are compared; not in each check of a server."""
     clocks: dict[str, int]
-    """Milliseconds by which each server's clock was ahead of ours when it last answered."""
+    """Milliseconds by which each server's clock exceeded ours when it last answered."""
 
     def moved(self, kept: Fingerprints) -> RelocatedCursor:
         """The position; raises StandbyLags, SourceDiverged, PositionGone, NoAlignment, LostInReplication."""
@@ -213,8 +213,8 @@ class Relocation:
         cursor = self.cursor
         if cursor.resume is not None or cursor.prepared:
             raise NoAlignment(
-                "the cursor stands within a transaction that is published in parts, or has XA transactions "
-                "that are prepared, which only GTIDs tell on another server",
+                "the cursor is within a transaction that is published in parts, or has prepared XA "
+                "transactions, which only GTIDs identify on another server",
                 source=self.address,
             )
         kept = ring.last(cursor.offset)

@@ -34,7 +34,7 @@ from tables.operator.source_choice import Current, SourceChoice, note_of
 
 log = logging.getLogger(__name__)
 
-_PATIENCE, _PATIENCE_ON_REQUEST = 5.0, 30.0
+_TIMEOUT, _TIMEOUT_ON_REQUEST = 5.0, 30.0
 """Seconds to wait for a standby that lags."""
 _PAUSE = 0.2
 _QUICK = 1.0
@@ -109,10 +109,10 @@ class Sources:
         faults: list[tuple[Source, AqueductError]] = []
         wanted = self._find(request.address) if request is not None else None
         for source in self._order(current, wanted):
-            patience = _PATIENCE_ON_REQUEST if source is wanted else _PATIENCE
+            timeout = _TIMEOUT_ON_REQUEST if source is wanted else _TIMEOUT
             try:
                 selected = self._select_waiting(
-                    source, current, state, judge, report_wait=report_wait, patience=patience
+                    source, current, state, judge, report_wait=report_wait, timeout=timeout
                 )
             except AqueductError as error:
                 faults.append((source, error))
@@ -251,9 +251,9 @@ class Sources:
         judge: Judge,
         *,
         report_wait: Callable[[str], None],
-        patience: float,
+        timeout: float,
     ) -> SelectedSource:
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         while True:
             try:
                 return self._judged(source, current, state.cursor, state.fingerprints, judge)

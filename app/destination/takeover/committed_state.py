@@ -3,7 +3,7 @@
 Invariant: committed records only; nothing is written or kept, and leaders are not affected.
 
 A run may expire records of the schema history while they are read: those that one pass over the
-journal found to be needed may be gone in the next. So an incomplete state is read anew before it is
+journal found to be needed may be gone in the next. So an incomplete state is read again before it is
 taken for damage.
 """
 

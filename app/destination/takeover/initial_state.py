@@ -207,8 +207,8 @@ class InitialStateBuilder:
         kept, changed, views = self._certain(cursor, baseline)
         if changed and not has_column_names(self.facts):
             log.warning(
-                "%s: it is not known what these were at %s, and their rows will be set aside until a statement "
-                "makes them anew: %s", self.destination, cursor.offset.coordinates, _listed(changed),
+                "%s: it is not known what these were at %s, and their rows are quarantined until a statement "
+                "creates them again: %s", self.destination, cursor.offset.coordinates, _listed(changed),
             )  # fmt: skip
         return self._new_history(cursor, kept, baseline.databases, before, views=views)
 

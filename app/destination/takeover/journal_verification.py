@@ -68,7 +68,7 @@ def _refuse_foreign(cursor: Cursor, installation: str, topic: str, checkpoint: C
     if installation_key(other).decode() in checkpoint.rows:
         raise JournalDamaged(
             f"the cursor is of installation {other}, as the journal was once, and the journal is of "
-            f"{installation} now: it was deleted, cut, or made anew",
+            f"{installation} now: it was deleted, truncated, or recreated",
             destination=destination,
             topic=topic,
             remedy=_RESTORE,

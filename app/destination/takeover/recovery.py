@@ -146,7 +146,7 @@ async def last_claim(
             found[record.key] = record
 
     start = min(one.offset for one in found.values()) if len(found) == len(keys) else 0
-    await journal.read(take, start=start, is_patient=False)
+    await journal.read(take, start=start, waits_for_open=False)
     cursor, leader = map(found.get, keys)
     return (
         Cursor.from_json(decoded(cursor)) if cursor else None,

@@ -93,7 +93,7 @@ class Takeover:
     sources: Sources
     status: DestinationStatus
     phases: Phases
-    patience: float = 1.0
+    timeout_factor: float = 1.0
     """The factor by which Kafka's time limits for a transaction are extended."""
     names: dict[str, frozenset[TableName]] = field(default_factory=dict)
     """The tables of the servers that were asked, by address."""
@@ -115,7 +115,7 @@ class Takeover:
             f"{known}.{plan.name}",
             options=plan.kafka_options,
             compression=plan.compression,
-            patience=self.patience,
+            timeout_factor=self.timeout_factor,
         )
         try:
             async with beside(self._installation(topics)) as confirmed:

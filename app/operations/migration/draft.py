@@ -1,7 +1,7 @@
 """An import in progress: settings and mapping as far as they are known, and the findings about keys.
 
 Invariant: an entry is accounted for once a finding names it; what has none at the end is looked up among the
-known keys without a counterpart, and is unknown if it is not there either. So no key is silently ignored.
+known keys without a counterpart, and is unknown if it is not among them. So no key is silently ignored.
 """
 
 from __future__ import annotations

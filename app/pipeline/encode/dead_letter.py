@@ -50,7 +50,7 @@ def letter_of(item: DeadRows, ordinal: int) -> DeadLetter:
 def dead_letter_fields(
     key: bytes, value: bytes, headers: Mapping[str, bytes], offset: int
 ) -> dict[str, Any]:
-    """Return the content of a record of ``dead_letter_record``, for people and programs."""
+    """Return the content of a record of ``dead_letter_record``, for operators and programs."""
     name, meta = orjson.loads(key), orjson.loads(headers[META])
     if meta["format"] != FORMAT:
         raise JournalTooNew(f"a dead letter of format {meta['format']}", offset=offset)

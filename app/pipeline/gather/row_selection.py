@@ -3,7 +3,7 @@
 An update that moves a row into the filter is an insert for subscribers, one that moves it out a delete. The
 rules on operations follow that.
 
-Invariant: a row that is left out keeps its ordinal, so each change has the same ChangeId with any rules.
+Invariant: an excluded row keeps its ordinal, so each change has the same ChangeId with any rules.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _LEFT_OUT = 0
 
 
 class SelectedRows(NamedTuple):
-    """Consecutive rows of an event that are published as one kind of event, or left out."""
+    """Consecutive rows of an event that are published as one kind of event, or excluded."""
 
     rows: list[Row]
-    """Empty if they are left out."""
+    """Empty if they are excluded."""
     event_type: int
     size: int
     """Count of source rows."""

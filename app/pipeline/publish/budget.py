@@ -14,7 +14,7 @@ from connectors.mysql.stream.cutter import TARGET
 _LEAST_BYTES = 64 * 1024
 _LEAST_CHUNK = 16 * 1024
 _MOST_HALVINGS = 8
-_MOST_PATIENCE = 4.0
+_MOST_TIMEOUT_FACTOR = 4.0
 _EASY = 0.2
 """The share of its deadline within which a transaction succeeds with ease."""
 _EASY_IN_A_ROW = 25
@@ -46,9 +46,9 @@ class Budget:
         return max(TARGET >> self.halvings, _LEAST_CHUNK)
 
     @property
-    def patience(self) -> float:
+    def timeout_factor(self) -> float:
         """The factor by which the deadline of a transaction is extended."""
-        return min(1.0 + self.halvings, _MOST_PATIENCE)
+        return min(1.0 + self.halvings, _MOST_TIMEOUT_FACTOR)
 
     def refused(self, limit: object, *, sent: object) -> None:
         """Record that a batch of ``sent`` bytes was too large for its topic, whose limit may be unknown."""

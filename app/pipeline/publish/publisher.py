@@ -216,7 +216,7 @@ class Publisher:
             key, value = orjson.dumps(version.key_json()), version.to_json()
             yield await kafka.send(schemas, key=key, value=orjson.dumps(value), partition=0)
             yield await self._note(kafka, (journal.version_key(version), journal.encoded(value)))
-        # A checkpoint of the history, among the notes, is as of before this piece; so its records follow it.
+        # A checkpoint of the history, among the notes, is older than this piece; so its records follow it.
         for note in piece.notes:
             yield await self._note(kafka, note)
         for record in piece.tables.history:

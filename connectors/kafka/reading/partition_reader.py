@@ -59,15 +59,15 @@ async def read_each(
     *,
     start: int = 0,
     take: Callable[[StoredRecord], object],
-    is_patient: bool = True,
+    waits_for_open: bool = True,
 ) -> int:
     """Pass on each of these records as it arrives, so that they need not all fit into memory;
     return their count.
 
-    Without patience only what can be read now: nothing after a transaction that is still open.
+    Unless ``waits_for_open``, only what can be read now: nothing after a transaction that is still open.
     """
     count, tp = 0, TopicPartition(topic, partition)
-    async for records in _records(options, tp, start=start, is_patient=is_patient):
+    async for records in _records(options, tp, start=start, waits_for_open=waits_for_open):
         for record in records:
             take(record)
         count += len(records)
@@ -111,13 +111,15 @@ def read_in_pieces(
 
 
 async def _records(
-    options: Mapping[str, Any], tp: TopicPartition, *, start: int, is_patient: bool = True
+    options: Mapping[str, Any], tp: TopicPartition, *, start: int, waits_for_open: bool = True
 ) -> AsyncGenerator[list[StoredRecord]]:
     """Yield records as they arrive, until the end that the partition had at first."""
     loop, last = asyncio.get_running_loop(), -1
     try:
         async with asyncio.timeout(_DEADLINE) as limit:
-            end = await _end(options, tp, "read_uncommitted" if is_patient else "read_committed")
+            end = await _end(
+                options, tp, "read_uncommitted" if waits_for_open else "read_committed"
+            )
             async with open_consumer(options, tp.topic, "read_committed") as consumer:
                 await _go_to(consumer, tp, start=start, end=end)
                 moved = loop.time()

@@ -39,7 +39,7 @@ from connectors.mysql.server.privileges import Privileges, remedy
 from connectors.mysql.server.remedies import account
 from connectors.mysql.server.system_databases import SYSTEM
 
-_PATIENCE = 200.0
+_TIMEOUT = 200.0
 """Seconds, three times which may pass while the server collects a large result."""
 _WHOLE = 3
 """Most times that everything is read, if many tables changed meanwhile."""
@@ -76,7 +76,7 @@ def read_baseline(
 
     Raises SourceLost or SourceRefused, both of which may be temporary.
     """
-    patient = replace(address, heartbeat=max(address.heartbeat, _PATIENCE))
+    patient = replace(address, heartbeat=max(address.heartbeat, _TIMEOUT))
     with connected(patient) as cursor:
         prepare(cursor)
         return _Reading(cursor, address, facts, leave_out).baseline()
@@ -141,7 +141,7 @@ class _Reading:
                 break
         if not inventory.is_whole:
             raise SourceRefused(
-                "statements hold tables for so long that information_schema omits them",
+                "statements hold tables too long: information_schema omits them",
                 source=self._address,
                 remedy="Aqueduct tries again by itself; end the statement if it does not end.",
             )

@@ -26,7 +26,7 @@ from connectors.mysql.server.facts import SourceAddress
 from connectors.mysql.stream import dump_command
 from connectors.mysql.stream.replica import BinlogStream
 
-_PATIENCE = 30.0
+_TIMEOUT = 30.0
 _PAUSE = 0.02
 _REPORTS_SKIPPED = (5, 7)
 """Since this version a heartbeat contains the position after transactions that a reader by GTIDs
@@ -65,7 +65,7 @@ class StatementsRead:
         not send that much."""
         if not self._by_gtids:
             self._reached = max(self._reached, self.begin.coordinates, key=lambda one: one.order)
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _TIMEOUT
         while self._reached.order < end.order:
             self._read(replace(address, server_id=dump_command.UNREGISTERED_ID), charsets)
             if self._is_all(end):

@@ -33,7 +33,7 @@ class Channel:
         applies = "applies" if self.applies else "applies nothing"
         text = f"follows {self.source}: receives {self.receives}, {applies}"
         if self.lag_seconds is not None:
-            text += f", {self.lag_seconds} s behind"
+            text += f", lags by {self.lag_seconds} s"
         return f"{text} ({self.error})" if self.error else text
 
 

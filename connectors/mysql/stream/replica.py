@@ -167,7 +167,7 @@ class BinlogStream:
         connection._execute_command(command, body)
 
     def events(self) -> Iterator[PositionedEvent]:
-        """Yield each event in order, for ever; ends only with an error, which is SourceLost after ``close``."""
+        """Yield each event in order, forever; ends only with an error, which is SourceLost after ``close``."""
         yield from self.events_there_are()
         raise SourceLost("it ended the stream", source=self._address, coordinates=self._position)
 
@@ -184,7 +184,7 @@ class BinlogStream:
             yield placed
 
     def chunks(self, room: Callable[[], bool]) -> Iterator[Chunk]:
-        """Yield chunks in order, for ever; ends only with an error, which is SourceLost after ``close``.
+        """Yield chunks in order, forever; ends only with an error, which is SourceLost after ``close``.
 
         ``room`` returns whether a chunk would be consumed at once; if not, more data is collected.
         """

@@ -33,7 +33,9 @@ def jumps(at: Scene) -> str:
                 at.pause(1, 2)
             at.pause(PAST, PAST + 1)
             took = at.wait_recovered(both.leader)
-            assert both.epoch_of(both.leader) == both.epoch, "the leader did not go on in its epoch"
+            assert both.epoch_of(both.leader) == both.epoch, (
+                "the leader did not continue in its epoch"
+            )
             return f"recovered in {took:.1f} s; {both.at_rest()}"
     finally:
         at.command = WORKER

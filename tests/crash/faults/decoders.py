@@ -16,7 +16,7 @@ from devstack.ports import HOST
 from tests.architecture.promql import Labels, fires
 from tests.crash.processes import children_of
 from tests.crash.scenario import fault
-from tests.crash.scene import DESTINATION, PATIENCE, Scene
+from tests.crash.scene import DESTINATION, TIMEOUT, Scene
 from tests.harness.wait import until
 
 _DECODER, _FORK_SERVER = "app.pipeline.decoders.child", "app.pipeline.decoders.fork_server"
@@ -76,7 +76,7 @@ def _wait_retrying(at: Scene, error: str) -> None:
 
     until(
         is_shown,
-        seconds=PATIENCE,
+        seconds=TIMEOUT,
         late=lambda: f"RETRYING with {error} is never shown: {at.status()}",
     )
 

@@ -170,7 +170,7 @@ async def _delete_records(at: Scene) -> None:
     name = f"{at.prefix}.__journal"
     admin = await _admin(at)
     try:
-        # A compacted topic gives up no records before it is told that it may.
+        # A compacted topic gives up no records before it is allowed to.
         await _configure(admin, name, "delete")
         all_of_it = {INSTALLATION_PARTITION, JOURNAL_PARTITION}
         await admin.delete_records(

@@ -140,7 +140,7 @@ def _lost(name: str, kind: int, *, answered: bool) -> None:
         starts = kind in (links.INIT_PRODUCER_ID, links.FIND_COORDINATOR, links.FETCH)
         at.begin()
         at.pause(0.2, 1.0)
-        # Of those at the start there is only one for certain.
+        # Of those at the start only one is certain.
         nth = 1 if starts else at.rng.randint(1, 6)
         at.kafka.trap(kind, answered=answered, nth=nth, shut=2.0)
         if starts:

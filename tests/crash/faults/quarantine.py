@@ -28,7 +28,7 @@ def _killed_at(name: str, what: str) -> None:
         for n in range(1, _ROWS, _EACH):
             rows = ", ".join(f"({k}, {k}, {k})" for k in range(n, n + _EACH))
             at.servers.run(f"INSERT INTO {table} (id, a, b) VALUES {rows}")
-        at.wait(lambda: bool(at.status().get("set_aside")), "is not set aside")
+        at.wait(lambda: bool(at.status().get("set_aside")), "is not quarantined")
         said = _resolve(at, table)
         at.wait_exit(-signal.SIGKILL)
         at.wait_running()

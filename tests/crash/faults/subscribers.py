@@ -92,7 +92,7 @@ def _longest_lag(at: Scene, path: Path, seconds: float = 15) -> float:
         at.wait_recovered()
         at.wait(lambda: _last(path) >= mark, "is held up")  # noqa: B023 - waited for
         longest = max(longest, time.monotonic() - began)
-    assert longest < _SLOW, f"the one that was not stopped was {longest:.1f} s behind"
+    assert longest < _SLOW, f"the one that was not stopped lagged by {longest:.1f} s"
     return longest
 
 

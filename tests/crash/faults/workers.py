@@ -146,7 +146,7 @@ def zombie(at: Scene) -> str:
     at.wait(lambda: at.state(first) == "FENCED", "the one that was frozen leads again")
     _leave(at, first)
     took = at.wait_recovered()
-    # That nothing of the old epoch stands behind the new one is the verdict's to see.
+    # That nothing of the old epoch follows the new one is the verdict's to see.
     return f"the frozen worker FENCED, the other recovered in {took:.1f} s"
 
 

@@ -90,7 +90,7 @@ def standby_cut(at: Scene) -> str:
             wire.way(way, held=True)
         at.pause(PAST, PAST + 2)
         at.wait_recovered(both.leader)
-        assert both.epoch_of(both.leader) == both.epoch, "the leader did not go on in its epoch"
+        assert both.epoch_of(both.leader) == both.epoch, "the leader did not continue in its epoch"
         wire.heal()
         wire.reset()
         return both.at_rest()

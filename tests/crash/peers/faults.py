@@ -112,7 +112,7 @@ def kill_before(at: PeerScene) -> str:
 
 @_fault("kill.commit.after")
 def kill_after(at: PeerScene) -> str:
-    """The broker has ended the transaction, and the worker is gone before it hears of it."""
+    """The broker has ended the transaction, and the worker is gone before it receives the answer."""
     return _killed_at_commit(at, answered=True)
 
 
@@ -303,7 +303,7 @@ def _stops(at: PeerScene) -> str:
     def over() -> bool:
         return mark in at.tail.marks or at.status(second)["state"] == "FAILED"
 
-    at.wait(over, "neither goes on nor stops")
+    at.wait(over, "neither continues nor stops")
     if mark in at.tail.marks:
         at._looked = 0.0
         return "recovered"

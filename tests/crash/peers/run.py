@@ -44,9 +44,9 @@ class PeerOutcome:
         return self.judged and not self.counts
 
     def line(self) -> str:
-        """For a person who watches."""
+        """For an operator who watches."""
         word = "ok" if self.clean else "seen" if self.judged else "FAIL"
-        told_so = f"; a person {len(self.helped)} times: {self.helped[0]}" if self.helped else ""
+        told_so = f"; an operator {len(self.helped)} times: {self.helped[0]}" if self.helped else ""
         return (
             f"{word:4} {self.variant}.{self.name:34} seed {self.seed:<6} {self.seconds:6.1f} s "
             f"{self.rows:6} rows  {self.how}{told_so} {self.wrong}"

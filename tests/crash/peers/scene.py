@@ -31,7 +31,7 @@ from tests.crash.servers import Servers
 from tests.crash.verdict import Topics, read_topics
 
 _START = 180.0
-_PATIENCE = 150.0
+_TIMEOUT = 150.0
 """The seconds that an operator lets it retry by itself while it reports no failure."""
 _LOOKS = 1.0
 _FAILED_FOR = 3.0
@@ -105,12 +105,12 @@ class PeerScene(Scene):
             self._look_after()
             time.sleep(0.15)
 
-    def wait_recovered(self, _worker: Keeper | None = None, *, seconds: float = _PATIENCE) -> float:
+    def wait_recovered(self, _worker: Keeper | None = None, *, seconds: float = _TIMEOUT) -> float:
         """Write a row and wait until it is published, by force where nothing else helps."""
         began, mark = time.monotonic(), self._mark()
         for force in (self._restart_task, self._kill_workers, None):
             try:
-                self.wait(lambda: mark in self.tail.marks, "does not go on", seconds=seconds)
+                self.wait(lambda: mark in self.tail.marks, "does not continue", seconds=seconds)
                 break
             except Late:
                 if force is None:
@@ -181,11 +181,11 @@ class PeerScene(Scene):
                 return
 
     def _restart_task(self) -> None:
-        self.helped.append(f"{self._state_word()} for {_PATIENCE:.0f} s, nothing published")
+        self.helped.append(f"{self._state_word()} for {_TIMEOUT:.0f} s, nothing published")
         self._restart(only_failed=False)
 
     def _kill_workers(self) -> None:
-        self.helped.append(f"{self._state_word()} behind a restart of the task too")
+        self.helped.append(f"{self._state_word()} after a restart of the task too")
         for worker in self.workers:
             worker.kill()
 

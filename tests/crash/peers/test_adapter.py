@@ -137,7 +137,7 @@ def test_a_tombstone_is_no_record() -> None:
 
 CASES: dict[str, tuple[Callable[[list[Row]], list[Row]], dict[str, int]]] = {
     "lost": (lambda rows: rows[1:], {"lost": 1}),
-    "lost behind": (lambda rows: rows[:-1], {"lost": 1, "values": 1}),
+    "lost at the end": (lambda rows: rows[:-1], {"lost": 1, "values": 1}),
     "repeated, and nothing else": (lambda rows: [*rows, *rows[:2]], {"repeated": 2}),
     "disordered": (lambda rows: [rows[1], rows[0], *rows[2:]], {"disordered": 1}),
     "invented": (lambda rows: [*rows, replace(rows[0], end=300)], {"invented": 1, "disordered": 1}),

@@ -109,7 +109,7 @@ def test_a_server_whose_binlog_names_no_columns_is_captured_through_statements_a
     with running(wanted, tmp_path) as worker:
         worker.wait(lambda status: status["rows"] == 3)
         assert worker.stop() == 0
-        assert "set aside" not in worker.log
+        assert "quarantined" not in worker.log
         assert "Traceback" not in worker.log
     published = rows(stack, wanted["prefix"], "orders")
     assert [change.value["op"] for change in published] == ["c", "c", "u", "d", "d", "c"]

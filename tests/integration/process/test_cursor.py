@@ -199,7 +199,7 @@ def test_a_cursor_is_set_back_and_forward_while_a_worker_leads(
         text = say("show", "shop")[1]
         assert "operator-of-the-test" in text
         assert worker.stop() == 0
-        assert "set aside" not in worker.log
+        assert "quarantined" not in worker.log
 
     # Another installation takes up what the first one exported.
     other = {**wanted, "prefix": f"{wanted['prefix']}-2"}

@@ -45,7 +45,7 @@ RUNS = [
 ]
 _LOCKS = re.compile(r"lock\b.*\btables\b", re.IGNORECASE | re.DOTALL)
 _DEADLOCK = 1213
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 _NUMBERS = itertools.count(6201)
 
 
@@ -99,7 +99,7 @@ class Tool:
 
     def _goes_on(self) -> None:
         while self._waiting:
-            self._waiting.pop().result(timeout=_PATIENCE)
+            self._waiting.pop().result(timeout=_TIMEOUT)
 
     def _until_it_waits(self, table: str, statement: Future[Any]) -> None:
         """A RENAME locks its tables one by one, and may not yet be queued before the writer on the last one."""

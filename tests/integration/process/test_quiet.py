@@ -16,7 +16,7 @@ from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.servers import own_stack
 from tests.harness.sql import run
-from tests.harness.wait import PATIENCE
+from tests.harness.wait import TIMEOUT
 from tests.harness.worker import Worker, running, settings
 from tests.integration.process.test_worker import insert
 
@@ -88,7 +88,7 @@ def test_it_ends_in_order_while_kafka_and_mysql_are_away(
             mysql.kill()
             worker.wait(lambda shown: shown["state"] == "RETRYING")
             worker.process.send_signal(signal.SIGINT)
-            assert worker.process.wait(PATIENCE) == 0
+            assert worker.process.wait(TIMEOUT) == 0
             assert "Traceback" not in worker.log
             assert len(lines(worker)) < 40
         finally:
@@ -104,7 +104,7 @@ def test_it_ends_before_kafka_was_ever_there(own: Stack, tmp_path: Path) -> None
         with running(first, tmp_path) as worker:
             worker.wait(lambda _: bool(error(worker)))
             worker.process.send_signal(signal.SIGTERM)
-            assert worker.process.wait(PATIENCE) == 0
+            assert worker.process.wait(TIMEOUT) == 0
             assert "Traceback" not in worker.log
             assert worker.log.count("KafkaLost") == 1
     finally:

@@ -60,7 +60,7 @@ def test_a_cursor_that_is_set_back_over_hundreds_of_statements_reads_each_row_as
         )
         worker.wait(lambda _: bool(rows(stack, wanted["prefix"], "done")))
         assert worker.stop() == 0
-        assert "set aside" not in worker.log
+        assert "quarantined" not in worker.log
     first = {name: created(rows(stack, wanted["prefix"], name)) for name in written}
     assert first == written
 
@@ -71,7 +71,7 @@ def test_a_cursor_that_is_set_back_over_hundreds_of_statements_reads_each_row_as
     with running(wanted, tmp_path) as worker:
         worker.wait(lambda _: len(rows(stack, wanted["prefix"], "done")) == 2)
         assert worker.stop() == 0
-        assert "set aside" not in worker.log
+        assert "quarantined" not in worker.log
         assert "Traceback" not in worker.log
     for name, expected in written.items():
         again = rows(stack, wanted["prefix"], name)

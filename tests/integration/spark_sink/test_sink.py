@@ -26,14 +26,14 @@ from tests.unit.spark_sink.history import Change, schema
 pytestmark = [pytest.mark.stack, pytest.mark.spark]
 
 COLUMNS = (("id", "int"), ("v", "varchar(20)"))
-PATIENCE = 400.0
+TIMEOUT = 400.0
 
 
 def until(holds: Callable[[], bool], process: subprocess.Popen[str]) -> None:
     """Wait for a fact, as long as the sink runs."""
     wait.until(
         holds,
-        seconds=PATIENCE,
+        seconds=TIMEOUT,
         glance=0.2,
         hopeless=lambda: process.poll() is not None,
         late=lambda: (
@@ -58,7 +58,7 @@ class Installation:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.command(*arguments), capture_output=True, text=True, timeout=PATIENCE
+            self.command(*arguments), capture_output=True, text=True, timeout=TIMEOUT
         )
 
     @contextmanager
@@ -133,7 +133,7 @@ def until_ended(pids: list[int]) -> None:
     def left() -> list[int]:
         return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
-    wait.until(lambda: not left(), seconds=PATIENCE, glance=0.2, late=lambda: f"{left()} still run")
+    wait.until(lambda: not left(), seconds=TIMEOUT, glance=0.2, late=lambda: f"{left()} still run")
 
 
 async def test_rows_arrive_exactly_and_a_lost_checkpoint_loses_and_repeats_nothing(
@@ -159,7 +159,7 @@ async def test_rows_arrive_exactly_and_a_lost_checkpoint_loses_and_repeats_nothi
         assert java
         # To all of them, as systemd does.
         os.killpg(sink.pid, signal.SIGTERM)
-        output, _ = sink.communicate(timeout=PATIENCE)
+        output, _ = sink.communicate(timeout=TIMEOUT)
         assert sink.returncode == 0, output
         assert "Traceback" not in output
         until_ended(java)

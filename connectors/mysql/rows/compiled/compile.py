@@ -18,5 +18,5 @@ def _code(source: str) -> CodeType:
 
 def function_of(source: str, namespace: dict[str, Any]) -> Any:
     """The function ``made`` that the source defines, with the namespace as its globals."""
-    exec(_code(source), namespace)  # noqa: S102 - see the law
+    exec(_code(source), namespace)  # noqa: S102 - see the invariant
     return namespace["made"]

@@ -149,4 +149,4 @@ async def test_whatever_of_a_run_was_too_slow_the_next_publishes_less_and_waits_
     )
     with pytest.raises(KafkaSlow):
         await run.run()
-    assert (run.budget.bytes, run.budget.patience) == (most // 2, 2.0)
+    assert (run.budget.bytes, run.budget.timeout_factor) == (most // 2, 2.0)

@@ -137,7 +137,7 @@ GIVEN_UP = replace(
 @pytest.mark.parametrize(
     ("entry", "state", "words"),
     [
-        (ASIDE, "set aside", "quarantined: its rows wait"),
+        (ASIDE, "quarantined", "quarantined: its rows wait"),
         (GIVEN_UP, "given up", "given up by anna, 2026-11-18T11:06:40.000Z"),
         (replace(ASIDE, outcome=Outcome.RELEASED), None, None),
     ],

@@ -108,7 +108,7 @@ async def test_the_cursor_of_an_installation_that_the_tables_still_have_shows_a_
     with pytest.raises(ForeignInstallation, match="it is of stranger, this is i"):
         await check(state(installation="stranger"))
     with pytest.raises(
-        JournalDamaged, match=r"deleted, cut, or made anew.*Restore it from a backup"
+        JournalDamaged, match=r"deleted, truncated, or recreated.*Restore it from a backup"
     ):
         await check(state(installation="old"))
     assert topics.asked == ["published"]

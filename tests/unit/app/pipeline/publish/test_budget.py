@@ -10,17 +10,17 @@ def test_without_trouble_it_is_what_the_settings_say() -> None:
     budget = Budget(MOST)
     for _ in range(100):
         budget.through(0.01)
-    assert (budget.bytes, budget.chunk, budget.patience) == (MOST, TARGET, 1.0)
+    assert (budget.bytes, budget.chunk, budget.timeout_factor) == (MOST, TARGET, 1.0)
 
 
 def test_each_time_out_halves_it_down_to_a_floor_that_holds_a_rows_event() -> None:
     budget = Budget(MOST)
     budget.too_slow()
-    assert (budget.bytes, budget.chunk, budget.patience) == (MOST // 2, TARGET // 2, 2.0)
+    assert (budget.bytes, budget.chunk, budget.timeout_factor) == (MOST // 2, TARGET // 2, 2.0)
     for _ in range(50):
         budget.too_slow()
     assert (budget.bytes, budget.chunk) == (64 * 1024, 16 * 1024)
-    assert budget.patience == 4.0
+    assert budget.timeout_factor == 4.0
 
 
 def test_it_is_never_more_than_the_settings_say() -> None:
