@@ -168,7 +168,7 @@ def test_a_table_of_the_version_before_takes_mapped_rows_beside_its_own(
         ("shop", "t", 4): 40,
         ("shop", "t_0", 1): 11,
     }
-    # Once mapped too, it goes on with the rows that it had.
+    # Once mapped too, it keeps the rows that it had.
     (same,) = shards(warehouse, [("shop", "t")])
     warehouse.take(same("c", 7, row(1, 12)), late)
     assert held(warehouse)["shop", "t", 1] == 12
