@@ -16,6 +16,7 @@ from app.pipeline.gather.gathered import Gathered
 from app.pipeline.gather.inserted_events import Inserting
 from app.pipeline.gather.items import Ddl, values_of
 from app.pipeline.gather.parked_event import ParkedEvent
+from app.pipeline.hidden_statement import hidden_table
 from app.pipeline.number.numbers import Numbers
 from app.pipeline.piece import Piece
 from app.pipeline.stage import ChunkStage, StageSpec
@@ -149,7 +150,9 @@ class Release:
             mariadb=self._server.mariadb,
         )
         catalog.apply(query.sql, session)
-        return catalog.get(event.name)
+        table = catalog.get(event.name)
+        routes = self._stage.rules.routes
+        return None if table is None else hidden_table(event.name, table, routes)
 
     def _piece(self, gathered: Gathered, cursor: Cursor) -> Piece:
         """Return the gathered batch, numbered after the last one, at the cursor's position."""

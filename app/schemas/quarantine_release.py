@@ -112,11 +112,11 @@ class QuarantineRelease:
         self, resolution: Resolution, start: int
     ) -> AsyncIterator[list[ParkedEvent]]:
         """Yield the quarantined events of a table, in their order."""
-        key = key_of(resolution.name)
+        key, keys = key_of(resolution.name), self.spec.rules.routes.keys
         topic = quarantine_topic(self.spec.rules.prefix, resolution.destination)
         async for records in read_in_pieces(self._options, topic, 0, start=start):
             events = [
-                parked_of(record.key, record.value, dict(record.headers), record.offset)
+                parked_of(record.key, record.value, dict(record.headers), record.offset, keys=keys)
                 for record in records
                 if record.key == key
             ]

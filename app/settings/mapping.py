@@ -20,7 +20,7 @@ from tables.masking.rules import masks
 
 _SUFFIX = ".json"
 NOT_YET = (
-    "ddl", "column_actions", "format",
+    "ddl", "format",
 )  # fmt: skip
 
 

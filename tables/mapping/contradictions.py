@@ -13,7 +13,7 @@ def contradictions(rules: Rules) -> list[str]:
     """All of them, in a stable order."""
     return [
         *unfit_keys(rules, rules.key),
-        *_dropped_and_placed(rules),
+        *_unfit_places(rules),
         *_unpublished(rules),
         *_names(rules),
     ]
@@ -34,11 +34,11 @@ def unfit_keys(rules: Rules, key: Iterable[str]) -> Iterator[str]:
             )
 
 
-def _dropped_and_placed(rules: Rules) -> Iterator[str]:
-    dropped = {one.column.lower() for one in rules.column_actions if one.action == "drop"}
+def _unfit_places(rules: Rules) -> Iterator[str]:
+    actions = {one.column.lower(): one.action for one in rules.column_actions}
     for name in rules.partition_by:
-        if name.lower() in dropped:
-            yield f"{name} is dropped, but partition_by needs it"
+        if actions.get(name.lower()) in _NO_KEYS:
+            yield f"partition_by needs {name}, which {actions[name.lower()]} hides; use hmac"
 
 
 def _unpublished(rules: Rules) -> Iterator[str]:

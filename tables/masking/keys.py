@@ -61,6 +61,10 @@ class MaskingKeys:
         return hmac.digest(_SEAL, self.key(name), "sha256")
 
 
+NO_KEYS = MaskingKeys()
+"""What there is without a key file."""
+
+
 def _read(line: str, found: dict[str, bytes]) -> Iterator[str]:
     name, separator, encoded = line.partition(":")
     if not separator or not _ID.fullmatch(name):

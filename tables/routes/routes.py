@@ -85,12 +85,17 @@ class Routes:
     """Logical names, topics and rules of real tables."""
     keys: MaskingKeys = field(default_factory=MaskingKeys)
     """The keys that the mapping's rules name, and that seal what cannot be masked yet."""
+    masks_any: bool = field(init=False, repr=False, compare=False)
+    """Whether the mapping hides values of any table."""
     _filter: TableFilter = field(init=False, repr=False, compare=False)
     _known: dict[TableName, Route | None] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_filter", TableFilter(self.include, self.black))
         object.__setattr__(self, "_known", {})
+        tables = self.mapping.tables if self.mapping is not None else ()
+        masks_any = any(masks(one.rules.column_actions) for one in tables)
+        object.__setattr__(self, "masks_any", masks_any)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The settings alone: a decoder's process computes its own routes."""

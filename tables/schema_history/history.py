@@ -8,7 +8,7 @@ if it is. Source: the interface of Canal's TableMetaTSDB.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from connectors.errors import HistoryTooShort
@@ -227,9 +227,15 @@ class SchemaHistory:
             return parse_statement(ddl, self._server or self._required_steps().base.server, session)
 
     def apply_parsed(
-        self, position: HistoryPosition, statement: ParsedStatement
+        self,
+        position: HistoryPosition,
+        statement: ParsedStatement,
+        hidden: Callable[[Table], Table] | None = None,
     ) -> SchemaRecord | None:
-        """Apply a statement; return None if it changes nothing or was applied before."""
+        """Apply a statement; return None if it changes nothing or was applied before.
+
+        ``hidden`` takes out of a definition what is not to be stored.
+        """
         with self._lock:
             steps = self._required_steps()
             if steps.has_passed(position):
@@ -241,6 +247,8 @@ class SchemaHistory:
             given = self._corrections.changes_of(position, effect.unresolved, before)
             if given:
                 effect = Effect(changes=(*effect.changes, *given))
+            if hidden is not None:
+                effect = effect.with_tables(hidden)
             return self._take(
                 SchemaRecord(
                     destination=self.destination,
@@ -255,7 +263,8 @@ class SchemaHistory:
                     unchanged=effect.unchanged,
                     views=effect.views,
                 ),
-                follows=bool(given),
+                # Later statements copy definitions, also into other tables.
+                follows=bool(given) or hidden is not None,
             )
 
     def resolve(

@@ -7,6 +7,7 @@ recreated.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from connectors.errors import DdlUnresolved
@@ -41,6 +42,18 @@ class Effect:
     unchanged: tuple[TableName, ...] = ()
     """Tables that it empties."""
     views: tuple[ViewChange, ...] = ()
+
+    def with_tables(self, converted: Callable[[Table], Table]) -> Effect:
+        """Return the effect with other definitions of its tables."""
+
+        def of(table: Table | None) -> Table | None:
+            return None if table is None else converted(table)
+
+        changes = (
+            replace(one, old=of(one.old), new=of(one.new)) if isinstance(one, TableChange) else one
+            for one in self.changes
+        )
+        return replace(self, changes=tuple(changes))
 
     def __bool__(self) -> bool:
         return bool(self.changes or self.unchanged or self.views) or self.reason is not None

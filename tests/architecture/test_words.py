@@ -16,7 +16,18 @@ DOCUMENTS = (
     "docs/",
 )
 SETTINGS = ("aqueduct.example.yaml", "sink.example.yaml", "compose.yaml")
-RULES_THEMSELVES = "tests/architecture/"
+CODE = (
+    "app/",
+    "aqueduct_client/",
+    "bench/",
+    "connectors/",
+    "demo/",
+    "devstack/",
+    "spark_sink/",
+    "tables/",
+    "tests/crash/",
+    "tests/harness/",
+)
 
 
 def for_operators() -> list[File]:
@@ -31,8 +42,9 @@ def test_documents_and_settings_use_no_ruled_out_word() -> None:
     assert list(ruled_out(map(prose, for_operators()))) == []
 
 
-def test_texts_comments_and_names_in_code_use_no_ruled_out_word() -> None:
-    code = [one for one in modules() if not one.file.path.startswith(RULES_THEMSELVES)]
+def test_texts_and_comments_in_code_use_no_ruled_out_word() -> None:
+    code = [module for module in modules() if module.file.path.startswith(CODE)]
+    assert {module.file.path.split("/")[0] for module in code} == {x.split("/")[0] for x in CODE}
     assert list(ruled_out(texts(code))) == []
 
 
@@ -80,7 +92,7 @@ class Gone(AqueductError):
     remedy = "Make it " "again."
     kind = "word"
 
-def its_name(name):
+def run(name):
     # A comment
     # of two lines.
     log.warning("%s was found", name)
@@ -94,5 +106,4 @@ def its_name(name):
         "%s was found",
         "no {} at {}",
         "an inner text",
-        "its name",
     }

@@ -122,7 +122,7 @@ def with_body(event: bytes, body: bytes, *, kind: int | None = None) -> bytes:
 
 
 def sealed(data: bytes) -> bytes:
-    """Bytes followed by their CRC32."""
+    """Bytes with their CRC32 behind."""
     return data + struct.pack("<I", zlib.crc32(data))
 
 

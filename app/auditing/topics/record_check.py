@@ -23,6 +23,8 @@ from app.auditing.verdict import Finding, Kind, Verdict
 from app.auditing.window import End
 from connectors.claims.store import ClaimStore
 from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.mysql.ddl.definition import Server
+from connectors.mysql.ddl.hidden_literals import query_without_literals
 from connectors.wire import HEADER_CHANGE_ID
 from tables.routes.routes import Routes
 
@@ -261,7 +263,7 @@ class RecordCheck:
 
     def _statement(self, one: _One) -> None:
         self.verdict.records += 1
-        name = one.change_id.rpartition("#")[0]
+        name, subject = one.change_id.rpartition("#")[0], self.subject
         transaction = self.truth.store.transaction(name)
         if transaction is None:
             self._unknown(one, name)
@@ -274,6 +276,9 @@ class RecordCheck:
             self._fault(Kind.REPEATED, one, "it is in Kafka already")
         elif "\ufffd" in found[0]:
             self.verdict.unjudged["texts of statements in a character set other than UTF-8"] += 1
+        elif "online" not in one.value and subject.routes.masks_any:
+            if not _is_hidden_form(one.value["ddl"], found[0]):
+                self.verdict.unjudged["texts of statements whose literals are hidden"] += 1
         elif "online" not in one.value and _plain(found[0]) != _plain(one.value["ddl"]):
             self._fault(Kind.DIFFERENT, one, "its text is not the statement's")
         self.statements.add(transaction.rank)
@@ -355,6 +360,16 @@ def rows_after(table: str) -> str:
 def _order(file: str, pos: str) -> tuple[int, int]:
     number = file.rpartition(".")[2]
     return (int(number) if number.isdigit() else 0, int(pos) if pos.isdigit() else 0)
+
+
+def _is_hidden_form(shown: str, sql: str) -> bool:
+    """Whether a text is the statement's, but for literals; False if that is not certain."""
+    pair = [query_without_literals(one, _ANY) for one in (shown, sql)]
+    return None not in pair and _plain(str(pair[0])) == _plain(str(pair[1]))
+
+
+_ANY = Server(version=(9, 9, 9))
+"""A server that executes all comments made for a version."""
 
 
 def _plain(sql: str) -> str:

@@ -7,13 +7,15 @@ in a report.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 
 from app.auditing.change_store import Change
-from app.auditing.table_shape import Shape, column_of_type
+from app.auditing.masked_values import masked_comparison
+from app.auditing.table_shape import Column, Shape, column_of_type
 from app.auditing.topics.topics import Described
 from app.auditing.value_comparison import UNTOLD, Same, comparison
 from connectors.kafka.reading.partition_reader import StoredRecord
@@ -21,7 +23,10 @@ from connectors.kafka.reading.topic_reader import partition_of
 from connectors.wire import HEADER_CHANGE_ID, KEY_SHARD, change_key
 from tables.impact.impact import RouteOf
 from tables.mapping.filters.predicate import Predicate, predicate
+from tables.mapping.filters.syntax import row_filter
 from tables.mapping.rules import Rules
+from tables.masking.rules import MaskingRule
+from tables.routes.routes import Route
 
 
 @dataclass(slots=True)
@@ -32,6 +37,8 @@ class Columns:
     key: tuple[str, ...]
     same: tuple[Same | None, ...]
     kinds: tuple[str, ...]
+    columns: tuple[Column, ...] = ()
+    """Those of the source."""
     shown: tuple[str, ...] = ()
     """The names in an image, if a mapping omits some."""
     place: tuple[str, ...] = ()
@@ -41,9 +48,9 @@ class Columns:
 
     @classmethod
     def of(
-        cls, shape: Shape, version: Described | None, rules: Rules | None = None
+        cls, shape: Shape, version: Described | None, route: Route | None = None
     ) -> Columns | None:
-        """None if the names of the columns are not known; ``rules``: those of a mapping."""
+        """None if the names of the columns are not known; ``route``: with the rules of a mapping."""
         if shape.has_names:
             names = tuple(column.name or "" for column in shape.columns)
             key = shape.primary_key or ()
@@ -56,20 +63,46 @@ class Columns:
             # Without names, signs, character sets and labels may be missing, too.
             columns = tuple(map(column_of_type, version.columns, version.types, version.charsets))
         kinds = tuple(column.type for column in columns)
-        found = cls(names, tuple(key), tuple(map(comparison, columns)), kinds)
-        return found if rules is None else found.with_rules(rules, version)
+        found = cls(names, tuple(key), tuple(map(comparison, columns)), kinds, tuple(columns))
+        if route is None or route.mapped is None:
+            return found
+        return found.with_rules(route.mapped.rules, version, route.column_rules)
 
-    def with_rules(self, rules: Rules, version: Described | None) -> Columns:
-        """The same as a mapping's rules have it."""
+    def with_rules(
+        self, rules: Rules, version: Described | None, masks: Mapping[str, MaskingRule]
+    ) -> Columns:
+        """The same as a mapping's rules have it; ``masks``: what replaces values, by column in lower case."""
         own = {name.lower(): name for name in self.names}
         published = {name.lower() for name in rules.columns or self.names}
+        actions = {one.column.lower(): one for one in rules.column_actions}
+        published -= {name for name, one in actions.items() if one.action == "drop"}
+        renames = {
+            own.get(name, name): one.argument
+            for name, one in actions.items()
+            if one.action == "rename"
+        }
+
+        def listed(names: Iterable[str]) -> tuple[str, ...]:
+            found = (own.get(name.lower(), name) for name in names)
+            return tuple(renames.get(name, name) for name in found)
+
         found = replace(
             self,
-            key=tuple(own.get(name.lower(), name) for name in rules.key) or self.key,
-            place=tuple(own.get(name.lower(), name) for name in rules.partition_by),
-            shown=tuple(name for name in self.names if name.lower() in published),
+            names=listed(self.names),
+            key=listed(rules.key or self.key),
+            place=listed(rules.partition_by),
+            shown=listed(name for name in self.names if name.lower() in published),
+            same=tuple(
+                masked_comparison(column, masks[name.lower()]) if name.lower() in masks else same
+                for name, column, same in zip(self.names, self.columns, self.same, strict=False)
+            ),
         )
-        if rules.row_filter and version is not None:
+        if rules.row_filter and actions.keys() & {
+            name.lower() for name in row_filter(rules.row_filter)[1]
+        }:
+            # What the filter read is not published.
+            found.passes = _unjudged
+        elif rules.row_filter and version is not None:
             types = dict(zip(version.columns, version.types, strict=True))
             found.passes = predicate(rules.row_filter, types)
         return found
@@ -81,6 +114,11 @@ class Columns:
         old, new = _numbered(change.before), _numbered(change.after)
         indexes = [self.names.index(name) + 1 for name in (*self.key, *self.place)]
         return any(new.get(index, old.get(index)) != old.get(index) for index in indexes)
+
+
+def _unjudged(_image: object) -> bool:
+    """Every row passes a filter that cannot be judged."""
+    return True
 
 
 def _numbered(image: bytes) -> dict[int, bytes]:
@@ -105,9 +143,7 @@ class Comparer:
         # References to both are kept, so that their ids are not reused.
         found = self._columns.get((id(shape), id(version)))
         if found is None:
-            route = self._route_of(shape.name)
-            rules = route.mapped.rules if route is not None and route.mapped is not None else None
-            found = (shape, version, Columns.of(shape, version, rules))
+            found = (shape, version, Columns.of(shape, version, self._route_of(shape.name)))
             self._columns[id(shape), id(version)] = found
         return found[2]
 
@@ -187,7 +223,7 @@ class Comparer:
     def _same(
         self, text: bytes, found: Any, same: Same | None, what: str, *, is_replaced: bool
     ) -> bool:
-        if text == b"NULL" or found is None:
+        if text == b"NULL" or (found is None and not getattr(same, "may_be_null", False)):
             return text == b"NULL" and found is None
         if same is None:
             self._unjudged[what] += 1

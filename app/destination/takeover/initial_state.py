@@ -85,6 +85,8 @@ class InitialStateBuilder:
     """Whether to begin with the earliest change although the binlog may lack earlier ones."""
     accepts_unproven: bool = False
     """Whether to resume without proof that the server is still the one that was read."""
+    hidden: Callable[[TableName, Table], Table] | None = None
+    """Takes the literals out of a definition that may not show them; None: no table is masked."""
 
     def open(self, state: DestinationState) -> InitialState:
         """Return the initial state. Raises PositionGone and related errors if the server lacks the
@@ -192,7 +194,10 @@ class InitialStateBuilder:
             log.warning(
                 "%s: table %s is not in the baseline: %s", self.destination, ".".join(name), reason
             )
-        return baseline
+        if (hidden := self.hidden) is None:
+            return baseline
+        tables = {name: hidden(name, table) for name, table in baseline.tables.items()}
+        return replace(baseline, tables=tables)
 
     def _from_earlier(self, cursor: Cursor, before: SchemaHistory | None = None) -> InitialState:
         """A history that begins at a position that may be old.

@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from app import metrics
 from app.coordination.write_permit import StopRequested
@@ -32,6 +33,7 @@ from app.destination.takeover.recovery import (
 from app.destination.takeover.timings import Phases
 from app.destination.takeover.weak_topics import WeakTopics
 from app.failpoints import point
+from app.pipeline.hidden_statement import hidden_table
 from app.pipeline.publish.publisher import Publisher
 from app.service.status import DestinationStatus, State
 from connectors.errors import HistoryTooShort, RunRestarts, WitnessesDiffer
@@ -203,6 +205,7 @@ class Takeover:
             moved=selected.moved.offset if selected.moved is not None else None,
             is_same_binlog=selected.moved is not None and selected.moved.is_same_binlog,
             captures=plan.rules.routes.captures,
+            hidden=partial(hidden_table, routes=plan.rules.routes),
             accepts_incomplete=plan.accepts(Accepted.INCOMPLETE_START),
             accepts_unproven=plan.accepts(Accepted.UNPROVEN),
             names=self.names.get(str(address), frozenset()),

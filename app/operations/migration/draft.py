@@ -14,8 +14,10 @@ from app.settings.given_values import faults_of
 from app.settings.mapping import NOT_YET
 from connectors.errors import MappingError
 from tables.mapping.yaml_form import from_yaml
+from tables.masking.rules import masks
 
 MAPPING_FILE = "mapping.yaml"
+KEY_FILE = "mapping.keys"
 _WAITS = "the worker does not execute this rule yet"
 _HEADING = "The worker does not execute these rules yet"
 _MOST_FAULTS = 100
@@ -101,10 +103,17 @@ class Draft:
         where = "relative to the folder in which the worker is started"
         self.choose(("mapping", "file"), MAPPING_FILE, where)
         try:
-            from_yaml(self.mapping.text())
+            mapping = from_yaml(self.mapping.text())
         except MappingError as error:
             for fault in error.faults:
                 self.note(MAPPING_FILE, fault)
+            return
+        actions = [one for table in mapping.tables for one in table.rules.column_actions]
+        if masks(actions):
+            ids = sorted({one.argument for one in actions if one.action == "hmac"}) or ["k1"]
+            lines = " and ".join(f"`{one}: KEY`" for one in ids)
+            made = "each KEY from `openssl rand -base64 32`"
+            self.choose(("mapping", "key_file"), KEY_FILE, f"write {lines} into it, {made}")
 
     def _mapping_text(self, head: Iterable[str]) -> str:
         """The mapping, and after it the rules that the worker does not execute yet, as comments."""

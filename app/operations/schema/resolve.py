@@ -17,6 +17,7 @@ from app.destination.background import in_its_own_thread
 from app.operations.journal_access import Journal
 from app.operations.request_outcome import not_tried_error
 from app.operations.source_connection import ReportUnreachable, reachable_source
+from app.pipeline.hidden_statement import hidden_table
 from connectors.errors import NotQuarantined, UsageError
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Session, Table, TableName
@@ -117,11 +118,14 @@ async def resolve(
     it.
     """
     journal, entry = waiting.journal, waiting.entry
+    table = await _table(waiting, definition, report)
+    if table is not None:
+        table = hidden_table(entry.name, table, journal.plan.rules.routes)
     resolution = Resolution(
         destination=journal.plan.name,
         name=entry.name,
         id=uuid.uuid4().hex[:12],
-        table=await _table(waiting, definition, report),
+        table=table,
         by=by,
         ts_ms=time.time_ns() // 1_000_000,
         source=_SOURCES[type(definition)],

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from app.pipeline.hidden_statement import hidden
 from app.pipeline.stage import StageSpec
 from app.pipeline.statement_effect import Applied
 from connectors.errors import AqueductError
@@ -20,6 +21,7 @@ from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.column_renames import renamed_columns
 from connectors.mysql.ddl.definition import Server, Table, TableChange, TableName
+from connectors.mysql.ddl.hidden_literals import table_without_literals
 from connectors.mysql.ddl.online.cut_over import Noise, logical
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.ddl.online.table_names import TableNames
@@ -27,6 +29,7 @@ from connectors.mysql.ddl.parsed_statement import ParsedStatement
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.transaction_reader import TransactionReader
+from tables.routes.routes import Routes
 from tables.schema_history.history import SchemaHistory
 from tables.schema_history.position import HistoryPosition
 from tables.schema_history.record import SchemaRecord
@@ -46,8 +49,10 @@ class SchemaTracker:
         mariadb: bool,
         server: Server,
         shadows: ShadowRules,
+        routes: Routes,
     ) -> None:
         self._history = history
+        self._routes = routes
         now = history.now()
         self._existing = TableNames(shadows, (*now.tables(), *now.unresolved()))
         """Names of the existing tables; cached, since each statement needs all of them."""
@@ -71,6 +76,7 @@ class SchemaTracker:
             mariadb=spec.mariadb,
             server=spec.server,
             shadows=spec.rules.shadow_rules(),
+            routes=spec.rules.routes,
         )
 
     def note(self, chunk: Chunk) -> Applied | None:
@@ -104,8 +110,10 @@ class SchemaTracker:
             charsets=self._charsets,
             mariadb=self._server.mariadb,
         )
-        statement = self._history.parsed(query.sql, session)
-        record = self._history.apply_parsed(position, statement)
+        parsed = self._history.parsed(query.sql, session)
+        statement = hidden(parsed, self._routes)
+        conceal = None if statement is parsed else table_without_literals
+        record = self._history.apply_parsed(position, statement, conceal)
         if record is None:
             return self._without_change(statement)
         if record.is_of_views:

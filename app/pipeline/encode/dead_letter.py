@@ -11,7 +11,14 @@ from typing import Any
 
 import orjson
 
-from app.pipeline.gather.parked_event import META, TABLE_MAP, Record, key_of, position_fields
+from app.pipeline.gather.parked_event import (
+    META,
+    SEALED,
+    TABLE_MAP,
+    Record,
+    key_of,
+    position_fields,
+)
 from app.pipeline.gather.undecodable_rows import DeadRows
 from app.pipeline.piece_parts import DeadLetter
 from connectors.errors import JournalTooNew
@@ -68,5 +75,6 @@ def dead_letter_fields(
         "event_type": meta["event_type"],
         "reason": meta["reason"],
         "bytes": value.hex(),
+        "sealed": headers[SEALED].decode() if SEALED in headers else None,
         "table_map": headers[TABLE_MAP].hex(),
     }

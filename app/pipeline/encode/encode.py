@@ -15,7 +15,8 @@ from app.pipeline.encode.transaction_markers import EarlierProgress, MarkerWrite
 from app.pipeline.formats.protocol import Emitted, RecordFormat, Records, WriteRows
 from app.pipeline.formats.registry import format_named
 from app.pipeline.gather.items import Ddl, Item, ParkedRows, Rows
-from app.pipeline.gather.parked_event import record_of_rows, record_of_statement
+from app.pipeline.gather.parked_event import Record as ParkedRecord
+from app.pipeline.gather.parked_event import record_of_rows, record_of_statement, sealed_record
 from app.pipeline.gather.undecodable_rows import DeadRows
 from app.pipeline.piece_parts import DeadLetter
 from app.pipeline.rules import Rules
@@ -162,7 +163,8 @@ class Encoding:
             elif type(item) is Ddl:
                 self._statement(item, latest)
             elif type(item) is ParkedRows:
-                self._park(record_of_rows(item, self._ordinal), item.name)
+                record = record_of_rows(item, self._ordinal)
+                self._park(self._discreet(record, item.name), item.name)
             elif type(item) is DeadRows:
                 self._write_dead_rows(item)
             else:
@@ -215,7 +217,10 @@ class Encoding:
             topic = ddl_topic(rules.prefix, rules.destination)
             self._own.ddl(item, self._single(topic))
         for name in item.parks:
-            self._park(record_of_statement(item, name, self._ordinal), name)
+            record = record_of_statement(item, name, self._ordinal)
+            if rules.routes.masks_any:
+                record = sealed_record(record, rules.routes.keys)
+            self._park(record, name)
         if item.truncated is not None:
             self._truncation(item, item.truncated, latest.get(item.truncated.table))
 
@@ -248,10 +253,18 @@ class Encoding:
         self._emitted.size += len(value)
         self.parked[name] += 1
 
+    def _discreet(self, record: ParkedRecord, name: TableName) -> ParkedRecord:
+        """Return a record of raw rows, sealed if their table has masked columns."""
+        routes = self._rules.routes
+        route = routes.of(name)
+        # A table that is no longer captured may have been a masked one.
+        is_masked = routes.masks_any if route is None else route.masks
+        return sealed_record(record, routes.keys) if is_masked else record
+
     def _write_dead_rows(self, item: DeadRows) -> None:
         """Write undecodable rows to the dead letter topic."""
         ordinal = self._ordinal + item.ordinal
-        key, value, headers = dead_letter_record(item, ordinal)
+        key, value, headers = self._discreet(dead_letter_record(item, ordinal), item.name)
         topic = dead_letters_topic(self._rules.prefix, self._rules.destination)
         self._single(topic).append(key, value, headers)
         self._emitted.size += len(value)

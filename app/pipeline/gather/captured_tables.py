@@ -12,11 +12,14 @@ from dataclasses import dataclass, replace
 from app.pipeline.gather.masked_columns import MaskedColumns
 from app.pipeline.gather.null_check import NullCheck
 from app.pipeline.gather.row_selection import RowSelection
+from app.pipeline.hidden_statement import hidden_query
 from connectors.errors import DefinitionMismatch, RuleImpossible, WitnessesDiffer
+from connectors.mysql.binlog.events import Query
 from connectors.mysql.binlog.table_map import MappedColumn, TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableChange
 from connectors.mysql.ddl.effect.options import is_sequence
+from connectors.mysql.ddl.hidden_literals import query_without_literals
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.rows.compiled.counting import RowCounter
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder
@@ -198,6 +201,14 @@ class CapturedTables:
     def captures(self, name: Name) -> bool:
         """Whether a table is captured."""
         return self.route(name) is not None
+
+    def hidden_query(self, query: Query) -> Query:
+        """Return a statement as it may be published."""
+        return hidden_query(query, self._routes, server=self._server, charsets=self._charsets)
+
+    def hidden_text(self, text: str) -> str | None:
+        """Return the statement that changed rows as it may be published; None if no part of it may."""
+        return query_without_literals(text, self._server) if self._routes.masks_any else text
 
     def may_capture_of(self, database: str) -> bool:
         """Whether any table of a database may be captured."""

@@ -179,9 +179,9 @@ class Gathering:
         gathered.ordinal += count
 
     def query(self, text: str) -> None:
-        """Note the statement whose rows follow."""
+        """Note the statement whose rows follow; without literals if any table's values are hidden."""
         if self._rules.statements:
-            self._query = text
+            self._query = self._tables.hidden_text(text)
 
     def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:
         """Note a statement, and the captured table that it truncates."""
@@ -205,9 +205,11 @@ class Gathering:
         is_published = self._rules.publishes(statement_type(query.sql)) and not (
             applied and applied.is_noise
         )
+        shown = self._tables.hidden_query(query)
         item = Ddl(
-            transaction, kind, query, pos, gathered.ordinal, truncated, applied, parks, is_published
-        )
+            transaction, kind, shown, pos, gathered.ordinal, truncated, applied, parks, is_published,
+            query,
+        )  # fmt: skip
         gathered.items.append(item)
         gathered.values += item.values
 

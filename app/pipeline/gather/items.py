@@ -52,6 +52,8 @@ class Ddl(NamedTuple):
     """The quarantined tables that it affects; it is parked with their rows."""
     is_published: bool
     """Whether it is published on the DDL topic."""
+    parked: Query | None = None
+    """The statement with its literals, for the quarantine, where ``query`` hides them."""
 
     @property
     def values(self) -> int:

@@ -17,9 +17,11 @@ from app.pipeline.gather.items import Ddl, ParkedRows
 from connectors.errors import JournalTooNew
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import Query
+from tables.masking.keys import NO_KEYS, MaskingKeys
+from tables.masking.sealing import opened, sealed
 
 FORMAT = 1
-META, TABLE_MAP = "meta", "table_map"
+META, TABLE_MAP, SEALED = "meta", "table_map", "sealed"
 """Headers."""
 
 Headers = list[tuple[str, bytes]]
@@ -47,7 +49,7 @@ def record_of_rows(item: ParkedRows, first_ordinal: int) -> Record:
 
 def record_of_statement(item: Ddl, name: tuple[str, str], first_ordinal: int) -> Record:
     """Return the record of a statement that affects a quarantined table."""
-    query = item.query
+    query = item.parked or item.query
     meta = {
         "format": FORMAT,
         "kind": "statement",
@@ -104,9 +106,25 @@ class ParkedEvent:
         return RowsEvent(self.transaction, self.table_map, *event)
 
 
-def parked_of(key: bytes, value: bytes, headers: Mapping[str, bytes], offset: int) -> ParkedEvent:
-    """Read what ``record_of_rows`` and ``record_of_statement`` wrote."""
+def sealed_record(record: Record, keys: MaskingKeys) -> Record:
+    """Return a record with its value sealed: it has raw values of masked columns."""
+    key, value, headers = record
+    name, raw = sealed(keys, value, key)
+    return key, raw, [*headers, (SEALED, name.encode())]
+
+
+def parked_of(
+    key: bytes,
+    value: bytes,
+    headers: Mapping[str, bytes],
+    offset: int,
+    *,
+    keys: MaskingKeys = NO_KEYS,
+) -> ParkedEvent:
+    """Read what ``record_of_rows`` and ``record_of_statement`` wrote; raise MappingError without its key."""
     name, meta = orjson.loads(key), orjson.loads(headers[META])
+    if SEALED in headers:
+        value = opened(keys, headers[SEALED].decode(), value, key)
     if meta["format"] != FORMAT:
         raise JournalTooNew(f"a parked event of format {meta['format']}", offset=offset)
     transaction = Transaction(

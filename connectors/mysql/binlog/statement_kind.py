@@ -207,4 +207,8 @@ def _tokens(sql: str) -> list[tuple[bool, str]]:
 
 def shortened(sql: str) -> str:
     """The first words of a statement; the rest may contain data, which messages must not show."""
-    return " ".join(sql.split()[:3])[:60] + " …"
+    head = _MAY_BE_DATA.split(sql, maxsplit=1)[0]
+    return " ".join(head.split()[:3])[:60] + " …"
+
+
+_MAY_BE_DATA = re.compile(r"['\"(=]|/\*|--|#|(?<!\w)\d")

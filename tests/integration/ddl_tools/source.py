@@ -52,7 +52,7 @@ def server_of(mysql: Mysql) -> Server:
 
 
 @contextmanager
-def recording_metadata(mysql: Mysql, level: str) -> Iterator[None]:
+def telling(mysql: Mysql, level: str) -> Iterator[None]:
     """The server writes so much metadata meanwhile."""
     if not level:
         yield

@@ -1,4 +1,4 @@
-"""MariaDB of each series as a source, started once; fetched when it is missing."""
+"""MariaDB of each series as a source, started once; fetched when it is not there."""
 
 from collections.abc import Iterator
 

@@ -17,10 +17,11 @@ from app.settings.mapping import NOT_YET
 _INCLUDE = ("column.include.list", "column.whitelist")
 _EXCLUDE = ("column.exclude.list", "column.blacklist")
 _HASH = re.compile(r"column\.mask\.hash(?:\.v2)?\.[^.]+\.with\.salt\..*")
-_CHARACTERS = re.compile(r"column\.mask\.with\.\d+\.chars")
+_CHARACTERS = re.compile(r"column\.mask\.with\.(\d+)\.chars")
 _TRUNCATE = re.compile(r"column\.truncate\.to\.(\d+)\.chars")
 _EVERYTHING = ".*"
 _KEY_ID = "debezium"
+_MOST_STARS = 255
 _BY_PATTERN = "{} is a pattern; write a rule for each table in the mapping"
 
 
@@ -63,8 +64,8 @@ def _action(key: str) -> tuple[str, Value] | None:
         return "drop", None
     if _HASH.fullmatch(key):
         return "hmac", _KEY_ID
-    if _CHARACTERS.fullmatch(key):
-        return "redact", None
+    if match := _CHARACTERS.fullmatch(key):
+        return "redact", "*" * min(int(match[1]), _MOST_STARS) or None
     if match := _TRUNCATE.fullmatch(key):
         return "truncate", int(match[1])
     return None

@@ -21,6 +21,9 @@ _NEVER_NAMES = frozenset("(),;=.+-*/%&|^~<>!?:@[]{}\\") | {END, lexer.STRING, le
 Result = TypeVar("Result")
 
 
+_LITERALS = frozenset({lexer.STRING, lexer.NUMBER, lexer.HEX, lexer.BITS, lexer.NATIONAL})
+
+
 class GrammarFault(ValueError):
     """The statement is not of the form that the grammar knows."""
 
@@ -76,7 +79,9 @@ class Reader:
         if self.key == END:
             return GrammarFault(f"{what} at the statement's end")
         start, end = self.lexed.starts[self.at], self.lexed.ends[self.at]
-        return GrammarFault(f"{what} at character {start + 1}: {self.lexed.sql[start:end][:40]}")
+        # A literal may be data, which messages must not show.
+        found = "a literal" if self.key in _LITERALS else self.lexed.sql[start:end][:40]
+        return GrammarFault(f"{what} at character {start + 1}: {found}")
 
     def at_end(self) -> bool:
         """Whether nothing follows but semicolons."""

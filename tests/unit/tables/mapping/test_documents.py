@@ -68,7 +68,7 @@ def test_faults_are_named(data_id: str, text: str, fault: str) -> None:
         ("{row_filter: 'sleep(1) > 0'}", "not allowed"),
         ("{key: [a], column_actions: {A: redact}}", "after redact different rows"),
         ("{key: [a], column_actions: {a: drop}}", "after drop different rows"),
-        ("{partition_by: [a], column_actions: {a: drop}}", "dropped"),
+        ("{partition_by: [a], column_actions: {A: drop}}", "which drop hides"),
         ("{column_actions: {a: {truncate: 0}}}", "length from 1"),
         ("{column_actions: {a: hmac}}", "needs an argument"),
         ("{column_actions: {a: {hmac: 7}}}", "needs the id of a key"),

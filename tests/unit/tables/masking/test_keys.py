@@ -26,7 +26,7 @@ def test_a_sealing_key_is_no_hmac_of_any_value() -> None:
     keys = MaskingKeys.from_text(TEXT)
     sealing = keys.sealing_key("k2")
     assert len(sealing) == 32
-    # A user who can write rows can have any text hashed with the key itself.
+    # An account that may write rows can have any text hashed with the key itself.
     assert sealing != hmac.digest(ONE, b"aqueduct seal 1", "sha256")
     assert sealing != keys.sealing_key("k1")
 

@@ -56,7 +56,7 @@ async def test_what_is_refused_once_is_asked_again(
     asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: Any) -> None:
-        raise SourceReset("begun again")
+        raise SourceReset("begun anew")
 
     proving = again()
     with monkeypatch.context() as patch:

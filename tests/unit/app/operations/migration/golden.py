@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from pathlib import Path
 
@@ -39,3 +40,6 @@ def create_password_files(settings: Path) -> None:
                     path = settings.parent / one[name]
                     path.parent.mkdir(exist_ok=True)
                     path.write_text("p")
+                if name == "key_file":
+                    key = base64.b64encode(bytes(32)).decode()
+                    (settings.parent / one[name]).write_text(f"debezium: {key}\n")

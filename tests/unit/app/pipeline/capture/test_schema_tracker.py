@@ -49,6 +49,7 @@ def followed(source: Source) -> Iterator[Chunk]:
         mariadb=False,
         server=SERVER,
         shadows=ShadowRules(),
+        routes=RULES.routes,
     )
     for chunk in source.chunks(source.first, (True, True)):
         tracker.note(chunk)

@@ -51,6 +51,7 @@ def followed(chunks: Iterable[Chunk], position: HistoryPosition) -> Iterator[Cap
         mariadb=False,
         server=SERVER,
         shadows=ShadowRules(),
+        routes=RULES.routes,
     )
     for chunk in chunks:
         yield CapturedChunk(chunk, tracker.note(chunk))
@@ -111,7 +112,7 @@ def waiting_in(records: Iterable[Record]) -> list[ParkedEvent]:
     ]
 
 
-def described(records: Iterable[Record], topic: str) -> list[tuple[Any, ...]]:
+def told(records: Iterable[Record], topic: str) -> list[tuple[Any, ...]]:
     """A topic's records without the numbers of the run that published them."""
     found = []
     for record in records:

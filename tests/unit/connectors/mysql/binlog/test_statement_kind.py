@@ -2,7 +2,13 @@
 
 import pytest
 
-from connectors.mysql.binlog.statement_kind import Kind, kind_of, truncated_table, type_of
+from connectors.mysql.binlog.statement_kind import (
+    Kind,
+    kind_of,
+    shortened,
+    truncated_table,
+    type_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +94,7 @@ def test_the_type_of_a_statement_is_its_first_keyword() -> None:
         ("SET STATEMENT a = 1 FOR TRUNCATE TABLE a.t NOWAIT", ("a", "t")),
     ],
 )
-def test_a_truncated_table_is_reported_by_the_statements_own_names(
+def test_a_truncated_table_is_told_by_the_statements_own_names(
     sql: str, table: tuple[str, str]
 ) -> None:
     assert truncated_table(sql, "shop") == table
@@ -103,3 +109,17 @@ def test_a_truncate_that_is_not_understood_names_no_table(sql: str) -> None:
 
 def test_a_truncate_without_any_database_names_no_table() -> None:
     assert truncated_table("TRUNCATE TABLE t", None) is None
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("CALL p('secret')", "CALL p …"),
+        ("SET @a=15", "SET @a …"),
+        ("FROBNICATE t1 15", "FROBNICATE t1 …"),
+        ("FROBNICATE the whole table", "FROBNICATE the whole …"),
+        ("FROBNICATE /* secret */ t", "FROBNICATE …"),
+    ],
+)
+def test_a_statement_in_a_message_ends_before_what_may_be_data(sql: str, expected: str) -> None:
+    assert shortened(sql) == expected

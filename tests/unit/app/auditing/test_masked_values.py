@@ -1,0 +1,69 @@
+"""Masked values on the wire against values as mysqlbinlog prints them: both are masked, then compared."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from typing import Any
+
+import pytest
+
+from app.auditing.masked_values import masked_comparison
+from app.auditing.table_shape import Column
+from app.auditing.topics.record_comparison import Comparer
+from tables.masking.rules import Hmac, MaskingRule, Redact, Truncate
+from tests.unit.app.auditing.test_value_comparison import column
+
+KEY = bytes(32)
+HASHED = Hmac("k", KEY)
+
+
+def digest(text: str) -> str:
+    return f"k:{hmac.new(KEY, text.encode(), hashlib.sha256).hexdigest()}"
+
+
+@pytest.mark.parametrize(
+    ("source", "printed", "text"),
+    [
+        (column("INT"), b"-1 (4294967295)", "-1"),
+        (column("INT", unsigned=True), b"-1 (4294967295)", "4294967295"),
+        (column("DECIMAL", "5,2"), b"-0.50", "-0.50"),
+        (column("VARCHAR", charset="latin1"), b"'\xfc\\n'", "ü\n"),
+        (column("BLOB"), rb"'\x00'", "AA=="),
+        (column("DATE"), b"'2024:02:29'", "2024-02-29"),
+        (column("ENUM", labels=("a", "b")), b"2", "b"),
+    ],
+)
+def test_a_value_is_hashed_as_the_wire_has_it(source: Column, printed: bytes, text: str) -> None:
+    same = masked_comparison(source, HASHED)
+    assert same is not None
+    assert same(printed, digest(text))
+    assert not same(printed, text)
+    assert not same(printed, digest(text + "x"))
+
+
+def test_what_a_witness_prints_otherwise_is_not_judged() -> None:
+    assert masked_comparison(column("DOUBLE"), HASHED) is None
+    assert masked_comparison(column("JSON"), HASHED) is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "printed", "value", "is_same"),
+    [
+        (Truncate(2), b"'abc'", "ab", True),
+        (Truncate(2), b"'abc'", "abc", False),
+        (Redact("x"), b"'abc'", "x", True),
+        (Redact("x"), b"'abc'", "abc", False),
+        (Redact("x"), b"NULL", None, True),
+        (Redact("x"), b"'abc'", None, False),
+        (Redact(None), b"'abc'", None, True),
+        (Redact(None), b"'abc'", "abc", False),
+        (HASHED, b"'abc'", None, False),
+    ],
+)
+def test_replaced_values_are_told_from_others(
+    rule: MaskingRule, printed: bytes, value: Any, is_same: bool
+) -> None:
+    same = masked_comparison(column("VARCHAR", charset="utf8mb4"), rule)
+    comparer = Comparer(unjudged={}, route_of=lambda _: None)  # type: ignore[arg-type]
+    assert comparer._same(printed, value, same, "c", is_replaced=False) is is_same
