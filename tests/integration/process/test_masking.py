@@ -1,0 +1,208 @@
+"""A canary in masked columns of a real server, written in all ways: it is in nothing that a worker leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end
+from connectors.kafka.reading.topic_reader import topics
+from connectors.wire import ddl_topic, dead_letters_topic, quarantine_topic
+from devstack import Stack
+from devstack.mysql import Mysql
+from tests.harness.forked import run_command
+from tests.harness.servers import own_mysql
+from tests.harness.sql import run
+from tests.harness.worker import running, settings
+
+CANARY, NUMBER = "CanaryBird", 515_051_501
+LARGE = 300_000
+"""Bytes of an unmasked value, which the topics do not take."""
+MAPPING = """
+tables:
+  notes:
+    from: [shop.notes_0, shop.notes_1]
+    tags: {secret: secret}
+    row_filter: secret LIKE '%Bird%' OR secret IS NULL
+    column_actions: {id: {hmac: k1}, secret: redact, card: {truncate: 2}, gone: drop, plain: {rename: shown}}
+  old: {from: [shop.old], column_actions: {secret: {redact: "***"}}}
+  torn: {from: [shop.torn], column_actions: {secret: {hmac: k1}, other: drop}}
+"""
+NOTES = (
+    "(id int PRIMARY KEY, secret varchar(99), card varchar(99), gone varchar(99), plain longtext)"
+)
+
+
+@pytest.fixture
+def mysql(stack: Stack) -> Iterator[Mysql]:
+    """A server of the test's own, which logs statements with rows."""
+    with own_mysql(
+        stack,
+        "CREATE DATABASE shop",
+        *(f"CREATE TABLE shop.notes_{n} {NOTES}" for n in (0, 1)),
+        # Unicode lacks a character for a byte of cp1251; in a key, such text cannot be published.
+        "CREATE TABLE shop.old (id int, c varchar(9) CHARACTER SET cp1251, secret varchar(99),"
+        " PRIMARY KEY (id, c))",
+        f"CREATE TABLE shop.torn (id int PRIMARY KEY, secret varchar(99) DEFAULT '{CANARY}', other int)",
+        "CREATE TABLE shop.plain (id int PRIMARY KEY, x int)",
+        options={"server_id": 9, "binlog_rows_query_log_events": "ON"},
+    ) as server:
+        yield server
+
+
+def written(mysql: Mysql) -> None:
+    """The canary in rows and statements of each kind."""
+    for table in ("shop.notes_0", "shop.notes_1"):
+        secrets = f"'{CANARY}', 'xx{CANARY}', '{CANARY}'"
+        run(
+            mysql,
+            f"INSERT INTO {table} VALUES ({NUMBER}, {secrets}, 'a'),"
+            f" ({NUMBER + 1}, {secrets}, REPEAT('b', {LARGE}))",
+            f"INSERT INTO {table} VALUES ({NUMBER + 2}, 'no', 'xx{CANARY}', NULL, NULL)",
+            f"UPDATE {table} SET secret = 'old {CANARY}' WHERE id = {NUMBER}",
+            f"UPDATE {table} SET plain = 'c' WHERE secret = 'old {CANARY}'",
+            f"UPDATE {table} SET id = {NUMBER + 3} WHERE id = {NUMBER}",
+            f"DELETE FROM {table} WHERE id = {NUMBER + 3} /* {CANARY} */",
+            # A statement of another table that reads a masked one.
+            f"REPLACE INTO shop.plain SELECT 1, COUNT(*) FROM {table} WHERE secret = '{CANARY}'",
+        )
+    run(
+        mysql,
+        f"INSERT INTO shop.old VALUES (1, 'a', '{CANARY}'), (2, 0x98, '{CANARY}')",
+        f"INSERT INTO shop.torn VALUES (1, '{CANARY}', {NUMBER})",
+        f"ALTER TABLE shop.notes_0 ADD COLUMN more varchar(99) DEFAULT '{CANARY}' COMMENT '{CANARY}'",
+        f"ALTER TABLE shop.notes_1 ALTER secret SET DEFAULT '{CANARY}', AUTO_INCREMENT = {NUMBER}",
+        f"CREATE VIEW shop.seen AS SELECT plain FROM shop.notes_0 WHERE secret = '{CANARY}'",
+        # A rule names the column, so the table is quarantined, with what follows.
+        "ALTER TABLE shop.torn DROP COLUMN other",
+        f"INSERT INTO shop.torn VALUES ({NUMBER}, '{CANARY}')",
+        f"ALTER TABLE shop.torn ALTER secret SET DEFAULT 'x {CANARY}'",
+        f"UPDATE shop.torn SET secret = 'y {CANARY}'",
+        "INSERT INTO shop.plain VALUES (9, 9)",
+    )
+
+
+def test_a_masked_value_is_in_no_topic_log_report_or_file(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    (tmp_path / "mapping.yaml").write_text(MAPPING)
+    (tmp_path / "keys").write_text(f"k1: {base64.b64encode(bytes(range(32))).decode()}\n")
+    (tmp_path / "claims").mkdir()
+    wanted = settings(
+        stack, mysql, tmp_path, oversize="claim_check", claim_check_path=str(tmp_path / "claims"),
+        poison="dead_letter",
+    )  # fmt: skip
+    wanted["topics"]["max_message_bytes"] = 200_000
+    wanted["publish"] = {"compression": None, "interval_ms": 20}
+    wanted["mapping"] = {"file": str(tmp_path / "mapping.yaml"), "key_file": str(tmp_path / "keys")}
+    wanted["include_query"] = True
+    written(mysql)
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: bool(status["set_aside"]))
+        worker.wait(lambda _: b'"x":9' in published(stack, f"{wanted['prefix']}.shop.plain"))
+        pages = {f"GET {path}": worker.get(path) for path in ("/status", "/metrics", "/health")}
+        told = pages | reports(tmp_path)
+        assert worker.stop() == 0
+    shown = {place: text.encode() for place, text in told.items()}
+    shown |= everything(stack, str(wanted["prefix"]))
+    shown |= {str(file): file.read_bytes() for file in files(tmp_path)}
+    assert leaks(shown) == set()
+    assert_reached(shown, str(wanted["prefix"]), tmp_path)
+
+
+def reports(folder: Path) -> dict[str, str]:
+    """What commands print, the audit among them."""
+    found = {}
+    for words in (
+        ("audit", "shop", "--witness", "mysql-replication"),
+        ("dead-letters", "list", "shop", "--format", "json"),
+        ("schema", "quarantine", "shop"),
+        ("schema", "audit", "shop"),
+        ("schema", "show", "shop", "shop.torn"),
+        ("schema", "check", "shop"),
+    ):
+        done = run_command(folder / "aqueduct.yaml", *words)
+        found[" ".join(words)] = f"{done.stdout}\n{done.stderr}"
+        if words[0] == "audit":
+            assert done.returncode == 0, found
+    return found
+
+
+def everything(stack: Stack, prefix: str) -> dict[str, bytes]:
+    """Keys, values and headers of all topics of the installation, the journal and Faust's among them."""
+    partitions = asyncio.run(topics({"bootstrap_servers": stack.kafka}))
+    return {
+        name: published(stack, name, count)
+        for name, count in partitions.items()
+        if name.startswith(prefix)
+    }
+
+
+def published(stack: Stack, topic: str, partitions: int = 2) -> bytes:
+    """All bytes of a topic's records."""
+
+    async def read() -> list[StoredRecord]:
+        options = {"bootstrap_servers": stack.kafka}
+        return [
+            one for number in range(partitions) for one in await read_to_end(options, topic, number)
+        ]
+
+    return b"\n".join(
+        b"".join((one.key or b"", one.value or b"", *(value or b"" for _, value in one.headers)))
+        for one in asyncio.run(read())
+    )
+
+
+def files(folder: Path) -> Iterator[Path]:
+    """The worker's files: its log, its data, and the claim store."""
+    return (one for one in folder.rglob("*") if one.is_file())
+
+
+def leaks(shown: dict[str, bytes]) -> set[str]:
+    raw = CANARY.encode()
+    # What a neighbour changes of base64 is cut off.
+    encoded = [base64.b64encode(bytes(n) + raw)[4:-4] for n in range(3)]
+    number = NUMBER.to_bytes(4, "little")
+    traces = [
+        raw,
+        raw.hex().encode(),
+        *encoded,
+        str(NUMBER)[:-1].encode(),
+        number,
+        number.hex().encode(),
+    ]
+    return {place for place, text in shown.items() for trace in traces if trace in text}
+
+
+def assert_reached(shown: dict[str, bytes], prefix: str, folder: Path) -> None:
+    """Each place has what could have shown the canary."""
+    ops = Counter(one["op"] for one in _values(shown[f"{prefix}.shop.notes"]))
+    # A row of "no" does not pass the filter; a change of the key is a delete and an insert.
+    assert ops == {"c": 6, "u": 4, "d": 4}
+    notes = shown[f"{prefix}.shop.notes"]
+    assert b'"secret":null,"card":"xx","shown":"a"' in notes
+    assert b'"id":"k1:' in notes
+    assert b"SET secret = '?' WHERE id = 0" in notes
+    assert b"WHERE secret = '?'" in shown[f"{prefix}.shop.plain"]
+    assert b'"secret":"***"' in shown[f"{prefix}.shop.old"]
+    assert b"DEFAULT '?' COMMENT '?'" in shown[ddl_topic(prefix, "shop")]
+    assert b"sealed" not in shown[f"{prefix}.shop.torn"]
+    assert len(shown[quarantine_topic(prefix, "shop")]) > 500
+    assert len(shown[dead_letters_topic(prefix, "shop")]) > 100
+    assert any((folder / "claims").rglob("*.json"))
+    assert b"different=0" in shown["audit shop --witness mysql-replication"]
+
+
+def _values(topic: bytes) -> Iterator[dict[str, Any]]:
+    """The values of row records among a topic's bytes, each after its key."""
+    for line in topic.decode(errors="replace").split("\n"):
+        at = line.find('{"before"')
+        if at >= 0:
+            yield json.JSONDecoder().raw_decode(line[at:])[0]
