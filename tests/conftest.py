@@ -26,7 +26,7 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def without_own_settings() -> Iterator[None]:
-    """Keep a person's own settings (AQUEDUCT_…) out of the tests."""
+    """Keep the user's own settings (AQUEDUCT_…) out of the tests."""
     with pytest.MonkeyPatch.context() as patch:
         for name in list(os.environ):
             if name.startswith("AQUEDUCT_"):
@@ -57,7 +57,7 @@ def without_old_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 
 
 def _data_of(command: Path) -> Path | None:
-    """The folder that a process was told to keep its data in."""
+    """The data directory in a process's command line."""
     try:
         found = re.search(rb"\0--datadir=([^\0]+)", command.read_bytes())
     except OSError:  # it has ended

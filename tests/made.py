@@ -39,7 +39,7 @@ def event(
 
 
 def placed(data: bytes, pos: int, *, checksum: bool = False) -> bytes:
-    """An event as it stands at an offset of a file, of which the header has 32 bits."""
+    """An event as it is at an offset of a file, of which the header has 32 bits."""
     timestamp, kind, server_id, size, _, flags = HEADER.unpack_from(data)
     size += 4 if checksum else 0
     end = pos + size & 0xFFFFFFFF
@@ -135,7 +135,7 @@ def payload(*events: bytes, algorithm: int = 0, size: int | None = None) -> byte
 
 
 def payload_body(stored: bytes, *, size: int, algorithm: int = 0) -> bytes:
-    """The fields of a payload and what it stores: type, length and value of each, and 0 behind the last."""
+    """The fields of a payload and what it stores: type, length and value of each, and 0 after the last."""
     fields = b"\2" + _with_length(packed(algorithm))
     fields += b"\3" + _with_length(packed(size)) + b"\1" + _with_length(packed(len(stored)))
     return fields + b"\0" + stored
@@ -161,7 +161,7 @@ def chunk_of(
     context: Sequence[bytes] = (),
     context_start: Coordinates | None = None,
 ) -> Chunk:
-    """A chunk of events that stand one behind the other from ``start`` on."""
+    """A chunk of consecutive events from ``start`` on."""
     data, pos = b"", start.pos
     for one in events:
         whole = placed(one, pos, checksum=checksum)

@@ -116,9 +116,9 @@ class Line:
 
     def __init__(self) -> None:
         self.port = 0
-        self.mend()
+        self.repair()
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Pass all on as it is, and forget what was."""
         self.answer: Callable[[str], int] = lambda _: 0
         """A status that it gives by itself, by method; 0 passes the request on."""
@@ -153,7 +153,7 @@ def line_to(server: S3Server) -> Iterator[Line]:
             kept = {
                 name: value
                 for name, value in self.headers.items()
-                # A server would find out by itself, were it told what was sent.
+                # A server would find out by itself, if it knew what was sent.
                 if name.lower() not in ("content-length", "content-md5", "expect")
             }
             to.request(self.command, self.path, line.sent(body) if body else None, kept)

@@ -1,4 +1,4 @@
-"""What a reader tells of chunks, taken down as steps that a test can look at."""
+"""What a reader reports of chunks, recorded as steps that a test can look at."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from connectors.mysql.transaction_reader import TransactionReader
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A rows event, not yet decoded; ``query`` is the last statement whose text was told before it."""
+    """A rows event, not yet decoded; ``query`` is the last statement whose text was read before it."""
 
     transaction: Transaction
     table_map: TableMap
@@ -48,7 +48,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Xa:
-    """What became of an XA transaction: it was prepared, or decided."""
+    """The state of an XA transaction: it was prepared, or decided."""
 
     transaction: Transaction
     xid: str
@@ -67,7 +67,7 @@ Step = Rows | Statement | Change | Xa | End
 
 
 class Recorded:
-    """Takes down all that it is told, in order."""
+    """Records all that is reported to it, in order."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []

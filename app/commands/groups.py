@@ -78,7 +78,7 @@ GROUPS: Mapping[str, Group] = {
     "journal": Group(
         help="the topic with the cursors, after another program has written to it",
         commands={
-            "mend": "rewrite unreadable records as they were before",
+            "repair": "rewrite unreadable records as they were before",
             "abort": "abort another producer's open transaction that blocks readers of the journal",
         },
     ),

@@ -16,7 +16,7 @@ class JournalUnreadable(JournalDamaged):
 
     remedy = (
         "Another program wrote it, or it was changed by hand: find out who writes to the topic. To write the "
-        "previous record of its key again: python -m app journal mend DEST --why TEXT. Then: "
+        "previous record of its key again: python -m app journal repair DEST --why TEXT. Then: "
         "python -m app destination restart DEST."
     )
 

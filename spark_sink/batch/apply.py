@@ -29,7 +29,7 @@ from spark_sink.errors import MalformedRecord, TableError, UnsupportedPartialIma
 from spark_sink.metrics import Metrics
 from spark_sink.names import literal
 from spark_sink.source.claims import redeemed
-from spark_sink.source.envelope import poisoned
+from spark_sink.source.envelope import refused_record
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook, TableVersion
 from spark_sink.warehouse.ledger import Entry, Floor, Floors, Source, spans
@@ -322,7 +322,7 @@ def merged(
         at_hand = few(rows=part.ops.total(), size=part.size)
         tables.merge(shape, local(rows) if at_hand else rows)
     except (PySparkException, Py4JJavaError) as fault:
-        if record := poisoned(str(fault)):
+        if record := refused_record(str(fault)):
             raise MalformedRecord(record) from fault
         raise
 

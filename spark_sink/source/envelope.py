@@ -96,7 +96,7 @@ def poison_sql(reason: str) -> str:
     return f"raise_error(concat_ws('|', '{_MARK}', topic, partition, offset, {reason}, '{_MARK}'))"
 
 
-def poisoned(message: str) -> str | None:
+def refused_record(message: str) -> str | None:
     """Which record stopped a job, from the job's error message."""
     parts = message.split(_MARK + "|", 1)
     if len(parts) == 1:

@@ -14,7 +14,7 @@ from spark_sink.errors import (
     SinkError,
     SparkFailed,
 )
-from spark_sink.source.envelope import poisoned
+from spark_sink.source.envelope import refused_record
 
 _FAILURES: Final[tuple[tuple[str, type[SinkError], str], ...]] = (
     (
@@ -45,7 +45,7 @@ def named(failure: Exception) -> SinkError:
     if isinstance(failure, SinkError):
         return failure
     text = str(failure)
-    if record := poisoned(text):
+    if record := refused_record(text):
         return MalformedRecord(record)
     for symptom, error, advice in _FAILURES:
         if re.search(symptom, text):

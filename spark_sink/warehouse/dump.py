@@ -103,13 +103,13 @@ def _told(shape: Shape) -> dict[str, Any]:
 
 def line_sql(shape: Shape) -> str:
     """SQL for a row as JSON: bookkeeping by name, values by the columns' order."""
-    told = [f"{quoted(own)} AS {name}" for name, own in _BOOKKEEPING.items()]
-    told.append(f"{'0' if shape.keyed else '__delta'} AS delta")
+    fields = [f"{quoted(own)} AS {name}" for name, own in _BOOKKEEPING.items()]
+    fields.append(f"{'0' if shape.keyed else '__delta'} AS delta")
     values = ", ".join(
         f"{_plain(quoted(name), kind)} AS c{at}" for at, (name, kind) in enumerate(shape.columns)
     )
-    told.append(f"struct({values}) AS `values`")
-    return f"to_json(struct({', '.join(told)}), map('ignoreNullFields', 'false'))"
+    fields.append(f"struct({values}) AS `values`")
+    return f"to_json(struct({', '.join(fields)}), map('ignoreNullFields', 'false'))"
 
 
 def _plain(column: str, kind: str) -> str:
@@ -125,5 +125,5 @@ def _plain(column: str, kind: str) -> str:
     return column
 
 
-def _write(to: TextIO, told: dict[str, Any]) -> None:
-    to.write(json.dumps(told) + "\n")
+def _write(to: TextIO, fields: dict[str, Any]) -> None:
+    to.write(json.dumps(fields) + "\n")

@@ -57,26 +57,26 @@ class Sources:
 
     def keep(self) -> None:
         """Stores the times for the next process."""
-        told = {
+        stored = {
             "version": 1,
             "certain": self._certain,
             "noted": self._noted,
             "noted_at": self._noted_at,
         }
-        self.notes.write(SOURCES, json.dumps(told))
+        self.notes.write(SOURCES, json.dumps(stored))
 
     def _read(self) -> None:
         if self._was_read:
             return
         self._was_read = True
         try:
-            told: dict[str, Any] = json.loads(self.notes.read(SOURCES) or "{}")
+            stored: dict[str, Any] = json.loads(self.notes.read(SOURCES) or "{}")
         except ValueError:
             # The process was killed while writing it: markers stay a little longer.
             return
-        if told.get("version") == 1:
-            self._certain, self._noted = told["certain"], told["noted"]
-            self._noted_at = told["noted_at"]
+        if stored.get("version") == 1:
+            self._certain, self._noted = stored["certain"], stored["noted"]
+            self._noted_at = stored["noted_at"]
 
 
 def _later(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:

@@ -198,12 +198,12 @@ def folded(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[Name, WaitState], li
     asked: dict[str, Request] = {}
     answered = set()
     for row in sorted(rows, key=lambda row: (row["number"], row["at_ms"])):
-        told = json.loads(row["request"] or "{}")
+        stored = json.loads(row["request"] or "{}")
         if row["kind"] == _REQUEST:
-            told.pop("version")
-            asked[told["number"]] = Request(**{**told, "topics": tuple(told["topics"])})
+            stored.pop("version")
+            asked[stored["number"]] = Request(**{**stored, "topics": tuple(stored["topics"])})
             continue
-        answered.add(told["number"])
+        answered.add(stored["number"])
         tables[row["database"], row["table"]] = WaitState(
             kind=row["kind"],
             database=row["database"],
@@ -214,7 +214,7 @@ def folded(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[Name, WaitState], li
             reason=row["reason"],
             action=row["action"],
             offsets=_offsets(row["offsets"]),
-            answered=told["number"],
+            answered=stored["number"],
         )
     return tables, [one for number, one in asked.items() if number not in answered]
 

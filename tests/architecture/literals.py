@@ -1,4 +1,4 @@
-"""The prose of code, found by syntax: string literals of some words, docstrings among them, and comments.
+"""The prose of code, found by syntax: string literals of some words, docstrings among them, comments and names.
 
 Invariant: a text counts by what it is, not by where it is used, so that none that an operator may read is
 missed; of an f-string, each value is ``{}``.
@@ -19,7 +19,7 @@ _LEAST_WORDS = 2
 
 
 def texts(modules: Iterable[Module]) -> Iterator[Prose]:
-    """Each literal of some words, and each comment, with the line on which it begins."""
+    """Each literal, comment and name of some words, with the line on which it begins."""
     for module in modules:
         found = (*_literals(module.syntax()), *_comments(module.file.text))
         for line, text in found:
@@ -28,6 +28,8 @@ def texts(modules: Iterable[Module]) -> Iterator[Prose]:
 
 
 def _literals(node: ast.AST) -> Iterator[tuple[int, str]]:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        yield node.lineno, node.name.replace("_", " ").strip()
     if isinstance(node, ast.JoinedStr):
         yield node.lineno, _joined(node)
         # What a value of it is made of.

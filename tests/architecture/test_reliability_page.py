@@ -32,7 +32,7 @@ def alerts() -> set[str]:
 
 def rows() -> dict[str, tuple[str, str]]:
     """By fault, its description and outcome on the page."""
-    return {one["name"]: (one["what"], one["how"]) for one in report.told()["outcomes"]}
+    return {one["name"]: (one["what"], one["how"]) for one in report.described()["outcomes"]}
 
 
 def unknown_names(texts: Iterable[str], known: set[str]) -> list[str]:
@@ -52,7 +52,7 @@ def test_each_row_says_what_its_fault_does() -> None:
 
 
 def test_each_mutant_has_a_row_and_each_row_is_a_mutant() -> None:
-    assert sorted(report.told()["mutants"]) == sorted(MUTANTS)
+    assert sorted(report.described()["mutants"]) == sorted(MUTANTS)
 
 
 @pytest.mark.parametrize("name", [name for name, one in SCENARIOS.items() if one.error])

@@ -61,7 +61,6 @@ RULED_OUT: Mapping[str, str] = {
 ALLOWED = (
     r"behind (?:a|the) (?:proxy|load balancer)",
     r"what becomes of it \| shown by",
-    r"app journal mend",
 )
 """Legitimate uses; each is removed before a text is searched. Keep it short."""
 

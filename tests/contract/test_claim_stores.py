@@ -50,7 +50,7 @@ def bucket(connected: tuple[S3Store, Line]) -> S3Store:
 
 @pytest.fixture
 def line(connected: tuple[S3Store, Line]) -> Line:
-    connected[1].mend()
+    connected[1].repair()
     return connected[1]
 
 
@@ -80,7 +80,7 @@ def test_the_same_value_kept_twice_is_at_the_same_place(store: ClaimStore) -> No
     assert store.get(NAME) == b"value"
 
 
-def test_a_value_that_is_not_there_is_missed_by_name(store: ClaimStore) -> None:
+def test_a_value_that_is_missing_is_missed_by_name(store: ClaimStore) -> None:
     store.put(NAME, b"value")
     with pytest.raises(ClaimGone, match=r"b/d/y\.json"):
         store.get("b/d/y.json")
@@ -98,7 +98,7 @@ def test_an_object_is_where_its_location_says_and_there_once(
     assert server.keys(BUCKET) == [NAME, f"of/the.shop/{NAME}"]
 
 
-def test_a_bucket_that_is_gone_is_not_made_and_waits_for_a_person(server: S3Server) -> None:
+def test_a_bucket_that_is_gone_is_not_made_and_waits_for_an_operator(server: S3Server) -> None:
     error = refused(S3Store("s3://gone-bucket/claims", S3Access(endpoint=server.endpoint)))
     assert type(error) is ClaimBucketGone
     assert error.retry is Retry.MANUAL
@@ -107,7 +107,7 @@ def test_a_bucket_that_is_gone_is_not_made_and_waits_for_a_person(server: S3Serv
 
 
 @pytest.mark.usefixtures("line")
-def test_whoever_is_not_let_in_tries_again_and_no_secret_is_told(
+def test_a_refused_client_tries_again_and_no_secret_is_shown(
     server: S3Server, bucket: S3Store
 ) -> None:
     with server.asking_who_it_is():
@@ -116,10 +116,10 @@ def test_whoever_is_not_let_in_tries_again_and_no_secret_is_told(
     assert error.retry is Retry.TIMED
     assert "s3:PutObject" in str(error)
     assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"] not in str(error)
-    bucket.put(NAME, b"value")  # it heals without a new store
+    bucket.put(NAME, b"value")  # it passes without a new store
 
 
-def test_no_credentials_at_all_are_told_by_name(
+def test_no_credentials_at_all_are_reported_by_name(
     server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -137,7 +137,7 @@ def test_a_server_that_does_not_answer_is_tried_again() -> None:
     assert "http://127.0.0.1:1" in str(error)
 
 
-def test_a_busy_server_is_asked_again_before_anybody_is_told(line: Line, bucket: S3Store) -> None:
+def test_a_busy_server_is_asked_again_before_it_is_reported(line: Line, bucket: S3Store) -> None:
     line.answer = lambda _: 503 if len(line.asked) <= 2 else 0
     bucket.put(NAME, b"value")
     assert line.asked == ["PUT", "PUT", "PUT", "HEAD"]
@@ -147,7 +147,7 @@ def test_a_busy_server_is_asked_again_before_anybody_is_told(line: Line, bucket:
     assert type(refused(bucket)) is ClaimStoreLost
 
 
-def test_a_value_that_cannot_be_read_is_not_told_as_one_that_was_not_written(
+def test_a_value_that_cannot_be_read_is_not_reported_as_one_that_was_not_written(
     tmp_path: Path,
 ) -> None:
     (tmp_path / NAME).mkdir(parents=True)
@@ -183,7 +183,7 @@ def test_an_object_that_is_gone_right_after_its_write_is_written_again(
     assert type(refused(bucket)) is ClaimStoreLost
 
 
-def test_what_the_server_does_not_take_at_all_waits_for_a_person(
+def test_what_the_server_does_not_take_at_all_waits_for_an_operator(
     line: Line, bucket: S3Store
 ) -> None:
     line.answer = lambda _: 405
@@ -192,7 +192,7 @@ def test_what_the_server_does_not_take_at_all_waits_for_a_person(
     assert error.retry is Retry.MANUAL
 
 
-def test_whoever_has_no_bucket_does_not_import_the_library() -> None:
+def test_without_a_bucket_the_library_is_not_imported() -> None:
     program = (
         "import sys, app.pipeline.encode.oversize, connectors.claims.s3 as s3\n"
         "s3.S3Store('s3://bucket', s3.S3Access())\n"

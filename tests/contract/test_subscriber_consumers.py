@@ -160,7 +160,7 @@ async def test_a_second_member_takes_a_share_and_the_first_cannot_commit_it(brok
         await one.until(2, first)
         async with broker.joins(broker.topic)(other) as second:
             await asyncio.gather(one.until(1, first), other.until(1, second))
-            assert frozenset() in one.each, "it is told when a rebalance begins"
+            assert frozenset() in one.each, "it is notified when a rebalance begins"
             (lost,) = other.each[-1]
             with pytest.raises(StaleBatch):
                 await first.commit({lost: 0})

@@ -43,7 +43,7 @@ class Case:
         parsed = f.from_json(f.lit(json.dumps(rows)), f"array<struct<{fields}>>")
         return self.spark.range(1, numPartitions=1).select(f.inline(parsed))
 
-    def told(self, rows: Any) -> list[Row]:
+    def described(self, rows: Any) -> list[Row]:
         """Rows as this warehouse gives them."""
         found = rows if self.spark is None else [row.asDict() for row in rows.collect()]
         return sorted((dict(row) for row in found), key=lambda row: (row["id"], row["v"] or 0))
@@ -57,7 +57,7 @@ class Case:
 
     def current(self) -> list[tuple[int, int]]:
         """The key and value of each row that readers see."""
-        rows = self.told(self.warehouse.tables.current(*NAME))
+        rows = self.described(self.warehouse.tables.current(*NAME))
         return [(row["id"], row["v"]) for row in rows]
 
 
@@ -100,7 +100,7 @@ def test_a_table_is_there_once_it_was_made_and_widened_by_what_is_wanted(case: C
     wider = Shape("shop", "t", (*KEYED.columns, ("w", "string")), ("id",))
     tables.evolve(KEYED, wider)
     assert (tables.names(), tables.shape(*NAME)) == ([NAME], wider)
-    assert [one["w"] for one in case.told(tables.rows(wider))] == [None]
+    assert [one["w"] for one in case.described(tables.rows(wider))] == [None]
 
 
 def test_only_a_later_change_of_the_destination_replaces_a_row(case: Case) -> None:
@@ -140,7 +140,7 @@ def test_a_truncate_leaves_markers_that_keep_older_changes_out(case: Case) -> No
     case.warehouse.tables.truncate(KEYED, floor(6, OTHER))
     case.merge(KEYED, row(1, 11, 4))
     assert case.current() == [(2, 20)]
-    (marker, _) = case.told(case.warehouse.tables.rows(KEYED))
+    (marker, _) = case.described(case.warehouse.tables.rows(KEYED))
     assert (marker["__deleted"], marker["v"], marker["__seq"]) == (True, None, 5)
 
 
@@ -209,7 +209,7 @@ def test_upkeep_purges_old_markers_only_and_changes_no_row(case: Case) -> None:
     upkeep.purge(NAME, 5)
     upkeep.compact(NAME)
     upkeep.remove_unused(NAME)
-    assert [one["id"] for one in case.told(case.warehouse.tables.rows(KEYED))] == [1, 3]
+    assert [one["id"] for one in case.described(case.warehouse.tables.rows(KEYED))] == [1, 3]
     assert case.current() == [(1, 10)]
     assert upkeep.version(NAME) > before
     assert upkeep.version(NAME, at_least=True) <= upkeep.version(NAME)

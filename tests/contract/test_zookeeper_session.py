@@ -96,7 +96,9 @@ async def test_ephemeral_nodes_end_with_their_session(opens: Opens, root: str) -
         assert await other.children(root) == ["stays"]
 
 
-async def test_a_change_of_children_is_told_to_who_has_looked(opens: Opens, root: str) -> None:
+async def test_a_change_of_children_is_reported_to_those_who_have_looked(
+    opens: Opens, root: str
+) -> None:
     notified = asyncio.Event()
     async with opens(notified.set) as watching, opens(nobody) as other:
         await other.create(f"{root}/a", b"", ephemeral=False)

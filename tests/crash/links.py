@@ -83,7 +83,7 @@ class Wire:
         """Cut what is open."""
         self.proxy.ask("reset", self.name)
 
-    def heal(self) -> None:
+    def restore(self) -> None:
         """End all faults; held data is delivered."""
         self.proxy.ask("heal", self.name)
 

@@ -129,7 +129,7 @@ class Load:
         for one in self._between:
             assert one.wait(30), "a writer does not come to the end of its transaction"
 
-    def go_on(self) -> None:
+    def proceed(self) -> None:
         """Resume the held writers."""
         self._may.set()
 

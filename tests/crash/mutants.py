@@ -155,7 +155,7 @@ def flipped(at: Scene) -> None:
     for _ in range(10):
         at.mysql.way("down", flip_at=at.rng.randint(1, 4000))
         at.pause(0.5, 0.8)
-    at.mysql.heal()
+    at.mysql.restore()
     # A length may be what was flipped: nothing comes to an end then without a new connection.
     at.mysql.reset()
 

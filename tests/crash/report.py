@@ -40,7 +40,7 @@ def summary(outcomes: Sequence[Outcome], mutants: Mutants) -> str:
 def kept(path: Path = STORE) -> tuple[list[Outcome], dict[str, str | None]]:
     """What earlier pieces have shown of the faults and mutants that there still are: those of this checkout,
     else those of the page."""
-    stored: dict[str, Any] = orjson.loads(path.read_bytes()) if path.exists() else told()
+    stored: dict[str, Any] = orjson.loads(path.read_bytes()) if path.exists() else described()
     found: dict[str, str | None] = stored.get("mutants", {})
     return (
         [
@@ -70,7 +70,7 @@ def forget(path: Path = STORE) -> None:
     path.write_bytes(orjson.dumps({}))
 
 
-def told(page: Path = PAGE) -> dict[str, Any]:
+def described(page: Path = PAGE) -> dict[str, Any]:
     """The content of the page, as it would be stored."""
     outcomes: list[dict[str, Any]] = []
     mutants: dict[str, str | None] = {}

@@ -94,7 +94,7 @@ def in_state(pair: Pair, state: str) -> dict[str, set[str]]:
     }
 
 
-def test_each_command_is_applied_by_whoever_leads_while_workers_come_and_go(pair: Pair) -> None:
+def test_each_command_is_applied_by_the_leader_while_workers_come_and_go(pair: Pair) -> None:
     assert {partition_of(name, DEFAULT_PARTITIONS) for name in NAMES} == set(range(4))
     assert "journal_partitions" not in pair.wanted["topics"]
     for name in THREE[:2]:
@@ -205,7 +205,7 @@ def test_switches_and_resolutions_reach_the_leader_among_three_workers(
             )
             for name, (code, result, errors) in zip(EACH_PARTITION, answers, strict=True):
                 assert (code, errors) == (0, "")
-                assert f"done by worker {leaders[name]} " in result["told"]
+                assert f"done by worker {leaders[name]} " in result["message"]
                 assert shown(pair, name)["set_aside"] == []
             # The leader of some is gone before the request is written.
             pair.end("b", signal.SIGKILL)
@@ -217,7 +217,7 @@ def test_switches_and_resolutions_reach_the_leader_among_three_workers(
             )
             for name, (code, result, errors) in zip(EACH_PARTITION, answers, strict=True):
                 assert (code, errors) == (0, ""), result
-                assert f"done by worker {pair.leader(name)} " in result["told"]
+                assert f"done by worker {pair.leader(name)} " in result["message"]
                 read = [one["address"] for one in shown(pair, name)["sources"] if one["is_read"]]
                 assert read == [address]
 

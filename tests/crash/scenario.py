@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.crash.audited import audited
 from tests.crash.scene import Scene, scene
 from tests.crash.servers import Servers
-from tests.crash.verdict import Findings, compare, told
+from tests.crash.verdict import Findings, compare, described
 from tests.crash.warehouse import apply, compared
 
 Act = Callable[[Scene], str]
@@ -102,10 +102,10 @@ def run_together(
     try:
         with scene(servers, folder / several[0].name, name=several[0].name, seed=seed) as at:
             for one in several:
-                at.go_on(one.name)
+                at.proceed(one.name)
                 done.append(_acted(one, at))
                 if not done[-1].survived:
-                    at.go_on(one.name)
+                    at.proceed(one.name)
                     at.start()
                     return [*_judged(done[:-1], at, settles=True), done[-1]]
             return _judged(done, at, settles=last.settles)
@@ -141,7 +141,7 @@ def _judged(done: list[Outcome], at: Scene, *, settles: bool) -> list[Outcome]:
     changes = len(topics.rows)
     if not findings:
         return [replace(one, changes=changes) for one in done]
-    wrong = [replace(one, changes=changes, survived=False, how=told(findings)) for one in done]
+    wrong = [replace(one, changes=changes, survived=False, how=described(findings)) for one in done]
     # They are counted once.
     return [*wrong[:-1], replace(wrong[-1], findings=findings)]
 

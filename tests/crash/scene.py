@@ -111,7 +111,7 @@ class Scene:
         """The first worker."""
         return self.workers[0]
 
-    def go_on(self, name: str) -> None:
+    def proceed(self, name: str) -> None:
         """Let another scenario act on the same topics: whole links, no worker, and a chance of its own."""
         if self.name != name:
             self.name, self.rng = name, random.Random(f"{name} {self.seed}")
@@ -119,7 +119,7 @@ class Scene:
         while self.workers:
             self.workers.pop().stop()
         self.shared, self.extra = False, {}
-        self.servers.heal()
+        self.servers.restore()
 
     def start(self, *faults: str, **changes: Any) -> Keeper:
         """Start a worker, with these faults in its first runs."""
@@ -350,7 +350,7 @@ def scene(
     try:
         yield at
     finally:
-        servers.heal()
+        servers.restore()
         for worker in at.workers:
             worker.stop()
         with contextlib.suppress(Exception):

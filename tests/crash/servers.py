@@ -135,10 +135,10 @@ class Servers:
     def _wires(self) -> list[Wire]:
         return [*(wire for ways in self.ways for wire in ways.all), self.stack.signed]
 
-    def heal(self) -> None:
+    def restore(self) -> None:
         """Let all links carry all."""
         for wire in self._wires:
-            wire.heal()
+            wire.restore()
 
     def connect(
         self, database: str | None = None, *, seconds: float = 20, to: Mysql | None = None
@@ -168,7 +168,7 @@ class Servers:
 
     def start_again(self) -> None:
         """A source without a past, and links that carry all."""
-        self.heal()
+        self.restore()
         for wire in self._wires:
             wire.reset()
         for server in self.stack.servers.values():

@@ -185,7 +185,7 @@ def test_records_that_cannot_be_read_stop_one_destination_and_are_written_again_
     shared.all_published()
     # Where all can be read, nobody is fenced.
     epoch = shared.shown(other)["cursor"]["epoch"]
-    assert shared.does("journal", "mend", "shop", "--why", "again")[1].startswith("shop: every")
+    assert shared.does("journal", "repair", "shop", "--why", "again")[1].startswith("shop: every")
     shared.rows.add()
     shared.all_published()
     assert shared.shown(other)["cursor"]["epoch"] == epoch
@@ -245,7 +245,7 @@ def test_changelogs_that_are_deleted_under_two_workers_are_filled_again(shared: 
     shared.pair.until(lambda: set(found) <= set(shared.ask(lambda admin: admin.list_topics())))
 
 
-def test_a_smaller_limit_of_a_row_topic_makes_smaller_batches_and_a_larger_one_heals(
+def test_a_smaller_limit_of_a_row_topic_makes_smaller_batches_and_a_larger_one_larger_again(
     shared: Shared,
 ) -> None:
     leads, _ = shared.at_work()

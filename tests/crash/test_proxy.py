@@ -74,7 +74,7 @@ def until_reset(sock: socket.socket) -> bytes:
     raise AssertionError("it was closed, not reset")
 
 
-def test_a_link_that_was_told_nothing_carries_every_byte_and_the_end(wire: Wire) -> None:
+def test_a_link_without_orders_carries_every_byte_and_the_end(wire: Wire) -> None:
     sent = bytes(range(256)) * 4000
     with client(wire) as sock:
         threading.Thread(target=sock.sendall, args=(sent,)).start()
@@ -91,7 +91,7 @@ def test_what_is_held_comes_later_and_whole(wire: Wire, way: str) -> None:
         sock.sendall(b"late")
         with pytest.raises(TimeoutError):
             sock.recv(1)
-        wire.heal()
+        wire.restore()
         sock.settimeout(5)
         assert received(sock, 4) == b"late"
 

@@ -80,7 +80,7 @@ def test_a_slow_kafka_gets_less_at_once_after_a_time_out_and_more_again_later(
         assert sizes
         assert sizes == sorted({*sizes}, reverse=True)
         assert sizes[0] == most // 2
-        at.kafka.heal()
+        at.kafka.restore()
         at.load.start()
         at.wait(lambda: "bytes at once again" in worker.log, "never publishes more at once again")
         at.settle()

@@ -33,7 +33,7 @@ def test_each_offset_has_the_producer_of_its_batch(tmp_path: Path) -> None:
     assert producers(tmp_path) == {0: one, 1: one, 2: other, 4: other, 5: other, 6: one}
 
 
-def test_a_batch_that_is_being_written_is_not_there_yet(tmp_path: Path) -> None:
+def test_a_batch_that_is_being_written_is_not_visible_yet(tmp_path: Path) -> None:
     whole = batch(0, 2, (1, 1))
     for cut in (len(whole) - 1, 30, 3):
         (tmp_path / "00.log").write_bytes(whole + whole[:cut])

@@ -223,7 +223,7 @@ def _nameless(source: Source, topics: Topics) -> Findings:
     return {kind: what for kind, what in found.items() if what}
 
 
-def told(findings: Findings) -> str:
+def described(findings: Findings) -> str:
     """The findings in a line, the first ones of each kind."""
     return "; ".join(
         f"{kind} {len(what)}: {', '.join(what[:_SHOWN])}" for kind, what in findings.items()

@@ -122,7 +122,7 @@ def with_body(event: bytes, body: bytes, *, kind: int | None = None) -> bytes:
 
 
 def sealed(data: bytes) -> bytes:
-    """Bytes with their CRC32 behind."""
+    """Bytes followed by their CRC32."""
     return data + struct.pack("<I", zlib.crc32(data))
 
 

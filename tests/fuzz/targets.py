@@ -91,7 +91,7 @@ def _chunk(random: Random) -> tuple[Corpus, Chunk]:
 
 
 def reader(random: Random) -> bool:
-    """``TransactionReader.read``: what it tells is no more than the bytes may hold."""
+    """``TransactionReader.read``: what it returns is no more than the bytes may hold."""
     corpus, chunk = _chunk(random)
     recorded = Recorded()
     reading = TransactionReader(SERVER, corpus.charsets, mariadb=corpus.mariadb)
@@ -101,12 +101,12 @@ def reader(random: Random) -> bool:
         sound(error)
         return False
     finally:
-        _told(recorded)
+        _described(recorded)
     return True
 
 
-def _told(told: Recorded) -> None:
-    for step in told.steps:
+def _described(described: Recorded) -> None:
+    for step in described.steps:
         if step.transaction.gtid is not None:
             parse_gtids(step.transaction.gtid)
         if isinstance(step, End):
@@ -146,7 +146,7 @@ def staged(corpus: Corpus, chunks: Sequence[Chunk]) -> bool:
 
 
 def cutter(random: Random) -> bool:
-    """``Cutter`` as it is fed by a socket, and a decoder behind it."""
+    """``Cutter`` as it is fed by a socket, and a decoder after it."""
     corpus, events = _some(random)
     if random.random() < 0.9:
         events = mutated(random, events, corpus.events)

@@ -20,12 +20,12 @@ def definition(at: int, table: str, columns: tuple[ColumnDefinition, ...]) -> De
     return {"at": at, "table": table, "columns": [asdict(column) for column in columns]}
 
 
-def told(steps: list[Step], definitions: list[Definition], charsets: Charsets) -> list[Any]:
+def events_of(steps: list[Step], definitions: list[Definition], charsets: Charsets) -> list[Any]:
     """Every step in the form that is stored."""
-    return [one for step in steps for one in _told(step, definitions, charsets)]
+    return [one for step in steps for one in _events_of(step, definitions, charsets)]
 
 
-def _told(step: Step, definitions: list[Definition], charsets: Charsets) -> Iterator[Any]:
+def _events_of(step: Step, definitions: list[Definition], charsets: Charsets) -> Iterator[Any]:
     if isinstance(step, Rows):
         table_map = _complete(step, definitions, charsets)
         names = [column.name or "" for column in table_map.columns]

@@ -16,7 +16,7 @@ from devstack import mariadb, mysql_software
 from devstack.mysql import Mysql
 from devstack.old_mysql import SERIES, old_mysql
 from devstack.processes import Children
-from tests.golden.expected import Definition, definition, told
+from tests.golden.expected import Definition, definition, events_of
 from tests.golden.load import SUFFIX, statements, steps_of
 from tests.harness.sql import connected
 from tests.integration.worker.oracle import rows_of, same
@@ -38,7 +38,7 @@ def record(series: str, owner: Children) -> None:
             definitions = _run(cursor, series)
             file, end = _end(cursor)
             steps = steps_of(mysql.data / file, facts.charsets, end=end, mariadb=series in MARIADB)
-            events = told(steps, definitions, facts.charsets)
+            events = events_of(steps, definitions, facts.charsets)
             _confirm(cursor, events)
         head = {
             "server": facts.variables["version"],

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from connectors.mysql.charset.charsets import Charsets
-from tests.golden.expected import told
+from tests.golden.expected import events_of
 from tests.golden.load import statements, steps_of
 
 FILES = sorted(Path(__file__).parent.glob("*/*.binlog"))
@@ -25,7 +25,7 @@ def test_a_recorded_binlog_gives_what_its_server_confirmed(path: Path) -> None:
     known = expected["charsets"]
     charsets = Charsets({int(n): name for n, name in known["collations"].items()}, known["widths"])
     steps = steps_of(path, charsets, mariadb="MariaDB" in expected["server"])
-    found = told(steps, expected["definitions"], charsets)
+    found = events_of(steps, expected["definitions"], charsets)
     assert json.loads(json.dumps(found)) == expected["steps"]
 
 

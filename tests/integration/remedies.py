@@ -23,7 +23,7 @@ _STATEMENT = re.compile(r"(?:GRANT|SET) [^;\n]+;")
 Settings = dict[str, str]
 
 
-def mended(mysql: Mysql, spoiled: Settings, *, host: str) -> tuple[str, str]:
+def repaired(mysql: Mysql, spoiled: Settings, *, host: str) -> tuple[str, str]:
     """What the preflight says of an account without grants and of these settings, and what it says once all
     that it printed was run; the settings are put back at last."""
     with connected(mysql) as cursor, _spoiled(cursor, spoiled):
@@ -55,7 +55,7 @@ def says(address: SourceAddress, databases: Sequence[str] = ("shapes_1",)) -> st
 
 @contextlib.contextmanager
 def _spoiled(cursor: Any, settings: Settings) -> Any:
-    """Some global settings otherwise than they are."""
+    """Some global settings with other values."""
     before = {}
     for name, value in settings.items():
         cursor.execute(f"SELECT @@GLOBAL.{name}")

@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
     )
     code, text = (0, UNCONFIRMED) if found.tried is None else _outcome(found.tried)
     if options.format == "json":
-        value = {"table": _name_of(options), "resolution": found.resolution.id, "told": text}
+        value = {"table": _name_of(options), "resolution": found.resolution.id, "message": text}
         sys.stdout.write(json.dumps(value) + "\n")
     else:
         print_answer("text", None, [f"{_name_of(options)}: {text}"])

@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     )
     code, text = (0, UNCONFIRMED) if found.tried is None else _outcome(found.tried)
     if options.format == "json":
-        value = {"source": found.request.address, "id": found.request.id, "told": text}
+        value = {"source": found.request.address, "id": found.request.id, "message": text}
         sys.stdout.write(json.dumps(value) + "\n")
     else:
         print_answer("text", None, [f"{found.request.address}: {text}"])

@@ -144,8 +144,8 @@ class DeltaTables:
     def _name(self, path: str) -> tuple[str, str] | None:
         """The name from the table's properties, for a folder name that was cut short; None without it."""
         described = self._describe(path)
-        told = json.loads(described[0].get(NAME_PROPERTY, "null")) if described else None
-        return None if told is None else (told[0], told[1])
+        stored = json.loads(described[0].get(NAME_PROPERTY, "null")) if described else None
+        return None if stored is None else (stored[0], stored[1])
 
     def _describe(self, path: str) -> tuple[dict[str, str], list[tuple[str, str]]] | None:
         try:

@@ -39,7 +39,7 @@ def cut(at: Scene) -> str:
         if not n:
             _write_much(at, _SECOND)
         at.pause(1, 3)
-    at.mysql.heal()
+    at.mysql.restore()
     return f"recovered in {at.wait_recovered():.1f} s"
 
 

@@ -54,7 +54,7 @@ def freeze_fork_server(at: Scene) -> str:
     (frozen,) = children_of(at.worker.pid, _FORK_SERVER)
     os.kill(frozen, signal.SIGSTOP)
     began = time.monotonic()
-    at.mysql.heal()
+    at.mysql.restore()
     _wait_retrying(at, "DecoderLost")
     seconds = time.monotonic() - began
     _wait_alert(at, "DecoderLost")

@@ -134,7 +134,7 @@ def _refused(at: Scene, expected: str) -> str:
     assert error == expected, f"it stopped with {error or second.exits}: {status}"
     second.stop()
     assert len(at.topics().records) == before, "it published all the same"
-    _mend(at)
+    _repair(at)
     return f"refused: {error}"
 
 
@@ -143,7 +143,7 @@ def _last_error(log: str) -> str:
     return found[-1] if found else ""
 
 
-def _mend(at: Scene) -> None:
+def _repair(at: Scene) -> None:
     """Leave the hand's own record out of the verdict."""
     at.forged = True
 

@@ -28,7 +28,7 @@ def cut_up(at: Scene) -> str:
     for _ in range(6):
         at.kafka.way("up", cut_after=at.rng.randint(1, 60_000))
         at.pause(0.3, 1.5)
-    at.kafka.heal()
+    at.kafka.restore()
     return f"recovered in {at.wait_recovered():.1f} s"
 
 
@@ -38,7 +38,7 @@ def cut_down(at: Scene) -> str:
     for _ in range(6):
         at.kafka.way("down", cut_after=at.rng.randint(1, 4_000))
         at.pause(0.3, 1.5)
-    at.kafka.heal()
+    at.kafka.restore()
     return f"recovered in {at.wait_recovered():.1f} s"
 
 
@@ -56,7 +56,7 @@ def _black(at: Scene, way: links.Direction) -> str:
     at.begin()
     at.kafka.way(way, held=True)
     at.pause(_ANSWER + 3, _ANSWER + 5)
-    at.kafka.heal()
+    at.kafka.restore()
     return _on(at)
 
 
@@ -66,7 +66,7 @@ def half_open(at: Scene) -> str:
     at.kafka.door("half_open")
     at.kafka.reset()
     at.pause(_ANSWER + 3, _ANSWER + 5)
-    at.kafka.heal()
+    at.kafka.restore()
     at.kafka.reset()
     return _on(at)
 
@@ -77,7 +77,7 @@ def slow(at: Scene) -> str:
     for way in ("up", "down"):
         at.kafka.way(way, latency=0.03, bandwidth=300_000)
     at.pause(6, 8)
-    at.kafka.heal()
+    at.kafka.restore()
     return _on(at)
 
 
@@ -105,7 +105,7 @@ def slow_large(at: Scene) -> str:
     late = (
         f"{len(sizes)} time-outs, then at most {int(sizes[-1]):,} bytes at once; " if sizes else ""
     )
-    at.kafka.heal()
+    at.kafka.restore()
     return f"published in {seconds:.0f} s; {late}{_on(at)}"
 
 
@@ -127,7 +127,7 @@ def late_commit(at: Scene) -> str:
     at.kafka.trap(links.END_TXN, act="hold", nth=at.rng.randint(2, 8))
     at.wait(lambda: at.kafka.seen()["sprung"] == 1, "ends no transaction")
     at.pause(_ANSWER + 2, _ANSWER + 4)
-    at.kafka.heal()
+    at.kafka.restore()
     return _on(at)
 
 

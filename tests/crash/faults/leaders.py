@@ -86,7 +86,7 @@ def kafka_cut(at: Scene) -> str:
         wire.way("up", held=True)
         wire.way("down", held=True)
         at.pause(_ANSWER + 3, _ANSWER + 5)
-        wire.heal()
+        wire.restore()
         took = both.somebody(later=False)
         return f"recovered in {took:.1f} s; {both.at_rest()}"
 
@@ -100,7 +100,7 @@ def mysql_cut(at: Scene) -> str:
         at.wait_state("RETRYING", worker=both.leader)
         at.pause(6, 8)
         assert at.state(both.standby) == "STANDBY", "it was handed over"
-        wire.heal()
+        wire.restore()
         took = both.somebody(later=False)
         return f"the leader stays leader, RETRYING; recovered in {took:.1f} s; {both.at_rest()}"
 

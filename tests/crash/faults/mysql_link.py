@@ -26,7 +26,7 @@ def cut_down(at: Scene) -> str:
     for _ in range(6):
         at.mysql.way("down", cut_after=at.rng.randint(1, 60_000))
         at.pause(0.3, 1.2)
-    at.mysql.heal()
+    at.mysql.restore()
     return f"recovered in {at.wait_recovered():.1f} s"
 
 
@@ -37,7 +37,7 @@ def cut_up(at: Scene) -> str:
         at.mysql.way("up", cut_after=at.rng.randint(1, 700))
         at.mysql.reset()
         at.pause(0.4, 1.0)
-    at.mysql.heal()
+    at.mysql.restore()
     return f"recovered in {at.wait_recovered():.1f} s"
 
 
@@ -49,7 +49,7 @@ def black_down(at: Scene) -> str:
     error = at.wait_state("RETRYING", "STARTING")
     took = time.monotonic() - began
     at.pause(0.5, 2)
-    at.mysql.heal()
+    at.mysql.restore()
     assert took < 4 * _SILENCE, f"seen only after {took:.1f} s"
     return f"{error or 'a new run'} in {took:.1f} s; recovered in {at.wait_recovered():.1f} s"
 
@@ -61,7 +61,7 @@ def black_up(at: Scene) -> str:
     at.mysql.reset()
     at.pause(6, 9)
     state = at.state()
-    at.mysql.heal()
+    at.mysql.restore()
     at.mysql.reset()
     return f"{state} meanwhile; recovered in {at.wait_recovered():.1f} s"
 
@@ -73,7 +73,7 @@ def half_open(at: Scene) -> str:
     at.mysql.reset()
     at.pause(6, 9)
     state = at.state()
-    at.mysql.heal()
+    at.mysql.restore()
     at.mysql.reset()
     return f"{state} meanwhile; recovered in {at.wait_recovered():.1f} s"
 
@@ -85,7 +85,7 @@ def refused(at: Scene) -> str:
     at.mysql.reset()
     at.wait_state("RETRYING", "STARTING")
     at.pause(2, 4)
-    at.mysql.heal()
+    at.mysql.restore()
     return f"recovered in {at.wait_recovered():.1f} s"
 
 
@@ -95,7 +95,7 @@ def slow(at: Scene) -> str:
     before = at.mysql.seen()["accepted"]
     at.mysql.way("down", latency=0.04, bandwidth=150_000)
     at.pause(5, 7)
-    at.mysql.heal()
+    at.mysql.restore()
     took, again = at.wait_recovered(), at.mysql.seen()["accepted"] - before
     assert again <= 2, f"it connected {again} times"
     return f"caught up in {took:.1f} s"
@@ -106,7 +106,7 @@ def sliced(at: Scene) -> str:
     at.begin()
     at.mysql.way("down", slice=at.rng.randint(1, 7))
     at.pause(3, 4)
-    at.mysql.heal()
+    at.mysql.restore()
     return f"caught up in {at.wait_recovered():.1f} s"
 
 
@@ -123,7 +123,7 @@ def flip(at: Scene) -> str:
             if status.get("error"):
                 seen.add(str(status["error"]).partition(":")[0])
             time.sleep(0.05)
-    at.mysql.heal()
+    at.mysql.restore()
     if at.state() == "FAILED":
         why = str(at.status()["error"]).partition(":")[0]
         at.worker.kill()

@@ -109,7 +109,7 @@ def nemesis(at: Scene) -> str:
         done[hurt.__name__] += 1
         at.pause(0.2, 3)
         for wire in (at.mysql, at.kafka):
-            wire.heal()
+            wire.restore()
         if at.rng.random() < 0.4:
             _lead(at)
         if at.rng.random() < 0.1:

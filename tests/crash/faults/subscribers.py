@@ -47,7 +47,7 @@ def stopped(at: Scene) -> str:
         due = {row.record.seq for row in at.topics().rows}
         for _, path in (one, other):
             at.wait(lambda: _numbers(path) == due, "does not catch up")  # noqa: B023 - waited for
-        at.load.go_on()
+        at.load.proceed()
     return f"the other kept reading, with a lag of at most {longest:.1f} s; the stopped one read all of it"
 
 

@@ -79,7 +79,7 @@ def diverged(at: Scene) -> str:
     at.pause(2, 3)
     assert at.topics().cursors[-1] == before, "the cursor moved"
     both.master.start()
-    at.load.go_on()
+    at.load.proceed()
     return (
         f"refused: SourceDiverged; back at the old server, recovered in {at.wait_recovered():.1f} s"
     )
@@ -111,7 +111,7 @@ def _moved(at: Scene, both: Pair) -> str:
     """The standby is written to from now on."""
     promote(both.standby)
     at.primary = both.standby
-    at.load.go_on()
+    at.load.proceed()
     at.pause(1, 2)
     return f"recovered at the standby in {at.wait_recovered():.1f} s"
 

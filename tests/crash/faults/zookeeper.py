@@ -26,7 +26,7 @@ def expiry(at: Scene) -> str:
         for way in _BOTH_WAYS:
             wire.way(way, held=True)
         took = both.taken_over()
-        wire.heal()
+        wire.restore()
         wire.reset()
         return f"the other led after {took:.1f} s; {both.at_rest()}"
 
@@ -38,7 +38,7 @@ def _black(way: Direction, what: str) -> None:
             wire = _to_zookeeper(both.ways(both.leader))
             wire.way(way, held=True)
             took = both.taken_over()
-            wire.heal()
+            wire.restore()
             return f"the other led after {took:.1f} s; {both.at_rest()}"
 
 
@@ -54,7 +54,7 @@ def half_open(at: Scene) -> str:
         wire.door("half_open")
         wire.reset()
         took = both.taken_over()
-        wire.heal()
+        wire.restore()
         wire.reset()
         return f"the other led after {took:.1f} s; {both.at_rest()}"
 
@@ -78,7 +78,7 @@ def slow(at: Scene) -> str:
                 _to_zookeeper(ways).way(way, latency=0.4)
         at.pause(PAST, PAST + 3)
         took = both.somebody(later=False)
-        at.servers.heal()
+        at.servers.restore()
         return f"recovered in {took:.1f} s; {both.at_rest()}"
 
 
@@ -91,7 +91,7 @@ def standby_cut(at: Scene) -> str:
         at.pause(PAST, PAST + 2)
         at.wait_recovered(both.leader)
         assert both.epoch_of(both.leader) == both.epoch, "the leader did not continue in its epoch"
-        wire.heal()
+        wire.restore()
         wire.reset()
         return both.at_rest()
 

@@ -153,18 +153,18 @@ def ask(port: int, path: str, *, method: str = "GET", body: object = None) -> An
         return None
 
 
-def state(told: dict[str, Any] | None) -> str:
+def state(described: dict[str, Any] | None) -> str:
     """The state of a connector and its task; empty without an answer."""
-    if not told:
+    if not described:
         return ""
-    tasks = [str(task["state"]) for task in told.get("tasks", ())]
-    states = [str(told["connector"]["state"]), *tasks]
+    tasks = [str(task["state"]) for task in described.get("tasks", ())]
+    states = [str(described["connector"]["state"]), *tasks]
     return "FAILED" if "FAILED" in states else tasks[0] if tasks else "STARTING"
 
 
-def trouble(told: dict[str, Any] | None) -> str:
+def trouble(described: dict[str, Any] | None) -> str:
     """The reason of a failure: the first and last cause of the trace by class, and the last message."""
-    parts = [] if not told else [told["connector"], *told.get("tasks", ())]
+    parts = [] if not described else [described["connector"], *described.get("tasks", ())]
     trace = next((str(part["trace"]) for part in parts if part.get("trace")), "")
     causes = [line for line in trace.splitlines() if line.startswith("Caused by: ")]
     last = (causes[-1].removeprefix("Caused by: ") if causes else trace.partition("\n")[0]).strip()

@@ -153,7 +153,7 @@ def zombie(at: PeerScene) -> str:
 
 
 def _holder(at: PeerScene) -> Keeper:
-    result = at._told() or {}
+    result = at._described() or {}
     address = str((result.get("tasks") or [{}])[0].get("worker_id", ""))
     return next((one for one in at.workers if address.endswith(f":{one.port}")), at.worker)
 
@@ -168,7 +168,7 @@ def black_down(at: PeerScene) -> str:
         time.sleep(0.2)
     took = time.monotonic() - began
     at.pause(0.5, 2)
-    at.mysql.heal()
+    at.mysql.restore()
     return f"a new connection after {took:.1f} s; {_on(at)}"
 
 
@@ -178,7 +178,7 @@ def black_up(at: PeerScene) -> str:
     at.mysql.way("up", held=True)
     at.mysql.reset()
     at.pause(6, 9)
-    at.mysql.heal()
+    at.mysql.restore()
     at.mysql.reset()
     return _on(at)
 
@@ -189,7 +189,7 @@ def refused(at: PeerScene) -> str:
     at.mysql.door("refuse")
     at.mysql.reset()
     at.pause(4, 7)
-    at.mysql.heal()
+    at.mysql.restore()
     return _on(at)
 
 
@@ -198,7 +198,7 @@ def slow(at: PeerScene) -> str:
     at.begin()
     at.mysql.way("down", latency=0.04, bandwidth=150_000)
     at.pause(5, 7)
-    at.mysql.heal()
+    at.mysql.restore()
     return _on(at)
 
 
@@ -209,7 +209,7 @@ def flip(at: PeerScene) -> str:
     for _ in range(8):
         at.mysql.way("down", flip_at=at.rng.randint(1, 20_000))
         at.pause(1.9, 2.1)
-    at.mysql.heal()
+    at.mysql.restore()
     return _on(at)
 
 

@@ -17,7 +17,16 @@ from tests.crash.peers.faults import FAULTS
 from tests.crash.peers.scene import PeerScene, peer_scene
 from tests.crash.scenario import Skipped
 from tests.crash.servers import Servers
-from tests.crash.verdict import Findings, Read, Source, Topics, disordered, scattered, told, values
+from tests.crash.verdict import (
+    Findings,
+    Read,
+    Source,
+    Topics,
+    described,
+    disordered,
+    scattered,
+    values,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +73,7 @@ def run(name: str, variant: Variant, servers: Servers, folder: Path, *, seed: in
                 how = FAULTS[name].act(at)
                 findings, rows = judge(at)
                 counts = {kind: len(what) for kind, what in findings.items()}
-                wrong, judged = told(findings), True
+                wrong, judged = described(findings), True
             finally:
                 helped, went_on = at.helped, at.went_on
     except Skipped as why:

@@ -88,7 +88,7 @@ class PeerScene(Scene):
 
     def status(self, worker: Keeper | None = None) -> dict[str, Any]:
         """Connect's status of the connector."""
-        result = self._told(worker)
+        result = self._described(worker)
         return {
             "state": debezium.state(result),
             "error": debezium.trouble(result),
@@ -144,7 +144,7 @@ class PeerScene(Scene):
     def _links(self) -> debezium.Links:
         return debezium.Links(mysql=self.mysql.port, kafka=self.kafka.port, tls=self.tls)
 
-    def _told(self, worker: Keeper | None = None) -> dict[str, Any] | None:
+    def _described(self, worker: Keeper | None = None) -> dict[str, Any] | None:
         for one in [worker] if worker else self.workers[::-1]:
             status_found = debezium.ask(one.port, f"connectors/{self.prefix}/status")
             if status_found is not None:
@@ -163,7 +163,7 @@ class PeerScene(Scene):
         if self.stopped or not self.workers or now - self._looked < _LOOKS:
             return
         self._looked = now
-        result = self._told()
+        result = self._described()
         if debezium.state(result) != "FAILED":
             self._failed_since = None
         elif self._failed_since is None:

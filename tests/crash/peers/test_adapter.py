@@ -151,7 +151,7 @@ def test_each_fault_is_found_by_its_kind(name: str) -> None:
     assert found(change(list(MADE))).keys() - {"values"} == kinds.keys() - {"values"}
 
 
-def test_what_comes_again_is_left_out_of_the_order() -> None:
+def test_what_comes_again_is_omitted_from_the_order() -> None:
     _, places = source()
     topics = Topics()
     for offset, row in enumerate((*MADE, *MADE)):
@@ -159,7 +159,7 @@ def test_what_comes_again_is_left_out_of_the_order() -> None:
     assert [one.record.offset for one in once(topics.rows)] == [0, 1, 2, 3, 4]
 
 
-def test_a_failed_task_is_told_by_its_last_cause() -> None:
+def test_a_failed_task_is_reported_by_its_last_cause() -> None:
     trace = (
         "a.b.ConnectException: it ended\n\tat x\nCaused by: a.c.FencedException: too old\n\tat y"
     )
@@ -169,7 +169,7 @@ def test_a_failed_task_is_told_by_its_last_cause() -> None:
     assert debezium.state(None) == ""
 
 
-def test_the_table_tells_of_each_fault_and_of_what_was_not_tried() -> None:
+def test_the_table_has_each_fault_and_what_was_not_tried() -> None:
     name = "kafka.kill"
     outcome = PeerOutcome(
         name=name,

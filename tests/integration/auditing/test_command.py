@@ -79,7 +79,7 @@ def test_a_warehouse_that_is_equal_is_right_and_a_row_that_somebody_changes_is_f
     assert done.returncode == 0, done.stderr[-3000:]
     right = audited(case, "--warehouse", str(right_dump))
     assert all(not found["findings"] for found in right.values())
-    # The sink leaves what stood in a table before it was dropped.
+    # The sink leaves the rows that a table had before it was dropped.
     values = {"rows from before their table was dropped or renamed": 2}
     assert {name: found["not_judged"] for name, found in right.items() if found["not_judged"]} == {
         "shop.gone": values
@@ -87,7 +87,7 @@ def test_a_warehouse_that_is_equal_is_right_and_a_row_that_somebody_changes_is_f
     assert right["shop.gone"]["rows"] == 1
     assert right["shop.kinds"]["rows"] == 5
     assert right["shop.log"]["rows"] >= 7
-    # What the sink was told to leave out is behind, all of it.
+    # All of what the sink was set to exclude is not applied.
     left_out = {f"shop.{name}" for name in ("keyed", "wide", "copied", "emptied")}
     assert {name for name, found in right.items() if found["behind"]} == left_out
     wrong = audited(case, "--warehouse", str(spoiled_dump))
@@ -105,7 +105,7 @@ def test_a_warehouse_that_is_equal_is_right_and_a_row_that_somebody_changes_is_f
     assert "it is of a warehouse with Kafka cluster 'another'" in refused.stderr
 
 
-def test_a_sink_that_cannot_tell_of_its_warehouse_is_heard(case: Case, tmp_path: Path) -> None:
+def test_a_sink_that_cannot_read_its_warehouse_is_reported(case: Case, tmp_path: Path) -> None:
     config = tmp_path / "sink.yaml"
     config.write_text("colour: red\n")
     done = run(case, "--sink", str(config))
@@ -126,7 +126,7 @@ def audited(case: Case, *words: str) -> dict[str, Any]:
     return tables
 
 
-def test_it_is_right_while_a_worker_goes_on(case: Case) -> None:
+def test_it_is_right_while_a_worker_continues(case: Case) -> None:
     with running(case.settings, case.folder) as worker:
         worker.wait(lambda status: status["state"] == "RUNNING")
         stop = threading.Event()
@@ -185,7 +185,7 @@ def test_a_record_that_somebody_adds_is_found_and_the_exit_code_says_so(case: Ca
         ((), "false", "mysqlbinlog exited with code 1"),
     ],
 )
-def test_why_there_is_no_audit_is_told_in_one_message(
+def test_why_there_is_no_audit_is_reported_in_one_message(
     case: Case, words: tuple[str, ...], program: str | None, says: str
 ) -> None:
     done = run(case, *words, program=program)

@@ -29,7 +29,7 @@ from devstack.mysql import Mysql
 from tables.routes.routes import Routes
 from tests.harness.sql import run
 from tests.hostile import NAMES, quoted
-from tests.integration.ddl_tools.source import server_of, table_of, telling
+from tests.integration.ddl_tools.source import recording_metadata, server_of, table_of
 from tests.integration.old_mysql.source import charsets_of
 from tests.integration.worker.families import FAMILIES, statements_for
 from tests.integration.worker.source import address_of, end_of, written
@@ -99,7 +99,7 @@ def faults(
     mysql: Mysql, table: str, *statements: str, metadata: str = "FULL", alone: bool = False
 ) -> tuple[list[str], Counter[str]]:
     """The audit's findings on the rows of these statements, and what it could not judge."""
-    with telling(mysql, metadata):
+    with recording_metadata(mysql, metadata):
         run(mysql, "FLUSH BINARY LOGS")
         file = end_of(mysql).file
         steps = written(mysql, *statements, database=DATABASE)

@@ -73,7 +73,7 @@ def test_what_a_worker_published_is_clean_and_all_of_it_is_judged(planted: Judge
     )
 
 
-def test_a_record_that_is_not_there_is_lost_and_its_number_missing(planted: Judged) -> None:
+def test_a_record_that_is_missing_is_lost_and_its_number_missing(planted: Judged) -> None:
     position = planted.find("shop.keyed", of_key(a=3))[0]
     change_id = dict(planted.record(position).headers)["change_id"].decode()
     planted.drop(position)
@@ -102,7 +102,7 @@ def test_the_last_records_missing_are_a_cursor_too_far(planted: Judged) -> None:
     assert planted.faults() == {"lost": 1, "seq_gaps": 1, "cursor": 1, "transactions": 1}
 
 
-def test_a_record_that_stands_there_twice_is_repeated(planted: Judged) -> None:
+def test_a_record_that_is_there_twice_is_repeated(planted: Judged) -> None:
     position = planted.find("shop.kinds", of_key(id=3))[0]
     planted.append(position[0], planted.record(position))
     faults = planted.faults()
@@ -188,7 +188,7 @@ def test_a_row_that_was_rolled_back_would_be_foreign(planted: Judged) -> None:
     record = planted.record(position)
     name = dict(record.headers)["change_id"].decode()
     source, _, number = name.partition("#")[0].rpartition(":")
-    dropped = f"{source}:{int(number) + 2}"  # the XA ROLLBACK behind it
+    dropped = f"{source}:{int(number) + 2}"  # the XA ROLLBACK after it
 
     def forge(value: dict[str, Any]) -> None:
         value["source"]["gtid"] = dropped
@@ -269,7 +269,7 @@ def test_transaction_markers_with_wrong_counts_are_found(planted: Judged) -> Non
     assert planted.faults()["transactions"] >= 1
 
 
-def test_a_statement_that_is_not_told_or_told_otherwise_is_found(planted: Judged) -> None:
+def test_a_statement_that_is_missing_or_differs_is_found(planted: Judged) -> None:
     position = planted.find("__ddl.shop", lambda value: value["ddl"].startswith("ALTER"))[0]
     planted.alter(position, lambda value: value.update(ddl="ALTER TABLE shop.keyed DROP x"))
     assert planted.faults() == {"different": 1}
@@ -279,7 +279,7 @@ def test_a_statement_that_is_not_told_or_told_otherwise_is_found(planted: Judged
     assert planted.faults() == {"lost": 1, "seq_gaps": 1}
 
 
-def test_what_a_topic_keeps_no_more_is_told_and_not_lost(planted: Judged) -> None:
+def test_what_a_topic_keeps_no_more_is_reported_and_not_lost(planted: Judged) -> None:
     for number in range(2):
         part = (f"{planted.prefix}.shop.kinds", number)
         gone = planted.topics.records[part][:2]
@@ -317,7 +317,7 @@ def test_only_the_window_is_audited(planted: Judged) -> None:
     )
 
 
-def test_a_table_that_is_set_aside_is_accounted_for_by_name(planted: Judged) -> None:
+def test_a_table_that_is_quarantined_is_accounted_for_by_name(planted: Judged) -> None:
     name = f"{planted.prefix}.__quarantine.shop"
     planted.topics.counts[name] = 1
     waiting: list[StoredRecord] = []

@@ -205,7 +205,7 @@ def transactions() -> Iterator[str]:
         yield "BEGIN"
         yield f"INSERT INTO shop.log VALUES ({n}, 'before a savepoint')"
         yield "SAVEPOINT s"
-        yield f"INSERT INTO shop.log VALUES ({n}, 'behind it')"
+        yield f"INSERT INTO shop.log VALUES ({n}, 'after it')"
         yield "ROLLBACK TO s"
         yield ("COMMIT", "ROLLBACK")[n % 2]
     yield "CREATE TABLE shop.large (id INT PRIMARY KEY, note LONGTEXT)"
@@ -229,7 +229,7 @@ def tables_that_come_and_go() -> Iterator[str]:
     yield "INSERT INTO shop.here VALUES (NULL, 'b', 3)"
     yield "CREATE TABLE shop.torn (id INT PRIMARY KEY, a INT, b INT)"
     yield "INSERT INTO shop.torn VALUES (1, 10, 100)"
-    # What no binlog tells: its rows wait in quarantine from here on.
+    # What no binlog has: its rows wait in quarantine from here on.
     yield "SET sql_log_bin = 0"
     yield "ALTER TABLE shop.torn MODIFY b BIGINT FIRST"
     yield "SET sql_log_bin = 1"

@@ -28,7 +28,7 @@ _TYPES = ["int unsigned", "varchar(9)", "decimal(9,2)", "enum('a','b')", "dateti
 
 
 def statements(seed: int, *, has_defaults: bool) -> Iterator[str]:
-    """Statements for ever; some are refused."""
+    """Statements forever; some are refused."""
     draw = random.Random(seed)
     count = 0
     while True:
@@ -64,7 +64,7 @@ class Busy(threading.Thread):
     def __init__(self, mysql: Mysql, seed: int) -> None:
         super().__init__()
         self._mysql, self._seed = mysql, seed
-        # Whoever uses a database of MariaDB goes on with the default that it had then, which no binlog tells.
+        # A session that uses a database of MariaDB keeps the default that it had then, which no binlog has.
         self._has_defaults = not facts_of(mysql).is_mariadb
         self._stopped = threading.Event()
         self.done = 0

@@ -38,7 +38,7 @@ def emptied(mysql: Mysql, *databases: str) -> None:
         run(mysql, f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name}")
 
 
-def told(mysql: Mysql, database: str) -> dict[str, Table]:
+def described(mysql: Mysql, database: str) -> dict[str, Table]:
     found = read_baseline(address_of(mysql), facts_of(mysql))
     assert not found.unseen
     return {table: one for (name, table), one in found.tables.items() if name == database}
@@ -55,11 +55,11 @@ def test_a_table_recreated_from_its_definition_has_the_same_definition(
         session.append("SET SESSION sql_generate_invisible_primary_key = ON")
     made = [f"CREATE TABLE {FIRST}.{name} {body}" for name, body in tables(series)]
     run(mysql, *session, *made)
-    first = told(mysql, FIRST)
+    first = described(mysql, FIRST)
     assert len(first) == len(made)
     rebuilt = [create_table((AGAIN, name), table) for name, table in first.items()]
     run(mysql, "SET SESSION sql_mode = ''", *rebuilt)
-    assert told(mysql, AGAIN) == first
+    assert described(mysql, AGAIN) == first
 
 
 def test_any_number_of_tables_takes_the_same_few_queries(servers: Servers) -> None:
@@ -83,7 +83,7 @@ def test_equal_columns_are_one_object(servers: Servers) -> None:
     mysql = servers("9.7")
     emptied(mysql, FIRST)
     run(mysql, *(f"CREATE TABLE {FIRST}.t{n} (a int PRIMARY KEY, b text)" for n in range(2)))
-    first, second = told(mysql, FIRST).values()
+    first, second = described(mysql, FIRST).values()
     assert first.columns[1] is second.columns[1]
 
 
@@ -91,7 +91,7 @@ def test_a_mariadb_sequence_is_described_as_the_table_of_its_rows(servers: Serve
     mysql = servers("mariadb-11.8")
     emptied(mysql, FIRST)
     run(mysql, f"CREATE SEQUENCE {FIRST}.s", f"CREATE VIEW {FIRST}.v AS SELECT 1 AS a")
-    (found,) = told(mysql, FIRST).items()
+    (found,) = described(mysql, FIRST).items()
     assert found[0] == "s"
     assert [column.name for column in found[1].columns][:2] == [
         "next_not_cached_value",

@@ -29,7 +29,7 @@ def emptied(mysql: Mysql) -> Coordinates:
     return end_of(mysql)
 
 
-def told_of(baseline: Baseline) -> dict[str, Table]:
+def described_of(baseline: Baseline) -> dict[str, Table]:
     tables = baseline.tables.items()
     return {table: one for (database, table), one in tables if database == DATABASE}
 
@@ -40,7 +40,7 @@ def assert_as_replayed(mysql: Mysql, begin: Coordinates, baselines: list[Baselin
     for baseline in baselines:
         wanted = replay.tables_at(baseline.at, written)
         restless = {table for database, table in baseline.unseen if database == DATABASE}
-        assert told_of(baseline) == {
+        assert described_of(baseline) == {
             name: table for name, table in wanted.items() if name not in restless
         }
 

@@ -200,7 +200,7 @@ def granted(server: Mysql, database: str, grants: Iterable[str]) -> MetaStore:
     return store(server, database, user=user, password="right")
 
 
-def test_the_grants_that_are_told_are_enough(server: Mysql, database: str) -> None:
+def test_the_grants_that_are_reported_are_enough(server: Mysql, database: str) -> None:
     target = granted(server, database, ["CREATE, SELECT, INSERT, UPDATE, DELETE"])
     history = mixed()
     written(target, history)

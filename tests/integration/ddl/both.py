@@ -19,25 +19,27 @@ class Both:
     """Two models of one server."""
 
     def __init__(self, server: Server) -> None:
-        self.told = Model(server, logged=False)
+        self.described = Model(server, logged=False)
         self.read = Model(server, logged=True)
 
     def take(self, sql: str, played: Played, *, as_written: bool = False) -> Iterator[str]:
         """Apply one statement; return the differences between a model and the server.
 
-        What the server refused is not told; what it did of it all the same, it wrote. ``as_written``: nor is a
-        statement that means more than it says. A query's columns may be more than the model can tell.
+        What the server refused is not yielded; what it did of it all the same, it wrote. ``as_written``: nor
+        is a statement that means more than it says. A query's columns may be more than the model can know.
         """
         written = [(one.sql, one.session) for one in played.written]
         if played.error is None:
             given = [(sql, played.session)]
-            if as_written or (_QUERY.search(sql) and not self.told.resolves(sql, played.session)):
+            if as_written or (
+                _QUERY.search(sql) and not self.described.resolves(sql, played.session)
+            ):
                 given = written
-            yield from _taken("told", self.told, given, played)
+            yield from _taken("described", self.described, given, played)
         else:
-            self.told.follow(played.after)
+            self.described.follow(played.after)
             if not written:
-                # An old server may leave half of what it refuses, and tell nobody.
+                # An old server may leave half of what it refuses, silently.
                 self.read.follow(played.after)
         yield from _taken(
             "written", self.read, written, played, unsure=_like_temporary(sql, written)

@@ -1,4 +1,4 @@
-"""The corpus: statements as people and programs write them, one file for each theme.
+"""The corpus: statements as users and programs write them, one file for each theme.
 
 A statement ends with ``;`` at the end of a line, or with what a ``DELIMITER`` line says, as in the ``mysql``
 program. Lines that begin with ``#:`` are for the reader of the file:

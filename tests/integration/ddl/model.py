@@ -23,7 +23,7 @@ class Model:
 
     def __init__(self, server: Server, *, logged: bool) -> None:
         self.catalog = Catalog(server, logged=logged)
-        self._told: dict[TableName, Table] = {}
+        self._described: dict[TableName, Table] = {}
         """The tables, put together from the changes alone."""
 
     def resolves(self, sql: str, session: Session) -> bool:
@@ -45,18 +45,18 @@ class Model:
                 self._take(change)
         except AssertionError as fault:
             return f"its changes do not follow one another: {fault}"
-        if self._told != dict(self.catalog):
-            return f"its changes tell of other tables than it has: {changes}"
+        if self._described != dict(self.catalog):
+            return f"its changes are of other tables than it has: {changes}"
         return None
 
     def _take(self, change: Change) -> None:
         if isinstance(change, DatabaseChange):
             return
         if change.renamed_from is None:
-            assert self._told.get(change.name) == change.old, f"old of {change.name}"
-        self._told.pop(change.name, None)
+            assert self._described.get(change.name) == change.old, f"old of {change.name}"
+        self._described.pop(change.name, None)
         if change.new is not None:
-            self._told[change.name] = change.new
+            self._described[change.name] = change.new
 
     def seen(self) -> Seen:
         """The whole catalog."""
@@ -76,7 +76,7 @@ class Model:
         for database, collation in truth.databases.items():
             charset = collation.partition("_")[0]
             self.catalog.put_database(database, Database(charset=charset, collation=collation))
-        self._told = dict(self.catalog)
+        self._described = dict(self.catalog)
 
 
 def seen(table: Table) -> SeenTable:
@@ -106,7 +106,7 @@ def seen(table: Table) -> SeenTable:
     )
 
 
-def _table(told: SeenTable) -> Table:
+def _table(described: SeenTable) -> Table:
     columns = tuple(
         Column(
             name=column.name,
@@ -126,17 +126,17 @@ def _table(told: SeenTable) -> Table:
             collation=column.collation,
             invisible=column.invisible,
         )
-        for column in told.columns
+        for column in described.columns
     )
-    keys = (Index(name="PRIMARY", columns=told.primary_key, unique=True),)
+    keys = (Index(name="PRIMARY", columns=described.primary_key, unique=True),)
     unique = tuple(
         Index(name=name, columns=names, unique=True, prefixed=prefixed)
-        for name, names, prefixed in told.unique
+        for name, names, prefixed in described.unique
     )
-    collation = told.collation or "utf8mb4_0900_ai_ci"
+    collation = described.collation or "utf8mb4_0900_ai_ci"
     return Table(
         columns=columns,
-        indexes=(*(keys if told.primary_key else ()), *unique),
+        indexes=(*(keys if described.primary_key else ()), *unique),
         charset=collation.partition("_")[0],
         collation=collation,
     )

@@ -1,6 +1,6 @@
 """Random statements of mostly comments, quotes and version gates, which only a lexer decides.
 
-Invariant: each adds columns, so that whatever is read otherwise than the server reads it shows as a column.
+Invariant: each adds columns, so that whatever is not read as the server reads it shows as a column.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The same statement with other gaps, comments and cases, as a person may write it.
+"""The same statement with other gaps, comments and cases, as a user may write it.
 
 Invariant: quoted texts and comments are kept. A comment within one that a server skips would end it early in
 the binlog, where the server itself no longer reads it correctly.

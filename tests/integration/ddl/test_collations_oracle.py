@@ -75,7 +75,7 @@ def test_every_character_set_has_the_servers_default_and_width(
 
 
 @pytest.mark.parametrize("series", SERIES)
-def test_a_server_started_without_a_word_has_the_default_that_is_told(
+def test_a_server_started_without_a_setting_has_the_default_that_is_documented(
     servers: Servers, series: str
 ) -> None:
     with connected(servers(series)) as cursor:

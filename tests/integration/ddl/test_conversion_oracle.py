@@ -90,7 +90,7 @@ def differences(
         theirs: Answer = None
         try:
             cursor.execute(f"ALTER TABLE {DATABASE}.t CONVERT TO CHARACTER SET {target}")
-            theirs = told(seen(cursor))
+            theirs = described(seen(cursor))
         except pymysql.MySQLError:
             pass
     ours = answered(before, target, server, Session(sql_mode=frozenset({mode})))
@@ -118,7 +118,7 @@ def seen(cursor: Any) -> list[Column]:
     return found
 
 
-def told(columns: list[Column]) -> Answer:
+def described(columns: list[Column]) -> Answer:
     return [(column.type, column.charset, column.collation) for column in columns]
 
 
@@ -127,6 +127,6 @@ def answered(columns: list[Column], target: str, server: Server, session: Sessio
     inherited = server_default(server, session)
     try:
         to = chosen(charset, collation or None, inherited, server=server, session=session)
-        return told([converted(each, to, server=server, session=session) for each in columns])
+        return described([converted(each, to, server=server, session=session) for each in columns])
     except (CharsetRefused, TypeRefused):
         return None

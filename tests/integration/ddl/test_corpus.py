@@ -1,6 +1,6 @@
 """Each statement of the corpus, on real servers and on the model: after each, all tables are equal.
 
-The model is told in two ways, by the statement itself and by what the server wrote of it into its binlog.
+The model is given each in two ways, by the statement itself and by what the server wrote of it into its binlog.
 """
 
 import pytest

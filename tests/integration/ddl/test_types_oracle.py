@@ -134,10 +134,10 @@ def table_of(cursor: Any, types: Sequence[str], options: str) -> list[Answer]:
         "SELECT column_type, character_set_name, collation_name FROM information_schema.columns"
         f" WHERE table_schema = '{DATABASE}' AND table_name = 't' ORDER BY ordinal_position"
     )
-    return [told(*row) for row in cursor.fetchall()]
+    return [described(*row) for row in cursor.fetchall()]
 
 
-def told(kind: str | bytes, charset: str | None, collation: str | None) -> Answer:
+def described(kind: str | bytes, charset: str | None, collation: str | None) -> Answer:
     """A row of the server's answer; of ENUM and SET of bytes some versions say so, and others nothing."""
     charset, collation = (None, None) if charset == "binary" else (charset, collation)
     return kind.decode() if isinstance(kind, bytes) else kind, charset, collation

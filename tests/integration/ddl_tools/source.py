@@ -52,7 +52,7 @@ def server_of(mysql: Mysql) -> Server:
 
 
 @contextmanager
-def telling(mysql: Mysql, level: str) -> Iterator[None]:
+def recording_metadata(mysql: Mysql, level: str) -> Iterator[None]:
     """The server writes so much metadata meanwhile."""
     if not level:
         yield

@@ -18,7 +18,7 @@ from tables.table_version import Column
 from tests.harness.servers import Servers
 from tests.harness.sql import connected, run
 from tests.integration.ddl import type_cases
-from tests.integration.ddl_tools.source import LEVELS, server_of, steps, telling
+from tests.integration.ddl_tools.source import LEVELS, recording_metadata, server_of, steps
 from tests.integration.ddl_tools.test_witness import shapes
 from tests.integration.old_mysql.source import charsets_of
 from tests.steps import Rows, Statement
@@ -111,7 +111,7 @@ def test_the_column_types_of_a_version_are_those_that_the_server_prints(
     run(mysql, f"DROP DATABASE IF EXISTS {DATABASE}", f"CREATE DATABASE {DATABASE}")
     wrong: dict[str, object] = {}
     seen: set[str] = set()
-    with telling(mysql, level):
+    with recording_metadata(mysql, level):
         for table, statements in tables(mysql, name):
             ours = {one.name: one.column_type for one in published(mysql, table, statements)}
             theirs = printed(mysql, table)

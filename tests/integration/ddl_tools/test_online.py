@@ -72,7 +72,7 @@ class Reader:
     catalog: Catalog
     rules: ShadowRules = field(default_factory=ShadowRules)
     last: dict[TableName, Table] = field(default_factory=dict)
-    told: list[Logical] = field(default_factory=list)
+    described: list[Logical] = field(default_factory=list)
     rows: list[tuple[Any, Any]] = field(default_factory=list)
     skipped: set[str] = field(default_factory=set)
     disagreements: list[str] = field(default_factory=list)
@@ -83,7 +83,7 @@ class Reader:
 
     def statement(self, step: Statement) -> None:
         changes = self.catalog.apply(step.query.sql, Session(database=step.query.database))
-        self.told += logical(changes, self.rules, known=self.catalog, before=self.last.get)
+        self.described += logical(changes, self.rules, known=self.catalog, before=self.last.get)
         self.last |= dict(self.catalog.items())
 
     def row(self, step: Rows) -> None:
@@ -143,12 +143,14 @@ def test_a_table_changed_online_is_altered_once_and_no_shadow_is_seen(
     present = table_of(mysql, *ORDERS)
     assert comparable(after) == comparable(present)
     assert [column.name for column in after.columns] == [*AFTER]
-    alters = [each for each in reader.told if isinstance(each, OnlineAlter)]
+    alters = [each for each in reader.described if isinstance(each, OnlineAlter)]
     assert [(alter.name, alter.new) for alter in alters] == [(ORDERS, after)]
-    asides = [each for each in reader.told if isinstance(each, TableMovedAway)]
+    asides = [each for each in reader.described if isinstance(each, TableMovedAway)]
     assert len(asides) == (name in TWO_STEPS)
     others = [
-        each for each in reader.told if not isinstance(each, OnlineAlter | TableMovedAway | Noise)
+        each
+        for each in reader.described
+        if not isinstance(each, OnlineAlter | TableMovedAway | Noise)
     ]
     # The database and the table are made before the tool begins.
     assert len(others) == 2

@@ -21,10 +21,10 @@ from tests.integration.ddl_tools.source import (
     collations,
     columns_before,
     map_of,
+    recording_metadata,
     server_of,
     steps,
     table_of,
-    telling,
 )
 from tests.integration.mariadb.families import FAMILIES as MARIADB_FAMILIES
 from tests.integration.old_mysql.families import in_words_of
@@ -81,7 +81,7 @@ _NEEDS = {
     "hidden": ("9.7", "mariadb-10.11", "mariadb-11.8"),
     "several_valued": ("9.7",),
     "kept_key": ("9.7",),
-    # MariaDB takes the labels behind it for those of the next column.
+    # MariaDB takes the labels after it for those of the next column.
     "null_byte": ("9.7", "8.0", "5.7", "5.6"),
     "mariadb_vector": ("mariadb-11.8",),
     "generated": ("9.7", "8.0", "5.7", "mariadb-10.11", "mariadb-11.8"),
@@ -130,7 +130,7 @@ def shapes(name: str) -> Iterator[tuple[str, list[str]]]:
             )
 
 
-def told(mysql: Mysql, table_map: TableMap, table: Table) -> list[str]:
+def described(mysql: Mysql, table_map: TableMap, table: Table) -> list[str]:
     """The differences of the two; missing parts can be completed exactly if there are none."""
     charsets, server = charsets_of(mysql), server_of(mysql)
     found = differences(table_map, table, charsets, server=server)
@@ -142,11 +142,11 @@ def test_rows_of_every_type_agree_with_their_definition(
     mysql: Mysql, name: str, level: str
 ) -> None:
     found = {}
-    with telling(mysql, level):
+    with recording_metadata(mysql, level):
         for family, columns in families(name):
             statements = statements_for(f"{DATABASE}.{family}", columns)[:3]
             mapped = map_of(mysql, *(in_words_of(name, one) for one in statements))
-            found[family] = told(mysql, mapped, table_of(mysql, DATABASE, family))
+            found[family] = described(mysql, mapped, table_of(mysql, DATABASE, family))
     assert [(name, each) for name, each in found.items() if each] == []
 
 
@@ -155,10 +155,10 @@ def test_rows_of_every_shape_agree_with_their_definition(
     mysql: Mysql, name: str, level: str
 ) -> None:
     found = {}
-    with telling(mysql, level):
+    with recording_metadata(mysql, level):
         for shape, statements in shapes(name):
             mapped = map_of(mysql, *statements)
-            found[shape] = told(mysql, mapped, table_of(mysql, DATABASE, shape))
+            found[shape] = described(mysql, mapped, table_of(mysql, DATABASE, shape))
     assert [(name, each) for name, each in found.items() if each] == []
 
 
@@ -178,9 +178,9 @@ def test_a_map_with_less_metadata_is_completed_to_what_full_metadata_says(
     # Their labels cannot be read from information_schema.
     del made["beyond"]
     for table, statements in made.items():
-        with telling(mysql, level):
+        with recording_metadata(mysql, level):
             bare = map_of(mysql, *statements)
-        with telling(mysql, "FULL"):
+        with recording_metadata(mysql, "FULL"):
             full = map_of(mysql, f"DELETE FROM {DATABASE}.{table}")
         definition = table_of(mysql, DATABASE, table)
         found = completed_map(bare, definition, charsets, server=server)
@@ -214,7 +214,7 @@ def test_rows_of_every_shape_agree_with_the_statement_that_made_the_table(
         cursor.execute("SELECT @@collation_server")
         (collation,) = cursor.fetchone()
     found = {}
-    with telling(mysql, level):
+    with recording_metadata(mysql, level):
         for shape, statements in shapes(name):
             if shape == "null_byte":
                 continue
@@ -250,9 +250,9 @@ def test_labels_that_the_server_cannot_print_are_those_of_their_statement(server
     )
     for change in changes:
         write = f"INSERT INTO {name} (a) VALUES (1)"
-        with telling(mysql, "MINIMAL"):
+        with recording_metadata(mysql, "MINIMAL"):
             found = steps(mysql, change, write)
-        with telling(mysql, "FULL"):
+        with recording_metadata(mysql, "FULL"):
             full = map_of(mysql, write)
         for step in found:
             if isinstance(step, Statement):
@@ -299,7 +299,7 @@ def with_key(*names: str) -> Callable[[Table], Table]:
     return lambda table: replace(table, indexes=indexes)
 
 
-# What is planted, and how little metadata tells it: types and NULLs always.
+# What is planted, and how little metadata shows it: types and NULLs always.
 FAULTS: dict[str, tuple[Callable[[Table], Table], str]] = {
     "width": (changed("g", type="int"), ""),
     "length": (changed("c", type="varchar(41)"), ""),
@@ -323,11 +323,11 @@ _ORDER = ("", "NO_LOG", "MINIMAL", "FULL")
 
 
 @pytest.mark.parametrize(("name", "level"), CASES)
-def test_what_was_planted_is_found_as_far_as_the_metadata_tell(
+def test_what_was_planted_is_found_as_far_as_the_metadata_show(
     mysql: Mysql, name: str, level: str
 ) -> None:
     assert server_of(mysql).mariadb == name.startswith("mariadb")
-    with telling(mysql, level):
+    with recording_metadata(mysql, level):
         mapped = map_of(
             mysql,
             MODE,
@@ -335,7 +335,7 @@ def test_what_was_planted_is_found_as_far_as_the_metadata_tell(
             f"INSERT INTO {DATABASE}.planted (g) VALUES (1)",
         )
     table = table_of(mysql, DATABASE, "planted")
-    assert told(mysql, mapped, table) == []
+    assert described(mysql, mapped, table) == []
     charsets, server = charsets_of(mysql), server_of(mysql)
     found = {
         fault
@@ -364,7 +364,7 @@ def test_images_before_a_change_hold_the_key_by_which_rows_are_published(
     mysql: Mysql, name: str
 ) -> None:
     faults, partial, caught = list[tuple[str, str]](), list[str](), list[str]()
-    with telling(mysql, "MINIMAL"):
+    with recording_metadata(mysql, "MINIMAL"):
         for shape, statements in (one for one in shapes(name) if one[0] in _DELETED):
             table = f"{DATABASE}.{shape}"
             more = [
@@ -390,7 +390,7 @@ def test_images_before_a_change_hold_the_key_by_which_rows_are_published(
     assert caught == partial
 
 
-def test_another_collation_of_the_same_character_set_is_told_apart(servers: Servers) -> None:
+def test_another_collation_of_the_same_character_set_is_distinguished(servers: Servers) -> None:
     mysql = servers("9.7")
     run(mysql, f"DROP DATABASE IF EXISTS {DATABASE}", f"CREATE DATABASE {DATABASE}")
     mapped = map_of(
@@ -428,7 +428,7 @@ def test_rows_of_an_outer_join_agree_with_their_definition(
     run(mysql, f"INSERT INTO {a} VALUES (1, '', 1, 1)", f"INSERT INTO {b} VALUES (1, '', 1, 1)")
     definition = table_of(mysql, DATABASE, "b")
     charsets, server = charsets_of(mysql), server_of(mysql)
-    with telling(mysql, level):
+    with recording_metadata(mysql, level):
         full = map_of(mysql, f"UPDATE {b} SET w = 7")
         for form, statement in JOINED.items():
             found = [
@@ -438,7 +438,7 @@ def test_rows_of_an_outer_join_agree_with_their_definition(
             ]
             assert found, form
             for mapped in found:
-                assert told(mysql, mapped, definition) == [], form
+                assert described(mysql, mapped, definition) == [], form
                 completed = completed_map(mapped, definition, charsets, server=server)
                 plain = completed_map(full, definition, charsets, server=server)
                 assert replace(completed, table_id=0) == replace(plain, table_id=0)

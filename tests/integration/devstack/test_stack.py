@@ -187,7 +187,7 @@ def test_a_server_that_ends_while_starting_is_reported_with_its_log(
 
 
 @pytest.mark.long("it is about the tests' own servers")
-def test_detached_servers_outlive_their_starter_until_they_are_told_to_end(
+def test_detached_servers_outlive_their_starter_until_they_are_ended(
     tmp_path: Path,
 ) -> None:
     call = f"from pathlib import Path; detached.up(Path({str(tmp_path)!r}))"

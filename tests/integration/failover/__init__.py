@@ -1,1 +1,1 @@
-"""Several sources of one destination, and what becomes of it when one of them goes."""
+"""Several sources of one destination, and the effect on it when one of them goes."""

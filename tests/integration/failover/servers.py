@@ -55,7 +55,7 @@ def pair(stack: Stack, name: str, *, gtids: bool = True, **standby: str) -> Iter
     both = Pair(*servers)
     try:
         if not gtids:
-            # Of the second in which a binlog begins nobody can tell whether it has all.
+            # Of the second in which a binlog begins it is unknown whether it has all.
             begun = ask(both.standby, "SELECT UNIX_TIMESTAMP()")
             until(lambda: ask(both.standby, "SELECT UNIX_TIMESTAMP()") != begun)
         follow(both.standby, both.master, gtids=gtids)

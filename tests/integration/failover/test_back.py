@@ -1,4 +1,4 @@
-"""Back to the first source, one that writes its heartbeats, one that has purged; a person at work meanwhile."""
+"""Back to the first source, one that writes its heartbeats, one that has purged; an operator acts meanwhile."""
 
 from __future__ import annotations
 

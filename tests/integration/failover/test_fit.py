@@ -117,7 +117,7 @@ def test_what_a_server_gives_the_same_gtids_to_is_refused_and_what_it_purged_is_
     assert at_home(cursor, both.master).by_gtids_to == end_of(both.master)
     ask(both.master, "FLUSH STATUS")
     assert at_home(cursor, both.master).landmark == cursor.proof.landmark
-    # Of which reset nothing tells.
+    # A reset of which there is no trace.
     ask(both.master, "RESET REPLICA")
     with pytest.raises(SourceUnproven, match="purged"):
         at_home(cursor, both.master)
@@ -140,7 +140,7 @@ def _as(server: Mysql, gtid: str) -> None:
     )
 
 
-def test_errant_transactions_are_told_until_they_are_purged_and_the_last_one_is_compared_always(
+def test_errant_transactions_are_reported_until_they_are_purged_and_the_last_one_is_compared_always(
     stack: Stack,
 ) -> None:
     with pair(stack, "errant", read_only="ON") as both:

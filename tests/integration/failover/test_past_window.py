@@ -44,7 +44,7 @@ def _is_frozen(worker: Worker) -> bool:
     return stat.rpartition(")")[2].split()[0] == "T"
 
 
-def test_an_idle_source_that_purges_all_that_was_read_goes_on(
+def test_an_idle_source_that_purges_all_that_was_read_continues(
     stack: Stack, server: Mysql, tmp_path: Path
 ) -> None:
     given = settings(stack, server, tmp_path, decoders=0, heartbeat_seconds=1)

@@ -33,7 +33,7 @@ def test_the_standby_is_read_on_right_after_the_published_changes(
             writer.until(100)
             ask(both.master, *["INSERT INTO shop.t (x, note) SELECT x, 'many' FROM shop.t"] * 2)
             writer.until(len(writer.confirmed) + 50)
-        # The same again and again: only their order and times tell them apart.
+        # The same again and again: only their order and times distinguish them.
         ask(both.master, *["UPDATE shop.t SET x = 1 - x WHERE id = 1"] * 40)
         ask(both.master, "ALTER TABLE shop.t ADD more int", "CREATE TABLE shop.u (id int)")
         insert(both.master, "altered")
@@ -73,7 +73,9 @@ def test_a_standby_that_lags_is_waited_for_and_what_it_lost_stops_the_destinatio
         insert(both.master, "lost", "three", "four")
         has_rows(worker, 5)
         position = "Read_Source_Log_Pos"
-        until(lambda: _told(both, position) == ask(both.master, "SHOW BINARY LOG STATUS")[0][1])
+        until(
+            lambda: _described(both, position) == ask(both.master, "SHOW BINARY LOG STATUS")[0][1]
+        )
         both.master.kill()
         shows(worker, "RETRYING", "StandbyLags", "it lacks the last 3", "applies nothing")
         # The classic way to lose a transaction.
@@ -95,7 +97,7 @@ def test_a_standby_that_lags_is_waited_for_and_what_it_lost_stops_the_destinatio
     assert notes(stack, given["prefix"]) == ["one", "two", "lost", "three", "four", "five"]
 
 
-def _told(both: Pair, name: str) -> object:
+def _described(both: Pair, name: str) -> object:
     import pymysql
 
     standby = both.standby

@@ -33,7 +33,7 @@ def theirs(stack: Stack) -> dict[int, Theirs]:
         [java, "-cp", f"{jars}/*", _PROGRAM], capture_output=True, text=True, check=True
     )
     rows = _ROW.findall(printed.stdout)
-    # A row of another shape would be left out of the comparison in silence.
+    # A row of another shape would silently not be compared.
     assert len(rows) == printed.stdout.count("<tr><td>") > 100
     return {int(code): Theirs(name, retriable == "True") for name, code, retriable in rows}
 

@@ -106,7 +106,7 @@ async def test_committed_batches_are_seen_whole_and_in_order(
     await assert_seen(options, topic, written)
 
 
-async def test_sequences_go_on_when_records_are_sent_one_by_one_in_between(
+async def test_sequences_continue_when_records_are_sent_one_by_one_in_between(
     options: dict[str, Any], topic: str, one: TransactionalProducer
 ) -> None:
     written: list[Record] = []

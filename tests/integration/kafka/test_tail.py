@@ -35,7 +35,7 @@ async def topic(stack: Stack) -> str:
     return name
 
 
-class Heard:
+class Received:
     """The records received by one follower."""
 
     def __init__(self, options: dict[str, Any], topic: str) -> None:
@@ -55,12 +55,12 @@ class Heard:
         return sorted(self.keys)
 
 
-async def test_each_follower_hears_all_that_is_committed_from_its_place_on(
+async def test_each_follower_receives_all_that_is_committed_from_its_position_on(
     stack: Stack, topic: str
 ) -> None:
     options = {"bootstrap_servers": stack.kafka}
     await append(options, topic, 0, key=b"before", value=b"")
-    heard = [Heard(options, topic) for _ in range(2)]
+    heard = [Received(options, topic) for _ in range(2)]
     tasks = [asyncio.create_task(one.tail.run()) for one in heard]
     for one in heard:
         await one.tail.placed()
@@ -105,7 +105,7 @@ async def test_what_is_written_during_an_outage_comes_once_it_is_over(
             yield consumer
 
     monkeypatch.setattr(tail, "open_consumer", breaks)
-    heard = Heard(options, topic)
+    heard = Received(options, topic)
     task = asyncio.create_task(heard.tail.run())
     await heard.tail.placed()
     await append(options, topic, 1, key=b"one", value=b"")
@@ -120,8 +120,8 @@ async def test_what_is_written_during_an_outage_comes_once_it_is_over(
     await asyncio.wait([task])
 
 
-async def test_a_broker_that_is_not_there_is_named_to_who_waits_for_a_place(topic: str) -> None:
-    heard = Heard({"bootstrap_servers": f"127.0.0.1:{free_port()}"}, topic)
+async def test_a_missing_broker_is_named_to_those_who_wait_for_a_connection(topic: str) -> None:
+    heard = Received({"bootstrap_servers": f"127.0.0.1:{free_port()}"}, topic)
     task = asyncio.create_task(heard.tail.run())
     with pytest.raises(KafkaLost):
         await heard.tail.placed()

@@ -1,4 +1,4 @@
-"""MariaDB of each series as a source, started once; fetched when it is not there."""
+"""MariaDB of each series as a source, started once; fetched when it is missing."""
 
 from collections.abc import Iterator
 

@@ -89,7 +89,7 @@ def places() -> Iterator[Column]:
     yield "polygon", ["ST_GeomFromText('POLYGON((0 0,1 0,1 1,0 0))')", "NULL"]
     yield "geometrycollection", ["ST_GeomFromText('GEOMETRYCOLLECTION(POINT(1 2))')", "NULL"]
     yield "multipoint", ["ST_GeomFromText('MULTIPOINT(1 2, 3 4)')", "NULL"]
-    yield "varchar(9) character set latin1", ["'ä'", "'behind geometries'"]
+    yield "varchar(9) character set latin1", ["'ä'", "'after geometries'"]
     yield "varbinary(9)", ["'a'", "0xff00"]
 
 

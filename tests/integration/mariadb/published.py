@@ -65,7 +65,7 @@ def rows_of(changes: list[Published], table: str, key: str = "id") -> dict[Any, 
         if value["op"] == "t":
             rows.clear()
         if value["before"] is not None:
-            # A column that was added since is in the images behind it, and nowhere else.
+            # A column that was added since is in the images after it, and nowhere else.
             assert rows.pop(value["before"][key]).items() <= value["before"].items()
         if value["after"] is not None:
             assert value["after"][key] not in rows

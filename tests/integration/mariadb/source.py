@@ -52,7 +52,7 @@ def steps_from(
         for step in steps_of(stream.chunks(lambda: True), reader):
             found.append(step)
             if isinstance(step, End):
-                ends, reached = ends + 1, behind(reached, step)
+                ends, reached = ends + 1, past(reached, step)
                 if ends == at_most or reached.gtid_set == facts.gtids_at_end:
                     break
     finally:
@@ -80,7 +80,7 @@ def without_gtids(begin: SourceOffset) -> SourceOffset:
     return replace(begin, gtid_set=None)
 
 
-def behind(begin: SourceOffset, step: End) -> SourceOffset:
+def past(begin: SourceOffset, step: End) -> SourceOffset:
     """The offset after a transaction."""
     gtids: Gtids | None = begin.gtid_set
     if gtids is not None and step.transaction.gtid:

@@ -10,7 +10,7 @@ from tests.harness.sql import connected, run
 from tests.integration.mariadb.families import FAMILIES
 from tests.integration.mariadb.source import written
 from tests.integration.mariadb.test_values_oracle import assert_selected
-from tests.integration.remedies import mended
+from tests.integration.remedies import repaired
 from tests.integration.worker.families import statements_for
 from tests.integration.worker.source import address_of, decoded, facts_of, now
 from tests.integration.worker.stated import not_native
@@ -95,13 +95,13 @@ def test_a_timestamp_may_be_beyond_2038(newest: Mysql) -> None:
     assert row.after()["a"] == "2106-02-07T06:28:15.999999Z"
 
 
-def test_each_remedy_of_the_preflight_mends_the_server_as_it_is_printed(newest: Mysql) -> None:
+def test_each_remedy_of_the_preflight_repairs_the_server_as_it_is_printed(newest: Mysql) -> None:
     spoiled = {
         "binlog_format": "MIXED",
         "binlog_row_image": "MINIMAL",
         "binlog_row_metadata": "MINIMAL",
     }
-    first, then = mended(newest, spoiled, host="127.0.0.1")
+    first, then = repaired(newest, spoiled, host="127.0.0.1")
     assert "4 problem(s)" in first
     assert "GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO 'o''bare'@'127.0.0.1';" in first
     assert then == ""

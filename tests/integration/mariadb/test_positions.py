@@ -25,7 +25,7 @@ from devstack.processes import Children
 from tests.harness.sql import connected, run
 from tests.harness.wait import until
 from tests.integration.mariadb.conftest import started
-from tests.integration.mariadb.source import behind, end_of, steps_from, without_gtids
+from tests.integration.mariadb.source import end_of, past, steps_from, without_gtids
 from tests.integration.worker.source import address_of, decoded, facts_of, now
 from tests.steps import End, Step
 
@@ -73,7 +73,7 @@ def test_numbers_of_another_server_may_be_lower_and_come_later(mariadb: Mysql) -
         assert [n for _, n in rows_in(mariadb, steps)] == left
         first = next(step for step in steps if isinstance(step, End))
         assert (first.transaction.gtid == "0-77-3") is (left == [2, 3])
-        begin = behind(begin, first)
+        begin = past(begin, first)
     assert begin.gtid_set == facts_of(mariadb).gtids_at_end
 
 
@@ -107,7 +107,7 @@ def test_reading_resumes_after_each_transaction(
         steps = steps_from(mariadb, begin, at_most=1)
         found += rows_in(mariadb, steps)
         assert isinstance(steps[-1], End)
-        begin = behind(begin, steps[-1])
+        begin = past(begin, steps[-1])
     assert found == rows
 
 
@@ -209,7 +209,9 @@ def test_what_was_purged_is_refused_before_and_by_the_server(lonely: Mysql) -> N
     assert [n for _, n in rows_in(lonely, steps_from(lonely, earliest))] == [2, 3]
 
 
-def test_a_server_that_forgot_its_binlog_is_told_from_one_that_has_it(lonely: Mysql) -> None:
+def test_a_server_that_forgot_its_binlog_is_distinguished_from_one_that_has_it(
+    lonely: Mysql,
+) -> None:
     run(lonely, "CREATE DATABASE d", "CREATE TABLE d.t (id int primary key)")
     begin = now(lonely)
     run(lonely, "RESET MASTER")
@@ -217,7 +219,7 @@ def test_a_server_that_forgot_its_binlog_is_told_from_one_that_has_it(lonely: My
         check(begin, facts_of(lonely), address_of(lonely))
 
 
-def test_reading_goes_on_after_the_server_was_killed_and_started(lonely: Mysql) -> None:
+def test_reading_continues_after_the_server_was_killed_and_started(lonely: Mysql) -> None:
     run(lonely, "CREATE DATABASE d", "CREATE TABLE d.t (id int primary key)")
     run(lonely, "INSERT INTO d.t VALUES (1)", "FLUSH BINARY LOGS")
     begin = now(lonely)
@@ -229,7 +231,7 @@ def test_reading_goes_on_after_the_server_was_killed_and_started(lonely: Mysql) 
     assert [n for _, n in rows_in(lonely, steps_from(lonely, begin))] == [2, 3]
 
 
-def test_reading_goes_on_at_a_replica_that_takes_over(
+def test_reading_continues_at_a_replica_that_takes_over(
     children: Children, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     first = started("10.11", children, tmp_path_factory)
@@ -275,7 +277,7 @@ def test_a_server_as_it_comes_is_refused_for_its_metadata(lonely: Mysql) -> None
     preflight.check(facts_of(lonely), address_of(lonely))
 
 
-def test_an_account_without_privileges_is_told_which(mariadb: Mysql) -> None:
+def test_an_account_without_privileges_is_shown_which(mariadb: Mysql) -> None:
     run(mariadb, "SET sql_log_bin = 0", "CREATE OR REPLACE USER poor@'%' IDENTIFIED BY 'poor'")
     run(mariadb, "SET sql_log_bin = 0", "GRANT BINLOG MONITOR ON *.* TO poor@'%'")
     address = address_of(mariadb, user="poor", password="poor")

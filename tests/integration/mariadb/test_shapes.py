@@ -33,7 +33,7 @@ def compress(request: pytest.FixtureRequest, mariadb: Mysql) -> Iterator[None]:
     run(mariadb, "SET GLOBAL log_bin_compress = OFF")
 
 
-def told(steps: list[Step]) -> list[str]:
+def described(steps: list[Step]) -> list[str]:
     """The steps in short."""
     return [
         f"{step.table_map.table}+" if isinstance(step, Rows)
@@ -101,7 +101,7 @@ def test_each_statement_is_a_whole_transaction(
     table = f"{name}_{request.node.callspec.params['compress'].lower()}"
     run(mariadb, f"CREATE TABLE {DATABASE}.{table} (id int primary key, v varchar(20))")
     steps = written(mariadb, f"USE {DATABASE}", *(each.format(t=table) for each in statements))
-    found = told(steps)
+    found = described(steps)
     if name == "for_portion":
         # The rows around the portion may share an event.
         found = [each for n, each in enumerate(found) if n < 5 or each != found[n - 1]]
@@ -130,7 +130,7 @@ def test_a_versioned_tables_history_is_rows_of_their_own(mariadb: Mysql) -> None
 
 
 @pytest.mark.parametrize("outcome", ["COMMIT", "ROLLBACK"])
-def test_an_alter_in_two_phases_is_told_once_and_only_if_it_happened(
+def test_an_alter_in_two_phases_is_published_once_and_only_if_it_happened(
     mariadb: Mysql, outcome: str
 ) -> None:
     table = f"{DATABASE}.phases_{outcome.lower()}"
@@ -152,7 +152,7 @@ def test_an_alter_in_two_phases_is_told_once_and_only_if_it_happened(
     ]
     assert [each.alter for each in starts] == [Alter.START, Alter[outcome]]
     assert starts[0].gtid.endswith(f"-{starts[1].alter_start}")
-    assert told(steps) == (["end", "ddl", "end"] if outcome == "COMMIT" else ["end"] * 2)
+    assert described(steps) == (["end", "ddl", "end"] if outcome == "COMMIT" else ["end"] * 2)
 
 
 def test_halves_of_an_xa_transaction_say_so(mariadb: Mysql) -> None:
@@ -177,7 +177,7 @@ def test_halves_of_an_xa_transaction_say_so(mariadb: Mysql) -> None:
     assert [each.standalone for each in starts] == [False, True]
 
 
-def test_transactions_of_one_group_commit_are_told_apart(mariadb: Mysql) -> None:
+def test_transactions_of_one_group_commit_are_distinguished(mariadb: Mysql) -> None:
     table = f"{DATABASE}.grouped"
     run(mariadb, f"CREATE TABLE {table} (a int primary key)")
     steps = written(mariadb, *(f"INSERT INTO {table} VALUES ({n})" for n in range(20)))
@@ -219,5 +219,5 @@ def test_the_kind_of_each_statement_of_mariadbs_is_known(mariadb: Mysql) -> None
     assert {step.kind for step in ddl} == {Kind.DDL}
     verbs = [words(step.query.sql, 1)[0] for step in ddl]
     assert verbs == ["CREATE", "ALTER", "DROP", "CREATE", "CREATE", "CREATE", "RENAME", "DROP"]
-    # Roles, grants and upkeep change no table: they are transactions of which nothing is told.
+    # Roles, grants and upkeep change no table: they are transactions without an event for them.
     assert len([step for step in steps if isinstance(step, End)]) == 13

@@ -204,7 +204,7 @@ def test_every_change_is_published_once_from_each_start_and_through_kills(
     assert [one.change_id for one in by_name["gtids"]] == ids[before:]
     assert [one.change_id for one in by_name["place"]] == ids[before:]
     assert [one.change_id for one in by_name["late"]] == ids[late:]
-    # Of rows the statement is told, in the middle of a transaction too.
+    # Rows come with the statement, in the middle of a transaction too.
     result = [(one.value.get("op", "ddl"), one.value["source"].get("query", " ")) for one in every]
     assert {(op, query.split()[0]) for op, query in result if query.strip()} == {
         *(("c", "INSERT"), ("u", "UPDATE"), ("d", "DELETE")),

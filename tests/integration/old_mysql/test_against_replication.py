@@ -126,7 +126,7 @@ def assert_explained(mysql: Mysql, families: list[Columns], reasons: tuple[Reaso
     open_ = [one for one in found if not any(explains(reason, one) for reason in reasons)]
     assert [(one.kind[:40], str(one.ours)[:60], repr(one.theirs)[:90]) for one in open_] == []
     idle = [reason.text for reason in reasons if not any(explains(reason, one) for one in found)]
-    assert idle == [], "it was mended, or is not tested any more"
+    assert idle == [], "it was repaired, or is not tested any more"
 
 
 def explains(reason: Reason, one: Difference) -> bool:
@@ -192,7 +192,7 @@ def comparable(ours: Any, kind: str) -> Any:
 
 
 def in_our_form(theirs: Any, kind: str) -> Any:
-    """The same value in the wire's form; nothing is mended."""
+    """The same value in the wire's form; nothing is repaired."""
     digits = (
         int(match[1]) if (match := re.match(r"(?:time|datetime|timestamp)\((\d)\)", kind)) else 0
     )

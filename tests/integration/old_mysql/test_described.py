@@ -91,12 +91,12 @@ def completed(mysql: Mysql, bare: TableMap, full: TableMap) -> TableMap:
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, "signs"])
-def test_the_first_series_with_metadata_tells_the_same(servers: Servers, family: str) -> None:
+def test_the_first_series_with_metadata_gives_the_same(servers: Servers, family: str) -> None:
     mysql, table = servers("8.0"), f"{DATABASE}.{family}"
     run(mysql, f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
     columns = SIGNS if family == "signs" else known("8.0", family)
     bare, full = both(mysql, table, statements_for(table, columns))
-    # It does not tell that YEAR has no sign, nor whether a column is visible.
+    # It does not have that YEAR has no sign, nor whether a column is visible.
     result = tuple(
         replace(
             column,
@@ -117,7 +117,7 @@ SIGNS = [
 ]  # fmt: skip
 
 
-def test_the_definition_holds_at_the_place_that_it_comes_with(stack: Stack) -> None:
+def test_the_definition_holds_at_the_position_that_it_comes_with(stack: Stack) -> None:
     table = f"{DATABASE}.placed"
     run(stack.mysql, f"CREATE TABLE {table} (a int primary key)")
     with connected(stack.mysql) as cursor:

@@ -26,7 +26,7 @@ from devstack.mysql import Mysql
 from tests.golden.load import steps_of as steps_of_file
 from tests.harness.servers import Servers
 from tests.harness.sql import run
-from tests.integration.remedies import mended
+from tests.integration.remedies import repaired
 from tests.integration.worker.source import address_of, end_of
 from tests.integration.worker.streams import Reading, at, opened
 from tests.steps import End, Rows, Statement, Step, steps_of
@@ -155,12 +155,12 @@ def test_reading_resumes_after_a_gtid_set(with_gtids: Mysql) -> None:
     for known, count in ((before.gtid_set, 4), (middle.gtid_set, 2)):
         found = read(with_gtids, start_of(with_gtids, AfterGtids(known)), end)
         assert sum(isinstance(step, Rows) for step in found) == count
-    # A cursor of before the server had GTIDs finds them out.
+    # A cursor from before the server had GTIDs finds them out.
     facts, address = read_facts(address_of(with_gtids)), address_of(with_gtids)
     assert in_current_terms(replace(middle, gtid_set=None), facts, address) == middle
 
 
-def test_a_quiet_server_is_alive_and_is_heard_again(mysql: Mysql) -> None:
+def test_a_quiet_server_is_alive_and_its_events_arrive_again(mysql: Mysql) -> None:
     address = address_of(mysql, heartbeat=0.5)
     stream = BinlogStream(address, at(end_of(mysql)))
     stream.open()
@@ -228,11 +228,11 @@ def test_our_own_registration_is_known_again(with_gtids: Mysql) -> None:
         stream.close()
 
 
-def test_each_remedy_of_the_preflight_mends_the_server_as_it_is_printed(
+def test_each_remedy_of_the_preflight_repairs_the_server_as_it_is_printed(
     with_gtids: Mysql,
 ) -> None:
     spoiled = {"binlog_format": "MIXED", "binlog_row_image": "MINIMAL"}
-    first, then = mended(with_gtids, spoiled, host="127.0.0.1")
+    first, then = repaired(with_gtids, spoiled, host="127.0.0.1")
     # Where the binlog names the columns, the account need not read tables.
     names_columns = "binlog_row_metadata" in read_facts(address_of(with_gtids)).variables
     assert f"{3 if names_columns else 4} problem(s)" in first

@@ -33,7 +33,7 @@ def test_a_reset_that_covers_the_cursor_again_is_refused_and_a_restart_is_not(my
     mysql.start()
     ask(mysql, "INSERT INTO shop.t VALUES ()")
     assert at_home(cursor, mysql) == cursor.proof
-    # Of one second nothing tells two histories of such a server apart but its own counter.
+    # Within one second only the server's own counter distinguishes two of its histories.
     begun = ask(mysql, "SELECT UNIX_TIMESTAMP()")
     until(lambda: ask(mysql, "SELECT UNIX_TIMESTAMP()") != begun)
     ask(mysql, "RESET MASTER")

@@ -40,8 +40,8 @@ def test_a_copy_is_read_on_from_what_both_have_and_refused_after_what_it_lacks(
     insert(copy, "only there")
     assert published(copy).offset.gtid_set == ahead.offset.gtid_set
     assert at_home(common, copy).landmark == common.proof.landmark
-    with pytest.raises(SourceDiverged, match="is not there any more"):
+    with pytest.raises(SourceDiverged, match="is no longer there"):
         at_home(ahead, copy)
     insert(copy, *"more")
-    with pytest.raises(SourceDiverged, match="is not there any more"):
+    with pytest.raises(SourceDiverged, match="is no longer there"):
         at_home(ahead, copy)

@@ -125,14 +125,14 @@ class _Work:
             spare = f"spare{self.churn.number}"
             choice = f"RENAME TABLE {first} TO {spare}, {second} TO {first}, {spare} TO {second}"
         elif choice == "away":
-            # The same name with other columns behind it, without a DROP.
+            # The same name with other columns, without a DROP.
             self.cursor.execute(f"RENAME TABLE `{name}` TO gone{self.count}x{self.churn.number}")
             self.churn.altered += 1
             choice = self.random.choice((FIRST, AGAIN)).format(name=name)
         elif "DROP COLUMN" in choice and len(columns) < 2:
             return
         if "CHANGE" in choice:
-            # What stands there fits no other type.
+            # The values fit no other type.
             self.cursor.execute(f"DELETE FROM `{name}`")
         self.cursor.execute(choice)
         self.churn.altered += 1

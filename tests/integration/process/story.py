@@ -84,8 +84,8 @@ TOLD: list[tuple[str, Any]] = [
     ids=["FULL", "MINIMAL-compressed"],
 )
 def mysql(request: pytest.FixtureRequest, stack: Stack) -> Iterator[Mysql]:
-    """A server of these tests' own, with what rows tell and whether transactions are compressed;
-    a person called ``dba`` may all."""
+    """A server of these tests' own, with what rows state and whether transactions are compressed;
+    a user called ``dba`` may all."""
     metadata, compression = request.param
     options: dict[str, str | int] = {
         "server_id": 9,

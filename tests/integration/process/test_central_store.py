@@ -193,7 +193,7 @@ def test_what_was_missed_over_a_restart_and_a_checkpoint_is_read_from_the_journa
     ],
 )
 @pytest.mark.long("central_store/test_meta_store has each refusal")
-def test_a_store_that_a_person_must_mend_says_so_and_capture_goes_on(
+def test_a_store_that_an_operator_must_repair_is_reported_and_capture_continues(
     stack: Stack,
     mysql: Mysql,
     central: Mysql,

@@ -25,7 +25,7 @@ from tests.integration.process.test_quarantine import record_of, schema
 __all__ = ["mysql", "published"]
 
 
-def test_each_statement_stands_between_the_rows_around_it(published: Published) -> None:
+def test_each_statement_is_between_the_rows_around_it(published: Published) -> None:
     found = everything(published.stack, published.prefix, most=len(TOLD))
     assert [shown(change) for change in found] == TOLD
     assert checks.seq_faults([record_of(change) for change in found]) == []
@@ -69,7 +69,7 @@ def test_a_statement_is_published_with_the_tables_before_and_after_it(published:
     assert (database["old"], database["new"]["charset"]) == (None, "latin1")
 
 
-def test_a_statement_is_told_with_what_it_means_and_who_ran_it(published: Published) -> None:
+def test_a_statement_is_published_with_its_impact_and_who_ran_it(published: Published) -> None:
     altered = published.statement("ALTER TABLE t ADD COLUMN")
     assert sorted(kinds(altered)) == [("column added", "t", "b"), ("column narrowed", "t", "x")]
     (narrowed,) = [each for each in altered["effects"] if each["column"] == "x"]
@@ -143,7 +143,7 @@ ASKED = (
 )
 
 
-def test_what_a_statement_means_is_told_alike_before_and_after(published: Published) -> None:
+def test_the_impact_of_a_statement_is_the_same_before_and_after(published: Published) -> None:
     published.run("CREATE TABLE i (id int PRIMARY KEY, a int, n int, x varchar(40))")
     code, result = published.asks("impact", "shop", ASKED[0])
     assert (code, result["severity"]) == (3, "breaking")

@@ -38,7 +38,7 @@ except KeyboardInterrupt:
 
 @pytest.fixture(params=["hang", "spin"])
 def parent(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
-    """A process whose decoders are all at work for ever."""
+    """A process whose decoders are all at work forever."""
     process = subprocess.Popen(
         [sys.executable, "-c", PARENT, str(COUNT), request.param],
         cwd=PROJECT,

@@ -29,7 +29,7 @@ def alter(mysql: Mysql, first: int, count: int) -> None:
         )
 
 
-def test_snapshots_bound_what_is_kept_and_a_restart_goes_on_from_the_last(
+def test_snapshots_bound_what_is_kept_and_a_restart_continues_from_the_last(
     stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = settings(stack, mysql, tmp_path, start="latest")

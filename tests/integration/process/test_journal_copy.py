@@ -79,7 +79,7 @@ def published(worker: Worker, mysql: Mysql, *ids: int) -> dict[str, Any]:
     return cursor
 
 
-def test_an_older_copy_of_the_journal_is_refused_and_gives_no_number_twice_once_it_is_mended(
+def test_an_older_copy_of_the_journal_is_refused_and_gives_no_number_twice_once_it_is_repaired(
     stack: Stack,
     mysql: Mysql,
     tmp_path: Path,

@@ -108,9 +108,9 @@ def test_a_masked_value_is_in_no_topic_log_report_or_file(
         worker.wait(lambda status: bool(status["set_aside"]))
         worker.wait(lambda _: b'"x":9' in published(stack, f"{wanted['prefix']}.shop.plain"))
         pages = {f"GET {path}": worker.get(path) for path in ("/status", "/metrics", "/health")}
-        told = pages | reports(tmp_path)
+        reported = pages | reports(tmp_path)
         assert worker.stop() == 0
-    shown = {place: text.encode() for place, text in told.items()}
+    shown = {place: text.encode() for place, text in reported.items()}
     shown |= everything(stack, str(wanted["prefix"]))
     shown |= {str(file): file.read_bytes() for file in files(tmp_path)}
     assert leaks(shown) == set()

@@ -81,9 +81,9 @@ class Tool:
                 name: stack.enter_context(connected(self._mysql, database="osc"))
                 for name in ("tool", "lock", "app")
             }
-            for step in map(told_apart, steps):
+            for step in map(distinguished, steps):
                 if step.session == "app":
-                    self._goes_on()
+                    self._continues()
                     self._writer.until(5)
                 cursor = cursors[step.session]
                 if step.waits:
@@ -95,9 +95,9 @@ class Tool:
                         self._until_it_waits("orders", self._waiting[-1])
                 if _LOCKS.match(step.sql):
                     self._catches_up(cursor, cursors["tool"])
-            self._goes_on()
+            self._continues()
 
-    def _goes_on(self) -> None:
+    def _continues(self) -> None:
         while self._waiting:
             self._waiting.pop().result(timeout=_TIMEOUT)
 
@@ -125,7 +125,7 @@ class Tool:
             )
 
 
-def told_apart(step: Step) -> Step:
+def distinguished(step: Step) -> Step:
     """The application's rows have the ids that the tool's statements name, with anything in between."""
     sql = step.sql
     for begin, id_ in (("(customer, amount, state) VALUES (", 4), ("(customer, note) VALUES (", 5)):
@@ -254,7 +254,7 @@ def test_a_table_that_is_changed_online_under_load_is_altered_once_and_loses_not
     assert left_over(found) == at_the_server(mysql)
 
 
-def test_a_worker_that_ends_between_two_steps_tells_one_alter_all_the_same(
+def test_a_worker_that_ends_between_two_steps_publishes_one_alter_all_the_same(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
     steps = SEQUENCES[DROPPED]

@@ -1,4 +1,4 @@
-"""A table that cannot be read for certain: it waits alone, and comes back whole, in order and once."""
+"""A table that cannot be read with certainty: it waits alone, and comes back whole, in order and once."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_a_table_that_changed_unseen_waits_alone_and_comes_back_in_order(
 
 
 @_MINIMAL
-def test_a_table_that_is_given_up_is_lost_alone_until_it_is_made_anew_or_resolved(
+def test_a_table_that_is_given_up_is_lost_alone_until_it_is_recreated_or_resolved(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
     wanted = settings(stack, mysql, tmp_path, start="latest")
@@ -179,7 +179,7 @@ def test_a_table_that_is_given_up_is_lost_alone_until_it_is_made_anew_or_resolve
         assert 'aqueduct_tables_set_aside{destination="shop"} 0.0' in metrics
         assert 'aqueduct_tables_given_up{destination="shop"} 1.0' in metrics
         assert 'handling="given up",type="WRITE_ROWS"' in metrics
-    # It was killed; a statement makes the table anew.
+    # It was killed; a statement recreates the table.
     with running(wanted, tmp_path) as worker:
         status = worker.wait(lambda status: [one["lost"] for one in status["given_up"]] == [1])
         assert status["set_aside"] == []
@@ -209,7 +209,7 @@ def test_a_table_that_is_given_up_is_lost_alone_until_it_is_made_anew_or_resolve
     prefix = wanted["prefix"]
     torn = images(rows(stack, prefix, "torn"))
     ids = [row["id"] for row in torn]
-    # The seventh came before it was resolved or behind that; it was dropped, or published rightly.
+    # The seventh came before it was resolved or after that; it was dropped, or published rightly.
     assert ids in ([1, 5, 8], [1, 5, 7, 8])
     assert all(row["b"] == 100 * row["id"] for row in torn)
     records = published(stack, prefix)

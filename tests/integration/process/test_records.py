@@ -54,7 +54,7 @@ def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return run_command(folder / "aqueduct.yaml", *words)
 
 
-def test_a_large_row_is_claimed_and_one_that_cannot_be_decoded_is_put_aside_and_all_others_go_on(
+def test_a_large_row_is_claimed_and_one_that_cannot_be_decoded_is_put_aside_and_all_others_continue(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
     claims = tmp_path / "claims"
@@ -106,7 +106,7 @@ def test_a_large_row_is_claimed_and_one_that_cannot_be_decoded_is_put_aside_and_
         (letter,) = json.loads(listed.stdout)
         assert (letter["table"], letter["row"], letter["kind"]) == ("old", 1, "row")
         assert bytes.fromhex(letter["bytes"]).endswith(b"\x01\x98")
-        # One more may go; the next one, within the hour, may not, nor anything behind it.
+        # One more may go; the next one, within the hour, may not, nor anything after it.
         run(mysql, "INSERT INTO shop.old VALUES (4, 0x98)", "INSERT INTO shop.old VALUES (5, 'e')")
         worker.wait(lambda status: status["rows"] == 7)
         run(mysql, "INSERT INTO shop.old VALUES (6, 0x98)", "INSERT INTO shop.old VALUES (7, 'g')")
@@ -147,10 +147,10 @@ def test_a_large_row_is_claimed_in_a_bucket_once_it_lets_us_in_and_an_audit_find
             assert status["rows"] == 0
             assert "object=s3://claims/of/" in error
             assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"] not in error + worker.log
-            # The server takes what it is sent and nobody hears of it: the same is written again.
+            # The server takes what it is sent, and its answer is lost: the same is written again.
             line.answer = lambda method: 403 if method == "HEAD" else 0
             worker.wait(lambda _: bool(server.keys("claims")))
-            line.mend()
+            line.repair()
             worker.wait(lambda status: status["rows"] == 4)
         found = [change.value for change in rows(stack, made["prefix"], "notes")]
         keys = server.keys("claims")

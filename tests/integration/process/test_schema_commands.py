@@ -47,7 +47,7 @@ STORY = (
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Described:
     """A command's output."""
 
     code: int
@@ -67,10 +67,10 @@ class Operator:
     places: list[SourceOffset]
     """The positions after the beginning and after each statement of the story."""
 
-    def asks(self, *words: str) -> Told:
+    def asks(self, *words: str) -> Described:
         done = run_command(self.config, "schema", *words)
         assert "Traceback" not in done.stderr
-        return Told(done.returncode, done.stdout, done.stderr)
+        return Described(done.returncode, done.stdout, done.stderr)
 
 
 @pytest.fixture(scope="module")

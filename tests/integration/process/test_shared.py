@@ -222,7 +222,7 @@ def test_nodes_that_are_deleted_and_servers_that_forget_all_are_survived(
 
 @pytest.mark.parametrize("coordinated", [True, False])
 @pytest.mark.long("test_requests has each request with two workers")
-def test_destinations_are_told_what_to_do_while_they_run(
+def test_destinations_are_controlled_while_they_run(
     stack: Stack, mysql: Mysql, database: str, tmp_path: Path, coordinated: bool
 ) -> None:
     wanted = pair_settings(stack, mysql, tmp_path, database=database)

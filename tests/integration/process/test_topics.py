@@ -91,7 +91,7 @@ def gone(worker: Worker) -> str:
     return error
 
 
-def test_a_topic_of_rows_that_vanished_is_not_made_again_in_silence(
+def test_a_topic_of_rows_that_vanished_is_not_made_again_silently(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
     wanted = settings(stack, mysql, tmp_path)
@@ -170,7 +170,7 @@ def test_on_compacted_topics_what_has_no_key_is_published_too(
     assert sorted(ops["orders"]) == ["c", "c", "t"]
 
 
-def test_topics_that_may_lose_records_are_named_until_they_are_mended(
+def test_topics_that_may_lose_records_are_named_until_they_are_repaired(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
     wanted = settings(stack, mysql, tmp_path)

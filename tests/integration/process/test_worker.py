@@ -33,7 +33,9 @@ def published(stack: Stack, prefix: str) -> list[checks.Record]:
     return contents.records
 
 
-def test_a_stopped_worker_goes_on_where_it_was(stack: Stack, mysql: Mysql, tmp_path: Path) -> None:
+def test_a_stopped_worker_continues_where_it_was(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
     wanted = settings(stack, mysql, tmp_path)
     insert(mysql, 0, 10)
     with running(wanted, tmp_path, command=WORKER) as worker:
@@ -131,7 +133,7 @@ def test_what_cannot_be_carried_stops_the_destination_by_name(
         assert worker.process.poll() is None
 
 
-def test_every_wrong_setting_of_the_server_is_named_with_its_mend(
+def test_every_wrong_setting_of_the_server_is_named_with_its_remedy(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
     run(
@@ -145,7 +147,7 @@ def test_every_wrong_setting_of_the_server_is_named_with_its_mend(
     assert "GRANT REPLICATION CLIENT ON *.*" in error
 
 
-def test_a_wrong_password_is_told_without_showing_it(
+def test_a_wrong_password_is_reported_without_showing_it(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
     wanted = settings(stack, mysql, tmp_path)

@@ -54,7 +54,7 @@ def command(pid: int) -> bytes:
         return b""
 
 
-def test_a_decoder_that_is_killed_is_told_by_name_and_its_work_done_again(
+def test_a_decoder_that_is_killed_is_reported_by_name_and_its_work_done_again(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
     wanted = settings(stack, mysql, tmp_path, decoders=2)

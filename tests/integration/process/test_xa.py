@@ -100,7 +100,7 @@ def test_a_worker_killed_between_prepare_and_commit_publishes_the_rows_once(
 
 
 @pytest.mark.long("test_large_transaction has the parts")
-def test_a_large_one_is_published_in_parts_and_goes_on_after_a_kill(
+def test_a_large_one_is_published_in_parts_and_continues_after_a_kill(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
     wanted = settings(stack, mysql, tmp_path) | {"publish": {"max_bytes": 65536, "interval_ms": 1}}

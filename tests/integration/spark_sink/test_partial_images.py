@@ -82,14 +82,14 @@ def test_rows_of_partial_images_are_those_of_the_source(stack: Stack, tmp_path: 
 def held(prefix: str, stack: Stack, folder: Path, *, offsets: int) -> list[list[Any]]:
     """What the warehouse holds of shop.t once a sink has applied all of it."""
     config = folder / "sink.yaml"
-    told = {
+    described = {
         "prefix": prefix,
         "bootstrap_servers": stack.kafka,
         "warehouse": str(folder / "wh"),
         "max_offsets_per_trigger": offsets,
         "metrics": {"port": 0},
     }
-    config.write_text(yaml.safe_dump(told))
+    config.write_text(yaml.safe_dump(described))
     for words in (["--mode", "available-now"], ["dump", str(folder / "dump")]):
         command = [sys.executable, "-m", "spark_sink", "--config", str(config), *words]
         ended = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)

@@ -174,7 +174,7 @@ async def test_rows_arrive_exactly_and_a_lost_checkpoint_loses_and_repeats_nothi
 
 
 @pytest.mark.long("unit/spark_sink/warehouse/test_waiting_tables.py has it without a process")
-async def test_a_table_that_cannot_be_applied_waits_alone_and_a_reload_beside_the_stream_heals_it(
+async def test_a_table_that_cannot_be_applied_waits_alone_and_a_reload_beside_the_stream_repairs_it(
     stack: Stack, tmp_path: Path
 ) -> None:
     at = Installation(tmp_path, stack.kafka, prefix="sinkwaits")
@@ -201,7 +201,7 @@ async def test_a_table_that_cannot_be_applied_waits_alone_and_a_reload_beside_th
     assert at.rows("t") == {(1, "kept"), (2, "kept"), (5, "new")}
 
 
-def test_a_killed_sink_leaves_no_jvm_behind(stack: Stack, tmp_path: Path) -> None:
+def test_a_killed_sink_leaves_no_jvm(stack: Stack, tmp_path: Path) -> None:
     at = Installation(tmp_path, stack.kafka)
     with at.running() as sink:
         until(lambda: bool(descendants(sink.pid)), sink)

@@ -35,7 +35,7 @@ def until_purged(*, if_stopped: bool = False) -> float:
 
 
 def looked(status: DestinationStatus, server: Mysql, seconds: float) -> None:
-    """Watch for so long, at looks that come one after the other."""
+    """Watch for that long, at looks that come one after the other."""
     watch = PurgeWatch(status, lambda: address_of(server), seconds=0.1)
 
     async def watched() -> None:
@@ -70,9 +70,9 @@ def test_the_time_left_falls_as_files_expire_and_the_alarm_looks_at_it(
     )
     looked(status, server, 0.8)
     left, at = until_purged(if_stopped=True), time.time()
-    # When a file was begun is told in seconds.
+    # The start of a file is known in seconds.
     assert left == pytest.approx(_KEPT - (at - ended), abs=1.5)
-    # Nothing is read, so it stands still.
+    # Nothing is read, so it does not change.
     assert until_purged() == pytest.approx(left, abs=5)
     time.sleep(1.5)
     looked(status, server, 0.8)

@@ -51,7 +51,7 @@ def marks(server: Mysql) -> list[Mark]:
     found = []
     with connected(server) as cursor:
         for n in range(6):
-            # What tells seconds only cannot tell two places within one apart.
+            # A time in seconds cannot distinguish two positions within one.
             time.sleep(0.05 if tells_commits else 1.05 - time.time() % 1)
             found.append(
                 Mark(int(time.time() * 1000), end_of(server), facts_of(server).gtids_at_end)
@@ -100,7 +100,7 @@ def test_a_time_within_a_file_is_searched_only_there(server: Mysql, marks: list[
     head = offset_at_time(marks[3].ts_ms, facts, address, file=first)
     assert head.coordinates == Coordinates(first, 4)
     assert not head.gtid_set
-    # A file of which all is behind the moment begins with its first transaction.
+    # A file of which all is after the moment begins with its first transaction.
     early = offset_at_time(marks[0].ts_ms, facts, address, file=second)
     assert (early.coordinates, early.gtid_set) == (marks[2].position, marks[2].gtids)
     with pytest.raises(BinlogFileMissing, match=r"other\.000001"):

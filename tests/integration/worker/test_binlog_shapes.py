@@ -22,7 +22,7 @@ from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.servers import own_stack
 from tests.harness.sql import connected, run
-from tests.integration.remedies import mended
+from tests.integration.remedies import repaired
 from tests.integration.worker.source import (
     address_of,
     between,
@@ -116,7 +116,7 @@ def test_a_compressed_transaction_holds_the_same_rows(stack: Stack) -> None:
     assert second.end == end_of(stack.mysql)
 
 
-def test_rows_go_on_in_the_next_file_and_with_new_table_ids(stack: Stack) -> None:
+def test_rows_continue_in_the_next_file_and_with_new_table_ids(stack: Stack) -> None:
     one = table(stack, "one", "id int primary key")
     two = table(stack, "two", "id int primary key, v varchar(9)")
     steps = written(
@@ -207,11 +207,11 @@ def test_harmless_statements_and_savepoints_pass_and_rolled_back_rows_never_come
     assert not [step for step in steps if isinstance(step, Statement)]
 
 
-def refused(stack: Stack, *statements: str, mend: str = "") -> AqueductError:
+def refused(stack: Stack, *statements: str, restore: str = "") -> AqueductError:
     begin = end_of(stack.mysql)
     run(stack.mysql, *statements)
-    if mend:
-        run(stack.mysql, mend)
+    if restore:
+        run(stack.mysql, restore)
     with pytest.raises(AqueductError) as caught:
         between(stack.mysql, begin, end_of(stack.mysql))
     assert f"coordinates={begin.file}:" in str(caught.value)
@@ -281,14 +281,14 @@ def test_statements_on_tables_that_nobody_captures_are_passed_by_and_others_refu
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "%"])
-def test_each_remedy_of_the_preflight_mends_the_server_as_it_is_printed(
+def test_each_remedy_of_the_preflight_repairs_the_server_as_it_is_printed(
     stack: Stack, host: str
 ) -> None:
     spoiled = {
         "binlog_format": "MIXED", "binlog_row_image": "MINIMAL", "binlog_row_metadata": "MINIMAL",
         "gtid_mode": "ON_PERMISSIVE",
     }  # fmt: skip
-    first, then = mended(stack.mysql, spoiled, host=host)
+    first, then = repaired(stack.mysql, spoiled, host=host)
     assert "5 problem(s)" in first
     assert f"TO 'o''bare'@'{host}';" in first
     assert "`shapes\\_1`.*" in first

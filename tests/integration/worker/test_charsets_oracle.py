@@ -139,7 +139,7 @@ def test_columns_of_a_character_set_hold_what_the_server_selects(
         f"CREATE TABLE {table} (t LONGTEXT, v VARCHAR(20), c CHAR(20), e ENUM({listed}),"
         f" s SET({listed}), j JSON) CHARACTER SET {charset} COLLATE {charset}_bin",
         f"INSERT INTO {table} VALUES ({text}, {hexes[0]}, {hexes[-1]}, {len(labels)},"
-        # Of ucs2 and its like, JSON_OBJECT would take a literal's bytes as they are.
+        # Of ucs2 and similar ones, JSON_OBJECT would take a literal's bytes as they are.
         f" {2 ** len(labels) - 1}, JSON_OBJECT({key}, CONVERT(_{charset} {hexes[0]} USING utf8mb4)))",
     )
     (row,) = decoded(stack.mysql, steps)

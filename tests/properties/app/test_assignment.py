@@ -25,7 +25,7 @@ def views(draw: st.DrawFn) -> dict[str, DestinationView]:
 
 
 @given(views())
-def test_whoever_looks_again_after_all_have_moved_moves_nothing(
+def test_a_second_look_after_all_have_moved_moves_nothing(
     view: dict[str, DestinationView],
 ) -> None:
     wanted = leaders(view)

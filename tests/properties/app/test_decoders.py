@@ -30,7 +30,9 @@ def test_any_number_of_decoders_gives_what_one_in_the_thread_gives(
 ) -> None:
     chunks = [ordered(number, **order) for number, order in enumerate(orders)]
     here, there = run(0, chunks), run(count, chunks)
-    assert [piece.told() for piece in there.pieces] == [piece.told() for piece in here.pieces]
+    assert [piece.described() for piece in there.pieces] == [
+        piece.described() for piece in here.pieces
+    ]
     assert isinstance(there.error, SourceLost)
     after = 0
     for piece, order in zip(there.pieces, orders, strict=True):

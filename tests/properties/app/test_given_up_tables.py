@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from tests.properties.examples import examples
 from tests.unit.app.pipeline.actions import Action, RowsOf, cuts, histories
 from tests.unit.app.pipeline.gather.given_up import GIVEN_UP, orders
-from tests.unit.app.pipeline.gather.parked import KNOWN, ORDERS, numbers, pieces, spelled, told
+from tests.unit.app.pipeline.gather.parked import KNOWN, ORDERS, described, numbers, pieces, spelled
 from tests.unit.app.pipeline.history import Source
 from tests.unit.app.pipeline.runs import records_of
 
@@ -23,8 +23,8 @@ def test_its_rows_are_dropped_and_all_others_are_what_they_would_have_been(
     found = pieces(source, cut, GIVEN_UP)
     records = records_of(found)
     # Names of changes too, which count the rows that were dropped.
-    assert told(records, "aq.shop.log") == told(plain, "aq.shop.log")
-    assert told(records, "aq.__ddl.shop") == told(plain, "aq.__ddl.shop")
+    assert described(records, "aq.shop.log") == described(plain, "aq.shop.log")
+    assert described(records, "aq.__ddl.shop") == described(plain, "aq.__ddl.shop")
     assert not orders(records)
     assert numbers(records) == list(range(1, len(numbers(records)) + 1))
     assert [piece.error for piece in found if piece.error] == []

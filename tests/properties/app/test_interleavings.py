@@ -91,7 +91,7 @@ class Interleavings(RuleBasedStateMachine):
         self._settle()
 
     @rule(who=WHO, times=st.integers(1, 12))
-    def go_on(self, who: int, times: int) -> None:
+    def proceed(self, who: int, times: int) -> None:
         for _ in range(times):
             self._let(who, Fate.ANSWERED)
 
@@ -132,7 +132,7 @@ class Interleavings(RuleBasedStateMachine):
         numbered = self._numbered()
         assert [one.seq for one in numbered] == [*range(1, len(numbered) + 1)]
         expected = [one for one in self.sources[0].changes() if one[1] != "tombstone"]
-        assert [_told(one) for one in numbered] == expected[: len(numbered)]
+        assert [_described(one) for one in numbered] == expected[: len(numbered)]
         for topic, _ in TOPICS:
             found = [one for one in records if one.topic == topic and one.value]
             assert [one.seq for one in found] == sorted(one.seq for one in found)
@@ -150,11 +150,11 @@ class Interleavings(RuleBasedStateMachine):
             names = {name for _, _, name, _ in self.sources[0].changes()}
             behind = delivered(cursor)
             ended = sum(int(name.split(":")[-1].split("#")[0]) <= behind for name in names)
-            values = {_told(one)[2] for one in self._numbered()}
+            values = {_described(one)[2] for one in self._numbered()}
             assert len(values) == ended
 
     @invariant()
-    def only_what_a_person_need_not_mend_ends_a_run(self) -> None:
+    def only_what_passes_by_itself_ends_a_run(self) -> None:
         for run, worker in zip(self.runs, self.workers, strict=True):
             if run is not None and run.done() and not run.cancelled() and run.exception():
                 raise AssertionError(f"{run.exception()!r}") from run.exception()
@@ -172,7 +172,7 @@ class Interleavings(RuleBasedStateMachine):
                 if cursor is not None and delivered(cursor) == len(self.history):
                     break
             self.nothing_is_repeated_or_out_of_order()
-            published = [_told(one) for one in self._numbered()]
+            published = [_described(one) for one in self._numbered()]
             changes = self.sources[0].changes() if self.history else ()
             assert published == [one for one in changes if one[1] != "tombstone"]
         finally:
@@ -198,7 +198,7 @@ class Interleavings(RuleBasedStateMachine):
         self.runs[who] = None
 
     def _settle(self) -> None:
-        """Let everybody go on until each waits for an answer or has ended."""
+        """Let all continue until each waits for an answer or has ended."""
         for _ in range(6):
             self.loop.run_until_complete(asyncio.sleep(0))
 
@@ -228,7 +228,7 @@ def _read(topic: str, partition: int, raw: bytes) -> list[Record]:
     return list(read_batches(topic, partition, raw))
 
 
-def _told(record: Record) -> Any:
+def _described(record: Record) -> Any:
     name = next(value.decode() for key, value in record.headers if key == "change_id")
     return record.topic, record.op, name, None if record.key is None else record.key.decode()
 
@@ -241,15 +241,15 @@ def test_whatever_happens_in_whatever_order_each_change_is_published_once() -> N
 
 
 def two_leaders() -> None:
-    """The first one is in the midst of a transaction when the second one takes over."""
+    """The first one is within a transaction when the second one takes over."""
     one = Interleavings()
     try:
         one.begin([ROWS], WHOLE)
         one.lead(0, 0, (True,))
-        one.go_on(0, 5)
+        one.proceed(0, 5)
         one.lead(1, 0, (True,))
-        one.go_on(1, 40)
-        one.go_on(0, 40)
+        one.proceed(1, 40)
+        one.proceed(0, 40)
         one.nothing_is_repeated_or_out_of_order()
         one.the_cursor_is_where_the_records_are()
     finally:
@@ -257,18 +257,18 @@ def two_leaders() -> None:
 
 
 def an_old_checkpoint() -> None:
-    """What a worker's tables say is of before the last that it published."""
+    """A worker's tables are older than the last that it published."""
     one = Interleavings()
     try:
         one.begin([ROWS], WHOLE)
         one.lead(0, 0, (True,))
-        one.go_on(0, 4)
+        one.proceed(0, 4)
         one.fold(0, 8)
         assert one.workers[0].checkpoint.rows
-        one.go_on(0, 40)
+        one.proceed(0, 40)
         one.kill(0, is_empty=False)
         one.lead(0, 1, (True,))
-        one.go_on(0, 40)
+        one.proceed(0, 40)
         one.nothing_is_repeated_or_out_of_order()
         one.the_cursor_is_where_the_records_are()
     finally:
@@ -281,10 +281,10 @@ def test_two_leaders_and_an_old_checkpoint_change_nothing() -> None:
 
 
 def test_without_fencing_two_leaders_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def whoever(self: Broker, name: str, _epoch: int) -> Any:
+    def any_producer(self: Broker, name: str, _epoch: int) -> Any:
         return self.owners[name]
 
-    monkeypatch.setattr(Broker, "owner", whoever)
+    monkeypatch.setattr(Broker, "owner", any_producer)
     with pytest.raises(AssertionError):
         two_leaders()
 

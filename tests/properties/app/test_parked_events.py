@@ -13,12 +13,12 @@ from tests.unit.app.pipeline.actions import Action, Ddl, RowsOf, Truncate, cuts,
 from tests.unit.app.pipeline.gather.parked import (
     KNOWN,
     ORDERS,
+    described,
     numbers,
     pieces,
     released,
     spelled,
     table,
-    told,
     waiting_in,
 )
 from tests.unit.app.pipeline.history import Source
@@ -26,7 +26,7 @@ from tests.unit.app.pipeline.runs import WHOLE, records_of
 
 
 def as_of_first_rows(history: list[list[Action]]) -> Table:
-    """What a person would give: the definition with which the first rows were written."""
+    """What an operator would give: the definition with which the first rows were written."""
     width = 2
     for action in (action for actions in history for action in actions):
         if isinstance(action, RowsOf) and action.table == ORDERS:
@@ -53,14 +53,14 @@ def test_what_waited_comes_back_as_if_it_had_never_waited(
     source = Source(history, gtids=True)
     plain = records_of(pieces(source, cut, KNOWN))
     parted = records_of(pieces(source, cut, {**KNOWN, ORDERS: QuarantinedMarker()}))
-    assert told(parted, "aq.shop.log") == told(plain, "aq.shop.log")
-    assert told(parted, "aq.__ddl.shop") == told(plain, "aq.__ddl.shop")
-    assert not told(parted, "aq.shop.orders")
+    assert described(parted, "aq.shop.log") == described(plain, "aq.shop.log")
+    assert described(parted, "aq.__ddl.shop") == described(plain, "aq.__ddl.shop")
+    assert not described(parted, "aq.shop.orders")
     assert numbers(parted) == list(range(1, len(numbers(parted)) + 1))
 
     given_ = as_of_first_rows(history)
     back, entry = released(source, waiting_in(parted), given_, each=len(batch), max_bytes=max_bytes)
-    assert told(back, "aq.shop.orders") == told(plain, "aq.shop.orders")
+    assert described(back, "aq.shop.orders") == described(plain, "aq.shop.orders")
     assert {record.topic for record in back} <= {"aq.shop.orders"}
     assert numbers(back) == list(range(1, len(numbers(back)) + 1))
     assert entry.outcome is not Outcome.REFUSED

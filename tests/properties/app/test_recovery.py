@@ -113,11 +113,11 @@ class Worker:
 
     @property
     def position(self) -> int:
-        """Where the cursor stands: behind the last statement."""
+        """The cursor: after the last statement."""
         return position_of(self.next) - 1
 
     def commit(self, entries: list[Entry]) -> None:
-        """A transaction: what is told, and the cursor last."""
+        """A transaction: its records, and the cursor last."""
         cursor = Cursor(
             destination="shop",
             installation="i",
@@ -133,7 +133,7 @@ class Worker:
 
     # --- what may happen -------------------------------------------------------------------------
 
-    def go_on(self, more: int) -> None:
+    def proceed(self, more: int) -> None:
         """Some statements of the stream, in one transaction."""
         entries: list[Entry] = []
         for _ in range(1 + more % 3):
@@ -181,7 +181,7 @@ class Worker:
         self.commit(self.parts(made))
 
     def go_back(self, more: int) -> None:
-        """To any place that the journal still has; for that it is read from the oldest checkpoint on."""
+        """To any position that the journal still has; for that it is read from the oldest checkpoint on."""
         self.history = self.recovered(whole_history=True)
         number = more % (self.next + 1)
         asked = offset(position_of(number) - 1)
@@ -236,12 +236,12 @@ def written(records: tuple[SchemaRecord, ...]) -> list[Entry]:
 
 def test_a_definition_given_from_a_later_checkpoint_on_holds_from_an_earlier_one() -> None:
     worker = Worker()
-    worker.go_on(2)
+    worker.proceed(2)
     worker.checkpoint(0)
-    worker.go_on(1)
-    worker.go_on(2)
+    worker.proceed(1)
+    worker.proceed(2)
     worker.checkpoint(0)
-    worker.go_on(0)
+    worker.proceed(0)
     # The journal begins with the first of the two from now on, where the table is unresolved already.
     worker.forget(0)
     worker.crash(1)
@@ -253,9 +253,9 @@ def test_a_definition_given_from_a_later_checkpoint_on_holds_from_an_earlier_one
 
 
 ACTS = (
-    Worker.go_on,
-    Worker.go_on,
-    Worker.go_on,
+    Worker.proceed,
+    Worker.proceed,
+    Worker.proceed,
     Worker.checkpoint,
     Worker.checkpoint_broken_off,
     Worker.resolve,

@@ -71,7 +71,7 @@ def said(text: bytes) -> str:
     return ""
 
 
-def assert_fit_for_people(text: str) -> None:
+def assert_fit_for_operators(text: str) -> None:
     assert SECRET not in text
     assert not LEAKS.search(text), text
 
@@ -94,7 +94,7 @@ def test_a_wrong_value_is_a_fault_at_its_place(changes: list[tuple[tuple[str, ..
             at = at.get(name) if isinstance(at, dict) else None
         if isinstance(at, dict):
             at[path[-1]] = value
-    assert_fit_for_people(
+    assert_fit_for_operators(
         said(yaml.safe_dump(wrong, allow_unicode=True).encode("utf-8", "replace"))
     )
 
@@ -111,4 +111,4 @@ def test_a_wrong_value_is_a_fault_at_its_place(changes: list[tuple[tuple[str, ..
 @example(at=0, length=0, put=b"t: 2026-99-99\n")
 def test_a_damaged_file_is_a_fault_and_no_traceback(at: int, length: int, put: bytes) -> None:
     text = yaml.safe_dump(GOOD).encode()
-    assert_fit_for_people(said(text[:at] + put + text[at + length :]))
+    assert_fit_for_operators(said(text[:at] + put + text[at + length :]))

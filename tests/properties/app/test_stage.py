@@ -26,6 +26,7 @@ from tests.unit.app.pipeline.runs import (
     WHOLE,
     assert_markers,
     by_topic,
+    described,
     first_cursor,
     gtids_to,
     joined,
@@ -34,7 +35,6 @@ from tests.unit.app.pipeline.runs import (
     rows_by_topic,
     run,
     run_by_turns,
-    told,
     versions_of,
 )
 
@@ -139,7 +139,7 @@ def test_what_is_published_does_not_depend_on_where_chunks_are_cut(
     markers=True,
     cut=EVERYWHERE,
     other=NOWHERE,
-).via("cut behind the last row, so that only the end of the transaction is left")
+).via("cut after the last row, so that only the end of the transaction is left")
 def test_a_run_that_ends_after_any_commit_and_resumes_publishes_what_an_uncut_one_does(
     history: Any, gtids: bool, max_bytes: int, markers: bool, cut: Any, other: Any
 ) -> None:
@@ -185,7 +185,7 @@ def test_any_number_of_stages_by_turns_give_what_one_gives(
     chunks = list(source.chunks(source.first, cut))
     one = run(chunks, cursor, rules=rules)
     several = run_by_turns(chunks, cursor, rules=rules, count=count, ahead=ahead)
-    assert [told(piece) for piece in several] == [told(piece) for piece in one]
+    assert [described(piece) for piece in several] == [described(piece) for piece in one]
 
 
 @settings(deadline=None, max_examples=examples(60))
@@ -206,7 +206,9 @@ def test_an_error_leaves_what_was_whole_before_it_and_nothing_of_what_it_broke(
     pieces = run(chunks, cursor, rules=rules)
     if count > 1:
         turns = run_by_turns(chunks, cursor, rules=rules, count=count, ahead=2)
-        assert [told(piece) for piece in turns[: len(pieces)]] == [told(piece) for piece in pieces]
+        assert [described(piece) for piece in turns[: len(pieces)]] == [
+            described(piece) for piece in pieces
+        ]
     error = pieces[-1].error
     assert isinstance(error, UnsupportedEvent)
     assert error.context["coordinates"] == broken.broken
@@ -220,7 +222,7 @@ def test_an_error_leaves_what_was_whole_before_it_and_nothing_of_what_it_broke(
         assert names <= {broken.name(number) for number in range(1, ended + 1)}
         assert all(commit.resume is None for commit in commits)
     assert names <= {broken.name(number) for number in range(1, ended + 2)}
-    # And once the source is mended, nothing is lost or said twice.
+    # And once the source is repaired, nothing is lost or said twice.
     state = DestinationState("shop")
     for commit in commits:
         cursor = _after(cursor, commit)

@@ -16,22 +16,22 @@ from tests.unit.app.pipeline.runs import WHOLE, pieces_of, records_of, rows_by_t
 SIZES = st.sampled_from([1, 150, 600, WHOLE])
 
 
-def in_parts(told: list[Any]) -> list[Any]:
-    """What is told of transactions of which a part is told that is not all."""
+def in_parts(described: list[Any]) -> list[Any]:
+    """The markers of transactions of which some, but not all, are published."""
     cut = {
         one["id"]
-        for one in told
+        for one in described
         if one["status"] == "END" and (one["part"], one["last"]) != (1, True)
     }
     return sorted(
-        (one for one in told if one["id"] in cut),
+        (one for one in described if one["id"] in cut),
         key=lambda one: (one["id"], one.get("part", 0)),
     )
 
 
 @settings(deadline=None, max_examples=examples(80))
 @given(history=histories, gtids=st.booleans(), max_bytes=SIZES, cut=cuts)
-def test_those_are_told_that_are_told_of_such_where_all_are(
+def test_those_are_reported_that_are_among_such_where_all_are(
     history: Any, gtids: bool, max_bytes: int, cut: Any
 ) -> None:
     source = Source(history, gtids=gtids)

@@ -103,7 +103,7 @@ def tables(draw: st.DrawFn) -> TableMap:
 @st.composite
 def images(draw: st.DrawFn, table: TableMap) -> bytes:
     nulls = draw(st.integers(0, 2 ** len(table.columns) - 1))
-    # The server sets the bits behind the last column.
+    # The server sets the bits after the last column.
     bitmap = (nulls | -1 << len(table.columns)) & ((1 << 8 * ((len(table.columns) + 7) // 8)) - 1)
     raw = bitmap.to_bytes((len(table.columns) + 7) // 8, "little")
     for n, column in enumerate(table.columns):

@@ -26,7 +26,7 @@ HEAD = '{"__shard":["m","d","t"],'
     patterns=st.sampled_from([0, 32]),
     head=st.sampled_from(["{", HEAD]),
 )
-def test_a_key_is_its_head_its_columns_and_its_place_in_either_decoder(
+def test_a_key_is_its_head_its_columns_and_its_position_with_either_decoder(
     data: st.DataObject, table: TableMap, patterns: int, head: str
 ) -> None:
     column = st.integers(0, len(table.columns) - 1)

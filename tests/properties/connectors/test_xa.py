@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.connectors.mysql.binlog.xa_source import Source, told
+from tests.unit.connectors.mysql.binlog.xa_source import Source, described
 from tests.unit.connectors.mysql.cutting import START, fed
 from tests.unit.connectors.mysql.wire import Wire
 
@@ -37,7 +37,7 @@ def test_rows_come_once_before_what_commits_them_and_else_never(
             one_phase, packed = action.endswith("one"), action.startswith("pack")
             source.xa(f"x{number}", random, one_phase=one_phase, packed=packed)
     found = fed(source.cutter(target, keep), source.wire.data, random, most)
-    assert told(found) == source.told
+    assert described(found) == source.described
     for chunk in found:
         assert chunk.start.file == START.file
         assert (chunk.context_start is None) == (not chunk.context)

@@ -27,7 +27,7 @@ def loops_are_closed() -> Any:
     LOOPS.clear()
 
 
-def set_aside() -> list[Entry]:
+def quarantined() -> list[Entry]:
     """A table that is quarantined."""
     quarantine = Quarantine()
     quarantine.destination = "shop"
@@ -39,7 +39,7 @@ ACTS: tuple[Callable[[Written, int], Any], ...] = (
     lambda written, _: written.commit([]),
     lambda written, number: written.alter(200 + 100 * number),
     lambda written, number: written.checkpoint(201 + 100 * number),
-    lambda written, _: written.commit(set_aside()),
+    lambda written, _: written.commit(quarantined()),
     lambda written, _: written.commit(tombstones(heads=written.history.checkpoints[:-1])),
     lambda written, number: written.commit(
         checkpoint_records(written.history.checkpoint(between(150 + 100 * number), made_ms=0))

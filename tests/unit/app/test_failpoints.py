@@ -55,7 +55,7 @@ def test_a_stall_lasts_its_seconds() -> None:
     assert 0.2 <= time.monotonic() - began < 5
 
 
-def test_a_freeze_lasts_until_the_process_is_told_to_go_on() -> None:
+def test_a_freeze_lasts_until_the_process_is_continued() -> None:
     program = "from app.failpoints import point; point('init.after'); print('on')"
     with subprocess.Popen(
         [sys.executable, "-c", program],

@@ -39,14 +39,14 @@ def test_the_last_line_has_the_medians_and_our_largest_memory() -> None:
     assert report.last_line(pairs) == "bench: ratio_w1=2.60 ratio_w2=3.00 rss_mib=150"
 
 
-def test_a_pair_is_told_by_speed_cpu_and_memory() -> None:
+def test_a_pair_is_reported_by_speed_cpu_and_memory() -> None:
     theirs = result("debezium", "W1", 20_000, peak_mib=1000.0, cpu={"connect": 15.2})
     reported = Pair(result("aqueduct", "W1", 50_000), theirs).to_text()
     assert "2.50 times the rows/s of debezium" in reported
     assert "0.25 times its CPU for a row, 0.10 times its memory" in reported
 
 
-def test_a_run_is_told_with_the_cpu_of_every_process_that_took_any() -> None:
+def test_a_run_is_reported_with_the_cpu_of_every_process_that_took_any() -> None:
     reported = report.line(result("aqueduct", "W1", 40_000))
     assert "40,000 rows/s" in reported
     assert reported.endswith("CPU s/Mrow: worker 10.0  broker 1.0  mysqld 0.5")

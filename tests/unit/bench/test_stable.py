@@ -19,11 +19,11 @@ def test_the_offsets_of_all_partitions_are_added() -> None:
     assert _sum(answer((0, 5), (0, 7))) == 12
 
 
-def test_a_topic_that_is_not_there_yet_is_empty() -> None:
+def test_a_topic_that_does_not_exist_yet_is_empty() -> None:
     assert _sum(answer((3, -1), (0, 7))) == 7
 
 
-def test_any_other_error_is_told() -> None:
+def test_any_other_error_is_reported() -> None:
     with pytest.raises(BenchError, match="error 29 for partition 0"):
         _sum(answer((29, -1)))
 

@@ -57,7 +57,7 @@ def test_an_error_of_each_class_is_the_same_in_another_process(error: type[Aqued
         )
 
 
-def test_what_where_and_remedy_stand_in_this_order() -> None:
+def test_what_where_and_remedy_are_in_this_order() -> None:
     error = SourceLost("gone.", coordinates=Coordinates("b.000001", 4), gtid=None)
     assert str(error) == (
         "The connection to MySQL was lost or could not be made: gone. [coordinates=b.000001:4]. "
@@ -65,7 +65,7 @@ def test_what_where_and_remedy_stand_in_this_order() -> None:
     )
 
 
-def test_a_remedy_given_on_the_spot_takes_the_place_of_the_general_one() -> None:
+def test_a_remedy_given_on_the_spot_replaces_the_general_one() -> None:
     assert str(PreflightError("x", remedy="Do this.")).endswith(": x. Do this.")
 
 
@@ -79,7 +79,7 @@ def test_an_error_without_any_remedy_still_ends_as_a_sentence() -> None:
     assert str(errors.SettingsError("x")) == "The settings are not usable: x."
 
 
-def test_an_error_waits_for_a_person_unless_time_may_heal_it() -> None:
+def test_an_error_waits_for_an_operator_unless_it_may_pass_by_itself() -> None:
     assert AqueductError.retry is Retry.MANUAL
     timed = {one.__name__ for one in OURS if one.retry is Retry.TIMED}
     assert timed == {
@@ -130,7 +130,7 @@ SHOWN = "t\\nFORGED\\x1b[2J\\u202e"
 
 
 def test_whatever_a_name_contains_an_error_is_one_line_of_visible_characters() -> None:
-    message = str(SourceLost(f"of {HOSTILE}", remedy=f"Mend {HOSTILE}.", table=HOSTILE))
+    message = str(SourceLost(f"of {HOSTILE}", remedy=f"Change {HOSTILE}.", table=HOSTILE))
     assert message.isprintable()
     assert message.count(SHOWN) == 3
 

@@ -10,7 +10,7 @@ def test_names_are_encoded_as_the_contract_shows() -> None:
     assert row_topic("aq", "a-b", "Zoë") == "aq.a-2db.Zo-c3-ab"
 
 
-def test_a_name_that_is_cut_is_the_same_for_ever() -> None:
+def test_a_name_that_is_cut_is_the_same_forever() -> None:
     topic = row_topic("aq", "d", "\u4e00" * 64)
     assert len(topic) == 249
     assert topic.endswith("-x83f2aff396160843321ff8da9a83ee5a")

@@ -62,11 +62,11 @@ def test_text_that_is_no_json_is_not_equal_to_any() -> None:
     assert canonical("{", "json") != canonical('"{"', "json")
 
 
-def test_a_row_has_the_columns_of_mysql_and_says_which_are_not_there() -> None:
+def test_a_row_has_the_columns_of_mysql_and_says_which_are_missing() -> None:
     assert row({"id": 7, "__seq": 3}, {"id": "int", "note": "text"}) == {"id": "7", "note": ABSENT}
 
 
-def test_each_kind_of_difference_is_found_and_told_in_full() -> None:
+def test_each_kind_of_difference_is_found_and_reported_in_full() -> None:
     source: dict[Key, Row] = {
         ("1",): {"id": "1", "n": "a"},
         ("2",): {"id": "2", "n": "b"},

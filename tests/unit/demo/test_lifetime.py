@@ -11,7 +11,7 @@ from demo.errors import Interrupted
 from demo.lifetime import AlreadyRunning, Signals
 
 
-def test_a_second_demo_is_refused_and_told_which_one_runs(tmp_path: Path) -> None:
+def test_a_second_demo_is_refused_and_shown_which_one_runs(tmp_path: Path) -> None:
     lock = tmp_path / "demo.lock"
     refused = pytest.raises(AlreadyRunning, match=f"process {os.getpid()};")
     with lifetime.only_demo(lock), refused, lifetime.only_demo(lock):

@@ -104,7 +104,7 @@ def test_an_invented_record_is_a_fault() -> None:
     assert any("no change in the binlog" in fault for fault in _judged(evidence).faults)
 
 
-def test_a_load_that_counted_otherwise_than_the_binlog_is_a_fault() -> None:
+def test_a_load_whose_count_differs_from_the_binlogs_is_a_fault() -> None:
     verdict = _judged(dataclasses.replace(_evidence(), counted=Counter(orders=5)))
     assert "orders: the load changed 5 rows, the binlog has 4" in verdict.faults
 
@@ -134,6 +134,6 @@ def test_the_tables_lines_are_aligned_under_their_headings() -> None:
     assert len(heading) <= len(line) + 1
 
 
-def test_faults_are_told_in_full() -> None:
+def test_faults_are_reported_in_full() -> None:
     verdict = _judged(dataclasses.replace(_evidence(), restarts=2))
     assert any(line.startswith("FAULT the worker was started") for line in conclusion(verdict))

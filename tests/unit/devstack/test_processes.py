@@ -40,7 +40,7 @@ def test_a_reused_pid_is_another_process_and_gets_no_signal() -> None:
     other = ProcessIdentity(mine.pid, mine.started - 1)
     assert mine.alive()
     assert not other.alive()
-    other.signal(signal.SIGKILL)  # this test would not go on
+    other.signal(signal.SIGKILL)  # this test would not continue
 
 
 def test_a_process_that_ended_but_was_not_waited_for_is_not_alive() -> None:
@@ -89,7 +89,7 @@ def test_a_child_outlives_the_thread_that_asked_for_it(children: Children, tmp_p
 
     def start() -> None:
         child = children.start(["sh", "-c", "echo up; exec sleep 60"], label="sh", log=log)
-        while not log.read_text():  # until then the kernel may not know whom to tell
+        while not log.read_text():  # until then the kernel may not know whom to signal
             assert child.alive()
         started.append(child)
 

@@ -5,10 +5,10 @@ import pytest
 from devstack.programs import environment
 
 
-def test_a_persons_settings_are_kept_from_a_program_and_what_is_given_is_not(
+def test_a_users_settings_are_kept_from_a_program_and_what_is_given_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("AQUEDUCT_PREFIX", "a person's")
+    monkeypatch.setenv("AQUEDUCT_PREFIX", "a user's")
     monkeypatch.setenv("AQUEDUCT_SPARK_JARS", "/jars")
     monkeypatch.setenv("HOME", "/home")
     found = environment(AQUEDUCT_CONFIG="ours.yaml")

@@ -6,7 +6,7 @@ from devstack.sources import Source, moved_to, of_suite, parse_deb822, parse_one
 DEB822 = """\
 # A comment before the first stanza
 Types: deb deb-src
-# http://snapshot.example/ in the midst of a stanza
+# http://snapshot.example/ within a stanza
 URIs: http://mirror.example/debian
 Suites: bookworm bookworm-updates
 Components: main contrib

@@ -6,6 +6,7 @@ import gc
 import itertools
 import json
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -53,21 +54,21 @@ class Warehouse:
             metrics=self.metrics,
         )
 
-    def take(self, *changes: Change | str | None) -> None:
-        """Applies one batch; text stands for a record's raw value, None for a tombstone.
+    def take(self, *changes: Change | str | None, partition: int = 0) -> None:
+        """Applies one batch; text is a record's raw value, None a tombstone.
 
         Raises why the table waits, if it does since.
         """
         waited = self.waiting()
-        start = {TOPIC: len(self.records)}
+        start = self.ends()
         for change in changes:
-            self.write(change)
+            self.write(change, partition=partition)
         self.catch_up(start)
         if waited is None and (held := self.waiting()) is not None:
             kind = getattr(errors, held.error)
             raise kind(held.reason, advice=held.action)
 
-    def write(self, change: Change | str | None) -> None:
+    def write(self, change: Change | str | None, *, partition: int = 0) -> None:
         """Puts a record into the topic, for a later batch."""
         value = change.value() if isinstance(change, Change) else change
         key = None
@@ -75,13 +76,17 @@ class Warehouse:
             key = json.dumps({"id": image.get("id")})
         headers = [{"key": name} for name in change.headers] if isinstance(change, Change) else None
         self.records.append(
-            {"topic": TOPIC[0], "partition": TOPIC[1], "offset": len(self.records)}
+            {
+                "topic": TOPIC[0],
+                "partition": partition,
+                "offset": self.ends().get((TOPIC[0], partition), 0),
+            }
             | {"key": key, "value": value, "headers": headers}
         )
 
     def catch_up(self, start: Offsets) -> None:
         """Applies one batch of all records from `start` on."""
-        end = {TOPIC: len(self.records)}
+        end = self.ends()
         try:
             self.applier.apply(
                 self.read(start, end), next(self._numbers), query_id="q", moved=lambda: (start, end)
@@ -116,17 +121,23 @@ class Warehouse:
     def ranges(self, topics: Collection[str]) -> tuple[Offsets, Offsets]:
         """See reload.Topics."""
         assert set(topics) <= {TOPIC[0]}
-        return {TOPIC: self.first}, {TOPIC: len(self.records)}
+        ends = self.ends()
+        return {at: self.first if at == TOPIC else 0 for at in ends}, ends
+
+    def ends(self) -> dict[tuple[str, int], int]:
+        """The end of each partition."""
+        places = Counter((record["topic"], record["partition"]) for record in self.records)
+        return {TOPIC: 0, **places}
 
     def read(self, start: Offsets, end: Offsets) -> DataFrame:
         """See reload.Topics."""
         return self._frame(
             [
                 record
-                for at, first in start.items()
+                for at, until in end.items()
                 for record in self.records
                 if (record["topic"], record["partition"]) == at
-                and first <= record["offset"] < end[at]
+                and start.get(at, 0) <= record["offset"] < until
             ]
         )
 

@@ -23,7 +23,7 @@ from spark_sink.spark import session
         ("d" * 300, "File name too long"),
     ],
 )
-def test_a_dump_that_cannot_be_written_is_told_before_spark_starts(
+def test_a_dump_that_cannot_be_written_is_reported_before_spark_starts(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -42,9 +42,9 @@ def test_a_dump_that_cannot_be_written_is_told_before_spark_starts(
     monkeypatch.setattr(command, "_stop_on_signals", lambda stop: stop)
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     assert command.main(["--config", str(settings), "dump", str(tmp_path / file)]) == 2
-    (told,) = capsys.readouterr().err.splitlines()
-    assert told.startswith(f"BadSettings: The settings cannot be used: dump {tmp_path / file}")
-    assert reason in told
+    (described,) = capsys.readouterr().err.splitlines()
+    assert described.startswith(f"BadSettings: The settings cannot be used: dump {tmp_path / file}")
+    assert reason in described
 
 
 def test_a_reload_takes_no_time_zone_or_one_that_mysql_has() -> None:
@@ -121,9 +121,9 @@ def test_the_log_and_what_is_printed_are_lines_whatever_a_table_is_named(
             handler.close()
         logging.basicConfig(handlers=before, force=True)
     command._print("t\nFORGED")
-    told = capsys.readouterr()
+    described = capsys.readouterr()
     shown = "t\\nFORGED"
-    assert told.out == f"{shown}\n"
-    for text in (told.err, (tmp_path / "log").read_text()):
+    assert described.out == f"{shown}\n"
+    for text in (described.err, (tmp_path / "log").read_text()):
         assert text.endswith(f"table waits table={shown}\\x1b\\u202e\n")
         assert text.count("\n") == 1

@@ -49,7 +49,7 @@ def test_two_names_never_share_a_folder(one: str, other: str) -> None:
 
 
 @given(st.text(alphabet=st.characters(codec="ascii"), min_size=1, max_size=20))
-def test_a_folder_tells_its_name(name: str) -> None:
+def test_a_folder_gives_its_name_back(name: str) -> None:
     assert unfolder(folder(name)) == name
 
 
@@ -89,9 +89,9 @@ def test_quotes_in_names_stay_inside_them() -> None:
     [("shop", "t"), ("x.y", "t"), ("a b", "it's\\"), ("${env}", "new\nline\x1b"), ("s", "a`.b")],
 )
 def test_the_remedy_names_a_table_as_a_shell_takes_it(name: tuple[str, str]) -> None:
-    told = action(name)
-    assert told.isprintable()
-    shell = ["bash", "-c", f"printf '%s\\0' {told.removeprefix('Run: ')}"]
+    described = action(name)
+    assert described.isprintable()
+    shell = ["bash", "-c", f"printf '%s\\0' {described.removeprefix('Run: ')}"]
     words = subprocess.run(shell, capture_output=True, text=True, check=True).stdout.split("\0")
     assert words[:4] == ["python", "-m", "spark_sink", "reload"]
     assert command._table(words[4]) == name

@@ -79,7 +79,7 @@ def test_a_uri_stays_and_a_relative_path_becomes_absolute(file: Path) -> None:
 @pytest.mark.parametrize(
     "key", ["spark.sql.ansi.enabled", "spark.sql.session.timeZone", "spark.sql.variable.substitute"]
 )
-def test_what_the_sink_tells_spark_is_not_passed_over_in_silence(file: Path, key: str) -> None:
+def test_what_the_sink_asks_of_spark_is_not_ignored_silently(file: Path, key: str) -> None:
     file.write_text(f"{GOOD}spark_options: {{{key}: x, ansi: y, spark.ok: z}}\n")
     with pytest.raises(BadSettings, match=f"ansi: a setting.*{key} cannot be set"):
         read(file)

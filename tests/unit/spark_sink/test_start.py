@@ -47,7 +47,7 @@ class Kafka:
 
 
 def answering(*answers: Kafka | Exception) -> Callable[..., Any]:
-    """Kafka's answers, one after the other; the last for ever."""
+    """Kafka's answers, one after the other; the last forever."""
     left = list(answers)
 
     @contextmanager
@@ -92,10 +92,12 @@ def test_an_absent_kafka_is_logged_once_and_waited_for(
     away = KafkaUnreachable("127.0.0.1:1: no answer")
     monkeypatch.setattr(stream, "admin", answering(away, away, away, Kafka("aq.__schemas")))
     sink()._from_kafka(threading.Event())
-    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert [line.partition(":")[0] for line in told] == ["KafkaUnreachable", "NoTopics"]
-    assert "Retrying until it answers" in told[0]
-    assert "the prefixes in Kafka: aq." in told[1]
+    described = [
+        record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING
+    ]
+    assert [line.partition(":")[0] for line in described] == ["KafkaUnreachable", "NoTopics"]
+    assert "Retrying until it answers" in described[0]
+    assert "the prefixes in Kafka: aq." in described[1]
 
 
 def test_a_stop_ends_the_waiting_without_an_error(

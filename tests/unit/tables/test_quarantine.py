@@ -66,7 +66,7 @@ def test_a_table_that_is_given_up_does_not_wait_and_can_be_resolved() -> None:
     assert folded(ENTRY, later).pending() == [later]
 
 
-def test_a_table_that_is_set_aside_again_is_not_given_up_by_what_was_said_before() -> None:
+def test_a_table_that_is_quarantined_again_is_not_given_up_by_what_was_said_before() -> None:
     found = folded(replace(ENTRY, outcome=Outcome.RELEASED), RESOLUTION)
     entry = found.add(ORDERS, "again", at(900))
     assert (entry.outcome, entry.offset, entry.lost) == (Outcome.WAITING, 7, 0)

@@ -50,7 +50,7 @@ class Broker:
         return owner.epoch
 
     def time_out(self, name: str) -> None:
-        """Its transaction was open for too long: it is aborted, and its producer may go on no more."""
+        """Its transaction was open for too long: it is aborted, and its producer may not continue."""
         owner = self.owners.get(name)
         if owner is not None and owner.open is not None:
             self.take_over(name)

@@ -42,7 +42,7 @@ PLANS = TopicPlans(
 
 
 class Fate(Enum):
-    """What becomes of a request."""
+    """The outcome of a request."""
 
     ANSWERED = "answered"
     LOST = "lost"
@@ -61,7 +61,7 @@ class Link:
         return self._waiting is not None and not self._waiting.done()
 
     def let(self, fate: Fate) -> None:
-        """Decide what becomes of the request that waits."""
+        """Decide the outcome of the request that waits."""
         assert self._waiting is not None
         self._waiting.set_result(fate)
 
@@ -107,7 +107,7 @@ class _Producer:
         try:
             await self._link.ask(lambda: self._broker.write(ID, self._epoch, position, key, value))
         except AqueductError as error:
-            # As aiokafka has it: it is the future that tells.
+            # As aiokafka has it: the future has the outcome.
             sent.set_exception(error)
             return sent
         sent.set_result(None)
@@ -121,7 +121,7 @@ class _Producer:
 
 
 def delivered(cursor: Cursor) -> int:
-    """How many transactions a cursor has behind it."""
+    """How many transactions are before a cursor."""
     gtids = cursor.offset.gtid_set
     assert isinstance(gtids, GtidSet)
     count = 0

@@ -61,7 +61,7 @@ def test_what_a_witness_prints_otherwise_is_not_judged() -> None:
         (HASHED, b"'abc'", None, False),
     ],
 )
-def test_replaced_values_are_told_from_others(
+def test_replaced_values_differ_from_all_others(
     rule: MaskingRule, printed: bytes, value: Any, is_same: bool
 ) -> None:
     same = masked_comparison(column("VARCHAR", charset="utf8mb4"), rule)

@@ -95,7 +95,7 @@ def test_what_cannot_be_compared_is_not(what: Column) -> None:
     assert comparison(what) is None
 
 
-def test_a_column_that_the_binlog_does_not_tell_is_that_of_its_version() -> None:
+def test_a_column_that_the_binlog_does_not_state_is_that_of_its_version() -> None:
     assert column_of_type("c", "enum('a,b','it''s')", "utf8mb4").labels == ("a,b", "it's")
     assert column_of_type("c", "bigint(20) unsigned", None) == column("BIGINT", "20", unsigned=True)
     assert column_of_type("c", "varchar(80)", "latin1") == column("VARCHAR", "80", charset="latin1")

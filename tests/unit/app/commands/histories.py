@@ -56,7 +56,7 @@ def story(
     return made
 
 
-def tell(made: Story, where: SourceOffset = END) -> ReadByName:
+def describe(made: Story, where: SourceOffset = END) -> ReadByName:
     """The history as it comes out of the journal again."""
     cursor = Cursor(
         destination="shop",
@@ -73,11 +73,11 @@ def tell(made: Story, where: SourceOffset = END) -> ReadByName:
     for record in written.compacted():
         state.apply(record)
 
-    async def told(destination: str) -> DestinationHistory:
+    async def described(destination: str) -> DestinationHistory:
         assert destination == "shop"
         return DestinationHistory.of(state)
 
-    return told
+    return described
 
 
 def options_of(name: str, *words: str) -> argparse.Namespace:
@@ -97,7 +97,7 @@ class Asked:
     def text(self, made: Story, *words: str, code: int = 0) -> list[str]:
         """The lines it prints."""
         module: Any = groups.command("schema", self.name)
-        assert module.run(options_of(self.name, *words), tell(made)) == code
+        assert module.run(options_of(self.name, *words), describe(made)) == code
         return self.capsys.readouterr().out.splitlines()
 
     def json(self, made: Story, *words: str, code: int = 0) -> Any:

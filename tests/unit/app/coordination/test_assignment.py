@@ -49,5 +49,5 @@ def test_a_worker_that_is_not_ready_gets_what_nobody_else_could_lead_and_no_more
     assert Counter(leaders(now_ready).values()) == {"a": 3, "b": 3}
 
 
-def test_a_destination_that_nobody_can_lead_is_left_out() -> None:
+def test_a_destination_that_no_worker_can_lead_is_omitted() -> None:
     assert leaders({"d": seen(""), "e": seen("", "a")}) == {}

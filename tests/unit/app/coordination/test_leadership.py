@@ -31,7 +31,7 @@ class DestinationRunner:
         await asyncio.Event().wait()
 
 
-async def test_what_nobody_foresaw_ends_the_worker_and_not_one_destination_in_silence() -> None:
+async def test_an_unforeseen_error_ends_the_worker_and_not_one_destination_silently() -> None:
     runner = DestinationRunner()
     alone = SingleWorker(runner)
     with pytest.raises(TypeError):

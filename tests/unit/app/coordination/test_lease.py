@@ -61,7 +61,7 @@ async def test_each_answer_counts_from_when_it_was_asked_for(clock: list[float])
     lease.check()
 
 
-async def test_it_waits_while_the_connection_is_lost_and_goes_on_when_it_is_back(
+async def test_it_waits_while_the_connection_is_lost_and_continues_when_it_is_back(
     clock: list[float],
 ) -> None:
     lease, session = await held(MemoryServer())

@@ -45,24 +45,24 @@ async def test_nothing_new_is_written_by_a_run_that_leaves() -> None:
 class Handed(PermanentLease):
     """Takes note of when it is handed over."""
 
-    def __init__(self, told: list[str]) -> None:
+    def __init__(self, described: list[str]) -> None:
         super().__init__()
-        self.told = told
+        self.described = described
 
     async def hand_over(self) -> None:
-        self.told.append("handed over")
+        self.described.append("handed over")
 
 
-async def writes_and_waits(permit: WritePermit, told: list[str]) -> None:
+async def writes_and_waits(permit: WritePermit, described: list[str]) -> None:
     """A run with one transaction, which then waits for more, and takes its time to be torn down."""
     try:
         async with permit.writing():
             await asyncio.sleep(0.1)
-            told.append("written")
+            described.append("written")
         await asyncio.sleep(3600)
     finally:
         await asyncio.sleep(0.1)
-        told.append("torn down")
+        described.append("torn down")
 
 
 async def test_the_lead_is_handed_over_after_the_transaction_and_before_what_is_torn_down() -> None:
@@ -96,7 +96,7 @@ async def test_a_run_that_ends_by_itself_after_its_transaction_is_left_to_tear_d
     assert isinstance(task.exception(), StopRequested)
 
 
-async def test_whoever_is_told_to_end_does_not_cut_the_transaction_of_a_run_that_ends() -> None:
+async def test_a_cancelled_task_does_not_cut_the_transaction_of_a_run_that_ends() -> None:
     result: list[str] = []
     permit = WritePermit(lease=Handed(result))
 
@@ -114,7 +114,7 @@ async def test_whoever_is_told_to_end_does_not_cut_the_transaction_of_a_run_that
         pass
 
 
-async def test_a_run_that_has_lost_the_lead_ends_in_the_midst_of_its_transaction() -> None:
+async def test_a_run_that_has_lost_the_lead_ends_within_its_transaction() -> None:
     result: list[str] = []
     permit = WritePermit(lease=Handed(result))
 

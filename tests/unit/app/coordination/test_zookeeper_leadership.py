@@ -144,7 +144,7 @@ async def test_all_are_led_by_the_only_worker(stage: Stage) -> None:
     assert all(NODES.running(name) in stage.server.nodes for name in ALL)
 
 
-async def test_workers_share_evenly_whoever_came_first(stage: Stage) -> None:
+async def test_workers_share_evenly_in_any_order_of_arrival(stage: Stage) -> None:
     a = stage.join("a", ALL)
     await until(lambda: a.leads == ALL)
     b = stage.join("b", ALL)
@@ -197,7 +197,7 @@ async def test_a_worker_that_leaves_is_followed_at_once(stage: Stage) -> None:
     assert DestinationRunner.twice == set()
 
 
-async def test_one_that_is_told_to_end_is_told_once_however_long_it_takes(stage: Stage) -> None:
+async def test_one_that_is_cancelled_is_cancelled_once_however_long_it_takes(stage: Stage) -> None:
     a = stage.join("a", ALL)
     await until(lambda: a.leads == ALL)
     a.runner.ends_in = 0.5
@@ -243,7 +243,7 @@ async def _held(lease: Lease) -> None:
         raise AssertionError("in doubt") from None
 
 
-async def test_a_node_that_is_deleted_by_hand_is_noticed_and_made_anew(stage: Stage) -> None:
+async def test_a_node_that_is_deleted_by_hand_is_noticed_and_recreated(stage: Stage) -> None:
     a = stage.join("a", {"d"})
     await until(lambda: a.leads == {"d"})
     term = a.runner.mine["d"].term
@@ -251,7 +251,7 @@ async def test_a_node_that_is_deleted_by_hand_is_noticed_and_made_anew(stage: St
     await until(lambda: bool(a.leads) and a.runner.mine["d"].term > term)
 
 
-async def test_all_nodes_deleted_are_made_anew(stage: Stage) -> None:
+async def test_all_nodes_deleted_are_recreated(stage: Stage) -> None:
     a, b = stage.join("a", ALL), stage.join("b", ALL)
     await until(lambda: len(a.leads) == len(b.leads) == 2)
     stage.server.remove("/aqueduct")
@@ -259,7 +259,7 @@ async def test_all_nodes_deleted_are_made_anew(stage: Stage) -> None:
     await until(lambda: len(a.leads) == len(b.leads) == 2)
 
 
-async def test_a_leader_that_somebody_made_by_hand_is_told_of(stage: Stage) -> None:
+async def test_a_leader_that_was_made_by_hand_is_reported(stage: Stage) -> None:
     stage.server.put(NODES.running("d"), b"hands off", 0)
     a = stage.join("a", {"d"})
     await until(lambda: "NodeUnfit" in str(a.shared.why("d").get("why_not")) or bool(a.leads))
@@ -276,7 +276,7 @@ async def test_candidates_that_somebody_made_by_hand_get_nothing(stage: Stage) -
     assert {name: lease.term for name, lease in a.runner.mine.items()} == terms
 
 
-async def test_a_candidate_of_its_own_name_that_stays_is_made_anew(stage: Stage) -> None:
+async def test_a_candidate_of_its_own_name_that_stays_is_recreated(stage: Stage) -> None:
     stage.server.put(NODES.candidate("d", "a"), b"", 0)
     a = stage.join("a", {"d"})
     await until(lambda: a.leads == {"d"})
@@ -303,7 +303,7 @@ async def test_what_is_not_wanted_any_more_is_given_up(stage: Stage) -> None:
     await until(lambda: nodes.isdisjoint(stage.server.nodes))
 
 
-async def test_two_workers_with_one_id_are_told_apart(stage: Stage) -> None:
+async def test_two_workers_with_one_id_are_distinguished(stage: Stage) -> None:
     a = stage.join("same", ALL)
     await until(lambda: a.leads == ALL)
     b = stage.join("same", ALL)
@@ -319,7 +319,7 @@ async def test_another_installation_is_kept_out_of_a_root(stage: Stage) -> None:
     assert b.leads == set()
 
 
-async def test_who_leads_and_why_others_do_not_is_told(stage: Stage) -> None:
+async def test_who_leads_and_why_others_do_not_is_reported(stage: Stage) -> None:
     a = stage.join("a", {"d"})
     await until(lambda: a.leads == {"d"})
     b = stage.join("b", {"d"})

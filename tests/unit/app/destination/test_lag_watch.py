@@ -131,7 +131,7 @@ def test_a_stall_of_hours_is_counted_from_its_beginning() -> None:
     assert unread.seconds(50_000, offset(100), None) == 50_000
 
 
-def test_another_source_begins_anew() -> None:
+def test_another_source_starts_over() -> None:
     unread = PendingEnds()
     unread.seconds(0, offset(100), end(300))
     assert unread.seconds(500, offset(100, server=OTHER), end(300)) == 0

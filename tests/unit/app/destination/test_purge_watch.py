@@ -60,7 +60,7 @@ def test_who_keeps_up_is_never_purged_but_would_be_if_it_stopped() -> None:
     assert until_purged(DAY, [look(0, behind=500), look(60, behind=480)]) == Purge(DAY, math.inf)
 
 
-def test_who_stands_still_has_what_is_left() -> None:
+def test_without_progress_the_whole_lag_remains() -> None:
     assert until_purged(DAY, [look(0, behind=0), look(60, behind=60)]) == Purge(DAY, DAY)
 
 
@@ -76,10 +76,10 @@ def test_space_is_filled_by_what_is_written_and_freed_by_what_is_read() -> None:
     assert until_purged(math.inf, kept_up) == Purge(HOUR, math.inf)
 
 
-def test_one_look_tells_no_speed() -> None:
+def test_one_look_gives_no_speed() -> None:
     assert until_purged(HOUR, [look(0, behind=99)]) == Purge(HOUR, math.inf)
     assert until_purged(0.0, [look(0)]) == Purge(0.0, 0.0)
 
 
-def test_the_status_page_tells_hours_and_null_for_ever() -> None:
+def test_the_status_page_has_hours_and_null_for_no_limit() -> None:
     assert Purge(HOUR, math.inf).to_json() == {"hours": None, "hours_if_stopped": 1.0}

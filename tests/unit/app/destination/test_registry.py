@@ -72,7 +72,7 @@ def slow() -> None:
         ),
     ],
 )
-async def test_what_is_not_ready_is_told_with_where_it_is_and_what_to_do(
+async def test_what_is_not_ready_is_reported_with_where_it_is_and_what_to_do(
     installation: Any,
     says: str,
     monkeypatch: pytest.MonkeyPatch,

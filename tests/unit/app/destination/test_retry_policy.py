@@ -35,14 +35,14 @@ def test_failures_without_end_never_end_the_retrying() -> None:
     assert len(pauses(ErrorPolicy(), 3000)) == 3000
 
 
-def test_a_success_begins_the_pauses_anew() -> None:
+def test_a_success_begins_the_pauses_again() -> None:
     policy = ErrorPolicy(jitter=Random(1))
     pauses(policy, 10)
     policy.succeeded()
     assert pauses(policy, 1)[0] <= 0.5
 
 
-def test_what_only_a_person_can_mend_is_not_tried_again() -> None:
+def test_what_only_an_operator_can_repair_is_not_tried_again() -> None:
     decision = ErrorPolicy().decide(PositionGone())
     assert (decision.state, decision.pause) == (State.FAILED, None)
 
@@ -64,7 +64,7 @@ def test_damage_at_the_same_place_is_tried_twice_more_and_then_left(
     assert policy.decide(here).state is State.FAILED
 
 
-def test_publishing_what_stands_before_the_damage_does_not_begin_its_count_anew() -> None:
+def test_publishing_what_is_before_the_damage_does_not_restart_its_count() -> None:
     policy = ErrorPolicy()
     found = []
     for _ in range(3):
@@ -80,7 +80,9 @@ def test_damage_at_no_known_place_is_forgotten_by_a_success() -> None:
         policy.succeeded()
 
 
-def test_what_was_in_order_once_is_looked_at_again_and_what_never_was_waits_for_a_person() -> None:
+def test_what_was_in_order_once_is_looked_at_again_and_what_never_was_waits_for_an_operator() -> (
+    None
+):
     policy = ErrorPolicy()
     revoked = PreflightError("REPLICATION SLAVE")
     assert policy.decide(revoked).state is State.FAILED

@@ -89,7 +89,7 @@ async def rested() -> None:
 
 
 @pytest.mark.parametrize("times", [1, 2, 4])
-async def test_whenever_it_is_told_to_end_nothing_is_left(world: World, times: int) -> None:
+async def test_whenever_it_is_cancelled_nothing_is_left(world: World, times: int) -> None:
     whole = 0
     for moment in range(MOMENTS):
         task = reading()
@@ -100,7 +100,7 @@ async def test_whenever_it_is_told_to_end_nothing_is_left(world: World, times: i
             await asyncio.sleep(0)
         outcome: Any = (await asyncio.gather(task, return_exceptions=True))[0]
         if times == 1 and isinstance(outcome, asyncio.CancelledError):
-            # Whoever waits for the run need not wait for more.
+            # Those who wait for the run need not wait for more.
             assert world.decoding == 0, moment
         await rested()
         if isinstance(outcome, asyncio.CancelledError):

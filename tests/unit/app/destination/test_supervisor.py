@@ -41,7 +41,7 @@ class Scene:
         )
         self.destination = Destination(cast(Plan, plan), MemoryCheckpoint())
         self.lease = Lost()
-        self.told: list[str] = []
+        self.described: list[str] = []
         self.writes = asyncio.Event()
         self.unretrieved: list[dict[str, Any]] = []
         self.destination._run = cast(Any, SimpleNamespace(run=self._run, address=None))
@@ -54,17 +54,17 @@ class Scene:
                 self.writes.set()
                 await asyncio.sleep(0.1)
                 permit.lease.check()
-                self.told.append("committed")
+                self.described.append("committed")
             permit.check()
             await asyncio.sleep(3600)
         finally:
             await asyncio.sleep(0.02)
-            self.told.append("torn down")
+            self.described.append("torn down")
 
     async def ended(self) -> None:
         """Until it leads no more."""
         await asyncio.wait([self.lead])
-        self.told.append("led no more")
+        self.described.append("led no more")
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ async def scene() -> AsyncIterator[Scene]:
 
 
 def said(desired: DesiredState, offset: int = 1) -> Control:
-    """A person's word."""
+    """An operator's request."""
     return Control(
         destination="shop", desired=desired, restart=f"r{offset}", by="me", ts_ms=1, offset=offset
     )
@@ -98,7 +98,7 @@ async def test_one_that_is_to_end_while_its_run_ends_finishes_the_transaction_an
     # What leadership does, as nobody is to lead it any more.
     scene.lead.cancel()
     await scene.ended()
-    assert scene.told == ["committed", "torn down", "led no more"]
+    assert scene.described == ["committed", "torn down", "led no more"]
 
 
 async def test_one_that_is_to_end_while_it_restarts_finishes_them_too(scene: Scene) -> None:
@@ -106,31 +106,31 @@ async def test_one_that_is_to_end_while_it_restarts_finishes_them_too(scene: Sce
     await asyncio.sleep(0.02)
     scene.lead.cancel()
     await scene.ended()
-    assert scene.told == ["committed", "torn down", "led no more"]
+    assert scene.described == ["committed", "torn down", "led no more"]
     assert scene.lead.cancelled()
 
 
-async def test_one_that_is_told_to_end_leaves_no_error_that_nobody_asks_for(scene: Scene) -> None:
+async def test_one_that_is_cancelled_leaves_no_error_that_is_never_retrieved(scene: Scene) -> None:
     scene.lead.cancel()
     await scene.ended()
-    assert scene.told == ["committed", "torn down", "led no more"]
+    assert scene.described == ["committed", "torn down", "led no more"]
 
 
-async def test_one_that_has_lost_the_lead_waits_for_its_run_though_it_is_told_to_end(
+async def test_one_that_has_lost_the_lead_waits_for_its_run_though_it_is_cancelled(
     scene: Scene,
 ) -> None:
     scene.lease.ended.set()
     await asyncio.sleep(0.01)
     scene.lead.cancel()
     await scene.ended()
-    assert scene.told == ["torn down", "led no more"]
+    assert scene.described == ["torn down", "led no more"]
 
 
 async def test_the_error_of_a_run_that_has_lost_the_lead_is_no_surprise(scene: Scene) -> None:
     scene.lease.ended.set()
     await scene.ended()
     assert isinstance(scene.lead.exception(), LeadershipLost)
-    assert scene.told == ["torn down", "led no more"]
+    assert scene.described == ["torn down", "led no more"]
 
 
 async def test_a_run_that_finds_out_itself_that_the_lead_is_lost_tears_down_undisturbed(
@@ -141,7 +141,7 @@ async def test_a_run_that_finds_out_itself_that_the_lead_is_lost_tears_down_undi
     scene.lease.find_lost_at = asyncio.get_running_loop().time() + 0.05
     await scene.ended()
     assert isinstance(scene.lead.exception(), LeadershipLost)
-    assert scene.told == ["torn down", "led no more"]
+    assert scene.described == ["torn down", "led no more"]
 
 
 async def test_why_the_last_run_ended_is_shown_until_the_next_has_got_further() -> None:

@@ -51,7 +51,7 @@ async def test_the_one_that_the_worker_reads_is_asked_first(down: set[str]) -> N
     assert not down
 
 
-async def test_the_caller_hears_of_one_that_does_not_answer_and_who_is_asked_instead(
+async def test_the_caller_learns_of_one_that_does_not_answer_and_who_is_asked_instead(
     down: set[str],
 ) -> None:
     down.add("a")
@@ -73,7 +73,7 @@ async def test_where_none_answers_each_is_named(down: set[str]) -> None:
         await asked(journal())
 
 
-async def test_the_journal_is_told_of_another_source_and_who_chose_it(down: set[str]) -> None:
+async def test_the_journal_records_another_source_and_who_chose_it(down: set[str]) -> None:
     made = journal()
     found = await reachable_source(made.journal, made.folded, lambda _: None)
     (note,) = found.switch_records(SourceChoice(), "shop", by="anna")

@@ -1,4 +1,4 @@
-"""A switch to another source: the request, and what comes of it."""
+"""A switch to another source: the request, and its outcome."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def run_by_turns(
     ahead: int,
 ) -> list[Piece]:
     """The same by several stages, as processes run them: what goes from one to another is pickled, each is
-    told only what it does not know, and decodes further chunks before it numbers one."""
+    sent only what it does not know, and decodes further chunks before it numbers one."""
     spec = spec_of(rules, cursor, known or {})
     stages = [pickled(spec).make() for _ in range(count)]
     values = [0] * count
@@ -281,7 +281,7 @@ def versions_of(pieces: Sequence[Piece]) -> list[TableVersion]:
     return [version for piece in pieces for version in piece.tables.versions]
 
 
-def told(piece: Piece) -> Any:
+def described(piece: Piece) -> Any:
     """A piece without the bytes of its batches, which contain the time."""
     error: AqueductError | None = piece.error
     return (

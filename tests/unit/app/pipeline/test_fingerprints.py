@@ -35,7 +35,7 @@ SHORT: list[Action] = [RowsOf(LOG, "c", ((1, 1),))]
 CUTS: tuple[Sequence[bool], ...] = (NOWHERE, EVERYWHERE, (True, False), (False, False, True))
 
 
-def told(source: Source, cut: Sequence[bool], *, max_bytes: int = WHOLE) -> list[Fingerprint]:
+def described(source: Source, cut: Sequence[bool], *, max_bytes: int = WHOLE) -> list[Fingerprint]:
     cursor = first_cursor(source, gtids=False)
     spec = replace(spec_of(replace(RULES, max_bytes=max_bytes), cursor, {}), fingerprints=True)
     pieces = joined(run_stage(source.chunks(source.first, cut), cursor, spec))
@@ -54,14 +54,14 @@ def scanned(source: Source, cut: Sequence[bool]) -> list[Fingerprint]:
 
 def test_they_are_the_same_however_chunks_are_cut_and_transactions_published_in_parts() -> None:
     source = Source([LONG, FILTERED, SHORT, STATEMENT, LONG, SHORT], gtids=False)
-    whole = told(source, NOWHERE)
+    whole = described(source, NOWHERE)
     names = [one.digest for one in whole]
     assert len(names) == 5
     assert names[0] == names[3] != names[1] == names[4]
     assert [one.start for one in whole] == [source.starts[at] for at in (0, 2, 3, 4, 5)]
     for cut in CUTS:
         for max_bytes in (1, WHOLE):
-            assert told(source, cut, max_bytes=max_bytes) == whole
+            assert described(source, cut, max_bytes=max_bytes) == whole
         assert scanned(source, cut) == whole
 
 

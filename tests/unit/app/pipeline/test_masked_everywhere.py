@@ -1,6 +1,6 @@
 """A canary in masked columns, written in all ways, and searched for in all that leaves the decoders.
 
-Each place that could show it has a guard: rules in both decoders, no quotations in faults, sealed raw rows,
+All output that could show it has a guard: rules in both decoders, no quotations in faults, sealed raw rows,
 and statements without literals. ``test_without_its_guard_a_place_shows_the_canary`` takes each away.
 """
 

@@ -45,7 +45,7 @@ def test_rows_of_tables_that_are_not_captured_count_in_the_ordinals_of_those_aft
             assert rows == [3, 4, 10] * 2
 
 
-def test_a_piece_within_a_transaction_begins_anew_at_its_first_event() -> None:
+def test_a_piece_within_a_transaction_starts_over_at_its_first_event() -> None:
     events: list[Action] = [
         RowsOf(OTHER, "c", ((1, 1),) * 3),
         RowsOf(LOG, "c", ((1, 1),) * 3),
@@ -70,7 +70,7 @@ def test_a_chunk_within_a_transaction_is_not_whole_while_that_one_is_small() -> 
     assert all(piece.whole for piece in parts)
 
 
-def test_a_source_that_goes_on_with_another_transaction_is_refused() -> None:
+def test_a_source_that_continues_with_another_transaction_is_refused() -> None:
     source = Source([[RowsOf(LOG, "c", ((1, 1),))]], gtids=True)
     resume = Resume(transaction_id=f"{UUID}:99", rows=1, published=1, part=1)
     cursor = replace(first_cursor(source), resume=resume)
@@ -79,7 +79,7 @@ def test_a_source_that_goes_on_with_another_transaction_is_refused() -> None:
 
 
 @pytest.mark.parametrize("first", [gtid(1), event(99)], ids=["announced", "an error before it"])
-def test_where_a_transaction_goes_on_is_kept_until_it_is_reached(first: bytes) -> None:
+def test_where_a_transaction_continues_is_kept_until_it_is_reached(first: bytes) -> None:
     """A chunk may hold but the event that announces it, or end before it by an error."""
     source = Source([[RowsOf(LOG, "c", ((1, 1),) * 2)]], gtids=True)
     resume = Resume(transaction_id=f"{UUID}:1", rows=1, published=1, part=1)

@@ -15,7 +15,7 @@ PARTITIONS = 4
 JOURNAL = "aq.__journal"
 
 
-def told(topics: list[str]) -> ClusterMetadata:
+def described(topics: list[str]) -> ClusterMetadata:
     """The answer of a broker that knows only these topics."""
     cluster = ClusterMetadata()
     partitions = [(0, number, 1, [1], [1]) for number in range(PARTITIONS)]
@@ -48,6 +48,6 @@ def changelogs() -> list[str]:
 
 
 @pytest.mark.parametrize("known", [[JOURNAL, *changelogs()], [JOURNAL], changelogs(), []])
-def test_all_is_given_out_whatever_a_broker_tells_of(assignor: Assignor, known: list[str]) -> None:
+def test_all_is_given_out_whatever_a_broker_reports(assignor: Assignor, known: list[str]) -> None:
     every = set(range(PARTITIONS))
-    assert given(assignor, told(known)) == dict.fromkeys((JOURNAL, *changelogs()), every)
+    assert given(assignor, described(known)) == dict.fromkeys((JOURNAL, *changelogs()), every)

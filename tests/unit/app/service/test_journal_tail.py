@@ -84,10 +84,10 @@ class Worker:
     def signals(self) -> Any:
         return self.destination._signals
 
-    def hears(self, note: Entry, offset: int = 9) -> None:
+    def receives(self, note: Entry, offset: int = 9) -> None:
         self.notices.take(2, StoredRecord(*note, offset))
 
-    def goes_on(self) -> bool:
+    def continues(self) -> bool:
         """Whether the destination's wait was ended."""
         return self.destination._called.is_set()
 
@@ -100,23 +100,23 @@ def test_a_kind_that_is_registered_is_folded_checkpointed_and_announced() -> Non
     assert fold("shop", records_of("shop", rows), kinds=kinds).parts[LIMITS].all == [TWENTY]
     assert fold("other", [record], kinds=kinds).parts[LIMITS].all == []
     worker = Worker(kinds)
-    worker.hears(NOTE)
+    worker.receives(NOTE)
     assert worker.signals.latest(LIMIT) == TWENTY
-    assert worker.goes_on()
+    assert worker.continues()
 
 
 def test_a_kind_that_is_not_registered_is_ignored() -> None:
     worker = Worker()
-    worker.hears(NOTE)
+    worker.receives(NOTE)
     assert worker.signals.latest(LIMIT) is None
-    assert not worker.goes_on()
+    assert not worker.continues()
     assert fold("shop", [StoredRecord(*NOTE, 5)]).parts[LIMITS].all == []
 
 
 def test_a_notice_of_another_destination_reaches_none_here() -> None:
     worker = Worker(Kinds((*KINDS, LIMIT)))
     other = Limit(destination="other", rows=1)
-    worker.hears((LIMIT.key("other", "rows per second"), encoded(asdict(other))))
+    worker.receives((LIMIT.key("other", "rows per second"), encoded(asdict(other))))
     assert worker.signals.latest(LIMIT) is None
 
 
@@ -125,9 +125,9 @@ def test_a_resolution_is_kept_for_the_run_and_ends_what_is_waited_for() -> None:
     resolution = Resolution(
         destination="shop", name=("d", "t"), id="r", table=None, by="me", ts_ms=1, source=GIVE_UP
     )
-    worker.hears(quarantine_note(resolution))
+    worker.receives(quarantine_note(resolution))
     assert worker.signals.latest(RESOLUTION) == resolution
-    assert worker.goes_on()
+    assert worker.continues()
 
 
 @pytest.mark.parametrize(("tried_ms", "ends"), [(6, True), (7, False)])
@@ -137,32 +137,32 @@ def test_a_wish_for_another_source_ends_what_is_waited_for_unless_it_was_tried(
     worker = Worker()
     worker.signals.tried_ms = tried_ms
     desired = SourceRequest(destination="shop", id="i", address="h:1", by="me", ts_ms=7)
-    worker.hears(source_note(desired))
+    worker.receives(source_note(desired))
     assert worker.signals.latest(SOURCE) == desired
-    assert worker.goes_on() is ends
+    assert worker.continues() is ends
 
 
 def test_which_source_is_read_notifies_nobody() -> None:
     worker = Worker()
     current = Current(destination="shop", address="h:1", server_uuid="s", why="w", ts_ms=1)
-    worker.hears(source_note(current))
+    worker.receives(source_note(current))
     assert worker.signals.latest(SOURCE) is None
-    assert not worker.goes_on()
+    assert not worker.continues()
 
 
 def test_a_cursor_of_a_greater_epoch_supersedes_who_leads() -> None:
     worker = Worker()
     worker.signals.epoch = 4
     claimed = asdict(Claimed(destination="shop", epoch=5))
-    worker.hears((cursor_key("shop"), encoded(claimed)))
+    worker.receives((cursor_key("shop"), encoded(claimed)))
     assert worker.signals.superseded_by == 5
-    assert not worker.goes_on()
+    assert not worker.continues()
 
 
 def test_a_desired_state_reaches_the_worker_of_a_destination_that_it_has_not_too() -> None:
     worker = Worker()
     for name in ("shop", "new"):
-        worker.hears(control_note(Control(destination=name, desired=DesiredState.PAUSE)))
+        worker.receives(control_note(Control(destination=name, desired=DesiredState.PAUSE)))
     assert worker.destination.desired is DesiredState.PAUSE
     assert worker.all._controls["new"].desired is DesiredState.PAUSE
 
@@ -172,7 +172,7 @@ def test_an_outcome_reaches_this_workers_answers() -> None:
     applied = Applied(
         destination="shop", worker="b", address="", request=5, state="RUNNING", error=None, epoch=1, ts_ms=1
     )  # fmt: skip
-    worker.hears(outcome_note(applied))
+    worker.receives(outcome_note(applied))
     assert worker.all.answers._known["shop"].offset == 5
 
 
@@ -194,7 +194,7 @@ def test_a_record_that_cannot_be_read_is_logged_and_passed_by(
 ) -> None:
     worker = Worker()
     with caplog.at_level(logging.ERROR):
-        worker.hears((b"control/shop/wish", value), offset=77)
+        worker.receives((b"control/shop/wish", value), offset=77)
     (record,) = caplog.records
     assert says in record.getMessage()
     assert "partition=2" in record.getMessage()

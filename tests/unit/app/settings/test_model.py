@@ -49,7 +49,7 @@ def test_a_good_file_is_read_and_what_it_leaves_out_has_defaults(write: Write) -
     assert settings.destinations["shop"].start is None
 
 
-def test_all_faults_are_told_in_one_message(write: Write) -> None:
+def test_all_faults_are_reported_in_one_message(write: Write) -> None:
     write(
         GOOD.replace("server_id: 5701", "server_id: 0").replace("3306", "99999") + "colour: red\n"
     )
@@ -190,7 +190,7 @@ def test_a_password_comes_from_a_file_without_its_last_line_end(
     assert SECRET not in shown(settings)
 
 
-def test_a_password_file_that_is_not_there_and_a_second_password_are_faults(
+def test_a_password_file_that_is_missing_and_a_second_password_are_faults(
     write: Write, tmp_path: Path
 ) -> None:
     write(GOOD.replace("password: hunter2-nobody-may-see", "password_file: /nowhere/secret"))
@@ -256,7 +256,7 @@ def test_a_connections_character_set_is_known_by_its_usual_names(
         (GOOD + "a: 2026-99-99\n", "is not YAML: month must be in 1..12"),
     ],
 )
-def test_the_parsers_words_and_line_are_told_without_what_they_quote(
+def test_the_parsers_words_and_line_are_shown_without_what_they_quote(
     write: Write, text: str, says: str
 ) -> None:
     write(text)

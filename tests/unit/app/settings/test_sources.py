@@ -1,4 +1,4 @@
-"""Settings of sources: one or several, in their order, and what becomes of them in a plan."""
+"""Settings of sources: one or several, in their order, and their effect in a plan."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_heartbeat_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(
-    ("destination", "told"),
+    ("destination", "described"),
     [
         ({}, "give source, or sources"),
         ({"source": ONE, "sources": [TWO]}, "not both"),
@@ -68,9 +68,9 @@ def test_the_heartbeat_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_what_cannot_be_meant_is_refused(
-    monkeypatch: pytest.MonkeyPatch, destination: dict[str, Any], told: str
+    monkeypatch: pytest.MonkeyPatch, destination: dict[str, Any], described: str
 ) -> None:
-    with pytest.raises(ValidationError, match=told):
+    with pytest.raises(ValidationError, match=described):
         settings(monkeypatch, **destination)
 
 

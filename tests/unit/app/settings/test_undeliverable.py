@@ -82,6 +82,6 @@ def test_a_secret_has_no_place_among_them() -> None:
         taken("s3://b1", secret_key="x")
 
 
-def test_whoever_claims_says_where() -> None:
+def test_a_claim_names_its_worker() -> None:
     with pytest.raises(ValidationError, match="needs claim_check_path"):
         RecordSettings(oversize="claim_check")

@@ -76,12 +76,12 @@ def test_credentials_that_have_expired_are_to_be_renewed(code: str) -> None:
 
 
 @pytest.mark.parametrize(("status", "code"), [(400, "InvalidArgument"), (409, "BucketNotEmpty")])
-def test_what_no_time_heals_waits_for_a_person(status: int, code: str) -> None:
+def test_what_does_not_pass_by_itself_waits_for_an_operator(status: int, code: str) -> None:
     assert meaning(status, code).retry is Retry.MANUAL
 
 
 @pytest.mark.parametrize("endpoint", ["localhost:9000", "http://minio_1:9000", "http://[zz]:9000"])
-def test_an_endpoint_of_the_environment_that_is_none_is_told_with_what_one_is(
+def test_an_endpoint_of_the_environment_that_is_none_is_reported_with_what_one_is(
     monkeypatch: pytest.MonkeyPatch, endpoint: str
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
@@ -90,7 +90,7 @@ def test_an_endpoint_of_the_environment_that_is_none_is_told_with_what_one_is(
     assert "AWS_ENDPOINT_URL_S3" in str(error)
 
 
-def test_a_secret_that_no_header_takes_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_that_no_header_takes_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SESSION_TOKEN", "the-token\nand-its-rest")
     error = error_of(S3Store("s3://claims", S3Access(endpoint=NOWHERE)))
     assert type(error) is ClaimStoreDenied

@@ -55,7 +55,7 @@ def test_every_code_keeps_its_name_and_number_on_its_way_through_the_client(code
         assert f"{name} ({code})" in str(error)
 
 
-def test_what_can_pass_is_retried_and_what_a_person_must_change_is_not() -> None:
+def test_what_can_pass_is_retried_and_what_an_operator_must_change_is_not() -> None:
     for _name, kind in ANSWERS.values():
         is_retried = kind.error.retry is Retry.TIMED
         assert is_retried == (kind.name in {"TRANSIENT", "BROKERS", "DENIED", "UNEXPECTED"})

@@ -45,11 +45,11 @@ def test_an_error_that_says_nothing_is_shown_by_its_name() -> None:
     assert "MessageSizeTooLargeError" in str(translated(kafka.MessageSizeTooLargeError()))
 
 
-def test_a_lost_broker_is_told_with_what_the_client_saw() -> None:
+def test_a_lost_broker_is_reported_with_what_the_client_saw() -> None:
     assert "gone" in str(translated(kafka.KafkaConnectionError("gone")))
 
 
-def test_what_an_error_says_is_told_once() -> None:
+def test_what_an_error_says_is_shown_once() -> None:
     assert translated(kafka.TopicAuthorizationFailedError("aq.x")).detail == (
         "TOPIC_AUTHORIZATION_FAILED (29): aq.x"
     )
@@ -90,7 +90,9 @@ async def test_a_broker_that_does_not_know_the_account_is_named(
     assert {"host": "two", "port": 9093, "security_protocol": "SASL_PLAINTEXT"} in asked
 
 
-async def test_a_certificate_that_is_not_trusted_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_certificate_that_is_not_trusted_is_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     brokers(monkeypatch, one=ssl.SSLError(1, "CERTIFICATE_VERIFY_FAILED"), two=None)
     error = await explained(NOBODY, OPTIONS)
     assert type(error) is KafkaLost

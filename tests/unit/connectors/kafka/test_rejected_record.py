@@ -41,7 +41,7 @@ async def test_the_batch_is_the_one_whose_answer_says_so() -> None:
     assert refused_batch(sent, None) is None
 
 
-def test_its_largest_record_is_told_with_table_key_place_and_sizes() -> None:
+def test_its_largest_record_is_reported_with_table_key_place_and_sizes() -> None:
     found = too_large(batch(row("a"), row("b" * 5000), row("c")), 1000)
     size = len(row("b" * 5000))
     assert found.context == {
@@ -59,7 +59,7 @@ def test_its_largest_record_is_told_with_table_key_place_and_sizes() -> None:
     assert "bbbb" not in str(found)
 
 
-def test_what_is_no_row_is_told_without_a_table() -> None:
+def test_what_is_no_row_is_reported_without_a_table() -> None:
     found = too_large(batch(b"\xff" * 100), None)
     assert "table" not in found.context
     assert found.context["size"] == 100

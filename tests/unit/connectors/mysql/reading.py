@@ -46,7 +46,7 @@ def kinds(found: list[Step]) -> list[str]:
     return [type(step).__name__ for step in found]
 
 
-def told(found: list[Step]) -> list[object]:
+def described(found: list[Step]) -> list[object]:
     """Steps without the objects that are created in each reading."""
     return [
         (kinds([step]), step.transaction.id, step.body, step.start, step.query)

@@ -126,7 +126,7 @@ def images_of_nothing(kind: EventType) -> bytes:
 @pytest.mark.parametrize(
     "kind", [EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS]
 )
-def test_rows_without_a_column_do_not_go_on_for_ever(kind: EventType) -> None:
+def test_rows_without_a_column_end(kind: EventType) -> None:
     body, described = images_of_nothing(kind), int_table()
     with pytest.raises(MalformedEvent):
         row_count(described, kind, body)

@@ -53,7 +53,7 @@ def test_a_list_of_the_binlog_ends_in_the_last_transaction_of_each_domain() -> N
         ("0-1-100", "0-1-1,7-1-1", ["7-1-1"]),
         ("", "0-1-1", ["0-1-1"]),
         ("0-1-9", "0-1-10", ["0-1-10"]),
-        # Which comes first is not to be told from numbers of different servers.
+        # Which comes first cannot be known from numbers of different servers.
         ("0-2-50", "0-1-100", []),
     ],
 )
@@ -92,7 +92,7 @@ def test_a_gtid_is_three_numbers() -> None:
         ("12345678-1111-1111-1111-111111111111:1-5", GtidSet),
     ],
 )
-def test_the_text_tells_whose_gtids_they_are(text: str, kind: type) -> None:
+def test_the_text_shows_whose_gtids_they_are(text: str, kind: type) -> None:
     found = parse_gtids(text)
     assert isinstance(found, kind)
     assert str(found) == text.replace(" ", "")

@@ -93,7 +93,7 @@ def test_an_annotation_is_the_text_of_the_rows_after_it() -> None:
 
 
 @pytest.mark.parametrize("part", [Alter.START, Alter.ROLLBACK, Alter.COMMIT])
-def test_an_alter_in_two_phases_is_told_where_it_is_committed(part: Alter) -> None:
+def test_an_alter_in_two_phases_is_published_where_it_is_committed(part: Alter) -> None:
     more = bytes([part]) + (struct.pack("<Q", 4) if part != Alter.START else b"")
     events = gtid(5, flags=STANDALONE, more=more), query("ALTER TABLE t ADD c INT")
     expected = ["Statement", "End"] if part == Alter.COMMIT else ["End"]
@@ -127,7 +127,7 @@ def test_events_without_offsets_stand_where_their_transaction_begins() -> None:
     assert one.start == at[0]
 
 
-def test_a_chunk_that_begins_within_a_transaction_goes_on_with_it() -> None:
+def test_a_chunk_that_begins_within_a_transaction_continues_with_it() -> None:
     later = chunk_of(ROWS, XID, context=(gtid(5), annotation("I"), MAP), context_start=START)
     rows, end = steps_of([later], reader())
     assert isinstance(rows, Rows)

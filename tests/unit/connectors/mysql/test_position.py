@@ -1,4 +1,4 @@
-"""Positions are text to people, and numbers to compare."""
+"""Positions are text to users, and numbers to compare."""
 
 import pytest
 

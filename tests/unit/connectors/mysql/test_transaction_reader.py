@@ -64,7 +64,7 @@ def test_a_transaction_is_named_by_its_gtid_and_begins_at_that_event() -> None:
     assert (transaction.server_id, transaction.thread) == (7, 12)
 
 
-def test_a_servers_gtid_of_old_that_tells_no_time_takes_that_of_the_header() -> None:
+def test_an_old_servers_gtid_without_time_takes_that_of_the_header() -> None:
     old = gtid(5)[: 19 + 25]
     (end,) = steps(event(EventType.GTID, old[19:]), BEGIN, XID)
     assert end.transaction.gtid == f"{SERVER}:5"
@@ -136,7 +136,7 @@ def test_a_rollback_after_rows_of_an_earlier_chunk_stops_the_stream_too(sql: str
         reader().read(later, Recorded())
 
 
-def test_a_change_that_is_written_as_a_statement_is_given_to_whoever_judges_it() -> None:
+def test_a_change_that_is_written_as_a_statement_is_given_to_its_judge() -> None:
     change, end = steps(gtid(5), BEGIN, query("INSERT INTO t VALUES (1)"), XID)
     assert isinstance(change, Change)
     assert (change.query.database, change.query.sql) == ("shop", "INSERT INTO t VALUES (1)")
@@ -222,7 +222,7 @@ def test_the_rows_event_that_only_ends_a_statement_has_no_rows() -> None:
     assert kinds(steps(BEGIN, DUMMY, XID)) == ["End"]
 
 
-def test_the_text_of_a_statement_is_told_before_its_rows() -> None:
+def test_the_text_of_a_statement_comes_before_its_rows() -> None:
     sql = "UPDATE t SET c = 'né'"
     found = steps(gtid(5), BEGIN, rows_query(sql), MAP, ROWS, XID, gtid(6), BEGIN, MAP, ROWS, XID)
     assert [step.query for step in found if isinstance(step, Rows)] == [sql, None]
@@ -250,7 +250,7 @@ def test_a_compressed_transaction_has_the_steps_that_a_plain_one_has(algorithm: 
     assert found[-1] == End(found[0].transaction, places(*events)[2])
 
 
-def test_events_count_once_by_type_and_those_that_were_told_before_do_not() -> None:
+def test_events_count_once_by_type_and_those_that_came_before_do_not() -> None:
     read = reader()
     read.read(chunk_of(gtid(5), BEGIN, MAP, ROWS), Recorded())
     read.read(chunk_of(ROWS, XID, context=(gtid(5), BEGIN, MAP), context_start=START), Recorded())

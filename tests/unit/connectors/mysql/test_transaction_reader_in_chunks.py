@@ -33,10 +33,10 @@ from tests.unit.connectors.mysql.reading import (
     ROWS,
     XID,
     T,
+    described,
     kinds,
     reader,
     steps,
-    told,
 )
 
 EVENTS = (
@@ -48,7 +48,7 @@ EVENTS = (
 
 @pytest.mark.parametrize("checksum", [False, True])
 @pytest.mark.parametrize("prefix", [0, PACKET_PREFIX])
-def test_the_same_is_told_with_and_without_checksums_and_packets(
+def test_the_same_is_read_with_and_without_checksums_and_packets(
     prefix: int, checksum: bool
 ) -> None:
     found = list(steps_of([chunk_of(*EVENTS, prefix=prefix, checksum=checksum)], reader()))
@@ -75,19 +75,19 @@ def test_offsets_continue_past_the_32_bits_of_a_header(pos: int) -> None:
     assert ends == sorted(ends, key=lambda end: end.pos)
 
 
-def test_a_chunk_that_begins_within_a_transaction_goes_on_with_it() -> None:
+def test_a_chunk_that_begins_within_a_transaction_continues_with_it() -> None:
     events = gtid(5), BEGIN, rows_query("INSERT …"), MAP, int_rows(T, 1), int_rows(T, 2), XID
     at = places(*events)
     whole = list(steps_of([chunk_of(*events)], reader()))
     first = chunk_of(*events[:5])
     rest = chunk_of(*events[5:], start=at[5], context=events[:4], context_start=START)
     one = reader()
-    assert told([*steps_of([first], one), *steps_of([rest], one)]) == told(whole)
+    assert described([*steps_of([first], one), *steps_of([rest], one)]) == described(whole)
     assert one.open is None
     # Another reader, in another process, has not seen the first one.
     other = reader()
     (later, end) = steps_of([rest], other)
-    assert told([later, end]) == told(whole[1:])
+    assert described([later, end]) == described(whole[1:])
     assert later.transaction.start == START
     assert (later.transaction.thread, later.transaction.server_id) == (12, 7)
     assert isinstance(end, End)
@@ -99,7 +99,7 @@ def test_a_transaction_without_gtid_keeps_its_name_in_later_chunks(head: tuple[b
     events = *head, MAP, ROWS, ROWS, XID
     rest = chunk_of(ROWS, XID, start=places(*events)[-3], context=(*head, MAP), context_start=START)
     whole, later = steps(*events), list(steps_of([rest], reader()))
-    assert told(later) == told(whole[1:])
+    assert described(later) == described(whole[1:])
     assert later[0].transaction.id == f"{SERVER}:{START}"
     assert later[0].transaction.committed_ms == whole[0].transaction.committed_ms
 

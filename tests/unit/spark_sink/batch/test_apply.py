@@ -164,6 +164,7 @@ def test_zero_dates_in_a_key_stay_apart(warehouse: Warehouse) -> None:
     warehouse.schemas = [schema(("id", "int"), ("day", "date"), key=("id", "day"))]
     zero, partial = {"id": 1, "day": "0000-00-00"}, {"id": 1, "day": "2026-00-00"}
     warehouse.take(Change(op="c", seq=1, after=zero), Change(op="c", seq=2, after=partial))
+    assert len(warehouse.rows()) == 2
     warehouse.take(Change(op="d", seq=3, before=zero))
     (left,) = warehouse.rows(bookkeeping=True)
     assert left["__unrepresentable"] == {"day": "2026-00-00"}
@@ -233,9 +234,9 @@ def test_unusable_records_stop_their_tables_by_topic_partition_and_offset(
         held = warehouse.waiting(table)
         assert held is not None, (offset, reason)
         assert held.error == error.__name__
-        place, _, told = held.reason.partition(": ")
+        place, _, described = held.reason.partition(": ")
         assert place == f"topic aq.shop.t, partition 0, offset {offset}"
-        assert reason in told
+        assert reason in described
 
 
 @pytest.mark.parametrize(
@@ -274,7 +275,7 @@ def test_a_truncate_without_a_schema_is_a_floor_whether_or_not_the_table_is_ther
     assert warehouse.rows() == []
 
 
-def test_the_ledger_tells_what_was_applied_and_metrics_count_it(warehouse: Warehouse) -> None:
+def test_the_ledger_has_what_was_applied_and_metrics_count_it(warehouse: Warehouse) -> None:
     warehouse.schemas = [schema(("id", "int"), ("v", "int"))]
     warehouse.take(GOOD)
     warehouse.take(GOOD, None)
@@ -297,7 +298,7 @@ def test_the_first_batch_is_announced_since_it_takes_longest(
     ]
 
 
-def test_a_table_that_is_not_there_is_a_named_error(warehouse: Warehouse) -> None:
+def test_a_table_that_is_missing_is_a_named_error(warehouse: Warehouse) -> None:
     with pytest.raises(UnknownTable, match=r"shop\.nothing"):
         warehouse.rows("nothing")
 

@@ -194,7 +194,7 @@ def test_columns_that_no_image_holds_stay_also_under_another_key(halved: Halved)
 
 
 @pytest.mark.long("test_waits has the same without moves")
-def test_a_row_that_is_not_known_makes_its_table_wait_and_one_written_again_heals_it(
+def test_a_row_that_is_not_known_makes_its_table_wait_and_one_written_again_ends_that(
     halved: Halved,
 ) -> None:
     source = Source()

@@ -78,6 +78,9 @@ def test_equal_keys_of_two_shards_are_two_rows_whatever_becomes_of_one(
     assert held(warehouse) == {(*one, 1): 10, (*other, 1): 20, (*other, 2): 22}
     warehouse.take(a("c", 5, row(2, 12)), a("d", 6, row(1, 10)))
     assert held(warehouse) == {(*one, 2): 12, (*other, 1): 20, (*other, 2): 22}
+    # What marks a deleted row has none of its values.
+    stored = warehouse.spark.read.format("delta").load(f"{warehouse.path}/shop/t")
+    assert [(row.id, row.v) for row in stored.where("__deleted").collect()] == [(1, None)]
     # A truncate of one, in the same batch as a row of the other that was written before it.
     warehouse.take(b("c", 7, row(3, 23)), a("t", 8), a("c", 9, row(3, 13)))
     left = {(*one, 3): 13, (*other, 1): 20, (*other, 2): 22, (*other, 3): 23}
@@ -168,7 +171,7 @@ def test_a_table_of_the_version_before_takes_mapped_rows_beside_its_own(
         ("shop", "t", 4): 40,
         ("shop", "t_0", 1): 11,
     }
-    # Once mapped too, it goes on with the rows that it had.
+    # Once mapped too, it keeps the rows that it had.
     (same,) = shards(warehouse, [("shop", "t")])
     warehouse.take(same("c", 7, row(1, 12)), late)
     assert held(warehouse)["shop", "t", 1] == 12

@@ -65,6 +65,6 @@ def test_the_lag_grows_while_kafka_is_away_and_that_is_logged_once(
     away[0] = False
     watch.look()
     assert (value(complete), value("aqueduct_sink_kafka_up")) == (200.0, 1)
-    told = [record.getMessage() for record in caplog.records]
-    assert len([line for line in told if "KafkaUnreachable" in line]) == 1
-    assert told[-1] == "Kafka answers again"
+    described = [record.getMessage() for record in caplog.records]
+    assert len([line for line in described if "KafkaUnreachable" in line]) == 1
+    assert described[-1] == "Kafka answers again"

@@ -30,8 +30,8 @@ def claimed(store: Path, change: Change, *, day: str = "2026-11-21") -> Change:
     file = store / "aq.shop.t" / day / f"{digest}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(value)
-    told = {"location": file.as_uri(), "size": len(value), "sha256": digest}
-    return Change(op=change.op, seq=change.seq, more={"claim_check": told})
+    described = {"location": file.as_uri(), "size": len(value), "sha256": digest}
+    return Change(op=change.op, seq=change.seq, more={"claim_check": described})
 
 
 def by_id(warehouse: Warehouse) -> dict[int, Any]:
@@ -78,16 +78,16 @@ def test_images_that_do_not_fit_their_record_stop_the_sink(
         warehouse.take(Change(op="d", seq=1, more=pointer.more))
 
 
-def test_a_bucket_that_this_spark_cannot_read_is_told_with_what_it_takes(
+def test_a_bucket_that_this_spark_cannot_read_is_reported_with_what_it_takes(
     warehouse: Warehouse, tmp_path: Path
 ) -> None:
     warehouse.schemas = [schema(("id", "int"), ("v", "longtext"))]
     pointer = claimed(tmp_path, Change(op="c", seq=1, after={"id": 1, "v": "a"}))
-    told = (pointer.more or {})["claim_check"]
-    file = Path(told["location"].removeprefix("file://"))
+    described = (pointer.more or {})["claim_check"]
+    file = Path(described["location"].removeprefix("file://"))
     name = "/".join(file.parts[-3:])
     elsewhere = Change(
-        op="c", seq=1, more={"claim_check": {**told, "location": f"s3://bucket/claims/{name}"}}
+        op="c", seq=1, more={"claim_check": {**described, "location": f"s3://bucket/claims/{name}"}}
     )
     with pytest.raises(ClaimLost, match=r"s3a://bucket/claims/.*hadoop-aws.*endpoint"):
         warehouse.take(elsewhere)
@@ -119,7 +119,7 @@ def test_a_value_that_is_not_the_one_that_was_stored_stops_the_sink(
         warehouse.take(pointer)
 
 
-def test_a_row_that_was_left_out_stops_the_sink_by_name(warehouse: Warehouse) -> None:
+def test_a_row_that_was_omitted_stops_the_sink_by_name(warehouse: Warehouse) -> None:
     warehouse.schemas = [schema(("id", "int"), ("v", "longtext"))]
     with pytest.raises(RowNotInRecord, match=r"partition 0, offset 1.*after"):
         warehouse.take(
@@ -176,18 +176,18 @@ OF_THE_SDK = "software.amazon.awssdk.core.exception.SdkClientException"
         ),
     ],
 )
-def test_why_a_bucket_cannot_be_read_is_told_and_not_that_there_is_no_file_system(
+def test_why_a_bucket_cannot_be_read_is_reported_and_not_that_there_is_no_file_system(
     thrown: str, cause: str
 ) -> None:
     between = f"Caused by: {OF_THE_SDK}: somewhere on the way\n{FRAMES}\t... 17 more\n"
     said = f"{THROWN}{thrown}\n{FRAMES}{between}Caused by: {cause}\n{FRAMES}\t... 30 more\n"
-    told = str(_lost(said, "s3a://claims/t/d/x.json"))
-    assert thrown in told
-    assert cause in told
-    assert "on the way" not in told
-    assert "S3AFileSystem" not in told
-    assert "no file system" not in told
-    assert "fs.s3a.endpoint and the credentials" in told
+    described = str(_lost(said, "s3a://claims/t/d/x.json"))
+    assert thrown in described
+    assert cause in described
+    assert "on the way" not in described
+    assert "S3AFileSystem" not in described
+    assert "no file system" not in described
+    assert "fs.s3a.endpoint and the credentials" in described
 
 
 @pytest.mark.parametrize(
@@ -198,15 +198,15 @@ def test_why_a_bucket_cannot_be_read_is_told_and_not_that_there_is_no_file_syste
         "java.lang.NoClassDefFoundError: software/amazon/awssdk/services/s3/model/S3Exception",
     ],
 )
-def test_a_jar_that_is_not_there_is_told_with_what_to_add(thrown: str) -> None:
-    told = str(_lost(f"{THROWN}{thrown}\n{FRAMES}", "s3a://claims/t/d/x.json"))
-    assert "no file system for buckets" in told
-    assert "hadoop-aws" in told
+def test_a_jar_that_is_missing_is_reported_with_what_to_add(thrown: str) -> None:
+    described = str(_lost(f"{THROWN}{thrown}\n{FRAMES}", "s3a://claims/t/d/x.json"))
+    assert "no file system for buckets" in described
+    assert "hadoop-aws" in described
 
 
-def test_another_file_system_that_is_not_there_is_told_in_javas_words() -> None:
+def test_another_file_system_that_is_missing_is_reported_in_javas_words() -> None:
     thrown = 'org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "gs"'
-    told = str(_lost(f"{THROWN}{thrown}\n\tat a.b(C.java:1)\n", "gs://claims/t/d/x.json"))
-    assert thrown in told
-    assert "a.b(" not in told
-    assert "set claim_checks" in told
+    described = str(_lost(f"{THROWN}{thrown}\n\tat a.b(C.java:1)\n", "gs://claims/t/d/x.json"))
+    assert thrown in described
+    assert "a.b(" not in described
+    assert "set claim_checks" in described

@@ -3,7 +3,7 @@
 import pytest
 
 from spark_sink.errors import CheckpointDamaged, DataLost, MalformedRecord, SinkError, SparkFailed
-from spark_sink.source.envelope import poisoned
+from spark_sink.source.envelope import refused_record
 from spark_sink.spark.checkpoint import parse_offsets
 from spark_sink.spark.error_mapping import named
 
@@ -26,7 +26,7 @@ def test_an_undecodable_record_is_named_from_sparks_message() -> None:
         "Job aborted: [USER_RAISED_EXCEPTION] aqueduct-poison|aq.s.t|3|77|column a holds no int|"
         "aqueduct-poison SQLSTATE: P0001\n at org.apache"
     )
-    assert poisoned(message) == "topic aq.s.t, partition 3, offset 77: column a holds no int"
+    assert refused_record(message) == "topic aq.s.t, partition 3, offset 77: column a holds no int"
     assert isinstance(named(RuntimeError(message)), MalformedRecord)
 
 

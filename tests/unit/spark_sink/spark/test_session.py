@@ -61,8 +61,8 @@ def test_substitution_of_variables_is_refused_wherever_it_is_asked_for(
         check=False,
     )
     assert ended.returncode == 2, ended.stderr
-    told = f"BadSettings: The settings cannot be used: {SUBSTITUTE} is true, and must be false"
+    described = f"BadSettings: The settings cannot be used: {SUBSTITUTE} is true, and must be false"
     # Of a script, spark-submit prints both on its standard output.
     said = ended.stdout + ended.stderr
-    assert told in said
+    assert described in said
     assert "Traceback" not in said

@@ -31,7 +31,7 @@ class Watched(io.StringIO):
         return super().write(text)
 
 
-def told(text: str) -> list[dict[str, Any]]:
+def described(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
@@ -49,7 +49,7 @@ def test_a_dump_says_whose_it_is_counts_its_rows_and_has_truncates_begun_meanwhi
 ) -> None:
     nobodys = io.StringIO()
     assert dump(warehouse.kept, warehouse.path, nobodys) == 0
-    assert told(nobodys.getvalue())[0]["prefix"] is None
+    assert described(nobodys.getvalue())[0]["prefix"] is None
     warehouse.schemas.append(schema(("id", "int"), ("v", "int")))
     warehouse.take(
         Change(op="c", seq=1, after={"id": 1, "v": 1}),
@@ -59,7 +59,7 @@ def test_a_dump_says_whose_it_is_counts_its_rows_and_has_truncates_begun_meanwhi
     (Path(warehouse.path) / ORIGIN).write_text(json.dumps({"prefix": "aq", "cluster": "c"}))
     to = Watched('"columns"', lambda: warehouse.take(Change(op="t", seq=4)))
     assert dump(warehouse.kept, warehouse.path, to) == 2
-    head, table, *rows, end = told(to.getvalue())
+    head, table, *rows, end = described(to.getvalue())
     assert (head["prefix"], head["cluster"], head["applied"]) == ("aq", "c", [[*TOPIC, 3]])
     assert (table["columns"], table["types"], table["key"]) == (["id", "v"], ["int", "int"], ["id"])
     assert sorted(row["seq"] for row in rows) == [3, 4]  # emptied, and the ledger had not said so

@@ -67,7 +67,8 @@ def test_a_changed_key_lets_one_table_wait_and_a_reload_brings_it_back(
         )
     # Batches pass it by, a new process too; the other table goes on.
     warehouse.restart()
-    warehouse.take(Change(op="d", seq=7, version=2, before={"id": 2, "k": 21}), other(8))
+    removed = Change(op="d", seq=7, version=2, before={"id": 2, "k": 21})
+    warehouse.take(removed, other(8), partition=1)
     assert sorted(row["id"] for row in warehouse.rows("other")) == [3, 6, 8]
     assert rows(warehouse) == [(1, 10), (2, 20)]
     (line,) = [one for one in status_lines(warehouse.kept) if "KeyChanged" in one]
@@ -75,7 +76,8 @@ def test_a_changed_key_lets_one_table_wait_and_a_reload_brings_it_back(
     text = "\n".join(status_lines(warehouse.kept))
     assert "shop.t: WAITING" in text
     assert "action: Run: python -m spark_sink reload shop.t" in text
-    assert "topic aq.shop.t, partition 0, offsets 3 to 8" in text
+    assert "topic aq.shop.t, partition 0, offsets 3 to 6" in text
+    assert "topic aq.shop.t, partition 1, offsets 0 to 2" in text
     assert "shop.other: APPLIED" in text
     sample = warehouse.metrics.registry.get_sample_value
     assert sample("aqueduct_sink_tables_waiting", {"error": "KeyChanged"}) == 1

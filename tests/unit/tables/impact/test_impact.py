@@ -152,7 +152,7 @@ def test_what_nobody_captures_means_nothing() -> None:
     assert leaves.finding.consumers == "Its records end."
 
 
-def test_a_truncated_table_is_told_by_one_record() -> None:
+def test_a_truncated_table_is_reported_by_one_record() -> None:
     (one,) = truncated(("shop", "t"), ALL)
     assert (one.severity, one.route.topic) == (Severity.CAREFUL, "aq.shop.t")
 
@@ -172,7 +172,7 @@ def test_a_truncated_table_is_told_by_one_record() -> None:
          ["breaking column removed b", "breaking column removed c", "harmless column added x"]),
     ],
 )  # fmt: skip
-def test_a_rename_is_guessed_where_no_statement_tells(
+def test_a_rename_is_guessed_where_no_statement_has_it(
     old: str, new: str, expected: list[str]
 ) -> None:
     found = impact([online(old, new)], ALL)
@@ -192,12 +192,12 @@ def online(old: str, new: str) -> OnlineAlter:
     )
 
 
-def test_a_table_that_is_set_aside_may_come_back() -> None:
+def test_a_table_that_is_quarantined_may_come_back() -> None:
     aside = TableMovedAway(name=("shop", "t"), old=catalog(T)["shop", "t"], tool="gh-ost", to=None)
     assert short(impact([aside], ALL)) == ["careful table quarantined"]
 
 
-def test_effects_are_told_as_json_with_topic_and_warehouse() -> None:
+def test_effects_are_reported_as_json_with_topic_and_warehouse() -> None:
     changes = catalog(T.replace("TABLE t", "TABLE Order_Items")).apply(
         "ALTER TABLE Order_Items DROP a, MODIFY c decimal(14,2) NOT NULL", SHOP
     )
@@ -220,7 +220,7 @@ def test_effects_are_told_as_json_with_topic_and_warehouse() -> None:
     assert result[1]["warehouse"] == "The column is widened from decimal(12,2) to decimal(14,2)."
 
 
-def test_the_worst_is_told_first() -> None:
+def test_the_worst_is_reported_first() -> None:
     impacts = meant("ALTER TABLE t ADD x int, DROP a, MODIFY c decimal(14,2) NOT NULL")
     assert severest(impacts) is Severity.BREAKING
     text = as_text(impacts)
@@ -259,7 +259,7 @@ def version(number: int, table: Table) -> TableVersion:
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_the_sink_does_what_is_told_of_it(action: str) -> None:
+def test_the_sink_does_what_is_documented_of_it(action: str) -> None:
     tables = catalog(T)
     old = tables["shop", "t"]
     impacts = meant(f"ALTER TABLE t {action}")
@@ -293,7 +293,7 @@ def sink(old: Table, new: Table) -> tuple[str, list[str], list[tuple[str, str]]]
     return "", added, [(before[n], after[n]) for n in before if before[n] != after[n]]
 
 
-def test_the_warehouse_is_told_of_by_the_name_that_subscribers_know() -> None:
+def test_the_warehouse_is_named_as_subscribers_know_it() -> None:
     def sharded(name: tuple[str, str]) -> Route:
         return Route(table=name, logical=("all", "orders"), topic="aq.all.orders", partitions=1)
 

@@ -21,7 +21,7 @@ from tables.table_version import TableVersion
 from tests.unit.tables.journal.made import cursor, fold_in, version
 
 
-def test_a_row_takes_the_place_of_an_older_one_only() -> None:
+def test_a_row_replaces_an_older_one_only() -> None:
     rows = [{"offset": offset, "value": ""} for offset in (4, 5)]
     assert newer(rows[1], rows[0])
     assert newer(rows[0], None)
@@ -46,7 +46,7 @@ def test_a_checkpoint_that_lacks_a_version_its_cursor_counts_is_thrown_away() ->
     assert resume_from("shop", checkpoint) == (DestinationState("shop"), 0)
 
 
-def test_a_checkpoint_goes_on_after_its_newest_record() -> None:
+def test_a_checkpoint_continues_after_its_newest_record() -> None:
     checkpoint = MemoryCheckpoint()
     for record in (stored(cursor(seq=5, versions=1), 7), stored(version(1), 4)):
         fold_in(checkpoint, record)

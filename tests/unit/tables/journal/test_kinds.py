@@ -102,7 +102,7 @@ def test_keys_are_written_as_they_always_were() -> None:
     }
 
 
-def test_what_becomes_of_each_kind_of_record() -> None:
+def test_the_outcome_of_each_kind_of_record() -> None:
     folded = {kind.name for kind in KINDS if kind.part is not None}
     notified = {kind.name: kind.audience for kind in KINDS if kind.notice is not None}
     assert {kind.name for kind in KINDS} - folded == {"installation", "applied"}

@@ -214,7 +214,7 @@ def test_rows_of_a_checkpoint_past_the_cursors_row_are_not_used() -> None:
     assert resume_from("shop", written.rows) == (DestinationState("shop"), 0)
 
 
-def test_a_cursor_of_before_there_was_a_history_goes_on_as_ever() -> None:
+def test_a_cursor_from_before_there_was_a_history_continues_as_ever() -> None:
     rows = MemoryCheckpoint()
     old = Cursor(
         destination="shop", installation="i", epoch=1, seq=1, versions=0, offset=offset(100)

@@ -1,4 +1,4 @@
-"""Rules for columns: what becomes of values and of the columns that have them."""
+"""Rules for columns: their effect on values and on the columns."""
 
 from __future__ import annotations
 

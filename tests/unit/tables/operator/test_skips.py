@@ -50,7 +50,7 @@ def test_skips_of_another_destination_are_none_of_ours() -> None:
     assert state_of(note_of(replace(SKIP, destination="other"))).skips.all == {}
 
 
-def test_interventions_are_told_in_the_order_of_their_epochs() -> None:
+def test_interventions_are_reported_in_the_order_of_their_epochs() -> None:
     first = Intervention(
         destination="shop",
         id="x",

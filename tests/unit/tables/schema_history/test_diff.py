@@ -13,15 +13,15 @@ KEY = Index(
 )
 
 
-def told(old: Table | None, new: Table | None) -> list[str]:
+def described(old: Table | None, new: Table | None) -> list[str]:
     return [str(one) for one in differences(old, new)]
 
 
-def test_columns_that_came_went_and_changed_are_told_in_their_order() -> None:
+def test_columns_that_came_went_and_changed_are_reported_in_their_order() -> None:
     old = table("a", "b", "c")
     changed = replace(column("b", "bigint"), nullable=False, definition="DEFAULT 7", invisible=True)
     new = replace(old, columns=(old.columns[0], changed, old.columns[3], column("d")))
-    assert told(old, new) == [
+    assert described(old, new) == [
         "- column a: int",
         "~ column b: int -> bigint NOT NULL DEFAULT 7 INVISIBLE",
         "+ column d: int",
@@ -31,10 +31,14 @@ def test_columns_that_came_went_and_changed_are_told_in_their_order() -> None:
 def test_only_the_order_of_what_both_have_is_compared() -> None:
     old = table("a", "b")
     new = replace(old, columns=(old.columns[2], column("x"), old.columns[0]))
-    assert told(old, new) == ["- column a: int", "+ column x: int", "~ order: (id, b) -> (b, id)"]
+    assert described(old, new) == [
+        "- column a: int",
+        "+ column x: int",
+        "~ order: (id, b) -> (b, id)",
+    ]
 
 
-def test_keys_character_sets_and_options_are_told() -> None:
+def test_keys_character_sets_and_options_are_reported() -> None:
     old = replace(table("a"), indexes=(KEY,))
     new = replace(
         old,
@@ -46,7 +50,7 @@ def test_keys_character_sets_and_options_are_told() -> None:
         collation=LATIN.collation,
         options="ENGINE=InnoDB",
     )
-    assert told(old, new) == [
+    assert described(old, new) == [
         "~ key by_a: (a(10) DESC, ((`a` + 1))) USING BTREE -> UNIQUE (a)",
         "+ primary key: (id)",
         "~ character set: utf8mb4 COLLATE utf8mb4_0900_ai_ci -> latin1 COLLATE latin1_swedish_ci",
@@ -55,9 +59,9 @@ def test_keys_character_sets_and_options_are_told() -> None:
 
 
 def test_a_table_that_is_only_in_one_of_them_is_one_difference() -> None:
-    assert told(None, table("a")) == ["+ table: 2 column(s)"]
-    assert told(table(), None) == ["- table: 1 column(s)"]
-    assert told(None, None) == []
+    assert described(None, table("a")) == ["+ table: 2 column(s)"]
+    assert described(table(), None) == ["- table: 1 column(s)"]
+    assert described(None, None) == []
 
 
 def test_what_rows_do_not_depend_on_is_not_witnessed() -> None:

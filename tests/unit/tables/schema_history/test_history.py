@@ -116,7 +116,7 @@ def test_with_gtids_a_place_is_what_the_set_holds_on_any_server() -> None:
     assert names_of(history.at(AtGtid(f"{UUID}:8")).find(*ORDERS)) == ["id", "a"]
 
 
-def test_a_place_before_the_oldest_checkpoint_is_refused_by_name() -> None:
+def test_a_position_before_the_oldest_checkpoint_is_refused_by_name() -> None:
     history = three()
     for asked in (offset(99), AtTime(99), at(99)):
         with pytest.raises(HistoryTooShort, match=r"begins at b.000001:100"):
@@ -126,7 +126,7 @@ def test_a_place_before_the_oldest_checkpoint_is_refused_by_name() -> None:
         with_gtids.at(offset(9999, gtids=f"{UUID}:1-3"))
 
 
-def test_a_place_that_compares_with_nothing_is_refused_and_not_guessed() -> None:
+def test_a_position_that_compares_with_nothing_is_refused_and_not_guessed() -> None:
     history = three()
     for asked in (offset(999, server=OTHER), AtGtid(f"{OTHER}:1"), at(5, server=OTHER)):
         with pytest.raises(PositionUnknown):
@@ -149,7 +149,7 @@ def test_a_history_without_a_baseline_says_so() -> None:
     assert not history.has_begun
 
 
-def test_known_dropped_unresolved_and_unknown_are_told_apart() -> None:
+def test_known_dropped_unresolved_and_unknown_are_distinguished() -> None:
     history = begun("orders", "log", "odd")
     applied(history, 200, "DROP TABLE log")
     applied(history, 300, "ALTER TABLE odd ADD x NO_SUCH_TYPE_AT_ALL")
@@ -214,7 +214,7 @@ def test_many_tables_that_come_in_later_are_several_records() -> None:
     assert history.now().tables() == news
 
 
-def test_a_new_baseline_begins_anew_and_goes_on_counting() -> None:
+def test_a_new_baseline_starts_over_and_continues_counting() -> None:
     history = three()
     checkpoint = history.baseline({}, {}, between(4, file=9), SERVER)
     assert (checkpoint.head.count, checkpoint.head.number, checkpoint.head.begins) == (3, 2, True)
@@ -248,7 +248,7 @@ def test_a_checkpoint_is_what_the_records_come_to() -> None:
     assert late.dropped == {("shop", "log"): at(700)}
 
 
-def test_a_checkpoint_may_be_told_how_many_records_are_before_it() -> None:
+def test_a_checkpoint_may_be_given_how_many_records_are_before_it() -> None:
     history = three()
     elsewhere = between(4, server=OTHER)
     assert history.checkpoint(elsewhere, made_ms=0, count=3).head.count == 3
@@ -321,7 +321,7 @@ def test_a_snapshot_is_text_that_rebuilds_each_database() -> None:
     assert "-- shop.odd is not resolved" in texts["shop"]
 
 
-def test_one_thread_goes_on_while_others_ask() -> None:
+def test_one_thread_continues_while_others_ask() -> None:
     history = begun("orders")
     faults: list[BaseException] = []
 

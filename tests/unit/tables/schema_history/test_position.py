@@ -21,7 +21,7 @@ def mariadb(text: str, *, pos: int = 4) -> SourceOffset:
 @pytest.mark.parametrize(
     ("position", "asked", "expected"),
     [
-        # By coordinates: what begins before the place where reading goes on has happened.
+        # By coordinates: what begins before the position at which reading continues has happened.
         (at(200), offset(200), False),
         (at(200), offset(201), True),
         (at(200), offset(260), True),
@@ -30,7 +30,7 @@ def mariadb(text: str, *, pos: int = 4) -> SourceOffset:
         (at(200), offset(9999, server=OTHER), None),
         (between(200), offset(200), True),
         (between(200), offset(199), False),
-        # A file's name is a number, and 1000000 comes behind 999999.
+        # A file's name is a number, and 1000000 comes after 999999.
         (at(200, file=999_999), offset(4, file=1_000_000), True),
         (at(200, file=1_000_000), offset(9999, file=999_999), False),
         (at(1000), offset(999), False),
@@ -104,6 +104,6 @@ def test_a_place_between_transactions_holds_all_before_it() -> None:
     assert reached(at(200, gtid=f"{UUID}:6"), between(9999, gtids=f"{UUID}:1-5")) is False
 
 
-def test_a_place_is_told_as_an_operator_would_write_it() -> None:
+def test_a_position_is_shown_as_an_operator_would_write_it() -> None:
     assert str(at(200)) == "b.000001:200"
     assert str(at(200, gtid=f"{UUID}:5")) == f"{UUID}:5"

@@ -32,7 +32,7 @@ def unresolved(*, pos: int = 200) -> SchemaHistory:
     return history
 
 
-def test_one_table_is_set_aside_and_all_others_go_on() -> None:
+def test_one_table_is_quarantined_and_all_others_continue() -> None:
     history = unresolved()
     applied(history, 300, "ALTER TABLE log ADD a INT")
     assert names_of(history.find("shop", "log")) == ["id", "a"]
@@ -91,13 +91,13 @@ def test_dropping_it_ends_the_doubt() -> None:
     assert names_of(history.find(*ORDERS)) == ["k"]
 
 
-def test_making_it_anew_ends_the_doubt() -> None:
+def test_making_it_again_ends_the_doubt() -> None:
     history = unresolved()
     applied(history, 300, "CREATE TABLE orders (k INT)")
     assert names_of(history.find(*ORDERS)) == ["k"]
 
 
-def test_making_it_only_if_it_is_not_there_does_not() -> None:
+def test_making_it_only_if_it_does_not_exist_does_not() -> None:
     history = unresolved()
     history.apply(at(300), "shop", "CREATE TABLE IF NOT EXISTS orders (k INT)", SHOP)
     assert isinstance(history.state(*ORDERS), Unresolved)
@@ -142,7 +142,7 @@ def test_a_later_statement_that_cannot_be_resolved_ends_it() -> None:
     assert names_of(history.find(*ORDERS)) == ["id", "odd", "odder"]
 
 
-def test_a_table_made_anew_since_stays_as_it_is() -> None:
+def test_a_table_recreated_since_stays_as_it_is() -> None:
     history = unresolved()
     applied(history, 300, "DROP TABLE orders")
     applied(history, 400, "CREATE TABLE orders (k INT)")
@@ -251,7 +251,7 @@ def test_what_was_given_for_places_still_to_come_is_in_a_checkpoint() -> None:
     assert later.checkpoint(between(300), made_ms=0).given == ()
 
 
-def test_a_definition_for_a_table_that_was_made_anew_leaves_a_later_checkpoint_as_it_is() -> None:
+def test_a_definition_for_a_table_that_was_recreated_leaves_a_later_checkpoint_as_it_is() -> None:
     history = unresolved()
     applied(history, 300, "DROP TABLE orders")
     applied(history, 400, "CREATE TABLE orders (k INT)")
@@ -269,7 +269,7 @@ def test_a_statement_out_of_reach_is_refused_by_name() -> None:
         history.resolve(ORDERS, table("odd"), at(200))
 
 
-def test_the_last_unresolved_statement_may_be_mended_when_only_the_checkpoint_has_it() -> None:
+def test_the_last_unresolved_statement_may_be_repaired_when_only_the_checkpoint_has_it() -> None:
     history = unresolved()
     head = history.checkpoint(between(400), made_ms=0).head
     history.forget_before(head.number)

@@ -27,7 +27,7 @@ def test_a_table_that_is_emptied_is_a_step_without_a_change() -> None:
     assert other.unchanged == (("shop", "mine"),)
 
 
-def test_an_emptied_table_goes_on_by_what_was_given_for_it() -> None:
+def test_an_emptied_table_continues_by_what_was_given_for_it() -> None:
     history = begun("orders")
     assert history.apply(at(200), "shop", "ALTER TABLE orders FROBNICATE", SHOP)
     assert history.apply(at(300), "shop", "TRUNCATE orders", SHOP)
@@ -50,10 +50,10 @@ def test_what_was_said_of_a_table_is_noted_without_a_definition_and_changes_none
     assert history.correction(ORDERS, at(400)) is None
     assert history.apply(at(400), "shop", "ALTER TABLE orders ADD b INT", SHOP)
     assert names_of(history.find(*ORDERS)) == ["id", "a", "b"]
-    # A definition that is given at the same place does not take its place in the journal.
+    # A definition that is given at the same position does not replace it in the journal.
     definition, _ = history.resolve(ORDERS, table("z"), between(300), given)
     assert record_key(record) == record_key(definition) + b"/7"
-    # Before what was noted there is nothing of it; behind it, it stays.
+    # Before what was noted there is nothing of it; after it, it stays.
     history.rollback(offset(350))
     assert [one.given for one in history.records] == [None, given, given]
     history.rollback(offset(250))

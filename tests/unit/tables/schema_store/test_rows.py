@@ -126,7 +126,7 @@ def vast() -> tuple[SchemaHistory, SchemaRecord]:
     return history, applied(history, 200, "DROP DATABASE shop")
 
 
-def test_what_a_row_cannot_hold_goes_on_in_others(
+def test_what_a_row_cannot_hold_continues_in_others(
     vast: tuple[SchemaHistory, SchemaRecord],
 ) -> None:
     history, record = vast

@@ -25,7 +25,7 @@ def test_topics_of_another_installation_are_not_taken_for_rows() -> None:
     ]
 
 
-def test_the_journal_tells_only_of_the_destination() -> None:
+def test_the_journal_covers_only_the_destination() -> None:
     cursor: dict[str, object] = {
         "epoch": 1,
         "seq": 5,
@@ -53,7 +53,7 @@ def test_the_journal_tells_only_of_the_destination() -> None:
     assert found.quarantined == {("shop", "t"): False}
 
 
-def test_of_many_cursors_few_are_kept_and_each_that_goes_back_is_told() -> None:
+def test_of_many_cursors_few_are_kept_and_each_that_goes_back_is_reported() -> None:
     found = Journal("shop")
     values = [(1, 1), (1, 2), (1, 3), (2, 3), (2, 9), (2, 8), (2, 10), (2, 11), (1, 12), (3, 12)]
     for offset, (epoch, seq) in enumerate(values):

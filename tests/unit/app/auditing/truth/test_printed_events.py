@@ -111,7 +111,7 @@ def test_rows_after_the_headers_of_all_events_of_a_statement_are_of_the_tables_t
     assert not rows[0].shape.has_names
 
 
-def test_a_value_that_cannot_be_printed_is_told_and_the_next_row_is_read() -> None:
+def test_a_value_that_cannot_be_printed_is_reported_and_the_next_row_is_read() -> None:
     _, first, second = read(
         gtid("ANONYMOUS"),
         header("Table_map: `shop`.`t` mapped to number 5"),
@@ -166,7 +166,7 @@ def test_a_server_that_announces_nothing_begins_with_begin_and_with_each_stateme
     ]
 
 
-def test_files_and_what_stands_before_them_are_told() -> None:
+def test_files_and_what_is_before_them_are_reported() -> None:
     found = read(
         header("Rotate to binlog.000002  pos: 4"),
         header("Previous-GTIDs"),

@@ -18,8 +18,8 @@ def column(code: int, size: int = 0, **more: Any) -> read.ReadColumn:
     return read.ReadColumn(name="c", code=code, size=size, **settings)
 
 
-def kept(told: read.ReadColumn) -> Any:
-    return shape_of(read.ReadTable("shop", "t", (told,), None)).columns[0]
+def kept(described: read.ReadColumn) -> Any:
+    return shape_of(read.ReadTable("shop", "t", (described,), None)).columns[0]
 
 
 TEXT = column(15, 9, charset="utf8mb4")
@@ -55,22 +55,22 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize(("told", "value", "wire"), SAME)
+@pytest.mark.parametrize(("described", "value", "wire"), SAME)
 def test_a_value_is_the_one_on_the_wire_and_another_is_not(
-    told: read.ReadColumn, value: object, wire: Any
+    described: read.ReadColumn, value: object, wire: Any
 ) -> None:
-    same = comparison(kept(told))
+    same = comparison(kept(described))
     assert same is not None
-    assert same(printed(value, told), wire)
+    assert same(printed(value, described), wire)
     other = wire + 1 if isinstance(wire, int | float) else f"{wire[:-1]}{'1' if wire else 'x'}"
     try:
-        assert not same(printed(value, told), other)
+        assert not same(printed(value, described), other)
     except ValueError:
-        assert told.code == 245  # what was made of the document is none
+        assert described.code == 245  # what was made of the document is none
 
 
 @pytest.mark.parametrize(
-    ("told", "value"),
+    ("described", "value"),
     [
         (column(10), read.UNKNOWN_VALUE),
         (column(19, 2), timedelta(milliseconds=-990)),
@@ -79,8 +79,8 @@ def test_a_value_is_the_one_on_the_wire_and_another_is_not(
         (column(245), read.Document("text of an opaque value")),
     ],
 )
-def test_what_it_decodes_otherwise_is_untold(told: read.ReadColumn, value: object) -> None:
-    assert printed(value, told) == UNTOLD
+def test_what_it_decodes_otherwise_is_untold(described: read.ReadColumn, value: object) -> None:
+    assert printed(value, described) == UNTOLD
 
 
 def test_an_image_has_only_the_columns_that_are_there_and_null_is_null() -> None:

@@ -133,7 +133,7 @@ def test_a_table_that_is_equal_has_no_fault(case: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "counts", "told"),
+    ("rows", "counts", "described"),
     [
         (RIGHT[1:], (1, 0, 0), "missing: seq 2 [0]@2"),
         ([RIGHT[0] | {"deleted": True}, *RIGHT[1:]], (1, 0, 0), "missing: seq 2"),
@@ -152,11 +152,11 @@ def test_a_table_that_is_equal_has_no_fault(case: Case) -> None:
     ],
 )
 def test_each_difference_is_found_and_told_by_its_change(
-    case: Case, rows: list[dict[str, Any]], counts: tuple[int, int, int], told: str
+    case: Case, rows: list[dict[str, Any]], counts: tuple[int, int, int], described: str
 ) -> None:
     found = case.verdict(rows, HISTORY)
     assert counted(found) == counts
-    assert any(told in line for line in found.shown), found.shown
+    assert any(described in line for line in found.shown), found.shown
     assert found.faults == 1
     verdict = Verdict(destination="shop", tables=[found])
     assert not verdict.is_clean

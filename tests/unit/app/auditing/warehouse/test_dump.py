@@ -57,7 +57,7 @@ def test_a_dump_that_is_cut_anywhere_is_refused(whole_file: Path, cut: int) -> N
 
 
 @pytest.mark.parametrize(
-    ("told", "says"),
+    ("described", "says"),
     [
         ({"prefix": None}, "no sink has ever written to this warehouse.*warehouse=/wh"),
         ({"prefix": "aq2"}, "with prefix 'aq2', the worker's is 'aq'"),
@@ -65,11 +65,11 @@ def test_a_dump_that_is_cut_anywhere_is_refused(whole_file: Path, cut: int) -> N
     ],
 )
 def test_a_dump_of_another_warehouse_is_refused(
-    whole_file: Path, told: dict[str, Any], says: str
+    whole_file: Path, described: dict[str, Any], says: str
 ) -> None:
     file = whole_file
     assert list(lines(file, Origin("aq")))  # nobody tells the cluster
     first, _, rest = file.read_text().partition("\n")
-    file.write_text(json.dumps(json.loads(first) | told) + "\n" + rest)
+    file.write_text(json.dumps(json.loads(first) | described) + "\n" + rest)
     with pytest.raises(WarehouseUnreadable, match=says):
         list(lines(file, WHOSE))

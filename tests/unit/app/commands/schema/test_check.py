@@ -15,7 +15,7 @@ from app.operations.schema.destination_history import DestinationHistory
 from connectors.mysql.ddl.definition import Database, Index, Server, Table, TableName
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.schema.baseline import Baseline
-from tests.unit.app.commands.histories import Story, options_of, story, tell
+from tests.unit.app.commands.histories import Story, describe, options_of, story
 from tests.unit.tables.made import LATIN, SERVER, UTF8, UUID, column, offset, table
 
 LOWER = Server(version=(9, 7, 4), lower_case_table_names=2)
@@ -48,7 +48,7 @@ def asking(server: Baseline) -> Callable[[str], Awaitable[Baseline]]:
 
 def check(
     capsys: pytest.CaptureFixture[str],
-    told: ReadByName | Story,
+    described: ReadByName | Story,
     server: Baseline,
     *words: str,
     pauses: list[float] | None = None,
@@ -56,7 +56,7 @@ def check(
     """The exit code, and the JSON that is printed."""
     options = options_of("check", *words, "--format", "json")
     waited: list[float] = [] if pauses is None else pauses
-    reading = tell(told, PLACE) if isinstance(told, Story) else told
+    reading = describe(described, PLACE) if isinstance(described, Story) else described
 
     async def pause(seconds: float) -> None:
         waited.append(seconds)
@@ -80,7 +80,7 @@ def test_a_server_that_is_as_the_history_says_is_exit_0(
     assert (code, value["differences"], value["same_place"], value["tables"]) == (0, [], True, 1)
     options = options_of("check")
     server = answer({("shop", "orders"): table("a")})
-    assert schema_check.run(options, tell(history), asking(server)) == 0
+    assert schema_check.run(options, describe(history), asking(server)) == 0
     assert capsys.readouterr().out == "1 table(s) of the server match the history\n"
 
 
@@ -139,7 +139,7 @@ def test_a_table_that_is_not_resolved_is_a_difference_with_the_reason(
     assert "klingon" in value["differences"][0]["old"]
 
 
-def test_what_may_not_be_seen_is_no_difference_but_is_told(
+def test_what_may_not_be_seen_is_no_difference_but_is_reported(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     unseen = {("shop", "secret"): "its columns cannot be seen"}
@@ -163,7 +163,7 @@ def test_what_changed_after_the_servers_answer_is_not_compared(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The worker is at the statement already, which came after the answer."""
-    read_by_name = tell(story("ALTER TABLE orders ADD a INT"), offset(900, gtids=f"{UUID}:1-2"))
+    read_by_name = describe(story("ALTER TABLE orders ADD a INT"), offset(900, gtids=f"{UUID}:1-2"))
     server = answer({("shop", "orders"): table()}, at=offset(150, gtids=f"{UUID}:1"))
     assert check(capsys, read_by_name, server)[0] == 0
 
@@ -171,16 +171,16 @@ def test_what_changed_after_the_servers_answer_is_not_compared(
 def test_the_command_waits_for_a_lagging_worker(capsys: pytest.CaptureFixture[str]) -> None:
     before, after = story(), story("ALTER TABLE orders ADD a INT")
     states = [
-        tell(before, offset(100, gtids=f"{UUID}:1")),
-        tell(before, offset(100, gtids=f"{UUID}:1")),
-        tell(after, PLACE),
+        describe(before, offset(100, gtids=f"{UUID}:1")),
+        describe(before, offset(100, gtids=f"{UUID}:1")),
+        describe(after, PLACE),
     ]
     pauses: list[float] = []
 
-    async def told(destination: str) -> DestinationHistory:
+    async def described(destination: str) -> DestinationHistory:
         return await (states.pop(0) if len(states) > 1 else states[0])(destination)
 
-    code, value = check(capsys, told, answer({("shop", "orders"): table("a")}), pauses=pauses)
+    code, value = check(capsys, described, answer({("shop", "orders"): table("a")}), pauses=pauses)
     assert (code, value["same_place"], pauses) == (0, True, [1.0])
 
 
@@ -188,7 +188,7 @@ def test_a_worker_that_keeps_lagging_is_reported_and_its_end_is_compared(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     pauses: list[float] = []
-    behind = tell(story(), offset(100, gtids=f"{UUID}:1"))
+    behind = describe(story(), offset(100, gtids=f"{UUID}:1"))
     server = answer({("shop", "orders"): table("a")})
     code, value = check(capsys, behind, server, "--wait", "3", pauses=pauses)
     assert (code, value["same_place"], len(pauses)) == (1, False, 3)

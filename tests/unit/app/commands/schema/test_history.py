@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.commands import groups
-from tests.unit.app.commands.histories import Asked, options_of, story, tell
+from tests.unit.app.commands.histories import Asked, describe, options_of, story
 from tests.unit.tables.made import UUID
 
 LIFE = (
@@ -18,7 +18,7 @@ LIFE = (
 )
 
 
-def test_each_version_of_a_table_is_told_with_what_it_changed(
+def test_each_version_of_a_table_is_reported_with_what_it_changed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     lines = Asked(capsys, "history").text(story(*LIFE), "shop.orders")
@@ -94,7 +94,7 @@ def test_a_definition_that_is_not_known_is_no_difference(
     assert lines[0].startswith("not known: ")
 
 
-def test_the_audit_tells_who_did_what_when_and_where(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_audit_states_who_did_what_when_and_where(capsys: pytest.CaptureFixture[str]) -> None:
     audit = Asked(capsys, "audit")
     made = story(*LIFE)
     lines = audit.text(made)
@@ -177,7 +177,7 @@ def test_a_name_ends_no_line_and_no_comment(capsys: pytest.CaptureFixture[str]) 
             assert not line.startswith("DROP")
     # Statements are to be run, so they have the name as it is, and comments have it escaped.
     module: Any = groups.command("schema", "rebuild")
-    module.run(options_of("rebuild"), tell(made))
+    module.run(options_of("rebuild"), describe(made))
     text = capsys.readouterr().out
     assert f"CREATE TABLE `shop`.`{name}` (" in text
     assert "-- shop.unx\\nDROP DATABASE shop;" in text

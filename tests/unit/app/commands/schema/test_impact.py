@@ -59,7 +59,7 @@ def history() -> SchemaHistory:
     return made
 
 
-async def tell(_destination: str) -> DestinationHistory:
+async def describe(_destination: str) -> DestinationHistory:
     cursor = Cursor(
         destination="shop", installation="i", offset=offset(1000), seq=0, epoch=1, versions=0
     )
@@ -80,10 +80,10 @@ def options(*arguments: str) -> argparse.Namespace:
 
 
 def run(*arguments: str) -> int:
-    return schema_impact.run(options("--database", "shop", *arguments), tell, ask)
+    return schema_impact.run(options("--database", "shop", *arguments), describe, ask)
 
 
-def told(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+def described(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     found: dict[str, Any] = orjson.loads(capsys.readouterr().out)
     return found
 
@@ -120,7 +120,7 @@ def test_an_answer_names_topic_and_warehouse(capsys: pytest.CaptureFixture[str])
 
 def test_an_answer_for_programs_has_every_statement(capsys: pytest.CaptureFixture[str]) -> None:
     run("ALTER TABLE orders ADD x int; ALTER TABLE orders DROP x; USE other;", "--format", "json")
-    found = told(capsys)
+    found = described(capsys)
     assert found["severity"] == "breaking"
     assert [s["severity"] for s in found["statements"]] == ["harmless", "breaking"]
     assert [s["type"] for s in found["statements"]] == ["ALTER TABLE", "ALTER TABLE"]
@@ -129,7 +129,7 @@ def test_an_answer_for_programs_has_every_statement(capsys: pytest.CaptureFixtur
 
 def test_a_statement_says_what_it_renames(capsys: pytest.CaptureFixture[str]) -> None:
     run("ALTER TABLE orders CHANGE note remark varchar(200)", "--format", "json")
-    effects = told(capsys)["statements"][0]["effects"]
+    effects = described(capsys)["statements"][0]["effects"]
     assert [effect["kind"] for effect in effects] == ["column renamed", "column widened"]
 
 
@@ -144,7 +144,7 @@ def test_statements_come_from_standard_input(
 
 def test_the_server_is_asked_instead(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("ALTER TABLE orders DROP live", "--live", "--format", "json") == 3
-    assert told(capsys)["statements"][0]["effects"][0]["column"] == "live"
+    assert described(capsys)["statements"][0]["effects"][0]["column"] == "live"
 
 
 def test_a_tools_statements_are_one_alter(capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,7 +153,7 @@ def test_a_tools_statements_are_one_alter(capsys: pytest.CaptureFixture[str]) ->
         "RENAME TABLE orders TO _orders_del, _orders_gho TO orders; DROP TABLE _orders_del"
     )
     assert run(steps, "--format", "json") == 3
-    effects = [s["effects"] for s in told(capsys)["statements"]]
+    effects = [s["effects"] for s in described(capsys)["statements"]]
     assert [len(each) for each in effects] == [0, 0, 1, 0]
     assert effects[2][0]["kind"] == "column removed"
 
@@ -172,11 +172,11 @@ def test_a_file_is_enough(
     rebuilt = {"databases": dict(history().now().snapshot(create_table))}
     source.write_bytes(DUMP.encode() if form == "dump" else orjson.dumps(rebuilt))
     assert run("ALTER TABLE orders DROP note", "--input", str(source), "--format", "json") == 3
-    (effect,) = told(capsys)["statements"][0]["effects"]
+    (effect,) = described(capsys)["statements"][0]["effects"]
     assert effect["topic"] == "<prefix>.shop.orders"
 
 
-def test_what_a_file_has_that_is_not_understood_is_told(
+def test_what_a_file_has_that_is_not_understood_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = tmp_path / "schema.sql"

@@ -47,7 +47,7 @@ def test_each_file_of_a_folder_has_a_result_of_its_name_and_its_own_tables(tmp_p
     assert tables == {"one.json": ["d.one"], "two.json": ["d.two"]}
 
 
-def test_wrong_arguments_are_told_in_one_message(
+def test_wrong_arguments_are_reported_in_one_message(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = tmp_path / "x.jsonl"

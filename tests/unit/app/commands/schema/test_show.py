@@ -7,7 +7,7 @@ import pytest
 from connectors.errors import HistoryTooShort, PositionUnknown
 from tables.quarantine import GIVE_UP, Entry, Outcome, note_of
 from tables.schema_history.record import Given
-from tests.unit.app.commands.histories import Asked, options_of, story, tell
+from tests.unit.app.commands.histories import Asked, describe, options_of, story
 from tests.unit.tables.made import ORDERS, OTHER, UUID, at
 
 
@@ -36,7 +36,7 @@ GROWING = (
         ("2026-09-24", ["id", "a", "b"]),
     ],
 )
-def test_a_place_may_be_told_in_each_of_its_forms(
+def test_a_position_may_be_given_in_each_of_its_forms(
     show: Asked, position: str, columns: list[str]
 ) -> None:
     answer = show.json(story(*GROWING), "shop.orders", "--at", position)
@@ -70,7 +70,7 @@ def test_without_a_place_it_is_the_end_with_all_that_is_known(show: Asked) -> No
     assert answer["definition"]["keys"] == [{"name": "by_b", "columns": ["b"], "unique": True}]
 
 
-def test_people_see_the_columns_below_one_another(show: Asked) -> None:
+def test_operators_see_the_columns_below_one_another(show: Asked) -> None:
     assert show.text(story(*GROWING), "shop.orders") == [
         f"shop.orders  since 2026-09-23T14:13:20.000Z  b.000001:300  {UUID}:3",
         "",
@@ -102,7 +102,7 @@ def test_what_is_not_known_there_is_said_and_is_exit_1(show: Asked) -> None:
     ]
 
 
-def test_a_place_that_is_too_old_or_of_another_server_is_refused(show: Asked) -> None:
+def test_a_position_that_is_too_old_or_of_another_server_is_refused(show: Asked) -> None:
     made = story(*GROWING)
     with pytest.raises(HistoryTooShort):
         show.text(made, "shop.orders", "--at", "b.000001:99")
@@ -125,7 +125,7 @@ async def test_a_history_that_was_never_begun_is_named() -> None:
     made = story()
     made.entries.clear()
     with pytest.raises(Exception, match=r"history"):
-        await tell(made)("shop")
+        await describe(made)("shop")
 
 
 ASIDE = Entry(destination="shop", name=ORDERS, since=at(250, gtid=f"{UUID}:3"), why="a has no name")
@@ -142,7 +142,7 @@ GIVEN_UP = replace(
         (replace(ASIDE, outcome=Outcome.RELEASED), None, None),
     ],
 )
-def test_a_table_whose_rows_do_not_come_is_told_so_beside_its_definition(
+def test_a_table_whose_rows_do_not_come_is_reported_so_beside_its_definition(
     capsys: pytest.CaptureFixture[str], entry: Entry, state: str | None, words: str | None
 ) -> None:
     made = story(*GROWING)

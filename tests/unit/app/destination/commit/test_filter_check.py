@@ -15,7 +15,7 @@ from tests.unit.app.destination.commit.made import AFTER, piece
 from tests.unit.app.pipeline.runs import RULES
 from tests.unit.tables.made import applied, begun
 
-NAMES: set[TableName] = {("shop", "orders"), ("shop", "customers"), ("crm", "people")}
+NAMES: set[TableName] = {("shop", "orders"), ("shop", "customers"), ("crm", "staff")}
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ NAMES: set[TableName] = {("shop", "orders"), ("shop", "customers"), ("crm", "peo
         (r"shop\.order", "", ["captures none of", r"shop\.order matches no table; near it are shop.o"]),
         (r"shpo\..*", "", ["captures none of the 3", r"shpo\..* matches no table; near it are shop"]),
         (r"shop\..*", r"shop\.customer", [r"black: shop\.customer matches no table; near it are shop.c"]),
-        (r"shop\..*,crn\.people", "", [r"crn\.people matches no table; near it are crm.people"]),
+        (r"shop\..*,crn\.staff", "", [r"crn\.staff matches no table; near it are crm.staff"]),
         (r"zzz\..*", "", ["captures none", r"zzz\..* matches no table"]),
         (r"crm\..*", r"crm\..*", ["captures none"]),
         (r"mysql\.rds_.*", "", []),

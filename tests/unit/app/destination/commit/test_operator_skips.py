@@ -74,7 +74,7 @@ def test_without_skips_nothing_is_due_or_added() -> None:
     )
 
 
-def test_the_rest_of_a_transaction_that_is_published_in_part_is_not_gone_on_with(
+def test_the_rest_of_a_transaction_that_is_published_in_part_is_not_continued(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     resume = Resume(transaction_id=GTID, rows=3, published=2, part=1)

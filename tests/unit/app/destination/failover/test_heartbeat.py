@@ -70,7 +70,7 @@ def run(
     return clock.now - 100
 
 
-def test_it_is_gone_back_to_once_it_was_fit_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_gone_back_to_once_it_was_fit_for_that_long(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(monkeypatch, lambda _: True, ends=1000) == pytest.approx(70, abs=4)
     assert run(monkeypatch, lambda now: now > 200, ends=1000) == pytest.approx(270, abs=12)
 

@@ -48,7 +48,7 @@ def switch(*, report_lost: bool) -> Relocation:
     )
 
 
-def test_what_is_lost_is_carried_to_who_goes_on_there_and_said_by_nobody_before(
+def test_what_is_lost_is_carried_to_the_next_run_and_reported_by_none_before(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     kept, there = prints("a", "b", "c"), Scan(begin=BEGIN, found=prints("a", "c"))
@@ -67,12 +67,12 @@ def test_what_is_lost_stops_it_where_the_settings_do_not_let_that_be() -> None:
         switch(report_lost=False)._judged(kept, there, align(kept, there.found), 0)
 
 
-@pytest.mark.parametrize(("ahead", "told"), [(-2500, True), (10, False)])
-def test_clocks_that_differ_are_told_where_no_place_was_found(
-    ahead: int, told: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("ahead", "described"), [(-2500, True), (10, False)])
+def test_clocks_that_differ_are_reported_where_no_position_was_found(
+    ahead: int, described: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.destination.failover.relocation.channels", lambda _: ())
     kept, there = prints("a", "b"), Scan(begin=BEGIN, found=prints("x"))
     with pytest.raises(NoAlignment) as caught:
         switch(report_lost=True)._judged(kept, there, align(kept, there.found), ahead)
-    assert ("its clock is -2500 ms ahead" in str(caught.value)) == told
+    assert ("its clock is -2500 ms ahead" in str(caught.value)) == described

@@ -38,7 +38,7 @@ class World:
     def __init__(self, **failover: Any) -> None:
         self.faults: dict[str, AqueductError] = {}
         self.state = DestinationState("shop")
-        self.told: list[str] = []
+        self.described: list[str] = []
         self.sources = self._new(Failover(**failover))
         self._offset = 0
 
@@ -74,7 +74,9 @@ class World:
         self.state.apply(StoredRecord(*entry, self._offset))
 
     def select(self) -> str:
-        selected: SelectedSource = self.sources.select(self.state, self._judge, self.told.append)
+        selected: SelectedSource = self.sources.select(
+            self.state, self._judge, self.described.append
+        )
         for entry in selected.notes:
             self.note(entry)
         return selected.source.address.host
@@ -102,7 +104,7 @@ def test_another_one_is_read_after_so_many_failures_and_not_before() -> None:
     assert "a:3306 was given up: SourceLost: refused" in world.state.source_choice.current.why
 
 
-def test_an_answer_in_between_begins_the_count_anew() -> None:
+def test_an_answer_in_between_begins_the_count_again() -> None:
     world = World(retries=2)
     world.lose("a")
     with pytest.raises(SourceLost):
@@ -131,7 +133,7 @@ def test_one_that_is_unfit_is_passed_over_and_the_list_goes_round() -> None:
     assert world.select() == "a"
 
 
-def test_none_that_fits_is_told_with_the_reason_of_each() -> None:
+def test_none_that_fits_is_reported_with_the_reason_of_each() -> None:
     world = World(retries=1)
     world.lose("a", "c")
     world.faults["b"] = PreflightError("log_bin is OFF")
@@ -176,7 +178,7 @@ def test_a_look_at_an_earlier_one_leads_nobody_back_before_it_was_fit_for_long_e
     assert "it is fit again, and comes before b:3306" in world.state.source_choice.current.why
 
 
-def test_where_it_is_switched_off_only_a_person_switches() -> None:
+def test_where_it_is_disabled_only_an_operator_switches() -> None:
     world = World(retries=1, automatic=False)
     world.lose("a")
     for _ in range(5):

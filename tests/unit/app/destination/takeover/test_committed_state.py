@@ -38,7 +38,7 @@ class ExpiringJournal:
             self.kept.commit(self.kept.expired(self.ages.pop(0)).entries)
 
 
-def test_a_history_that_expires_between_two_passes_is_read_anew() -> None:
+def test_a_history_that_expires_between_two_passes_is_read_again() -> None:
     # The first pass keeps the content of checkpoint 1; 2 and 3 are gone before the next two begin.
     kept = Kept()
     kept.commit(kept.expired(600).entries)

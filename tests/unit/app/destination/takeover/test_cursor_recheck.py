@@ -56,7 +56,7 @@ async def test_what_is_refused_once_is_asked_again(
     asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: Any) -> None:
-        raise SourceReset("begun anew")
+        raise SourceReset("begun again")
 
     proving = again()
     with monkeypatch.context() as patch:

@@ -122,7 +122,7 @@ async def test_the_cursor_is_held_against_the_topics_unless_it_is_to_be_set(
     assert topics.asked == asked
 
 
-def test_a_destinations_partition_is_the_same_for_ever() -> None:
+def test_a_destinations_partition_is_the_same_forever() -> None:
     plan = TopicPlan(
         name="aq.__journal", partitions=8, replication_factor=1, cleanup_policy="compact",
         retention_ms=-1, max_message_bytes=1_000_000,

@@ -10,7 +10,7 @@ from app.destination.background import beside
 from app.destination.takeover.timings import Phases
 
 
-def test_each_phase_is_told_with_the_time_since_the_beginning() -> None:
+def test_each_phase_is_reported_with_the_time_since_the_beginning() -> None:
     times = iter([100.0, 100.25, 101.5])
     phases = Phases(lambda: next(times))
     assert phases.reached("journal read") == 0.25

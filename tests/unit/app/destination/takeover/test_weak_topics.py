@@ -15,7 +15,7 @@ from connectors.kafka.topics.plan import TopicPlan
 PLAN = TopicPlan(name="aq.shop.orders", partitions=4, replication_factor=3, max_message_bytes=1024)
 
 
-def told(plan: TopicPlan = PLAN, /, *, replicas: int = 3, **config: Any) -> list[str]:
+def described(plan: TopicPlan = PLAN, /, *, replicas: int = 3, **config: Any) -> list[str]:
     named = {name.replace("_", "."): value for name, value in config.items()}
     return list(weaknesses(plan, TopicFacts(4, plan.config() | named, replicas)))
 
@@ -24,15 +24,15 @@ def test_a_topic_as_we_make_it_is_durable() -> None:
     config = PLAN.config()
     assert config["min.insync.replicas"] == "2"
     assert config["unclean.leader.election.enable"] == "false"
-    assert told() == []
+    assert described() == []
     for copies in (1, 2):
         few = replace(PLAN, replication_factor=copies)
         assert few.config()["min.insync.replicas"] == "1"
-        assert told(few, replicas=copies) == []
+        assert described(few, replicas=copies) == []
 
 
 @pytest.mark.parametrize(
-    ("replicas", "config", "mends"),
+    ("replicas", "config", "remedy"),
     [
         (1, {}, "topics.replication_factor is 3"),
         (3, {"min_insync_replicas": "1"}, "--add-config min.insync.replicas=2"),
@@ -43,19 +43,19 @@ def test_a_topic_as_we_make_it_is_durable() -> None:
         ),
     ],
 )
-def test_a_weaker_topic_is_named_with_what_mends_it(
-    replicas: int, config: dict[str, Any], mends: str
+def test_a_weaker_topic_is_named_with_what_repairs_it(
+    replicas: int, config: dict[str, Any], remedy: str
 ) -> None:
-    found = told(replicas=replicas, **config)
-    assert any(mends in one for one in found), found
+    found = described(replicas=replicas, **config)
+    assert any(remedy in one for one in found), found
 
 
 def test_a_topic_that_some_brokers_write_nothing_to_is_named() -> None:
-    (found,) = told(replace(PLAN, replication_factor=1), replicas=1, min_insync_replicas="2")
+    (found,) = described(replace(PLAN, replication_factor=1), replicas=1, min_insync_replicas="2")
     assert "some brokers take no record" in found
 
 
-def test_weak_topics_are_shown_and_counted_until_they_are_mended() -> None:
+def test_weak_topics_are_shown_and_counted_until_they_are_repaired() -> None:
     status = DestinationStatus("weak-shop")
     report = WeakTopics(status)
     for number in range(30):

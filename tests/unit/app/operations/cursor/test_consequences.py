@@ -77,7 +77,7 @@ def without_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_each_way_is_told_and_costs_something(
+def test_each_way_is_reported_and_costs_something(
     before: SourceOffset, after: SourceOffset, text: str
 ) -> None:
     found = move_effect(cursor(before), after, ADDRESS)
@@ -86,7 +86,7 @@ def test_each_way_is_told_and_costs_something(
     assert found.is_back == found.text.startswith("back")
 
 
-def test_both_ways_at_once_are_told_and_are_not_back() -> None:
+def test_both_ways_at_once_are_reported_and_are_not_back() -> None:
     found = move_effect(cursor(at(4, mysql("1-9"))), at(4, mysql("1-4:20")), ADDRESS)
     assert "forward: 1 transaction(s)" in found.text
     assert "back: 5 transaction(s)" in found.text

@@ -73,7 +73,7 @@ async def test_without_gtids_one_is_named_by_where_it_begins(server: SimpleNames
     assert server.server_uuid == "uuid-a"
 
 
-async def test_a_place_of_another_server_names_nothing(server: SimpleNamespace) -> None:
+async def test_a_position_of_another_server_names_nothing(server: SimpleNamespace) -> None:
     server.server_uuid = "uuid-z"
     with pytest.raises(SourceDiverged, match="but server uuid-z answers"):
         await planned(Coordinates("binlog.000003", 100), None)

@@ -108,7 +108,7 @@ def test_without_an_sql_mode_the_servers_own_holds_which_is_strict() -> None:
         "XA COMMIT 'x'",
     ],
 )
-def test_what_makes_no_table_changes_nothing_and_is_not_told(sql: str) -> None:
+def test_what_makes_no_table_changes_nothing_and_is_not_published(sql: str) -> None:
     result = replayed("CREATE TABLE t (a INT)", sql)
     assert columns(result, "d.t") == {"a": "int"}
     assert result["unparsed"] == []
@@ -128,7 +128,7 @@ def test_what_makes_no_table_changes_nothing_and_is_not_told(sql: str) -> None:
         "CREATE TABLE u LIKE missing",
     ],
 )
-def test_what_cannot_be_resolved_is_told_with_its_line_and_changes_nothing(sql: str) -> None:
+def test_what_cannot_be_resolved_is_reported_with_its_line_and_changes_nothing(sql: str) -> None:
     result = replayed("CREATE TABLE t (a INT)", sql)
     assert result["tables"].keys() == {"d.t"}
     assert columns(result, "d.t") == {"a": "int"}
@@ -154,7 +154,7 @@ def test_what_cannot_be_resolved_is_told_with_its_line_and_changes_nothing(sql: 
         b'{"sql": "DROP TABLE t"',
     ],
 )
-def test_a_malformed_line_is_told_and_the_others_count(raw: bytes) -> None:
+def test_a_malformed_line_is_reported_and_the_others_count(raw: bytes) -> None:
     result = replayed("CREATE TABLE t (a INT)", raw, "ALTER TABLE t ADD b INT")
     assert columns(result, "d.t") == {"a": "int", "b": "int"}
     assert [one["line"] for one in result["unparsed"]] == [2]
@@ -193,7 +193,7 @@ def test_temporary_tables_are_not_shown() -> None:
         "CREATE TABLE u (a INT, " + ", ".join(["KEY (a)"] * 20_000) + ")",
     ],
 )
-def test_hostile_statements_are_told_like_others(sql: str) -> None:
+def test_hostile_statements_are_published_like_others(sql: str) -> None:
     result = replayed("CREATE TABLE t (a INT)", sql)
     assert [one["line"] for one in result["unparsed"]] == [2]
     assert columns(result, "d.t") == {"a": "int"}
@@ -204,7 +204,7 @@ def test_rows_by_the_megabyte_are_passed_by() -> None:
     assert replayed("CREATE TABLE t (a INT)", rows, longest=5.0)["unparsed"] == []
 
 
-def test_a_statement_that_takes_too_long_is_told_and_changes_nothing() -> None:
+def test_a_statement_that_takes_too_long_is_reported_and_changes_nothing() -> None:
     long = "CREATE TABLE u (" + ",".join(f"c{n} INT" for n in range(4000)) + ")"
     # What is raised within a finalizer of other tests' garbage is lost, as Python has it.
     gc.collect()

@@ -40,7 +40,7 @@ class Made:
     error: AqueductError | None = None
     extra: Any = None
 
-    def told(self) -> tuple[Any, ...]:
+    def described(self) -> tuple[Any, ...]:
         """The parts that do not depend on the decoder."""
         return self.first, self.last, self.tables, self.learned, self.body, str(self.error)
 

@@ -41,7 +41,7 @@ PHASES = ["decode_fault", "number_fault", "encode_fault"]
 @pytest.mark.parametrize(
     ("fault", "says"), [("kill", "SIGKILL"), ("segfault", "SIGSEGV"), ("exit", "status 3")]
 )
-def test_a_decoder_that_dies_is_told(phase: str, fault: str, says: str) -> None:
+def test_a_decoder_that_dies_is_reported(phase: str, fault: str, says: str) -> None:
     orders: list[dict[str, Any]] = [{}, {}, {}, {phase: fault}, {}, {}]
     outlet = run(2, [ordered(n, **order) for n, order in enumerate(orders)])
     assert [piece.first for piece in outlet.pieces] == list(range(1, len(outlet.pieces) + 1))
@@ -51,14 +51,14 @@ def test_a_decoder_that_dies_is_told(phase: str, fault: str, says: str) -> None:
     assert outlet.error.context["decoder"] in ("shop decoder 1/2", "shop decoder 2/2")
 
 
-def test_a_decoder_that_dies_as_it_sends_is_told() -> None:
+def test_a_decoder_that_dies_as_it_sends_is_reported() -> None:
     outlet = run(1, [ordered(0), ordered(1, size=500_000, send_fault=True), ordered(2)])
     assert [piece.first for piece in outlet.pieces] == [1]
     assert isinstance(outlet.error, DecoderLost)
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_decoder_that_is_killed_while_another_holds_all_up_is_told(
+def test_a_decoder_that_is_killed_while_another_holds_all_up_is_reported(
     tmp_path: Path, which: int
 ) -> None:
     outlet, mark = Outlet(), tmp_path / "decoded"
@@ -67,7 +67,7 @@ def test_a_decoder_that_is_killed_while_another_holds_all_up_is_told(
         all_ready(running)
         assert running.put(ordered(0, decode_fault="hang"))
         assert running.put(ordered(1, mark=str(mark)))
-        # One is busy for ever, the other has decoded and waits for the state.
+        # One is busy forever, the other has decoded and waits for the state.
         wait_until(mark.exists)
         os.kill(running.pids[which], signal.SIGKILL)
         assert isinstance(outlet.error, DecoderLost)
@@ -123,7 +123,7 @@ class _Looks:
         pool._watch = cast(Any, SimpleNamespace(rest=rest, stalled=pool._watch.stalled))
 
 
-def test_a_decoder_that_dies_while_put_waits_for_room_is_told() -> None:
+def test_a_decoder_that_dies_while_put_waits_for_room_is_reported() -> None:
     outlet = Outlet()
     with decoders(1, outlet, limits=Limits(chunks=1)) as running:
         assert isinstance(running, Pool)
@@ -173,7 +173,7 @@ def test_an_error_that_says_of_where_what_cannot_be_sent_is_still_the_same_error
     assert "<lambda>" in str(error)
 
 
-def test_a_piece_that_cannot_be_sent_is_told() -> None:
+def test_a_piece_that_cannot_be_sent_is_reported() -> None:
     outlet = run(1, [ordered(0), ordered(1, unsendable=True)])
     assert len(outlet.pieces) == 1
     assert type(outlet.error) is MalformedEvent
@@ -187,7 +187,7 @@ def test_a_piece_that_cannot_be_sent_is_told() -> None:
         ("exit", DecoderLost, "status 3"),
     ],
 )
-def test_a_stage_that_cannot_be_made_is_told(
+def test_a_stage_that_cannot_be_made_is_reported(
     fault: str, error: type[AqueductError], says: str
 ) -> None:
     outlet = Outlet()
@@ -197,7 +197,7 @@ def test_a_stage_that_cannot_be_made_is_told(
         assert says in str(outlet.error)
 
 
-def test_a_system_without_a_process_to_give_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_without_a_process_to_give_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     FORK_SERVER.close()
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     before = threading.active_count()
@@ -226,7 +226,7 @@ def test_signals_to_the_whole_group_leave_decoders_at_work() -> None:
 
 
 @pytest.mark.parametrize("call", ["socketpair", "pipe"])
-def test_without_files_to_give_it_is_told_and_none_is_left_open(
+def test_without_files_to_give_it_is_reported_and_none_is_left_open(
     call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none_left(*_: Any) -> Any:

@@ -141,7 +141,7 @@ def test_no_socket_is_given_to_two_where_it_is_not_known_whether_the_first_is_th
     assert numbers(run(1, [ordered(0)])) == [1]
 
 
-def test_decoders_end_at_once_while_what_they_are_copies_of_stands_still() -> None:
+def test_decoders_end_at_once_while_the_process_they_were_forked_from_is_stopped() -> None:
     with decoders(2, Outlet()) as pool:
         assert isinstance(pool, Pool)
         all_ready(pool)
@@ -153,7 +153,7 @@ def test_decoders_end_at_once_while_what_they_are_copies_of_stands_still() -> No
             for worker in pool._workers:
                 worker.process.kill()
             assert time.monotonic() - began < 0.5
-            # Of who stands still it is a child: it stays, but does nothing any more.
+            # It is a child of a stopped process: it stays, but does nothing any more.
             wait_until(lambda: not any(is_alive(pid) for pid in pool.pids))
             assert waiting.is_alive()
         FORK_SERVER.close()
@@ -193,7 +193,7 @@ def test_one_that_is_frozen_when_a_decoder_is_needed_is_given_up_after_the_limit
 ) -> None:
     FORK_SERVER.close()
     monkeypatch.setattr(fork_client, "_ANSWER_SECONDS", 0.3)
-    # So that whoever waits for a start instead is seen to hang.
+    # So that waiting for a start instead is seen to hang.
     monkeypatch.setattr(fork_client, "_START_SECONDS", 3600.0)
     run(1, [ordered(0)])
     frozen = maker()

@@ -125,7 +125,7 @@ def test_a_decoder_without_work_is_seen(tmp_path: Path) -> None:
         assert pool.put(ordered(0, decode_fault="hang"))
         assert pool.idle()
         assert pool.put(ordered(1, mark=str(mark)))
-        # It has decoded, and cannot go on before the first is done.
+        # It has decoded, and cannot continue before the first is done.
         wait_until(mark.exists)
         assert not pool.idle()
 

@@ -78,18 +78,18 @@ def test_half_a_message_is_none(ends: Ends, length: int) -> None:
         ends[2].receive()
 
 
-def test_whoever_sends_or_receives_goes_on_when_the_connection_is_shut(ends: Ends) -> None:
+def test_sender_and_receiver_continue_when_the_connection_is_shut(ends: Ends) -> None:
     ended: list[type] = []
 
-    def told(act: Any, *arguments: Any) -> None:
+    def described(act: Any, *arguments: Any) -> None:
         try:
             act(*arguments)
         except (OSError, EOFError) as error:
             ended.append(type(error))
 
     threads = [
-        threading.Thread(target=told, args=(ends[0].send, bytes(50_000_000))),
-        threading.Thread(target=told, args=(ends[0].receive,)),
+        threading.Thread(target=described, args=(ends[0].send, bytes(50_000_000))),
+        threading.Thread(target=described, args=(ends[0].receive,)),
     ]
     for thread in threads:
         thread.start()

@@ -39,7 +39,7 @@ def test_a_slow_chunk_goes_to_one_and_the_others_work_on() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])
-def test_a_table_is_told_once_to_each_and_in_order(count: int) -> None:
+def test_a_table_is_reported_once_to_each_and_in_order(count: int) -> None:
     chunks = [ordered(n, tables=[f"t{n}"], decode=0.002 * (n % 3)) for n in range(20)]
     outlet = run(count, chunks)
     for number, piece in enumerate(outlet.pieces):
@@ -58,7 +58,7 @@ def test_before_a_portion_is_decoded_the_effects_of_all_earlier_ones_are_learned
 
 
 @pytest.mark.parametrize("count", [0, 2])
-def test_numbers_go_on_from_the_first_state(count: int) -> None:
+def test_numbers_continue_from_the_first_state(count: int) -> None:
     outlet = run(count, [ordered(0, 5), ordered(1, 7)], state=100)
     assert [(piece.first, piece.last) for piece in outlet.pieces] == [(101, 105), (106, 112)]
 

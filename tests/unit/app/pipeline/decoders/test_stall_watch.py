@@ -35,7 +35,7 @@ def test_one_that_only_swaps_is_stalled() -> None:
     assert any(machine.look(cpu=0.005) for _ in range(12))
 
 
-def test_each_message_begins_the_time_anew() -> None:
+def test_each_message_begins_the_time_again() -> None:
     machine = Machine()
     assert [machine.look(number // 9) for number in range(100)] == [None] * 100
 
@@ -55,7 +55,7 @@ def test_work_that_comes_after_a_rest_is_new_work() -> None:
     assert [machine.look() for _ in range(9)] == [None] * 9
 
 
-def test_where_the_system_tells_no_cpu_messages_alone_count() -> None:
+def test_where_the_system_reports_no_cpu_messages_alone_count() -> None:
     assert cpu_seconds(0) is None
     machine = Machine()
     machine.watch.cpu = lambda _: None

@@ -107,7 +107,7 @@ def test_what_was_stored_has_its_topic_and_day_in_its_name() -> None:
     assert way.saved == len(value) - len(light or b"")
 
 
-def test_the_same_change_is_the_same_object_whoever_publishes_it() -> None:
+def test_the_same_change_is_the_same_object_with_any_publisher() -> None:
     store, pointers = MemoryStore(), []
     for epoch in (1, 2):
         way = OversizeRecords(replace(RULES, oversize="claim_check", largest=1), store)
@@ -161,7 +161,7 @@ class TestFolderStore:
         store.put("t/d/x.json", b"value")
         assert seen == ["sync", "sync", "sync", "name", "sync"]
 
-    def test_a_store_that_is_not_there_is_not_made(self, tmp_path: Path) -> None:
+    def test_a_store_that_is_missing_is_not_made(self, tmp_path: Path) -> None:
         with pytest.raises(ClaimStoreLost, match="claim_check_path"):
             FolderStore(str(tmp_path / "unmounted")).put("t/d/x.json", b"value")
         assert list(tmp_path.iterdir()) == []

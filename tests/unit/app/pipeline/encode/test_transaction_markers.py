@@ -10,7 +10,9 @@ from tests.unit.app.pipeline.runs import EVERYWHERE, pieces_of
 ORDERS = TABLES[0]
 
 
-def test_a_transaction_that_comes_whole_is_not_told_and_one_in_parts_is_from_its_begin() -> None:
+def test_a_transaction_that_comes_whole_is_not_reported_and_one_in_parts_is_from_its_begin() -> (
+    None
+):
     one, many = (RowsOf(ORDERS, "c", ((1, 1),) * count) for count in (1, 6))
     source = Source([[one], [many]], gtids=True)
     # The first ends within the chunk that holds the first rows of the second.
@@ -26,7 +28,7 @@ def test_a_transaction_that_comes_whole_is_not_told_and_one_in_parts_is_from_its
     ]
 
 
-def test_none_are_told_where_none_are_wanted() -> None:
+def test_none_are_reported_where_none_are_wanted() -> None:
     source = Source([[RowsOf(ORDERS, "c", ((1, 1),) * 6)]], gtids=True)
     pieces = pieces_of(source, EVERYWHERE, max_bytes=1, markers=False, part_markers=False)
     assert marker_records(pieces) == []

@@ -112,7 +112,7 @@ def waiting_in(records: Iterable[Record]) -> list[ParkedEvent]:
     ]
 
 
-def told(records: Iterable[Record], topic: str) -> list[tuple[Any, ...]]:
+def described(records: Iterable[Record], topic: str) -> list[tuple[Any, ...]]:
     """A topic's records without the numbers of the run that published them."""
     found = []
     for record in records:

@@ -1,4 +1,4 @@
-"""Tables that a person gave up: what comes of them is dropped, and nothing else is another for it."""
+"""Tables that an operator gave up: their rows are dropped, and all else is unchanged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROWS = RowsOf(ORDERS, "c", ((1, 1), (2, 2)))
         ),
     ],
 )
-def test_only_a_statement_that_makes_it_anew_brings_it_back(
+def test_only_a_statement_that_recreates_it_brings_it_back(
     statements: list[str], *, is_read: bool
 ) -> None:
     between: list[list[Action]] = [[Ddl(sql)] for sql in statements]

@@ -12,7 +12,7 @@ def test_numbers_that_follow_one_another_are_one_run() -> None:
     assert runs.found() == [("a", 1, 2), ("a", 4, 4), ("b", 5, 6), ("b", 8, 8)]
 
 
-def test_a_run_goes_on_after_it_was_asked_for() -> None:
+def test_a_run_continues_after_it_was_asked_for() -> None:
     runs = GtidRuns()
     for number in (1, 2, 3):
         runs.add("a", number)

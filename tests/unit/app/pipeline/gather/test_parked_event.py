@@ -13,11 +13,11 @@ from tests.unit.app.pipeline.gather.parked import (
     LOG,
     ORDERS,
     OTHER,
+    described,
     numbers,
     pieces,
     released,
     table,
-    told,
     waiting_in,
 )
 from tests.unit.app.pipeline.history import Source
@@ -55,7 +55,7 @@ def test_what_does_not_fit_is_refused_with_its_place_and_what_fits_is_published(
     assert (entry.outcome, entry.offset) == (Outcome.REFUSED, 1)
 
 
-def test_a_table_is_set_aside_by_a_statement_that_nobody_can_resolve_and_stays_so() -> None:
+def test_a_table_is_quarantined_by_a_statement_that_cannot_be_resolved_and_stays_so() -> None:
     rows = RowsOf(ORDERS, "c", ((1, 1),))
     unclear = Ddl("ALTER TABLE orders FROBNICATE c")
     again = Ddl("ALTER TABLE orders ADD c0 INT")
@@ -65,8 +65,8 @@ def test_a_table_is_set_aside_by_a_statement_that_nobody_can_resolve_and_stays_s
     found = pieces(source, NOWHERE, KNOWN)
     records = records_of(found)
     assert [aside.name for piece in found for aside in piece.tables.quarantined] == [ORDERS]
-    assert len(told(records, "aq.shop.orders")) == 1
-    assert len(told(records, "aq.shop.log")) == 1
+    assert len(described(records, "aq.shop.orders")) == 1
+    assert len(described(records, "aq.shop.log")) == 1
     assert len(waiting_in(records)) == 3
     (statement,) = [
         r.value for r in records if r.topic == "aq.__ddl.shop" and "FROB" in r.value["ddl"]
@@ -75,7 +75,7 @@ def test_a_table_is_set_aside_by_a_statement_that_nobody_can_resolve_and_stays_s
     assert statement["unresolved"] == [{"database": "shop", "table": "orders"}]
 
 
-def test_a_table_that_nobody_captures_sets_nothing_aside() -> None:
+def test_a_table_that_is_not_captured_quarantines_nothing() -> None:
     unclear = Ddl("ALTER TABLE other.orders FROBNICATE c")
     source = Source(
         [[unclear], [RowsOf(OTHER, "c", ((1, 1),))], [RowsOf(LOG, "c", ((1, 1),))]], gtids=True
@@ -83,12 +83,12 @@ def test_a_table_that_nobody_captures_sets_nothing_aside() -> None:
     found = pieces(source, NOWHERE, KNOWN)
     assert [aside for piece in found for aside in piece.tables.quarantined] == []
     assert found[-1].error is None
-    assert len(told(records_of(found), "aq.shop.log")) == 1
+    assert len(described(records_of(found), "aq.shop.log")) == 1
 
 
-def test_a_table_without_history_is_read_by_the_binlog_where_that_tells_all() -> None:
+def test_a_table_without_history_is_read_by_the_binlog_where_that_has_all() -> None:
     unclear = Ddl("ALTER TABLE orders FROBNICATE c")
     source = Source([[unclear], [RowsOf(ORDERS, "c", ((1, 1),))]], gtids=True)
     found = pieces(source, NOWHERE, {LOG: table(LOG)})
     assert [aside for piece in found for aside in piece.tables.quarantined] == []
-    assert len(told(records_of(found), "aq.shop.orders")) == 1
+    assert len(described(records_of(found), "aq.shop.orders")) == 1

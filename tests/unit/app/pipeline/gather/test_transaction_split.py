@@ -121,7 +121,7 @@ def test_one_event_of_many_rows_comes_in_parts(compressed: bool) -> None:
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-def test_a_run_goes_on_within_such_an_event_after_any_part(compressed: bool) -> None:
+def test_a_run_continues_within_such_an_event_after_any_part(compressed: bool) -> None:
     chunk = one_event(compressed=compressed)
     cursor, parts = cursor_of(), committed(run_limited(chunk))
     whole = change_ids(parts)

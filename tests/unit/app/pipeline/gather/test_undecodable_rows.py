@@ -104,19 +104,19 @@ def replace_topics(piece: Piece, old: str, new: str) -> Piece:
     return replace(piece, batches=batches)
 
 
-def told(record: Record) -> dict[str, Any]:
+def described(record: Record) -> dict[str, Any]:
     return dead_letter_fields(record.key or b"", record.value, dict(record.headers), 0)
 
 
 @pytest.mark.parametrize("kind", [EventType.WRITE_ROWS, EventType.DELETE_ROWS])
-def test_rows_around_one_that_cannot_be_decoded_go_on_with_their_ordinals(kind: int) -> None:
+def test_rows_around_one_that_cannot_be_decoded_continue_with_their_ordinals(kind: int) -> None:
     found = pieces(event(b"a", b"b", BAD, b"d", kind=kind), event(b"e", first=5, kind=kind))
     assert found[-1].error is None
     assert published(_only(found, "aq.shop.notes")) == [
         (f"{UUID}:1#{row}", seq, seq) for seq, row in enumerate((0, 1, 3, 4), start=1)
     ]
     (letter,) = letters(found)
-    assert told(letter) | {"reason": "", "bytes": "", "table_map": ""} == {
+    assert described(letter) | {"reason": "", "bytes": "", "table_map": ""} == {
         "offset": 0,
         "database": "shop",
         "table": "notes",
@@ -124,16 +124,16 @@ def test_rows_around_one_that_cannot_be_decoded_go_on_with_their_ordinals(kind: 
         "kind": "row",
         "gtid": f"{UUID}:1",
         "file": made.FILE,
-        "pos": found[-1].coordinates.pos and told(letter)["pos"],
+        "pos": found[-1].coordinates.pos and described(letter)["pos"],
         "row": 2,
-        "ts_ms": told(letter)["ts_ms"],
+        "ts_ms": described(letter)["ts_ms"],
         "event_type": kind,
         "reason": "",
         "bytes": "",
         "table_map": "",
         "sealed": None,
     }
-    assert "utf-8" in told(letter)["reason"]
+    assert "utf-8" in described(letter)["reason"]
     assert [one.row for one in found[-1].dead_letters] == [2]
 
 
@@ -153,8 +153,8 @@ def test_a_dead_letter_is_an_event_of_that_row_alone() -> None:
     decoder = CompiledDecoder(table_map, CHARSETS)
     with pytest.raises(MalformedEvent):
         decoder.rows(EventType.WRITE_ROWS, letter.value)
-    mended = letter.value.replace(BAD, b"ok")
-    assert decoder.rows(EventType.WRITE_ROWS, mended) == [
+    repaired = letter.value.replace(BAD, b"ok")
+    assert decoder.rows(EventType.WRITE_ROWS, repaired) == [
         (None, '{"id":2,"note":"oktail"}', None, '{"id":2}', None)
     ]
 
@@ -175,7 +175,7 @@ def test_an_event_that_cannot_be_divided_goes_whole_and_counts_as_one_row() -> N
     found = pieces(cut, event(b"c", first=3))
     assert published(_only(found, "aq.shop.notes")) == [(f"{UUID}:1#1", 1, 1)]
     (letter,) = letters(found)
-    assert told(letter)["kind"] == "event"
+    assert described(letter)["kind"] == "event"
     assert letter.value == cut[made.HEADER.size :]
     assert pieces(broken)[-1].error is None
 
@@ -203,7 +203,7 @@ def test_more_in_a_chunk_than_the_limit_stop_before_their_transaction() -> None:
 def test_a_run_that_resumes_writes_no_letter_again() -> None:
     resume = Resume(transaction_id=f"{UUID}:1", rows=2, published=1, part=1)
     found = pieces(event(b"a", BAD, b"c", BAD), resume=resume)
-    assert [told(letter)["row"] for letter in letters(found)] == [3]
+    assert [described(letter)["row"] for letter in letters(found)] == [3]
     assert [name for name, _, _ in published(_only(found, "aq.shop.notes"))] == [f"{UUID}:1#2"]
 
 

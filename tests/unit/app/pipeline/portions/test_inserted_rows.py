@@ -119,7 +119,7 @@ def test_they_are_the_same_whichever_decoder_has_them(count: int, ahead: int) ->
     assert result[0] == result[1]
 
 
-def test_a_transaction_that_an_earlier_run_published_a_part_of_goes_on_after_them() -> None:
+def test_a_transaction_that_an_earlier_run_published_a_part_of_continues_after_them() -> None:
     resume = Resume(transaction_id=f"{made.SERVER}:1", rows=1, published=1, part=1)
     portions: list[Chunk | Portion] = [inserted(body(20)), transaction(1, 10, 11, 12)]
     own, after = run_stage(portions, cursor(resume), spec_of(RULES, cursor(resume), {}))

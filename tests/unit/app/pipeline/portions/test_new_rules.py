@@ -39,7 +39,7 @@ PORTIONS: list[Chunk | Portion] = [
 ]
 
 
-def told(pieces: list[Piece]) -> list[tuple[str, int]]:
+def described(pieces: list[Piece]) -> list[tuple[str, int]]:
     """Topics of rows and numbers; of markers, the part of the transaction's name that is its own."""
     found = []
     for one in records_of(pieces):
@@ -59,7 +59,7 @@ EXPECTED = {
 
 def test_rows_before_them_go_by_the_earlier_rules_and_rows_after_them_by_these() -> None:
     pieces = run_stage(PORTIONS, cursor(), spec_of(ONLY_OLD, cursor(), {}))
-    assert set(told(pieces)) == EXPECTED
+    assert set(described(pieces)) == EXPECTED
     assert pieces[2].only_moves
     assert pieces[2].coordinates == pieces[1].coordinates
 
@@ -68,8 +68,8 @@ def test_rows_before_them_go_by_the_earlier_rules_and_rows_after_them_by_these()
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_they_are_the_same_whichever_decoder_has_them(count: int, ahead: int) -> None:
     pieces = run_by_turns(PORTIONS, cursor(), rules=ONLY_OLD, count=count, ahead=ahead)
-    assert set(told(pieces)) == EXPECTED
-    assert len(told(pieces)) == len(EXPECTED)
+    assert set(described(pieces)) == EXPECTED
+    assert len(described(pieces)) == len(EXPECTED)
 
 
 def test_versions_that_were_announced_before_them_are_not_announced_again() -> None:

@@ -192,6 +192,6 @@ async def test_closing_lets_a_waiting_reader_go() -> None:
     assert answers == [True, False]
 
 
-async def test_nothing_to_take_is_told_after_the_timeout() -> None:
+async def test_nothing_to_take_is_reported_after_the_timeout() -> None:
     handoff = Handoff(asyncio.get_running_loop())
     assert await handoff.take(max_bytes=1, timeout=0.01) is None

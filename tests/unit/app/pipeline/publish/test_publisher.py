@@ -61,7 +61,7 @@ def test_a_source_without_gtids_stays_without_them() -> None:
     assert _after(cursor(None), piece()).offset.gtid_set is None
 
 
-def test_where_a_cut_transaction_goes_on_is_kept_until_it_has_ended() -> None:
+def test_where_a_cut_transaction_continues_is_kept_until_it_has_ended() -> None:
     resume = Resume(transaction_id=f"{UUID}:4", rows=7, published=6, part=2)
     cut = _after(cursor(f"{UUID}:1-3"), piece(resume=resume))
     assert cut.resume == resume

@@ -29,28 +29,28 @@ PLAN = TopicPlan(name="aq.shop.orders", partitions=4, replication_factor=1, max_
 WEEK = {"cleanup.policy": "delete", "retention.ms": "604800000", "retention.bytes": "-1"}
 
 
-def told(plan: TopicPlan, config: dict[str, str], *, partitions: int = 4) -> list[str]:
+def described(plan: TopicPlan, config: dict[str, str], *, partitions: int = 4) -> list[str]:
     return list(faults(plan, TopicFacts(partitions, config)))
 
 
 def test_a_topic_as_we_make_it_has_no_fault() -> None:
-    assert told(PLAN, PLAN.config()) == []
+    assert described(PLAN, PLAN.config()) == []
     compacted = replace(PLAN, cleanup_policy="compact,delete", retention_ms=5)
-    assert told(compacted, {**compacted.config(), "cleanup.policy": "delete,compact"}) == []
+    assert described(compacted, {**compacted.config(), "cleanup.policy": "delete,compact"}) == []
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_fewer_partitions_are_refused_with_advice_that_keeps_order(partitions: int) -> None:
     written = replace(PLAN, may_have_more=True)
     for plan in (PLAN, written):
-        (fault,) = told(plan, PLAN.config(), partitions=partitions)
+        (fault,) = described(plan, PLAN.config(), partitions=partitions)
         assert f"set it back to {partitions}" in fault
         assert "--alter --topic aq.shop.orders --partitions 4" in fault
 
 
 def test_more_partitions_than_its_keys_are_in_are_taken_where_that_count_is_known() -> None:
-    assert told(replace(PLAN, may_have_more=True), PLAN.config(), partitions=6) == []
-    (fault,) = told(PLAN, PLAN.config(), partitions=6)
+    assert described(replace(PLAN, may_have_more=True), PLAN.config(), partitions=6) == []
+    (fault,) = described(PLAN, PLAN.config(), partitions=6)
     assert "set topics.partitions to 6, with which it was made" in fault
 
 
@@ -79,7 +79,7 @@ def test_a_compacted_topic_states_how_soon_it_forgets_what_is_superseded() -> No
     )
 
 
-def test_a_compacted_topic_that_forgets_later_is_taken_with_a_warning_that_mends_it() -> None:
+def test_a_compacted_topic_that_forgets_later_is_taken_with_a_warning_that_has_the_remedy() -> None:
     plan = replace(PLAN, compaction=SOON, max_message_bytes=10)
     assert slow_compaction(plan, TopicFacts(4, plan.config())) is None
     assert slow_compaction(PLAN, TopicFacts(4, {"delete.retention.ms": "86400000"})) is None
@@ -90,32 +90,34 @@ def test_a_compacted_topic_that_forgets_later_is_taken_with_a_warning_that_mends
 
 
 @pytest.mark.parametrize("name", ["retention.ms", "retention.bytes"])
-def test_a_topic_that_forgets_is_refused_with_the_command_that_mends_it(name: str) -> None:
-    (fault,) = told(PLAN, {**PLAN.config(), name: "604800000"})
+def test_a_topic_that_forgets_is_refused_with_the_command_that_repairs_it(name: str) -> None:
+    (fault,) = described(PLAN, {**PLAN.config(), name: "604800000"})
     assert f"kafka-configs.sh --alter --topic aq.shop.orders --add-config {name}=-1" in fault
 
 
 def test_a_topic_that_keeps_longer_than_asked_is_taken() -> None:
     week = replace(PLAN, retention_ms=604800000)
-    assert told(week, WEEK) == []
-    assert told(week, {**WEEK, "retention.ms": "-1"}) == []
-    assert told(week, {**WEEK, "retention.ms": "604800001"}) == []
-    assert len(told(week, {**WEEK, "retention.ms": "604799999"})) == 1
+    assert described(week, WEEK) == []
+    assert described(week, {**WEEK, "retention.ms": "-1"}) == []
+    assert described(week, {**WEEK, "retention.ms": "604800001"}) == []
+    assert len(described(week, {**WEEK, "retention.ms": "604799999"})) == 1
 
 
 def test_compaction_where_history_is_wanted_is_refused() -> None:
-    (fault,) = told(PLAN, {**PLAN.config(), "cleanup.policy": "compact"})
+    (fault,) = described(PLAN, {**PLAN.config(), "cleanup.policy": "compact"})
     assert "cleanup.policy=delete" in fault
 
 
 def test_the_retention_of_a_topic_that_never_deletes_does_not_matter() -> None:
     journal = replace(PLAN, cleanup_policy="compact")
-    assert told(journal, {"cleanup.policy": "compact", "retention.ms": "604800000"}) == []
+    assert described(journal, {"cleanup.policy": "compact", "retention.ms": "604800000"}) == []
 
 
-def test_all_faults_of_a_topic_are_told_at_once() -> None:
+def test_all_faults_of_a_topic_are_reported_at_once() -> None:
     assert (
-        len(told(PLAN, {"cleanup.policy": "compact,delete", "retention.ms": "5"}, partitions=1))
+        len(
+            described(PLAN, {"cleanup.policy": "compact,delete", "retention.ms": "5"}, partitions=1)
+        )
         == 3
     )
 
@@ -282,7 +284,7 @@ async def test_a_leader_that_does_not_know_yet_that_it_leads_is_waited_for(
         (44, KafkaRefused),
     ],
 )
-async def test_a_topic_that_cannot_be_made_stops_only_for_what_a_person_must_change(
+async def test_a_topic_that_cannot_be_made_stops_only_for_what_an_operator_must_change(
     broker: type[Admin], code: int, error: type[AqueductError]
 ) -> None:
     broker.answer = (code, "in its own words")

@@ -1,4 +1,4 @@
-"""Events that are damaged, unknown, or known and not carried: none is passed by in silence."""
+"""Events that are damaged, unknown, or known and not carried: none is silently skipped."""
 
 import pytest
 import zstandard

@@ -27,7 +27,7 @@ def column(kind: int, metadata: int, collation: int) -> MappedColumn:
     return MappedColumn(type=kind, metadata=metadata, nullable=True, name="c", collation=collation)
 
 
-def test_a_geometry_stands_in_mariadbs_list_of_character_sets() -> None:
+def test_a_geometry_is_in_mariadbs_list_of_character_sets() -> None:
     # g geometry, p varchar(10) utf8mb4: the default collation 63, but the second (n = 1) has 45.
     body = (
         bytes(8) + b"\x01d\0\x01t\0" + b"\x02\xff\x0f" + b"\x03\x04\x28\x00" + b"\x03"
@@ -40,7 +40,7 @@ def test_a_geometry_stands_in_mariadbs_list_of_character_sets() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "metadata", "collation", "told", "charset"),
+    ("kind", "metadata", "collation", "described", "charset"),
     [
         (FieldType.VARCHAR_COMPRESSED, 2001, 2304, "varchar(500)", "utf8mb4"),
         (FieldType.VARCHAR_COMPRESSED, 301, 63, "varbinary(300)", None),
@@ -50,10 +50,10 @@ def test_a_geometry_stands_in_mariadbs_list_of_character_sets() -> None:
     ],
 )
 def test_a_compressed_column_has_the_type_it_would_have_without(
-    kind: int, metadata: int, collation: int, told: str, charset: str | None
+    kind: int, metadata: int, collation: int, described: str, charset: str | None
 ) -> None:
     one = column(kind, metadata, collation)
-    assert column_type(one, CHARSETS) == told
+    assert column_type(one, CHARSETS) == described
     assert column_charset(one, CHARSETS) == charset
 
 

@@ -28,7 +28,7 @@ TOO_MANY = b"\x0c\xfe"
 XID = b"\x11" + bytes(8)
 
 
-def test_the_session_is_told_by_the_variables_in_any_order() -> None:
+def test_the_session_is_found_by_the_variables_in_any_order() -> None:
     status = FLAGS + MODE + CATALOG + CHARSET + DATABASES + INVOKER + XID + UTF8MB4 + EXPLICIT
     session = session_of(status, database="shop", thread=7, charsets=CHARSETS)
     assert session.database == "shop"
@@ -39,7 +39,7 @@ def test_the_session_is_told_by_the_variables_in_any_order() -> None:
     assert session.thread == 7
 
 
-def test_what_is_not_told_is_the_servers_own_default() -> None:
+def test_what_is_not_given_is_the_servers_own_default() -> None:
     session = session_of(FLAGS, database=None, thread=0, charsets=CHARSETS)
     assert (session.server_collation, session.utf8mb4_collation) == (None, None)
     assert session.explicit_timestamps is None
@@ -55,19 +55,19 @@ def test_variables_after_a_list_of_databases_are_found(databases: bytes) -> None
     assert user_of(FLAGS + databases + INVOKER) == "anna@db.host"
 
 
-def test_nobody_is_told_for_most_statements() -> None:
+def test_most_statements_are_not_reported() -> None:
     assert user_of(FLAGS + MODE) is None
     assert user_of(b"\x0b\0\0") is None
 
 
 @pytest.mark.parametrize(("flag", "explicit"), [(1 << 24, True), (0, False)])
-def test_mariadb_tells_by_a_flag_what_timestamp_means(flag: int, explicit: bool) -> None:
+def test_mariadb_states_by_a_flag_what_timestamp_means(flag: int, explicit: bool) -> None:
     status = b"\0" + struct.pack("<I", flag | 1 << 26)
     session = session_of(status, database=None, thread=0, charsets=CHARSETS, mariadb=True)
     assert session.explicit_timestamps is explicit
 
 
-def test_mariadbs_own_collations_of_charsets_are_told_and_what_is_after_them() -> None:
+def test_mariadbs_own_collations_of_charsets_are_reported_and_what_is_after_them() -> None:
     own = b"\x83\2" + struct.pack("<HHHH", 8, 8, 45, 255)
     session = session_of(
         FLAGS + own + CHARSET, database=None, thread=0, charsets=CHARSETS, mariadb=True

@@ -24,23 +24,23 @@ def signs(table_map: TableMap) -> list[bool | None]:
     return [column.unsigned for column in table_map.columns if column.type != T.YEAR]
 
 
-def test_a_server_that_tells_visibility_has_a_bit_for_year() -> None:
+def test_a_server_that_sends_visibility_has_a_bit_for_year() -> None:
     kinds = [T.YEAR, T.LONG, T.TINY]
     assert signs(mapped(kinds, b"\x40", visible=True)) == [True, False]
     assert signs(mapped(kinds, b"\xa0", visible=True)) == [False, True]
 
 
-def test_the_size_of_the_bitmap_tells() -> None:
+def test_the_size_of_the_bitmap_decides() -> None:
     eight = [T.YEAR, *[T.LONG] * 8]
     assert signs(mapped(eight, b"\x80")) == [True, *[False] * 7]
     assert signs(mapped(eight, b"\x00\x80")) == [*[False] * 7, True]
 
 
-def test_a_bit_after_the_last_of_the_others_tells_that_year_has_one() -> None:
+def test_a_bit_after_the_last_of_the_others_states_that_year_has_one() -> None:
     assert signs(mapped([T.YEAR, T.LONG, T.TINY], b"\x20")) == [False, True]
 
 
-def test_columns_of_which_both_readings_agree_are_told() -> None:
+def test_columns_of_which_both_readings_agree_are_reported() -> None:
     assert signs(mapped([T.LONG, T.YEAR, T.TINY], b"\x80")) == [True, False]
 
 

@@ -94,7 +94,7 @@ def test_the_type_of_a_statement_is_its_first_keyword() -> None:
         ("SET STATEMENT a = 1 FOR TRUNCATE TABLE a.t NOWAIT", ("a", "t")),
     ],
 )
-def test_a_truncated_table_is_told_by_the_statements_own_names(
+def test_a_truncated_table_is_reported_by_the_statements_own_names(
     sql: str, table: tuple[str, str]
 ) -> None:
     assert truncated_table(sql, "shop") == table

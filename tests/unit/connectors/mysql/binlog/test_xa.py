@@ -12,7 +12,13 @@ from connectors.mysql.binlog.xa import decides, parse_xa_prepare, xid_of
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.cutter import Cutter
 from connectors.mysql.stream.prepared_xa import PreparedPosition, PreparedTransactions, rows_again
-from tests.unit.connectors.mysql.binlog.xa_source import Source, Told, prepare_body, told, xid
+from tests.unit.connectors.mysql.binlog.xa_source import (
+    Described,
+    Source,
+    described,
+    prepare_body,
+    xid,
+)
 from tests.unit.connectors.mysql.cutting import START, events_of, fed, simple
 from tests.unit.connectors.mysql.wire import (
     SERVER,
@@ -127,7 +133,7 @@ def test_a_commit_of_a_stranger_is_refused_and_what_was_before_it_comes_out() ->
 
 
 @pytest.mark.parametrize("end", [(16, bytes(8)), (2, query_body("ROLLBACK"))])
-def test_an_xa_transaction_that_ends_as_others_is_never_passed_by(end: Told) -> None:
+def test_an_xa_transaction_that_ends_as_others_is_never_passed_by(end: Described) -> None:
     wire = Wire()
     wire.send(33, gtid_body(1))
     wire.send(2, query_body(f"XA START {xid('a')}"))
@@ -138,15 +144,15 @@ def test_an_xa_transaction_that_ends_as_others_is_never_passed_by(end: Told) -> 
         fed(Cutter(START, checksum=True, target=100), wire.data, None, 50)
 
 
-def read_again(*events: Told, position: PreparedPosition = PLACE) -> list[bytes]:
+def read_again(*events: Described, position: PreparedPosition = PLACE) -> list[bytes]:
     return list(rows_again((event(*one) for one in events), xid("a"), position, enough=1))
 
 
-OURS: tuple[Told, ...] = ((2, query_body(f"XA START {xid('a')}")), (30, rows_body(3, 9)))
+OURS: tuple[Described, ...] = ((2, query_body(f"XA START {xid('a')}")), (30, rows_body(3, 9)))
 
 
 def test_rows_are_found_again_by_gtid_among_others() -> None:
-    others: tuple[Told, ...] = ((33, gtid_body(5)), (2, query_body("BEGIN")), (30, b"no"))
+    others: tuple[Described, ...] = ((33, gtid_body(5)), (2, query_body("BEGIN")), (30, b"no"))
     found = read_again((15, b""), *others, (33, gtid_body(1)), *OURS, (38, prepare_body("a")))
     assert b"".join(found) == event(30, rows_body(3, 9))
 
@@ -162,7 +168,7 @@ def test_rows_are_found_again_by_gtid_among_others() -> None:
         [(33, gtid_body(1)), OURS[0]],
     ],
 )
-def test_whatever_else_is_there_is_not_taken_for_them(events: list[Told]) -> None:
+def test_whatever_else_is_there_is_not_taken_for_them(events: list[Described]) -> None:
     with pytest.raises(PreparedRowsGone):
         read_again(*events)
 
@@ -186,4 +192,4 @@ def test_events_in_several_packets_are_let_go_of_one_after_the_other() -> None:
         wire.send(30, rows_body(3, 17_000_000))
     wire.send(38, prepare_body("a"))
     found = fed(Cutter(START, checksum=True), wire.data)
-    assert [kind for kind, _ in told(found)] == [33, 2, 38]
+    assert [kind for kind, _ in described(found)] == [33, 2, 38]

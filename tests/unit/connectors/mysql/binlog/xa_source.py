@@ -21,7 +21,7 @@ from tests.unit.connectors.mysql.wire import (
     rows_body,
 )
 
-Told = tuple[int, bytes]
+Described = tuple[int, bytes]
 """An event's type and body; the position of an event in an XA transaction is not its own."""
 
 
@@ -38,12 +38,12 @@ class Source:
     """The server's bytes, and the expected events."""
 
     wire: Wire = field(default_factory=Wire)
-    told: list[Told] = field(default_factory=list)
-    held: dict[str, list[Told]] = field(default_factory=dict)
+    described: list[Described] = field(default_factory=list)
+    held: dict[str, list[Described]] = field(default_factory=dict)
     """The events of prepared transactions."""
     number: int = 0
 
-    def gtid(self) -> Told:
+    def gtid(self) -> Described:
         self.number += 1
         return (33, gtid_body(self.number))
 
@@ -52,7 +52,7 @@ class Source:
         before = len(self.wire.sent)
         simple(self.wire, random)
         checksum = 4 if self.wire.checksum else 0
-        self.told += [
+        self.described += [
             (sent.kind, sent.data[19 : len(sent.data) - checksum])
             for sent in self.wire.sent[before:]
         ]
@@ -69,7 +69,7 @@ class Source:
         """An XA transaction, prepared or committed by itself."""
         count = random.randint(0, 5) if count is None else count
         first, start = self.gtid(), (2, query_body(f"XA START {xid(name)}"))
-        rows: list[Told] = []
+        rows: list[Described] = []
         for _ in range(count):
             size = random.choice([8, 30, 700])
             rows += [(19, map_body(3)), (30, rows_body(3, size, ends=random.random() < 0.5))]
@@ -82,19 +82,19 @@ class Source:
             self._send(first, start, *rows, last)
         if not one_phase:
             self.held[name] = rows
-            self.told += [first, start, last]
+            self.described += [first, start, last]
         elif packed:
-            self.told += [first, (40, payload_body(inner))]
+            self.described += [first, (40, payload_body(inner))]
         else:
-            self.told += [first, start, *rows, last]
+            self.described += [first, start, *rows, last]
 
     def decide(self, name: str, verb: str) -> None:
         first, last = self.gtid(), (2, query_body(f"XA {verb} {xid(name)}"))
         self._send(first, last)
         rows = self.held.pop(name)
-        self.told += [first, *(rows if verb == "COMMIT" else []), last]
+        self.described += [first, *(rows if verb == "COMMIT" else []), last]
 
-    def _send(self, *events: Told) -> None:
+    def _send(self, *events: Described) -> None:
         for kind, body in events:
             self.wire.send(kind, body)
 
@@ -118,7 +118,7 @@ class Source:
         )
 
 
-def told(chunks: list[Chunk]) -> list[Told]:
+def described(chunks: list[Chunk]) -> list[Described]:
     found = []
     for chunk in chunks:
         tail = 4 if chunk.checksum else 0

@@ -1,4 +1,4 @@
-"""ALTER TABLE: the order of its effects, and what becomes of keys."""
+"""ALTER TABLE: the order of its effects, and the effect on keys."""
 
 import pytest
 
@@ -181,7 +181,7 @@ def test_the_key_that_mysql_adds_by_itself_stays_first() -> None:
     assert play.names() == "my_row_id b a"
 
 
-def test_mariadb_passes_over_what_is_not_there() -> None:
+def test_mariadb_passes_over_what_is_missing() -> None:
     play = Play("CREATE TABLE t (a INT, b INT)", server=MARIADB)
     play.run(
         "ALTER TABLE IF EXISTS t WAIT 5 ADD COLUMN IF NOT EXISTS a BIGINT, DROP COLUMN IF EXISTS x,"

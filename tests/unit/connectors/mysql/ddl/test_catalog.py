@@ -137,7 +137,7 @@ def test_a_table_that_is_not_known_cannot_be_altered() -> None:
     assert caught.value.tables == (("d", "x"),)
 
 
-def test_a_view_is_renamed_without_a_word() -> None:
+def test_a_view_is_renamed_silently() -> None:
     play = Play(
         "CREATE OR REPLACE ALGORITHM=MERGE DEFINER=`a`@`%` SQL SECURITY DEFINER VIEW v AS SELECT 1"
     )

@@ -75,7 +75,7 @@ def test_keys_without_names_get_the_servers() -> None:
     ]
 
 
-def test_a_key_of_a_columns_beginning_is_told_from_one_of_all_of_it() -> None:
+def test_a_key_of_a_columns_beginning_is_distinguished_from_one_of_all_of_it() -> None:
     play = Play(
         "CREATE TABLE t (a VARCHAR(9), b TEXT, UNIQUE x (a(8)), UNIQUE y (a(9)), UNIQUE z (b(9)))"
     )

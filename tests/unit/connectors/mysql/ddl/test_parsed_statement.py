@@ -10,7 +10,7 @@ MARIADB = Server(version=(11, 8, 3), mariadb=True)
 SESSION = Session(database="d")
 
 
-def _told(sql: str, server: Server = NEWEST) -> ParsedStatement:
+def _described(sql: str, server: Server = NEWEST) -> ParsedStatement:
     return parse_statement(sql, server, SESSION)
 
 
@@ -31,8 +31,8 @@ def _told(sql: str, server: Server = NEWEST) -> ParsedStatement:
         ("ALTER DATABASE CHARACTER SET latin1", "ALTER DATABASE", ""),
     ],
 )
-def test_ddl_is_told_by_its_type_and_tables(sql: str, kind: str, tables: str) -> None:
-    result = _told(sql)
+def test_ddl_is_described_by_its_type_and_tables(sql: str, kind: str, tables: str) -> None:
+    result = _described(sql)
     assert (result.type, result.understood, result.changes_nothing) == (kind, True, False)
     assert result.tables == {tuple(name.split(".")) for name in tables.split()}
 
@@ -64,13 +64,13 @@ def test_ddl_is_told_by_its_type_and_tables(sql: str, kind: str, tables: str) ->
         ("", ""),
     ],
 )
-def test_noise_is_told_as_such(sql: str, kind: str) -> None:
-    result = _told(sql)
+def test_noise_is_recognized_as_such(sql: str, kind: str) -> None:
+    result = _described(sql)
     assert (result.type, result.understood, result.changes_nothing) == (kind, True, True)
 
 
-def test_the_actions_of_an_alter_are_told() -> None:
-    result = _told(
+def test_the_actions_of_an_alter_are_listed() -> None:
+    result = _described(
         "ALTER TABLE t ADD (a INT, KEY (a)), CHANGE b c INT, DROP d, ADD UNIQUE (e), DROP PRIMARY KEY,"
         " RENAME COLUMN f TO g, CONVERT TO CHARACTER SET utf8mb4, ENGINE=InnoDB, RENAME u"
     )
@@ -90,8 +90,8 @@ def test_the_actions_of_an_alter_are_told() -> None:
 
 def test_mariadb_sets_variables_for_a_statement() -> None:
     sql = "SET STATEMENT sql_mode='FOR', max_statement_time=(1+2) FOR ALTER TABLE t ADD a INT"
-    assert _told(sql, MARIADB).type == "ALTER TABLE"
-    assert _told("SET STATEMENT x=1 FOR INSERT INTO t VALUES (1)", MARIADB).changes_nothing
+    assert _described(sql, MARIADB).type == "ALTER TABLE"
+    assert _described("SET STATEMENT x=1 FOR INSERT INTO t VALUES (1)", MARIADB).changes_nothing
 
 
 @pytest.mark.parametrize(
@@ -111,14 +111,14 @@ def test_mariadb_sets_variables_for_a_statement() -> None:
         ("CREATE SOMETHING t", ""),
     ],
 )
-def test_what_is_not_understood_still_tells_its_tables(sql: str, tables: str) -> None:
-    result = _told(sql)
+def test_what_is_not_understood_still_names_its_tables(sql: str, tables: str) -> None:
+    result = _described(sql)
     assert not result.understood
     assert not result.changes_nothing
     assert result.tables == {tuple(name.split(".")) for name in tables.split()}
 
 
-def test_a_table_without_a_database_is_not_told_where_none_is_selected() -> None:
+def test_a_table_without_a_database_is_not_named_where_none_is_selected() -> None:
     assert parse_statement("DROP TABLE t, e.u", NEWEST, Session()).tables == {("e", "u")}
 
 

@@ -27,7 +27,7 @@ def found(*statements: str, name: str = "s") -> bool:
         (["CREATE TABLE s (a int) SEQUENCE=1"], "s"),
     ],
 )
-def test_they_are_told_from_tables(statements: list[str], name: str) -> None:
+def test_they_are_distinguished_from_tables(statements: list[str], name: str) -> None:
     assert found(*statements, name=name)
 
 

@@ -33,7 +33,7 @@ from tests.unit.connectors.mysql.reading import BEGIN, MAP, ROWS, XID, T, reader
 from tests.unit.connectors.mysql.wire import packets
 
 SERVER = "srv"
-Told = tuple[Any, ...]
+Described = tuple[Any, ...]
 
 
 def events_of(path: Path) -> list[bytes]:
@@ -65,7 +65,7 @@ def read(
     return list(steps_of(parts, reader))
 
 
-def told(step: Step) -> Told:
+def described(step: Step) -> Described:
     who = step.transaction
     name = (type(step).__name__, who.id, who.gtid, str(who.start))
     if isinstance(step, Rows):
@@ -94,7 +94,7 @@ def test_each_transaction_can_be_left_out_alone(path: Path, target: int) -> None
         expected = [
             step for step in every if step.transaction.id != name or isinstance(step, End | Xa)
         ]
-        assert [told(step) for step in found] == [told(step) for step in expected]
+        assert [described(step) for step in found] == [described(step) for step in expected]
         (one,) = left_out.done
         (end,) = (step for step in every if step.transaction.id == name and isinstance(step, End))
         assert (one.id, one.start, one.end) == (name, end.transaction.start, end.end)
@@ -105,14 +105,14 @@ def test_each_transaction_can_be_left_out_alone(path: Path, target: int) -> None
 
 @pytest.mark.parametrize("target", [1, 1 << 20])
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.parent.name)
-def test_what_is_damaged_or_unknown_within_one_is_left_out_with_it(path: Path, target: int) -> None:
+def test_what_is_damaged_or_unknown_within_one_is_omitted_with_it(path: Path, target: int) -> None:
     events = events_of(path)
     at, rows = next((n, one) for n, one in enumerate(events) if one[4] in ROWS_EVENTS)
     every = read(path, chunks_of(events, target))
     name = next(step.transaction.id for step in every if isinstance(step, Rows))
     damaged = rows[:19] + bytes([rows[19] ^ 255]) + rows[20:]
     events[at] = damaged
-    # It is now of another table, which only a checksum tells from one that has no TABLE_MAP.
+    # It is now of another table, which only a checksum distinguishes from one that has no TABLE_MAP.
     expected = MalformedEvent if path.parent.name == "5.5" else CorruptEvent
     with pytest.raises(expected):
         read(path, chunks_of(events, target))
@@ -176,7 +176,7 @@ def sent(*, checksum: bool) -> bytes:
 
 @pytest.mark.parametrize("checksum", [False, True])
 @pytest.mark.parametrize("number", [5, 6, 7, 8, 9])
-def test_one_is_left_out_wherever_it_is_cut(number: int, checksum: bool) -> None:
+def test_one_is_omitted_wherever_it_is_cut(number: int, checksum: bool) -> None:
     data = sent(checksum=checksum)
     for target in (1, 100, 200, 300, 400, 500, 600, 800, 1000, 2000):
         chunks = fed(
@@ -190,16 +190,16 @@ def test_one_is_left_out_wherever_it_is_cut(number: int, checksum: bool) -> None
         name = f"{MADE_BY}:{number}"
         left_out = TransactionSkipper[object](frozenset({name}), MADE_BY)
         found = list(steps_of(without(chunks, left_out), reader()))
-        assert [told(step) for step in found] == [
-            told(step)
+        assert [described(step) for step in found] == [
+            described(step)
             for step in every
             if step.transaction.id != name or isinstance(step, End | Xa)
         ]
-        # What others hang on is told: that the XA transaction was prepared, and that it was decided.
+        # What others depend on is reported: that the XA transaction was prepared, and that it was decided.
         assert [step.is_prepared for step in found if isinstance(step, Xa)] == [True, False]
 
 
-def test_what_a_left_out_statement_did_to_tables_goes_on_with_its_place() -> None:
+def test_what_an_omitted_statement_did_to_tables_continues_with_its_position() -> None:
     data = sent(checksum=False)
     for chunk in fed(Cutter(START, checksum=False, target=200), data):
         if chunk.ends_in_statement:

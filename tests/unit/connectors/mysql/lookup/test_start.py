@@ -67,7 +67,7 @@ def test_the_latest_place_is_the_servers_end() -> None:
     assert first_offset(Latest(), facts(OFF), ADDRESS) == offset("b.000002", 500)
 
 
-def test_a_place_in_a_file_is_taken_with_what_stands_before_it(before: GtidSet) -> None:
+def test_a_position_in_a_file_is_taken_with_what_is_before_it(before: GtidSet) -> None:
     start = AtCoordinates(Coordinates("b.000002", 90))
     assert first_offset(start, facts(), ADDRESS) == offset("b.000002", 90, gtids=str(before))
     assert first_offset(start, facts(OFF), ADDRESS) == offset("b.000002", 90)
@@ -104,7 +104,7 @@ def test_a_server_that_lists_no_binlog_has_no_place_to_begin(start: Start) -> No
         first_offset(start, facts(binlogs=()), ADDRESS)
 
 
-def test_with_gtids_a_cursor_may_go_on_at_any_server_that_has_all_of_them() -> None:
+def test_with_gtids_a_cursor_may_resume_at_any_server_that_has_all_of_them() -> None:
     cursor = offset("gone.000009", 77, gtids=f"{SERVER}:1-60", server=OTHER)
     check(cursor, facts(PURGED), ADDRESS)
 
@@ -131,14 +131,16 @@ def test_a_place_beyond_the_end_is_refused(pos: int, file: str) -> None:
         check(offset(file, pos), facts(OFF), ADDRESS)
 
 
-def test_a_server_that_was_reset_is_told_from_one_that_lost_its_last_transactions() -> None:
+def test_a_server_that_was_reset_is_distinguished_from_one_that_lost_its_last_transactions() -> (
+    None
+):
     with pytest.raises(SourceReset):
         check(offset(gtids=f"{SERVER}:1-60"), facts({"gtid_executed": ""}), ADDRESS)
     with pytest.raises(PositionPastEnd):
         check(offset(gtids=f"{SERVER}:1-101"), facts(), ADDRESS)
 
 
-def test_a_server_that_went_on_from_before_what_was_published_has_diverged() -> None:
+def test_a_server_that_continued_from_before_what_was_published_has_diverged() -> None:
     executed = {"gtid_executed": f"{SERVER}:1-50:61-70"}
     with pytest.raises(SourceDiverged) as raised:
         check(offset(gtids=f"{SERVER}:1-60"), facts(executed), ADDRESS)

@@ -23,7 +23,7 @@ def _map(*key: str) -> TableMap:
     )
 
 
-def _told(key: str, present: str, *hidden: int) -> str | None:
+def _described(key: str, present: str, *hidden: int) -> str | None:
     there = [name in present.split() for name in NAMES]
     return key_contradiction(_map(*key.split()), there, hidden=hidden)
 
@@ -41,7 +41,7 @@ def _told(key: str, present: str, *hidden: int) -> str | None:
     ],
 )
 def test_images_of_the_key_or_without_blobs_agree(key: str, present: str) -> None:
-    assert _told(key, present) is None
+    assert _described(key, present) is None
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,8 @@ def test_images_of_the_key_or_without_blobs_agree(key: str, present: str) -> Non
         ("body", "id legacy_id n"),
     ],
 )
-def test_another_key_is_told(key: str, present: str) -> None:
-    result = _told(key, present)
+def test_another_key_is_reported(key: str, present: str) -> None:
+    result = _described(key, present)
     assert result is not None
     assert f"({', '.join(present.split())})" in result
     assert f"its key is ({', '.join(key.split())}) defined" in result
@@ -66,5 +66,5 @@ def test_another_key_is_told(key: str, present: str) -> None:
     [("", "id legacy_id body"), ("id", "id"), ("id", "id n"), ("id", "id legacy_id n")],
 )
 def test_a_row_hash_may_be_present_or_absent(key: str, present: str) -> None:
-    assert _told(key, present, NAMES.index("n")) is None
-    assert _told(key, "legacy_id", NAMES.index("n")) is not None
+    assert _described(key, present, NAMES.index("n")) is None
+    assert _described(key, "legacy_id", NAMES.index("n")) is not None

@@ -48,7 +48,7 @@ def table_map(*columns: MappedColumn, key: tuple[int, ...] | None = None) -> Tab
     return TableMap(table_id=1, database="shop", table="t", columns=columns, primary_key=key)
 
 
-def told(one: TableMap, other: Table, server: Server = MYSQL) -> list[str]:
+def described(one: TableMap, other: Table, server: Server = MYSQL) -> list[str]:
     return differences(one, other, CHARSETS, server=server)
 
 
@@ -95,10 +95,10 @@ B = mapped(T.VARCHAR, 80, name="b", collation=46)
          ["column 'a' is INVISIBLE in its rows, visible defined"]),
     ],
 )  # fmt: skip
-def test_what_differs_is_told_and_what_is_not_told_does_not(
+def test_what_differs_is_reported_and_what_is_not_given_does_not_differ(
     one: list[MappedColumn], other: list[Column], expected: list[str]
 ) -> None:
-    assert told(table_map(*one), table(*other)) == expected
+    assert described(table_map(*one), table(*other)) == expected
 
 
 def enum(*labels: str) -> MappedColumn:
@@ -119,10 +119,10 @@ def enum(*labels: str) -> MappedColumn:
         (mapped(T.ENUM, 1), "enum('?')", True),
     ],
 )
-def test_labels_are_compared_where_they_are_told(
+def test_labels_are_compared_where_they_are_given(
     rows: MappedColumn, kind: str, *, agree: bool
 ) -> None:
-    assert (told(table_map(rows), table(column("e", kind, **TEXT))) == []) is agree
+    assert (described(table_map(rows), table(column("e", kind, **TEXT))) == []) is agree
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_the_key_of_rows_is_the_primary_key_or_one_that_stands_for_it(
     key: tuple[int, ...] | None, other: Table, *, agree: bool
 ) -> None:
     rows = table_map(replace(A, nullable=other.columns[0].nullable), key=key)
-    assert (told(rows, other) == []) is agree
+    assert (described(rows, other) == []) is agree
 
 
 def test_a_key_that_is_a_hash_stands_for_no_primary_key() -> None:
@@ -178,17 +178,17 @@ END = replace(START, name="row_end")
          table(column("a", "int")), False),
     ],
 )  # fmt: skip
-def test_what_mariadb_hides_behind_a_table_is_no_difference(
+def test_what_mariadb_hides_after_a_table_is_no_difference(
     columns: list[MappedColumn], other: Table, *, agree: bool
 ) -> None:
-    assert (told(table_map(*columns), other, MARIADB) == []) is agree
-    assert told(table_map(*columns), other) != []
+    assert (described(table_map(*columns), other, MARIADB) == []) is agree
+    assert described(table_map(*columns), other) != []
 
 
 def test_a_versioned_table_has_its_rows_end_in_the_key() -> None:
     rows = table_map(A, START, END, key=(0, 2))
     other = table(column("a", "int"), key="a")
-    assert told(rows, other, MARIADB) == []
+    assert described(rows, other, MARIADB) == []
     found = column_definitions(rows, other, CHARSETS, server=MARIADB) or ()
     assert [c.name for c in found] == ["a", "row_start", "row_end"]
     assert [c.key_position for c in found] == [1, None, 2]
@@ -198,16 +198,16 @@ def test_what_old_mysql_keeps_of_an_expression_is_no_difference() -> None:
     other = table(column("a", "int"), functional_index=["", "a"])
     name = "3bb8c14d415110ac3b3c55ce9108ae2d"
     rows = table_map(A, mapped(T.LONGLONG, name=name, unsigned=False))
-    assert told(rows, other, OLD_MYSQL) == []
-    assert told(table_map(A, HASH), other, OLD_MYSQL) != []
+    assert described(rows, other, OLD_MYSQL) == []
+    assert described(table_map(A, HASH), other, OLD_MYSQL) != []
 
 
 def test_a_collation_changes_no_value() -> None:
     other = table(column("b", "varchar(20)", charset="utf8mb4", collation="utf8mb4_general_ci"))
-    assert told(table_map(B), other) == []
+    assert described(table_map(B), other) == []
 
 
-def test_a_map_is_completed_by_what_the_definition_tells() -> None:
+def test_a_map_is_completed_by_the_definition() -> None:
     bare = table_map(mapped(T.LONG), mapped(T.VARCHAR, 80), mapped(T.ENUM, 1))
     other = table(
         column("a", "int unsigned"),

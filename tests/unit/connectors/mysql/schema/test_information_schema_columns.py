@@ -52,7 +52,7 @@ def definition(
         (MARIADB, "NULL", "int", "WITHOUT SYSTEM VERSIONING", "WITHOUT SYSTEM VERSIONING"),
     ],
 )  # fmt: skip
-def test_a_default_is_told_as_a_statement_has_it(
+def test_a_default_is_read_as_a_statement_has_it(
     server: Server, default: str | None, kind: str, extra: str, wanted: str
 ) -> None:
     assert definition(server, default, kind, extra=extra) == wanted
@@ -73,7 +73,7 @@ def test_a_default_is_told_as_a_statement_has_it(
         (MARIADB, "STORED GENERATED, INVISIBLE", "ROW END", "ROW END", "stored"),
     ],
 )
-def test_a_generated_column_is_told_with_its_expression(
+def test_a_generated_column_is_read_with_its_expression(
     server: Server, extra: str, expression: str, wanted: str, kept: str
 ) -> None:
     row = ("a", None, "YES", None, None, "int", extra, "", expression, None)

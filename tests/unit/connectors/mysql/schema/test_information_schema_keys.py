@@ -64,7 +64,7 @@ def test_a_length_that_is_all_of_a_point_is_none_on_mysql() -> None:
     assert (mariadb.prefixed, mariadb.parts) == (True, ("(25)",))
 
 
-def test_a_server_that_tells_no_kind_has_it_seen_by_the_columns() -> None:
+def test_a_server_that_sends_no_kind_has_it_derived_from_the_columns() -> None:
     assert one(MARIADB, part(1, "place", length=32)).kind == "SPATIAL"
     assert one(MARIADB, part(1, "name"), part(2, "text")).kind == "FULLTEXT"
     assert one(MARIADB, part(1, "v")).kind == "VECTOR"

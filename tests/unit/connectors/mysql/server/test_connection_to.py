@@ -25,7 +25,7 @@ def address(port: int) -> SourceAddress:
     )
 
 
-def test_certificates_that_cannot_be_read_are_told_by_the_file(tmp_path: Path) -> None:
+def test_certificates_that_cannot_be_read_are_reported_by_the_file(tmp_path: Path) -> None:
     missing = tmp_path / "ca.pem"
     with pytest.raises(SourceRefused, match=str(missing)) as caught:
         connection_to(replace(address(3306), tls=Tls.VERIFY_CA, tls_ca=str(missing)))

@@ -38,7 +38,7 @@ def test_a_binlog_filter_is_judged_by_captured_databases(
 ) -> None:
     filters = BinlogFilters(do=do, ignore=ignore)
     assert filters.excluded(captured(r"shop\..*").known) == left
-    # As it is written where backslashes are doubled, and for a database that is not there yet.
+    # As it is written where backslashes are doubled, and for a database that does not exist yet.
     assert filters.excluded(captured(r"shop\\..*").known) == left
 
 

@@ -45,7 +45,7 @@ def offset(gtids: Gtids | None) -> SourceOffset:
     return SourceOffset(server_uuid="u", coordinates=Coordinates("b.000001", 4), gtid_set=gtids)
 
 
-def told(of: ServerFacts) -> str:
+def described(of: ServerFacts) -> str:
     with pytest.raises(PreflightError) as caught:
         preflight.check(of, ADDRESS)
     return str(caught.value)
@@ -66,8 +66,10 @@ def test_a_server_that_is_set_up_passes() -> None:
         ({"version": "10.4.32-MariaDB"}, "MariaDB 10.5 or newer is needed"),
     ],
 )
-def test_each_fault_is_named_with_what_mends_it(variables: dict[str, str], mended_by: str) -> None:
-    text = told(facts(variables))
+def test_each_fault_is_named_with_what_repairs_it(
+    variables: dict[str, str], mended_by: str
+) -> None:
+    text = described(facts(variables))
     assert "1 problem(s)" in text
     assert mended_by in text
     assert "PERSIST" not in text
@@ -83,7 +85,7 @@ def test_each_fault_is_named_with_what_mends_it(variables: dict[str, str], mende
 def test_missing_privileges_are_named_as_this_server_calls_them(
     grants: tuple[str, ...], missing: str
 ) -> None:
-    assert f"GRANT {missing} ON *.* TO 'aqueduct'" in told(facts(grants=grants))
+    assert f"GRANT {missing} ON *.* TO 'aqueduct'" in described(facts(grants=grants))
 
 
 @pytest.mark.parametrize(
@@ -98,10 +100,10 @@ def test_other_names_of_the_privileges_will_do(grant: str) -> None:
 
 
 def test_a_replica_must_write_its_sources_changes_to_its_own_binlog() -> None:
-    assert "--log-slave-updates" in told(facts({"log_slave_updates": "OFF"}, is_replica=True))
+    assert "--log-slave-updates" in described(facts({"log_slave_updates": "OFF"}, is_replica=True))
 
 
-def test_another_replica_with_our_number_is_told_by_its_host() -> None:
+def test_another_replica_with_our_number_is_reported_by_its_host() -> None:
     number = ADDRESS.server_id
     preflight.check(facts(replicas=(Replica(server_id=number, host="", uuid=""),)), ADDRESS)
     other = Replica(server_id=number, host="elsewhere", uuid="")
@@ -117,7 +119,7 @@ def test_a_new_destination_begins_before_the_first_file_or_at_the_end() -> None:
 
 
 @pytest.mark.parametrize("gtids", ["0-1-100", "0-1-40", "0-2-80", "0-1-60,5-2-7"])
-def test_a_position_the_server_has_is_gone_on_from(gtids: str) -> None:
+def test_a_position_the_server_has_is_resumed_from(gtids: str) -> None:
     start.check(offset(at(gtids)), facts(), ADDRESS)
     assert start.first_offset(AfterGtids(at(gtids)), facts(), ADDRESS).gtid_set == at(gtids)
 

@@ -13,7 +13,7 @@ from tests.unit.connectors.mysql.facts import ADDRESS, GRANTS, OTHER, REPLICA, f
 READS = "GRANT SELECT ON `shop`.* TO `aqueduct`@`%`"
 
 
-def told(of: ServerFacts) -> str:
+def described(of: ServerFacts) -> str:
     with pytest.raises(PreflightError) as caught:
         check(of, ADDRESS)
     return str(caught.value)
@@ -41,8 +41,10 @@ def test_a_server_that_is_set_up_passes() -> None:
         ({"version": ""}, "MySQL 8.0.1 or newer is needed"),
     ],
 )
-def test_each_fault_is_named_with_what_mends_it(variables: dict[str, str], mended_by: str) -> None:
-    text = told(facts(variables))
+def test_each_fault_is_named_with_what_repairs_it(
+    variables: dict[str, str], mended_by: str
+) -> None:
+    text = described(facts(variables))
     assert "1 problem(s) on db:3306" in text
     assert mended_by in text
 
@@ -108,7 +110,7 @@ def test_a_replica_must_write_its_sources_changes_to_its_own_binlog(name: str) -
     spoilt = facts(is_replica=True)
     spoilt.variables.pop("log_replica_updates")
     spoilt.variables[name] = "OFF"
-    assert f"--{name.replace('_', '-')}" in told(spoilt)
+    assert f"--{name.replace('_', '-')}" in described(spoilt)
 
 
 def test_log_replica_updates_does_not_matter_on_a_server_that_is_no_replica() -> None:
@@ -131,7 +133,7 @@ def test_log_replica_updates_does_not_matter_on_a_server_that_is_no_replica() ->
 def test_missing_grants_are_named_with_the_statement_that_gives_them(
     grants: tuple[str, ...], missing: str
 ) -> None:
-    assert f"GRANT {missing} ON *.* TO 'aqueduct'" in told(facts(grants=grants))
+    assert f"GRANT {missing} ON *.* TO 'aqueduct'" in described(facts(grants=grants))
 
 
 @pytest.mark.parametrize(
@@ -148,8 +150,8 @@ def test_grants_may_come_in_any_form_that_holds_them(grants: tuple[str, ...]) ->
     check(facts(grants=grants), ADDRESS)
 
 
-def test_all_faults_are_told_at_once() -> None:
-    text = told(
+def test_all_faults_are_reported_at_once() -> None:
+    text = described(
         facts(
             {"binlog_format": "MIXED", "binlog_row_image": "MINIMAL", "server_id": "5701"},
             grants=(),
@@ -187,7 +189,7 @@ def test_the_databases_that_the_filter_names_and_the_account_with_its_host_are_g
 
 
 def test_a_server_on_its_way_to_gtids_is_led_there_step_by_step() -> None:
-    text = told(facts({"gtid_mode": "OFF_PERMISSIVE", "enforce_gtid_consistency": "WARN"}))
+    text = described(facts({"gtid_mode": "OFF_PERMISSIVE", "enforce_gtid_consistency": "WARN"}))
     assert (
         "SET PERSIST enforce_gtid_consistency = 'ON'; SET PERSIST gtid_mode = 'ON_PERMISSIVE'; "
         "SET PERSIST gtid_mode = 'ON';"

@@ -64,6 +64,6 @@ def test_names_are_quoted_as_the_server_quotes_them() -> None:
     assert remedy(("a`b", "c"), "'c'@'%'") == "GRANT SELECT ON `a``b`.`c` TO 'c'@'%';"
 
 
-def test_an_account_that_may_read_nothing_is_told_apart() -> None:
+def test_an_account_that_may_read_nothing_is_distinguished() -> None:
     assert Privileges(["GRANT REPLICATION SLAVE ON *.* TO `a`@`%`"]).is_nothing
     assert Privileges(["GRANT SELECT (`id`) ON `shop`.`orders` TO `a`@`%`"]).is_nothing

@@ -62,5 +62,5 @@ def test_a_server_that_falls_silent_is_lost(silent: int) -> None:
     thread = threading.Thread(target=ask, daemon=True)
     thread.start()
     thread.join(20)
-    assert not thread.is_alive(), "it waits for ever"
+    assert not thread.is_alive(), "it waits forever"
     assert isinstance(failed[0], SourceLost)

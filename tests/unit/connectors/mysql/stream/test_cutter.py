@@ -56,7 +56,7 @@ def test_what_is_passed_is_counted_with_the_next_chunk() -> None:
     assert second.passed == {}
 
 
-def test_a_file_that_is_begun_is_told_before_anything_comes_in_it() -> None:
+def test_a_file_that_is_begun_is_reported_before_any_event_of_it() -> None:
     wire = Wire()
     simple(wire, Random(1))
     wire.rotate()
@@ -76,7 +76,7 @@ def test_the_head_that_a_server_sends_before_the_middle_of_a_file_is_none() -> N
     assert [chunk.created for chunk in cut(wire)] == [0]
 
 
-def test_a_statement_stands_in_a_chunk_of_its_own() -> None:
+def test_a_statement_is_in_a_chunk_of_its_own() -> None:
     wire = Wire()
     simple(wire, Random(3))
     ddl(wire, Random(3))
@@ -134,7 +134,7 @@ def test_a_heartbeat_moves_the_place_over_what_the_server_left_out() -> None:
     assert cut(wire)[0].start == Coordinates("b.000001", 5 << 32)
 
 
-def test_both_heartbeats_tell_file_and_offset() -> None:
+def test_both_heartbeats_have_file_and_offset() -> None:
     one = parse_event(event(27, b"b.000003", end_pos=77), checksum=False)
     two = parse_event(event(41, b"\1\x08b.000003\2\4\xfd\0\0\1\0"), checksum=False)
     assert heartbeat_position(one) == ("b.000003", 77)

@@ -52,7 +52,7 @@ def test_an_offset_that_the_command_cannot_say_is_refused() -> None:
         dump_command.request(ADDRESS, far, mariadb=False)
 
 
-def test_a_mariadb_is_told_its_position_by_a_variable() -> None:
+def test_a_mariadb_gets_its_position_by_a_variable() -> None:
     offset = replace(OFFSET, gtid_set=MariadbGtidList.parse("0-1-5"))
     wanted = dump_command.settings(ADDRESS, offset, mariadb=True)
     assert wanted["slave_connect_state"] == "0-1-5"

@@ -30,7 +30,7 @@ class Socket:
 
     def receive(self, space: memoryview, seconds: float | None) -> int:
         piece = next(self._pieces)
-        assert piece or seconds is not None, "waited for ever although something was due"
+        assert piece or seconds is not None, "waited forever although something was due"
         space[: len(piece)] = piece
         self.waits.append(seconds)
         return len(piece)

@@ -29,13 +29,13 @@ class Connection:
         self._slow = slow
         self.steps: list[str] = []
         self.reached = threading.Event()
-        self.go_on = threading.Event()
+        self.proceed = threading.Event()
 
     def step(self, name: str) -> None:
         self.steps.append(name)
         if name == self._slow:
             self.reached.set()
-            assert self.go_on.wait(30)
+            assert self.proceed.wait(30)
 
     def get_server_info(self) -> str:
         return "8.0.36"
@@ -107,7 +107,7 @@ def opening(
 def connection(request: pytest.FixtureRequest) -> Iterator[Connection]:
     made = Connection(cast("str", request.param))
     yield made
-    made.go_on.set()
+    made.proceed.set()
     made._force_close()
 
 
@@ -118,9 +118,9 @@ def test_what_is_closed_meanwhile_asks_for_nothing_and_leaves_no_connection(
     assert connection.reached.wait(30)
     stream.close()
     if connection._slow != "connecting":
-        # Who waits for an answer there goes on at once, and closes it himself.
+        # Who waits for an answer there continues at once, and closes it himself.
         assert connection._sock.recv(1) == b""
-    connection.go_on.set()
+    connection.proceed.set()
     thread.join(30)
     assert "dump" not in connection.steps
     assert ("registration" in connection.steps) == (connection._slow in STEPS[3:])

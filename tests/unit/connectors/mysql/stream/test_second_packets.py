@@ -89,7 +89,7 @@ def test_rows_of_a_table_that_the_package_cannot_describe_are_named_and_the_rest
     found = read(
         ([described], wrong()),
         ([first], failing(KeyError(9))),
-        # The other rows it leaves out without a word, on its way to the next event.
+        # The other rows it silently omits, on its way to the next event.
         ([second, said], lambda: last),
     )
     unread = Unread("shop", "v", "a column of type VECTOR")

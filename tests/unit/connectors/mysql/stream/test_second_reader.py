@@ -39,7 +39,7 @@ def taken(*events: Any) -> list[Read]:
     return [read for event in (opened, *events) for read in reading.take(event)]
 
 
-def test_events_that_follow_one_another_are_told_with_their_places() -> None:
+def test_events_that_follow_one_another_come_with_their_positions() -> None:
     anonymous = made(package.NotImplementedEvent, 104, 100, code=34)
     heartbeat = made(package.HeartbeatLogEvent, 104, 40, code=27)
     assert taken(anonymous, heartbeat, query(150, 46))[1:] == [
@@ -57,7 +57,7 @@ def test_a_new_file_begins_at_its_beginning() -> None:
     ]
 
 
-def test_an_event_that_was_left_out_is_missed() -> None:
+def test_an_event_that_was_omitted_is_missed() -> None:
     with pytest.raises(Unreadable, match=r"skips what is between binlog\.000007:50 and 90$"):
         taken(query(50, 46), query(150, 60))
 
@@ -86,7 +86,7 @@ def test_a_file_without_checksums_ends_it() -> None:
         taken(made(package.FormatDescriptionEvent, 104, 100, checksum_algorithm=0))
 
 
-def test_text_that_is_no_utf_8_cannot_be_told_from_its_escapes() -> None:
+def test_text_that_is_no_utf_8_cannot_be_distinguished_from_its_escapes() -> None:
     (_, said) = taken(query(50, 46, sql="CREATE TABLE `\\xe9` (a int)"))
     assert said.what == QueryRead("CREATE TABLE `\ufffd` (a int)", "shop")
 

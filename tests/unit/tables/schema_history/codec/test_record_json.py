@@ -51,7 +51,7 @@ def test_a_later_definition_names_what_it_shares_by_its_place() -> None:
 
 
 def test_a_field_that_comes_to_a_column_later_finds_the_older_records() -> None:
-    # Arrays are in the order of the fields; what stands in the journal must keep its place.
+    # Arrays are in the order of the fields; what is in the journal must keep its order.
     assert [field.name for field in fields(Column)][:8] == [
         "name",
         "type",

@@ -20,7 +20,7 @@ LONG = "a" * 64
 KNOWN = {("shop", name) for name in ("t", "_u", "a_new", "Ünï", "t_20240101120000", LONG, "b" * 62)}
 
 
-def told(name: str) -> tuple[str, Role, str | None] | None:
+def described(name: str) -> tuple[str, Role, str | None] | None:
     found = ShadowRules().shadow(("shop", name), KNOWN)
     return None if found is None else (found.tool, found.role, found.of and found.of[1])
 
@@ -84,7 +84,7 @@ UUID = "7cee19dd_354b_11eb_82cd_f875a4d24e90"
 def test_a_name_is_a_shadow_beside_its_table_alone(
     name: str, expected: tuple[str, Role, str | None] | None
 ) -> None:
-    assert told(name) == expected
+    assert described(name) == expected
 
 
 def test_a_shadow_belongs_to_its_own_database() -> None:
@@ -194,7 +194,7 @@ def test_a_swap_by_way_of_a_third_name_is_an_alter() -> None:
         ("CREATE TABLE _p_new (a int)", "RENAME TABLE _p_new TO p", [TableChange]),
     ],
 )  # fmt: skip
-def test_what_only_looks_like_a_tool_is_told_as_it_is(
+def test_what_only_looks_like_a_tool_is_published_as_it_is(
     before: str, statement: str, expected: list[type]
 ) -> None:
     migration = Migration()

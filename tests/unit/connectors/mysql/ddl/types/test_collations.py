@@ -73,7 +73,7 @@ def test_a_collation_before_the_character_set_was_once_forgotten(
     assert found == Database(charset="utf8mb4", collation=collation)
 
 
-def test_without_a_word_there_is_what_is_inherited_or_was() -> None:
+def test_without_a_clause_there_is_what_is_inherited_or_was() -> None:
     server = Server(version=(9, 7, 4))
     assert chosen(None, None, LATIN1, server=server, session=Session()) == LATIN1
     found = chosen(None, None, LATIN1, server=server, session=Session(), current=LATIN2)

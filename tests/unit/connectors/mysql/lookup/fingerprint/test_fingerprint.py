@@ -108,7 +108,7 @@ def prints_of(text: str, *, timed: bool = False, first: int = 0) -> list[Fingerp
         ("bcd", "", None, "bcd", "", ""),
     ],
 )
-def test_a_run_is_found_or_it_is_told_what_differs(
+def test_a_run_is_found_or_the_difference_is_reported(
     kept: str, found: str, behind: str | None, lacking: str, lost: str, own: str
 ) -> None:
     aligned = align(prints_of(kept), prints_of(found))
@@ -124,13 +124,13 @@ def test_it_is_never_a_set() -> None:
     assert aligned.lost or aligned.own
 
 
-def test_a_run_at_two_places_is_at_none_unless_times_tell_them_apart() -> None:
+def test_a_run_at_two_places_is_at_none_unless_times_distinguish_them() -> None:
     assert align(prints_of("abab"), prints_of("abababab")).last_match is None
     assert align(prints_of("abab"), prints_of("abababab")).matches == 3
     kept, found = prints_of("abab", timed=True, first=2), prints_of("abababab", timed=True)
     aligned = align(kept, found)
     assert aligned.last_match == found[5]
-    # A server that does not tell them matches one that does.
+    # A server that does not send them matches one that does.
     assert align(prints_of("bcd", timed=True), prints_of("abcd")).matches == 1
 
 
@@ -146,7 +146,7 @@ def test_a_run_at_two_places_is_at_none_unless_times_tell_them_apart() -> None:
         ("abab", "ab", None),
     ],
 )
-def test_a_binlog_that_begins_within_the_run_goes_on_with_it(
+def test_a_binlog_that_begins_within_the_run_continues_with_it(
     kept: str, found: str, before: int | None
 ) -> None:
     assert count_before_start(prints_of(kept), prints_of(found)) == before

@@ -51,7 +51,7 @@ def test_rows_that_are_not_captured_are_no_part_of_a_digest() -> None:
 
 
 @pytest.mark.parametrize(("is_cut", "kept"), [(True, [2]), (False, [1, 2])])
-def test_a_transaction_that_began_in_an_earlier_chunk_or_goes_on_in_the_next_is_left_out(
+def test_a_transaction_that_began_in_an_earlier_chunk_or_continues_in_the_next_is_omitted(
     is_cut: bool, kept: list[int]
 ) -> None:
     made = recents(is_cut=is_cut)
@@ -61,7 +61,7 @@ def test_a_transaction_that_began_in_an_earlier_chunk_or_goes_on_in_the_next_is_
     assert numbers(made) == kept
 
 
-def test_what_has_no_gtid_or_is_large_is_left_out_and_a_statement_counts() -> None:
+def test_what_has_no_gtid_or_is_large_is_omitted_and_a_statement_counts() -> None:
     made = recents()
     insert(made, None, "shop.t")
     insert(made, 2, "shop.t", size=300_000)

@@ -34,7 +34,7 @@ class RewrittenRecord:
     as_at: int
 
 
-async def mend(journal: Journal, *, by: str, why: str) -> tuple[RewrittenRecord, ...]:
+async def repair(journal: Journal, *, by: str, why: str) -> tuple[RewrittenRecord, ...]:
     """Repair them all; return nothing if every record can be read."""
     if not (await _read_records(journal)).bad:
         return ()
@@ -114,7 +114,7 @@ def _intervention(state: DestinationState, pairs: list[Pair], *, by: str, why: s
     return Intervention(
         destination=state.destination,
         id=uuid.uuid4().hex[:12],
-        what="mend",
+        what="repair",
         by=by,
         why=why,
         ts_ms=time.time_ns() // 1_000_000,

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from app.operations.journal import mend as journal_mend
-from app.operations.journal.mend import _Records, mend
+from app.operations.journal import repair as journal_repair
+from app.operations.journal.repair import _Records, repair
 from app.operations.journal_access import Journal
 from connectors.errors import JournalUnreadable
 from connectors.kafka.reading.partition_reader import StoredRecord
@@ -45,7 +45,7 @@ def test_each_is_written_again_as_the_last_one_of_its_key_that_can_be_read_the_c
     assert [good.value for _, good in pairs] == [note[1], written.journal.records[-1].value]
 
 
-def test_what_a_later_record_of_the_key_replaces_needs_no_mending() -> None:
+def test_what_a_later_record_of_the_key_replaces_needs_no_repair() -> None:
     written = Written()
     bad = StoredRecord(CURSOR, b"not json", 0)
     assert found([bad, *written.journal.records]).pairs() == []
@@ -73,8 +73,8 @@ async def test_a_destination_whose_records_can_all_be_read_keeps_its_leader(
         raise AssertionError("the leader is fenced")
 
     monkeypatch.setattr(JournalPartition, "read", read)
-    monkeypatch.setattr(journal_mend, "TransactionalProducer", taken_over)
+    monkeypatch.setattr(journal_repair, "TransactionalProducer", taken_over)
     partition = JournalPartition(destination="shop", topic="j", number=2, options={})
     plan = SimpleNamespace(name="shop", worker="a", journal=partition)
     journal_of = SimpleNamespace(plan=plan, options={}, topic="j", partition=2)
-    assert await mend(cast(Journal, journal_of), by="me", why="a test") == ()
+    assert await repair(cast(Journal, journal_of), by="me", why="a test") == ()

@@ -1,4 +1,4 @@
-"""`python -m app journal mend`: repair a destination's unreadable records."""
+"""`python -m app journal repair`: repair a destination's unreadable records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from app.commands.arguments import add_destination, add_format
 from app.commands.event_loop import run_operation
 from app.commands.operator import operator
 from app.commands.output import print_answer
-from app.operations.journal.mend import RewrittenRecord, mend
+from app.operations.journal.repair import RewrittenRecord, repair
 from app.operations.journal_access import Journal
 from app.settings.model import load
 
@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Repair them; 0 also if there is nothing to repair."""
     journal, name = Journal.of(load(), options.destination), options.destination
-    found = [_value(one) for one in run_operation(mend(journal, by=operator(), why=options.why))]
+    found = [_value(one) for one in run_operation(repair(journal, by=operator(), why=options.why))]
     lines = [
         f"offset {one['offset']}, key {one['key']}: rewritten as at offset {one['as_at']}"
         for one in found
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
         else "all records are readable"
     )
     print_answer(
-        options.format, {"destination": name, "mended": found}, [*lines, f"{name}: {last}"]
+        options.format, {"destination": name, "repaired": found}, [*lines, f"{name}: {last}"]
     )
     return 0
 
