@@ -30,7 +30,9 @@ class StoredLetter:
     event_type: int
     reason: str
     bytes: str
-    """In hexadecimal digits, as in the event."""
+    """In hexadecimal digits, as in the event, or sealed."""
+    sealed: str | None
+    """The id of the key that sealed them; None if they are as in the event."""
     table_map: str
 
 

@@ -241,7 +241,7 @@ class SchemaHistory:
             if steps.has_passed(position):
                 return None
             before, catalog = self.now(), self._catalog_now()
-            effect = effect_of(statement, catalog)
+            effect = effect_of(statement, catalog, may_quote=hidden is None)
             if not effect:
                 return None
             given = self._corrections.changes_of(position, effect.unresolved, before)

@@ -71,8 +71,11 @@ def fill(catalog: Catalog, view: SchemaView) -> None:
         catalog.put_view(view_name)
 
 
-def effect_of(statement: ParsedStatement, catalog: Catalog) -> Effect:
-    """Apply a statement to a catalog; return its effect."""
+def effect_of(statement: ParsedStatement, catalog: Catalog, *, may_quote: bool = True) -> Effect:
+    """Apply a statement to a catalog; return its effect.
+
+    ``may_quote``: whether the log and the reason may have the text of an unexpected exception.
+    """
     views = catalog.views
     try:
         changes = catalog.apply_parsed(statement)
@@ -81,8 +84,9 @@ def effect_of(statement: ParsedStatement, catalog: Catalog) -> Effect:
         effect = Effect(reason=error.detail or str(error), unresolved=error.tables)
     except Exception as error:
         # A fault of ours, too, concerns only the tables of its statement; nothing was changed.
-        log.exception("a statement cannot be taken: %s", statement.text)
-        effect = Effect(reason=repr(error), unresolved=tuple(sorted(statement.tables)))
+        reason = repr(error) if may_quote else type(error).__name__
+        log.error("a statement cannot be taken: %s", statement.text, exc_info=may_quote)
+        effect = Effect(reason=reason, unresolved=tuple(sorted(statement.tables)))
     for name in effect.unresolved:
         catalog.put(name, UNKNOWN)
     return effect if catalog.views == views else replace(effect, views=_moved(views, catalog.views))

@@ -35,9 +35,10 @@ def run(options: argparse.Namespace) -> int:
 def _text(letter: StoredLetter) -> list[str]:
     what = "row" if letter.kind == "row" else "rows event, from row"
     size = len(letter.bytes) // 2
+    size_text = f"{size} bytes" + (f", sealed with key {letter.sealed}" if letter.sealed else "")
     position = f"{letter.file}:{letter.pos}"
     return [
         f"{letter.offset}  {letter.database}.{letter.table}  {time_text(letter.ts_ms)}",
-        f"  {what} {letter.row} of {letter.gtid or 'a transaction'} at {position}, {size} bytes",
+        f"  {what} {letter.row} of {letter.gtid or 'a transaction'} at {position}, {size_text}",
         f"  why: {letter.reason}",
     ]

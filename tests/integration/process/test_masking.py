@@ -130,6 +130,7 @@ def reports(folder: Path) -> dict[str, str]:
     ):
         done = run_command(folder / "aqueduct.yaml", *words)
         found[" ".join(words)] = f"{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stderr, found
         if words[0] == "audit":
             assert done.returncode == 0, found
     return found
@@ -196,6 +197,7 @@ def assert_reached(shown: dict[str, bytes], prefix: str, folder: Path) -> None:
     assert b"sealed" not in shown[f"{prefix}.shop.torn"]
     assert len(shown[quarantine_topic(prefix, "shop")]) > 500
     assert len(shown[dead_letters_topic(prefix, "shop")]) > 100
+    assert b'"sealed": "k1"' in shown["dead-letters list shop --format json"]
     assert any((folder / "claims").rglob("*.json"))
     assert b"different=0" in shown["audit shop --witness mysql-replication"]
 
