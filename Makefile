@@ -19,7 +19,7 @@ SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop test test-long test-servers test-sink check crash crash-requests crash-brokers audit-wide crash-sink fuzz ddl-random bench bench-flat bench-large bench-new-tables bench-replay bench-takeover bench-sink-age bench-sink-aged lock stack-up stack-down stack-status clean
+.PHONY: help setup demo demo-stop test test-long test-servers test-sink check crash crash-requests crash-brokers audit-wide crash-sink fuzz ddl-random bench bench-flat bench-large bench-new-tables bench-replay bench-routes bench-takeover bench-sink-age bench-sink-aged lock stack-up stack-down stack-status clean
 
 help: ## list what can be done
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -92,6 +92,9 @@ bench-new-tables: setup ## TABLES=1,1000,3000 new tables with a row each: how lo
 
 bench-replay: setup ## how many statements of DDL the model of all tables takes in a second, beside sqlglot's parser
 	@$(VENV_PYTHON) -m bench.replay
+
+bench-routes: setup ## what a mapping of 5,000 tables costs, by its rules; and 512 tables in eight topics; RUNS=1 is shorter
+	@RUNS=$(RUNS) $(VENV_PYTHON) -m bench.routes
 
 bench-takeover: setup ## takeovers from a journal of one day and of 30; BEFORE=1 adds Kafka's own settings
 	@BEFORE=$(BEFORE) $(VENV_PYTHON) -m bench.takeover_age
