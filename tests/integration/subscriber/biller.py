@@ -1,29 +1,44 @@
 """``python -m tests.integration.subscriber.biller BROKERS PREFIX FOLDER MODE``: a subscriber, to be killed.
 
-``once``: it copies ``shop.t`` into a database of its own and bills for each change, exactly once by ``seq``.
+``once``: it copies the table into a database of its own and bills for each change, exactly once by ``seq``.
 ``least``: it notes each change in a file, at least once.
+``copy``: it publishes each change's name to a topic, exactly once by Kafka's transactions.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sqlite3
 import sys
 import time
 from pathlib import Path
 
-from aqueduct_client import Batch, Op, Record, SqlProgress, SyncSubscriber, subscribe
+from aqueduct_client import (
+    Batch,
+    KafkaTransactions,
+    Op,
+    Record,
+    SqlProgress,
+    SyncSubscriber,
+    subscribe,
+    subscribe_async,
+)
 from aqueduct_client.errors import ProgressMoved, StaleBatch
+from aqueduct_client.kafka_transactions import Outgoing
 
+TABLE = "trade.orders"
 PAUSE = 0.01
 """Between an effect and its acknowledgement, so that a kill falls between them often."""
 
 
 def main(brokers: str, prefix: str, folder: Path, mode: str) -> None:
     """Subscribe until it is killed."""
+    if mode == "copy":
+        asyncio.run(copied(brokers, prefix))
     handle = noted if mode == "least" else billed
     with subscribe(
-        "shop.t", group=f"{prefix}.{mode}", client=mode, brokers=brokers, prefix=prefix
+        TABLE, group=f"{prefix}.{mode}", client=mode, brokers=brokers, prefix=prefix
     ) as subscriber:
         while True:
             batch = subscriber.get_without_ack(20)
@@ -31,6 +46,28 @@ def main(brokers: str, prefix: str, folder: Path, mode: str) -> None:
             time.sleep(PAUSE)
             with contextlib.suppress(StaleBatch):  # delivered again
                 subscriber.ack(batch.id)
+
+
+async def copied(brokers: str, prefix: str) -> None:
+    """Publish the names of the changes, together with the group's offsets, until it is killed."""
+    group = f"{prefix}.copy"
+    subscriber = subscribe_async(TABLE, group=group, client="copy", brokers=brokers, prefix=prefix)
+
+    async def copy(records: list[Record], outgoing: Outgoing) -> None:
+        for record in records:
+            await outgoing.send(results(prefix), str(record.change_id).encode())
+        await asyncio.sleep(PAUSE)
+
+    transactions = KafkaTransactions(subscriber=subscriber, group=group, brokers=brokers)
+    async with subscriber, transactions:
+        while True:
+            with contextlib.suppress(StaleBatch):  # delivered again
+                await transactions.handle(await subscriber.get_without_ack(20), copy)
+
+
+def results(prefix: str) -> str:
+    """The topic of the names."""
+    return f"{prefix}-results"
 
 
 def noted(folder: Path, batch: Batch, _subscriber: SyncSubscriber) -> None:

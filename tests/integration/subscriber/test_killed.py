@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import random
 import sqlite3
@@ -15,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from connectors.kafka.reading.partition_reader import read_to_end
+from connectors.kafka.topics.topics import TopicPlan, Topics
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness import topics
@@ -22,8 +25,13 @@ from tests.harness.servers import own_mysql
 from tests.harness.sql import ask, connected
 from tests.harness.wait import until
 from tests.harness.worker import running, settings
+from tests.integration.subscriber.biller import results
 
 KILLS = 5
+MAPPING = """
+databases: {trade: {from: [shop]}}
+tables: {trade.orders: {from: [shop.t]}}
+"""
 
 
 @pytest.fixture
@@ -95,32 +103,50 @@ def noted(folder: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
+def copied(stack: Stack, prefix: str) -> list[str]:
+    """What the third one has published, as read_committed consumers see it."""
+    found = asyncio.run(read_to_end({"bootstrap_servers": stack.kafka}, results(prefix), 0))
+    return [record.value.decode() for record in found if record.value]
+
+
 def test_a_killed_subscriber_bills_each_change_once_and_misses_none(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
+    (tmp_path / "mapping.yaml").write_text(MAPPING)
     wanted = settings(stack, mysql, tmp_path)
+    wanted["mapping"] = {"file": str(tmp_path / "mapping.yaml")}
     prefix = str(wanted["prefix"])
-    both = [Subscriber(stack.kafka, prefix, str(tmp_path), mode) for mode in ("once", "least")]
+    modes = ("once", "least", "copy")
+    clients = [Subscriber(stack.kafka, prefix, str(tmp_path), mode) for mode in modes]
     pauses = random.Random(11)
+    plan = TopicPlan(
+        name=results(prefix), partitions=1, replication_factor=1, max_message_bytes=10**6
+    )
+    asyncio.run(Topics({"bootstrap_servers": stack.kafka}).ensure(plan))
     with contextlib.ExitStack() as ended, running(wanted, tmp_path) as worker:
-        for each in both:
+        for each in clients:
             ended.callback(each.end)
         with written(mysql):
             worker.wait(lambda status: status["rows"] > 0)
-            for each in both:
+            for each in clients:
                 each.start()
             for _ in range(KILLS):
                 before = len(noted(tmp_path)), billing(tmp_path, "SELECT count(*) FROM bills")
+                published_before = len(copied(stack, prefix))
                 until(lambda at=before: len(noted(tmp_path)) > at[0])  # type: ignore[misc]
                 until(lambda at=before: billing(tmp_path, "SELECT count(*) FROM bills") != at[1])  # type: ignore[misc]
+                until(lambda at=published_before: len(copied(stack, prefix)) > at)  # type: ignore[misc]
                 time.sleep(pauses.uniform(0, 0.3))
-                for each in both:
+                for each in clients:
                     each.kill()
                     each.start()
         source = ask(mysql, "SELECT id, x FROM shop.t ORDER BY id")
         until(lambda: billing(tmp_path, "SELECT id, x FROM t ORDER BY id") == list(source))
-        changes = {change.change_id for change in topics.rows(stack, prefix, "t")}
+        published = topics.rows(stack, prefix, "orders", database="trade")
+        changes = {change.change_id for change in published}
         until(lambda: set(noted(tmp_path)) == changes)
+        until(lambda: set(copied(stack, prefix)) == changes)
+    assert len(copied(stack, prefix)) == len(changes)
     assert billing(tmp_path, "SELECT count(*) FROM bills") == [(len(changes),)]
     assert len(noted(tmp_path)) > len(changes), (
         "nothing was delivered again: the kills prove nothing"

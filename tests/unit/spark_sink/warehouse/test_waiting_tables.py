@@ -186,7 +186,7 @@ def test_a_datetime_that_became_a_timestamp_is_converted_in_the_sessions_time_zo
     )
     with pytest.raises(TypeConflict, match=r"shop\.t\.at"):
         warehouse.take(put(3, {"id": 3, "at": "2026-07-01T10:00:00.000Z"}, version=2))
-    with pytest.raises(TypeConflict, match="each time zone") as refused:
+    with pytest.raises(TypeConflict, match="depend on a time zone") as refused:
         warehouse.reload()
     assert "--time-zone" in refused.value.advice
     assert warehouse.waiting() is not None
