@@ -9,6 +9,7 @@ import pyspark
 import pytest
 from pyspark import SparkConf
 
+import spark_sink
 from spark_sink.errors import BadSettings
 from spark_sink.spark import session
 
@@ -22,6 +23,7 @@ def test_what_spark_submit_says_against_exactness_is_refused_by_name() -> None:
         session.refuse_others(given)
 
 
+PACKAGE = Path(spark_sink.__file__).parent
 SUBSTITUTE = "spark.sql.variable.substitute"
 
 
@@ -39,7 +41,7 @@ def test_substitution_of_variables_is_refused_wherever_it_is_asked_for(
     environment |= {
         "SPARK_HOME": str(home),
         "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": str(Path(session.__file__).parents[1]),
+        "PYTHONPATH": str(PACKAGE.parent),
     }
     command = [str(home / "bin" / "spark-submit"), "--master", "local[1]"]
     if by == "--conf":
@@ -51,7 +53,7 @@ def test_substitution_of_variables_is_refused_wherever_it_is_asked_for(
         environment[by] = f"--conf {SUBSTITUTE}=true pyspark-shell"
         command = [sys.executable, "-m", "spark_sink"]
     else:
-        command.append(str(Path(session.__file__).with_name("__main__.py")))
+        command.append(str(PACKAGE / "__main__.py"))
     ended = subprocess.run(
         [*command, "--config", str(config)],
         env=environment,
