@@ -54,7 +54,7 @@ class Columns:
         if shape.has_names:
             names = tuple(column.name or "" for column in shape.columns)
             key = shape.primary_key or ()
-        elif version is not None:
+        elif version is not None and not _omits(route):
             names, key = version.columns, version.primary_key
         else:
             return None
@@ -66,7 +66,13 @@ class Columns:
         found = cls(names, tuple(key), tuple(map(comparison, columns)), kinds, tuple(columns))
         if route is None or route.mapped is None:
             return found
-        return found.with_rules(route.mapped.rules, version, route.column_rules)
+        found = found.with_rules(route.mapped.rules, version, route.column_rules)
+        if not shape.has_names:
+            # The version has the types of what replaces masked values, and the binlog less than the source's.
+            masked = [name.lower() in route.column_rules for name in names]
+            pairs = zip(found.same, masked, strict=True)
+            found.same = tuple(None if is_masked else same for same, is_masked in pairs)
+        return found
 
     def with_rules(
         self, rules: Rules, version: Described | None, masks: Mapping[str, MaskingRule]
@@ -114,6 +120,14 @@ class Columns:
         old, new = _numbered(change.before), _numbered(change.after)
         indexes = [self.names.index(name) + 1 for name in (*self.key, *self.place)]
         return any(new.get(index, old.get(index)) != old.get(index) for index in indexes)
+
+
+def _omits(route: Route | None) -> bool:
+    """Whether a version lacks columns of its table, so that it does not name those of rows without names."""
+    if route is None or route.mapped is None:
+        return False
+    rules = route.mapped.rules
+    return bool(rules.columns) or any(one.action == "drop" for one in rules.column_actions)
 
 
 def _unjudged(_image: object) -> bool:

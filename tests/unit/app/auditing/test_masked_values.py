@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 
 from app.auditing.masked_values import masked_comparison
-from app.auditing.table_shape import Column
-from app.auditing.topics.record_comparison import Comparer
+from app.auditing.table_shape import Column, Shape
+from app.auditing.topics.record_comparison import Columns, Comparer
+from app.auditing.topics.topics import Described
+from tables.mapping.yaml_form import from_yaml
+from tables.masking.keys import MaskingKeys
 from tables.masking.rules import Hmac, MaskingRule, Redact, Truncate
+from tables.routes.routes import Routes
 from tests.unit.app.auditing.test_value_comparison import column
 
 KEY = bytes(32)
@@ -67,3 +71,44 @@ def test_replaced_values_differ_from_all_others(
     same = masked_comparison(column("VARCHAR", charset="utf8mb4"), rule)
     comparer = Comparer(unjudged={}, route_of=lambda _: None)  # type: ignore[arg-type]
     assert comparer._same(printed, value, same, "c", is_replaced=False) is is_same
+
+
+def compared(rules: str, *, names: bool, version: Described | None = None) -> Columns | None:
+    """The comparison of ``shop.t``, which has the INT columns a (the key) and b."""
+    columns = tuple(
+        Column(name if names else None, "INT", None, False, None, None) for name in ("a", "b")
+    )
+    mapping = from_yaml(f"{{tables: {{t: {{column_actions: {rules}}}}}}}")
+    routes = Routes(prefix="aq", mapping=mapping, keys=MaskingKeys((("k", KEY),)))
+    return Columns.of(Shape("shop", "t", columns, ("a",)), version, routes.of(("shop", "t")))
+
+
+def described(**columns: str) -> Described:
+    kinds = tuple(columns.values())
+    return Described(
+        columns=tuple(columns),
+        types=kinds,
+        charsets=tuple(None for _ in kinds),
+        primary_key=("a",),
+        topic="aq.shop.t",
+    )
+
+
+def test_columns_are_compared_under_the_names_and_masks_that_are_published() -> None:
+    found = compared("{a: {hmac: k}, b: {rename: c}}", names=True)
+    assert found is not None
+    assert (found.names, found.shown, found.key) == (("a", "c"), ("a", "c"), ("a",))
+    assert found.same[0] is not None
+    assert found.same[0](b"5", digest("5"))
+    assert found.same[1] is not None
+    assert found.same[1](b"5", 5)
+    dropped = compared("{b: drop}", names=True)
+    assert dropped is not None
+    assert dropped.shown == ("a",)
+
+
+def test_a_binlog_without_names_shows_too_little_of_masked_columns() -> None:
+    found = compared("{a: {hmac: k}}", names=False, version=described(a="varchar(66)", b="int"))
+    assert found is not None
+    assert [same is None for same in found.same] == [True, False]
+    assert compared("{b: drop}", names=False, version=described(a="int")) is None

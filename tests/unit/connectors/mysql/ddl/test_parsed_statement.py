@@ -125,3 +125,13 @@ def test_a_table_without_a_database_is_not_named_where_none_is_selected() -> Non
 def test_names_are_in_lower_case_where_the_server_stores_them_so() -> None:
     server = Server(version=(9, 7, 4), lower_case_table_names=1)
     assert parse_statement("DROP TABLE T, E.U", server, SESSION).tables == {("d", "t"), ("e", "u")}
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["ALTER TABLE t ADD '515' int", "CREATE TABLE t (a int 515)", "CREATE TABLE t (a int 0x515)"],
+)
+def test_a_fault_names_the_position_of_a_literal_and_not_its_content(sql: str) -> None:
+    fault = parse_statement(sql, Server(version=(8, 4, 0)), Session(database="d")).fault
+    assert fault.endswith(": a literal")
+    assert "515" not in fault
