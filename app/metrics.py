@@ -115,6 +115,18 @@ EPOCH = Gauge(
     ["destination"],
     registry=REGISTRY,
 )
+MAPPING_VERSION = Gauge(
+    "aqueduct_mapping_version",
+    "The version of the mapping in force; 0 before the first.",
+    ["destination"],
+    registry=REGISTRY,
+)
+MAPPING_NEWEST = Gauge(
+    "aqueduct_mapping_newest_version",
+    "The newest version of the mapping in ZooKeeper, in force or not.",
+    ["destination"],
+    registry=REGISTRY,
+)
 LEADER = Gauge(
     "aqueduct_leader",
     "1 while this worker leads a destination, by ZooKeeper; 0 once it does no more.",
@@ -208,7 +220,7 @@ JOURNAL_FOLDED = Counter(
 
 OF_A_LEADER = (
     UP, LAG, UNREAD, UNTIL_PURGED, UNTIL_PURGED_STOPPED, SEQ, EPOCH, QUARANTINED, GIVEN_UP, HEARTBEAT_FAILURES,
-    SCHEMA_STORE_LAG,
+    SCHEMA_STORE_LAG, MAPPING_VERSION, MAPPING_NEWEST,
 )  # fmt: skip
 """Gauges of destinations led here. They are removed otherwise, or their last values would stay."""
 

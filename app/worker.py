@@ -7,6 +7,7 @@ tables with changelogs.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from app.destination.supervisor import Destination
 from app.destination.takeover.committed_state import committed_history
 from app.destination.takeover.other_workers import client_id, group_of
 from app.destination.takeover.recovery import installation_of, known_controls
+from app.mapping_versions.watch import MappingWatch
 from app.schemas.store_mirror import CentralStore
 from app.service import journal_agent
 from app.service.faust_app import AqueductApp, give_up
@@ -95,7 +97,7 @@ def build(settings: Settings) -> AqueductApp:
 
     def make(of: Settings, name: str) -> Destination:
         mirror = store.mirror(name) if store else None
-        return Destination(plan(of, name), checkpoint, mirror, lambda: tail.placed())
+        return Destination(plan(of, name), checkpoint, mirror, lambda: tail.placed(), mappings)
 
     async def append(name: str, note: Entry) -> None:
         partition = partition_of(name, journal.partitions)
@@ -108,6 +110,7 @@ def build(settings: Settings) -> AqueductApp:
     async def installation() -> str:
         return await installation_of(journal.name, options=options, worker=settings.worker.id)
 
+    mappings = _mapping_watch(settings, lambda: destinations.mapping_changed())
     destinations = Destinations(
         settings, make,
         load=load, plan=plan, installation=installation, append=append, known=known, store=store,
@@ -142,7 +145,7 @@ def build(settings: Settings) -> AqueductApp:
         }
 
     app.http = HttpServer(settings.http.bind, settings.http.port, status)
-    app.services = (app.http, destinations, watch)
+    app.services = (app.http, destinations, watch, *([mappings] if mappings is not None else []))
     app.is_kafka_lost = lambda: watch.lost is not None
     app.banner = (
         f"Aqueduct {__version__}: worker {settings.worker.id}, prefix {settings.prefix}, "
@@ -165,6 +168,20 @@ def _leadership(settings: Settings, destinations: Destinations) -> Leadership:
         nodes=Nodes(root),
         prefix=settings.prefix,
         delay=delay,
+    )
+
+
+def _mapping_watch(settings: Settings, changed: Callable[[], None]) -> MappingWatch | None:
+    """The watch on the mapping's versions; None if the mapping is read from a file."""
+    coordination = coordination_plan(settings)
+    if settings.mapping.store != "zookeeper" or coordination is None:
+        return None
+    client, root, _ = coordination
+    return MappingWatch(
+        opens(client),
+        root,
+        usable=lambda mapping: settings.mapping.usable(mapping, settings.prefix),
+        changed=changed,
     )
 
 

@@ -85,7 +85,12 @@ GROUPS: Mapping[str, Group] = {
     "mapping": Group(
         help="mappings of real tables to logical tables, topics and tags",
         commands={
-            "check": "list the faults of a mapping, or what it states about tables; needs no server"
+            "check": "list the faults of a mapping, or what it states about tables; needs no server",
+            "get": "print a version of the mapping in ZooKeeper",
+            "set": "store a mapping as the newest version, which all workers follow",
+            "diff": "list the differences of two versions, or of a version and a file",
+            "history": "list the versions: who stored each, when, and why",
+            "rollback": "store an earlier version again, as the newest",
         },
     ),
     "subscriber": Group(

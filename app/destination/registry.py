@@ -215,6 +215,11 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         for destination in self._all.values():
             destination.kafka(lost)
 
+    def mapping_changed(self) -> None:
+        """Pass on that a new version of the mapping was read or refused."""
+        for destination in self._all.values():
+            destination.mapping_changed()
+
     def obey(self, control: Control) -> None:
         """Pass on a desired state that was committed in the journal."""
         name = control.destination

@@ -28,6 +28,7 @@ from app.destination.takeover.initial_state import has_column_names
 from app.destination.takeover.takeover import TakenOver, Takeover
 from app.destination.takeover.timings import Phases
 from app.failpoints import point
+from app.mapping_versions.choice import MappingChoice
 from app.pipeline.capture.reader_thread import Reader
 from app.pipeline.capture.schema_tracker import SchemaTracker
 from app.pipeline.decoders.factory import start as start_decoders
@@ -45,7 +46,14 @@ from app.schemas.quarantine_release import QuarantineRelease
 from app.schemas.run_schemas import Schemas
 from app.schemas.store_mirror import Mirror
 from app.service.status import DestinationStatus, State
-from connectors.errors import AqueductError, BatchTooLarge, KafkaSlow, RunRestarts, WitnessesDiffer
+from connectors.errors import (
+    AqueductError,
+    BatchTooLarge,
+    KafkaSlow,
+    MappingError,
+    RunRestarts,
+    WitnessesDiffer,
+)
 from connectors.kafka.producer import ANSWER_TIMEOUT
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
@@ -78,6 +86,8 @@ class SourceAgent:
     """The copy of this destination's schemas in the central store."""
     sources: Sources
     """The sources and their selection, over all runs."""
+    mapping: MappingChoice | None = None
+    """The choice among the mapping's versions, over all runs; None if it is read from a file."""
     unreadable: list[WitnessesDiffer] = field(default_factory=list)
     """Tables that the previous run could not read."""
     address: SourceAddress | None = None
@@ -111,9 +121,16 @@ class SourceAgent:
                 "%s: publishes %d bytes at once from now on", self.plan.name, self.budget.bytes
             )
             raise
+        except MappingError as error:
+            if self.mapping is not None and self.mapping.refuse(error):
+                raise RunRestarts("by the version of the mapping that is in force") from error
+            raise
 
     async def _run(self) -> None:
         phases = self._phases = Phases()
+        if self.mapping is not None:
+            rules = await self.mapping.rules_of(self.plan.rules)
+            self.plan = replace(self.plan, rules=rules)
         leading = Takeover(
             plan=self.plan,
             checkpoint=self.checkpoint,
@@ -121,6 +138,7 @@ class SourceAgent:
             sources=self.sources,
             status=self.status,
             phases=phases,
+            mapping=self.mapping,
             timeout_factor=self.budget.timeout_factor,
         )
         async with leading.lead(self.unreadable) as led:
@@ -313,6 +331,8 @@ class SourceAgent:
             self._show_kafka()
             if schemas.waits_for(self.signals.latest(RESOLUTION)):
                 raise RunRestarts("to bring a table back")
+            if self.mapping is not None:
+                self.mapping.check(publisher.cursor)
             if piece is not None:
                 await again.once()
                 if held is not None:

@@ -22,6 +22,8 @@ from app.destination.plan import Following, Plan, Signals, at_once
 from app.destination.purge_watch import PurgeWatch
 from app.destination.retry_policy import ErrorPolicy
 from app.destination.source_agent import SourceAgent
+from app.mapping_versions.choice import MappingChoice
+from app.mapping_versions.watch import Mappings
 from app.schemas.store_mirror import Mirror
 from app.service.status import DestinationStatus, State
 from connectors.errors import (
@@ -61,9 +63,16 @@ class Destination:
         checkpoint: Checkpoint,
         mirror: Mirror | None = None,
         following: Following = at_once,
+        mappings: Mappings | None = None,
     ) -> None:
+        """``mappings``: the mapping's versions; None if it is read from a file."""
         self.status = DestinationStatus(plan.name, schema_store=mirror.status if mirror else None)
         self._checkpoint, self._mirror = checkpoint, mirror
+        self._mapping: MappingChoice | None = None
+        if mappings is not None:
+            self._mapping = MappingChoice(
+                destination=plan.name, mappings=mappings, status=self.status
+            )
         self._signals = Signals(following=following)
         self._interrupted = asyncio.Event()
         """Set by a request that ends the present run or wait."""
@@ -94,6 +103,7 @@ class Destination:
             signals=self._signals,
             mirror=self._mirror,
             sources=Sources(plan),
+            mapping=self._mapping,
         )
 
     def _restart_proof(self) -> None:
@@ -268,6 +278,12 @@ class Destination:
             self._called.set()
         else:
             react(notice)
+
+    def mapping_changed(self) -> None:
+        """Show a new version of the mapping, and end the present wait: it may be the correction waited for."""
+        if self._mapping is not None:
+            self._mapping.show()
+            self._called.set()
 
     def consider(self, request: SourceRequest) -> None:
         """End the present wait if a request for another source is new; the next run tries it."""

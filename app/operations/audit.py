@@ -28,6 +28,7 @@ from app.destination.background import in_its_own_thread
 from app.destination.plan import Plan
 from app.operations.destination_check import check_destination
 from app.operations.given_position import GivenPosition
+from app.operations.mapping.versions import with_stored_mapping
 from app.pipeline.encode.oversize import claim_store
 from app.settings.model import Settings
 from app.wiring import destination_plan, kafka_client, topic_plans
@@ -83,6 +84,7 @@ class AuditRequest:
 async def audit_destination(settings: Settings, request: AuditRequest) -> Verdict:
     """Make the audit; raise UsageError if the settings have no such destination."""
     check_destination(settings, request.destination)
+    settings = await with_stored_mapping(settings)
     async with AsyncExitStack() as stack:
         dump = await _warehouse(request, stack)
 

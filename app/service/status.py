@@ -106,6 +106,8 @@ class DestinationStatus:
     """Changes written as statements that this worker skipped, by table; the first tables only."""
     warnings: dict[str, list[str]] = field(default_factory=dict)
     """Conditions that are odd and stop nothing, by the part that reports them."""
+    mapping: dict[str, object] | None = None
+    """The version of the mapping in force, and one that waits or is refused; None without ``mapping.store``."""
     schema_store: StoreStatus | None = None
     """None where there is no central store."""
     _reported: tuple[State, str] | None = None
@@ -178,6 +180,7 @@ class DestinationStatus:
                 }
                 for name, entry in sorted(self.given_up.items())
             ],
+            "mapping": self.mapping,
             "sources": self.sources,
             "dead_letters": {
                 "here": dict(sorted(self.dead_letters.items())),

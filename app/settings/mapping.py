@@ -1,16 +1,17 @@
-"""The mapping that a worker reads at its start: one YAML file, or a folder of Roma's JSON documents.
+"""The mapping: one YAML file or a folder of Roma's JSON documents, or versions in ZooKeeper.
 
-Invariant: it is read once, with the settings, and is correct or refused whole.
+Invariant: a file is read once, with the settings, and is correct or refused whole.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, model_validator
 
 from connectors.errors import MappingError
+from connectors.wire import MAX_TOPIC_LENGTH
 from tables.mapping.documents import from_documents
 from tables.mapping.mapping import Mapping
 from tables.mapping.rules import Rules
@@ -29,6 +30,8 @@ class MappingSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    store: Literal["file", "zookeeper"] = "file"
+    """Where the mapping is: in ``file``, or as versions in ZooKeeper, followed without a restart."""
     file: Path | None = None
     """A YAML file, or a folder with the four JSON documents, each named by its data id."""
     key_file: Path | None = None
@@ -38,6 +41,11 @@ class MappingSettings(BaseModel):
 
     @model_validator(mode="after")
     def _is_correct(self) -> Self:
+        if self.store == "zookeeper" and self.file is not None:
+            raise ValueError(
+                "store is zookeeper, so file is not read: store its mapping with "
+                "`python -m app mapping set`, and remove file"
+            )
         part = self.key_file
         try:
             if self.key_file is not None:
@@ -59,6 +67,30 @@ class MappingSettings(BaseModel):
     def mapping(self) -> Mapping | None:
         """Return the mapping; None if there is none."""
         return self._mapping
+
+    def with_mapping(self, mapping: Mapping | None) -> Self:
+        """Return these settings with a mapping that was read from ZooKeeper."""
+        found = self.model_copy()
+        found._mapping = mapping
+        return found
+
+    def usable(self, mapping: Mapping, prefix: str) -> Mapping:
+        """Return a mapping; raise MappingError if a worker with these settings cannot publish by it."""
+        executable(mapping)
+        with_keys(mapping, self._keys)
+        faults = long_topics(mapping, prefix)
+        if faults:
+            raise MappingError.listed(faults)
+        return mapping
+
+
+def long_topics(mapping: Mapping, prefix: str) -> list[str]:
+    """Return the faults of topics that Kafka cannot have."""
+    return [
+        f"topic {topic!r} with the prefix has more than {MAX_TOPIC_LENGTH} characters"
+        for topic in mapping.topics
+        if len(f"{prefix}.{topic}") > MAX_TOPIC_LENGTH
+    ]
 
 
 def read_mapping(path: Path) -> Mapping:

@@ -27,7 +27,7 @@ from app.pipeline.statement_filter import StatementTypes, shadow_rules
 from app.settings.environment import refuse_unknown
 from app.settings.errors import faults
 from app.settings.file import SettingsFile, refuse_unreadable
-from app.settings.mapping import MappingSettings
+from app.settings.mapping import MappingSettings, long_topics
 from app.settings.sources import Accept, FailoverSettings, SourceSettings
 from app.settings.start import Start
 from app.settings.undeliverable import RecordSettings
@@ -35,7 +35,6 @@ from app.settings.zookeeper import ZooKeeperSettings
 from connectors.errors import Faults, SettingsError
 from connectors.mysql.charset.connection_charsets import connection_charset
 from connectors.secret import FileSecret
-from connectors.wire import MAX_TOPIC_LENGTH
 from tables.table_filter import TableFilter, expressions
 
 CONFIG_VARIABLE = "AQUEDUCT_CONFIG"
@@ -262,11 +261,14 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _topics_fit(self) -> Self:
         mapping = self.mapping.mapping
-        for topic in mapping.topics if mapping is not None else ():
-            if len(f"{self.prefix}.{topic}") > MAX_TOPIC_LENGTH:
-                raise ValueError(
-                    f"mapping: topic {topic!r} with the prefix has more than {MAX_TOPIC_LENGTH} characters"
-                )
+        for fault in long_topics(mapping, self.prefix) if mapping is not None else ():
+            raise ValueError(f"mapping: {fault}")
+        return self
+
+    @model_validator(mode="after")
+    def _store_answers(self) -> Self:
+        if self.mapping.store == "zookeeper" and not self.zookeeper.hosts:
+            raise ValueError("mapping.store is zookeeper, which needs zookeeper.hosts")
         return self
 
     @model_validator(mode="after")

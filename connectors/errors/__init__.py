@@ -46,6 +46,7 @@ from connectors.errors.kafka import TopicGone as TopicGone
 from connectors.errors.kafka import TopicPositionUnknown as TopicPositionUnknown
 from connectors.errors.kafka import TopicUnfit as TopicUnfit
 from connectors.errors.kafka import TransactionOpen as TransactionOpen
+from connectors.errors.mapping import MappingConflict as MappingConflict
 from connectors.errors.mapping import MappingError as MappingError
 from connectors.errors.position import AlreadyPast as AlreadyPast
 from connectors.errors.position import AnonymousTransaction as AnonymousTransaction

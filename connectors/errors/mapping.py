@@ -22,3 +22,12 @@ class MappingError(AqueductError):
         error = cls(Faults.listed("these parts must change", found))
         error.faults = found
         return error
+
+
+class MappingConflict(AqueductError):
+    """Another author has stored a version of the mapping since the one that yours was made from."""
+
+    remedy = (
+        "See what it changed with `python -m app mapping history` and `mapping diff`, add your change to "
+        "the newest version, and store that."
+    )

@@ -15,6 +15,7 @@ from tables.journal.installation import INSTALLATION
 from tables.journal.leader import LEADER
 from tables.journal.version_fold import VERSION
 from tables.journal_kind import Kind
+from tables.mapping.in_force import MAPPING
 from tables.operator.control import CONTROL
 from tables.operator.interventions import INTERVENTION
 from tables.operator.request_outcome import OUTCOME
@@ -61,6 +62,7 @@ KINDS = Kinds(
         RESOLUTION,
         FINGERPRINTS,
         LEADER,
+        MAPPING,
         CONTROL,
         SKIP,
         SOURCE,

@@ -20,6 +20,7 @@ from tables.journal.leader import LEADER_PART, Leader
 from tables.journal.version_fold import VERSION_PART, version_key
 from tables.journal_format import decoded, encoded, quoted, unquoted
 from tables.journal_kind import Parts
+from tables.mapping.in_force import MAPPING_PART, MappingsInForce
 from tables.operator.control import CONTROL_PART, Control
 from tables.operator.interventions import INTERVENTION_PART, Interventions
 from tables.operator.skips import SKIP_PART, Skips
@@ -125,6 +126,11 @@ class DestinationState:
     def leader(self) -> Leader | None:
         """The worker that last claimed it; None if the claim was made before that was recorded."""
         return self.parts[LEADER_PART].last
+
+    @property
+    def mappings(self) -> MappingsInForce:
+        """The versions of the mapping that it was published by."""
+        return self.parts[MAPPING_PART]
 
     @property
     def skips(self) -> Skips:

@@ -33,6 +33,7 @@ from app.destination.takeover.recovery import (
 from app.destination.takeover.timings import Phases
 from app.destination.takeover.weak_topics import WeakTopics
 from app.failpoints import point
+from app.mapping_versions.choice import MappingChoice
 from app.pipeline.hidden_statement import hidden_table
 from app.pipeline.publish.publisher import Publisher
 from app.service.status import DestinationStatus, State
@@ -97,6 +98,8 @@ class Takeover:
     phases: Phases
     timeout_factor: float = 1.0
     """The factor by which Kafka's time limits for a transaction are extended."""
+    mapping: MappingChoice | None = None
+    """The version of the mapping that this run is to publish by; None if it is read from a file."""
     names: dict[str, frozenset[TableName]] = field(default_factory=dict)
     """The tables of the servers that were asked, by address."""
 
@@ -124,10 +127,14 @@ class Takeover:
                 led = await self._taken_over(producer, topics, known, confirmed)
             claim = claim_of(plan, led.opened.cursor.epoch)
             notes = [*led.opened.notes, *self._quarantined(unreadable, led), claim]
+            if self.mapping is not None:
+                notes += self.mapping.notes(led.opened.cursor, plan.rules.routes, led.names)
             # Set before, as the claim may be committed without an acknowledgement.
             self.signals.claimed = led.opened.cursor.epoch
             await led.publisher.claim(notes)
             self.phases.reached("epoch claimed")
+            if self.mapping is not None:
+                self.mapping.claimed()
             self._leads(led.opened.cursor)
             await self.signals.permit.lease.announce(led.opened.cursor.epoch)
             yield led
@@ -191,6 +198,8 @@ class Takeover:
         plan = self.plan
         state = await self._recovered(installation, confirm)
         self.phases.reached("journal read")
+        if self.mapping is not None:
+            self.mapping.journal_read(state)
         self._check_desired_state(state)
         selected = await self._selected(state, installation, early)
         self.phases.reached("server asked")

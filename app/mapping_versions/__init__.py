@@ -1,0 +1,1 @@
+"""Versions of the mapping in ZooKeeper: stored, watched, and brought into force."""

@@ -1,0 +1,184 @@
+"""The version of the mapping that each run of a destination publishes by.
+
+Invariant: a run publishes by one version. The next one comes into force between two transactions of the source,
+at the cursor from which a new run begins, and is in the journal with that position in the transaction of the
+run's claim. A transaction published in parts ends by the version that it began with, on whichever worker.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from app import metrics
+from app.mapping_versions.watch import Mappings, UsableVersion
+from app.pipeline.rules import Rules
+from app.service.status import DestinationStatus
+from connectors.errors import MappingError, RunRestarts
+from connectors.mysql.ddl.definition import TableName
+from tables.cursor import Cursor
+from tables.journal.state import DestinationState
+from tables.journal_format import Entry as Note
+from tables.mapping.in_force import MappingInForce, note_of
+from tables.routes.routes import Routes
+
+log = logging.getLogger(__name__)
+
+_MOST_FAULTS = 20
+
+
+@dataclass(slots=True, kw_only=True)
+class MappingChoice:
+    """The choice of one destination, over all its runs on this worker."""
+
+    destination: str
+    mappings: Mappings
+    status: DestinationStatus
+    _refused: dict[int, str] = field(default_factory=dict)
+    """Versions that the destination's tables do not fit, with the reasons."""
+    _wanted: int | None = None
+    """The version that the next run must publish by."""
+    _chosen: UsableVersion | None = None
+    """That of the present run."""
+    _in_force: MappingInForce | None = None
+    """The newest in the journal."""
+    _is_claimed: bool = False
+
+    async def rules_of(self, rules: Rules) -> Rules:
+        """Choose the version for a run that begins, and return the rules with it.
+
+        Raises MappingError if the version in force cannot be used, CoordinationLost if it is not known here.
+        """
+        await self.mappings.first()
+        newest, self._is_claimed = self.mappings.newest, False
+        wanted, self._wanted = self._wanted, None
+        if wanted is None and newest is not None and newest.number in self._refused:
+            wanted = self._in_force.version if self._in_force is not None else None
+        self._chosen = newest if wanted is None else await self.mappings.version(wanted)
+        mapping = self._chosen.mapping if self._chosen is not None else None
+        return replace(rules, routes=replace(rules.routes, mapping=mapping))
+
+    def journal_read(self, state: DestinationState) -> None:
+        """Check the choice by the journal.
+
+        Raises RunRestarts if the run must publish by the version in force instead, MappingError if there is
+        no version to publish by.
+        """
+        chosen, last = self._chosen, state.mappings.last
+        self._in_force = last
+        if last is None:
+            refused = self.mappings.refused
+            if refused is not None and (chosen is None or refused.number > chosen.number):
+                raise MappingError(f"version {refused.number}: {refused.why}")
+            if chosen is None:
+                raise MappingError(
+                    "mapping.store is zookeeper, and there is no version yet; store one with "
+                    "`python -m app mapping set`"
+                )
+            return
+        is_within = state.cursor is not None and state.cursor.resume is not None
+        if (
+            chosen is None
+            or chosen.number < last.version
+            or (chosen.number > last.version and is_within)
+        ):
+            self._restart_by(last.version)
+        elif chosen.number == last.version and chosen.digest != last.digest:
+            raise MappingError(
+                f"version {last.version} in ZooKeeper is not the one in force, whose digest is {last.digest}: "
+                "the store was emptied or replaced; store the mapping again with "
+                f"`python -m app mapping set --after {last.version}`"
+            )
+
+    def _restart_by(self, version: int) -> None:
+        self._wanted = version
+        raise RunRestarts(f"by version {version} of the mapping, which is in force at its cursor")
+
+    def notes(self, cursor: Cursor, routes: Routes, names: Iterable[TableName]) -> list[Note]:
+        """Return the journal record of a version that comes into force at the claim's cursor; none if it is
+        in force already.
+
+        Raises MappingError if the source's tables do not fit a version that is not in force yet.
+        """
+        chosen, last = self._chosen, self._in_force
+        if chosen is None or (last is not None and last.version == chosen.number):
+            return []
+        if faults := faults_of(routes, names):
+            raise MappingError.listed(faults)
+        self._in_force = MappingInForce(
+            destination=self.destination,
+            version=chosen.number,
+            digest=chosen.digest,
+            position=str(cursor.offset),
+            seq=cursor.seq,
+            ts_ms=time.time_ns() // 1_000_000,
+        )
+        return [note_of(self._in_force)]
+
+    def claimed(self) -> None:
+        """Record that the claim, and the version with it, is committed."""
+        self._is_claimed = True
+        found = self._in_force
+        if found is not None:
+            log.info(
+                "%s: version %d of the mapping is in force from %s",
+                self.destination, found.version, found.position,
+            )  # fmt: skip
+        self.show()
+
+    def refuse(self, error: MappingError) -> bool:
+        """Refuse the version of a run that ended before its claim; returns whether another one can be used."""
+        chosen, last = self._chosen, self._in_force
+        if self._is_claimed or chosen is None or last is None or last.version == chosen.number:
+            return False
+        self._refused[chosen.number] = error.detail
+        self._wanted = last.version
+        log.error(
+            "%s: version %d of the mapping is refused, and version %d stays in force: %s",
+            self.destination, chosen.number, last.version, error.detail,
+        )  # fmt: skip
+        self.show()
+        return True
+
+    def check(self, cursor: Cursor) -> None:
+        """Raise RunRestarts if a newer version can come into force at this committed cursor."""
+        newest, chosen = self.mappings.newest, self._chosen
+        if newest is None or chosen is None or cursor.resume is not None:
+            return
+        if newest.number > chosen.number and newest.number not in self._refused:
+            raise RunRestarts(
+                f"to bring version {newest.number} of the mapping into force at {cursor.offset}"
+            )
+
+    def show(self) -> None:
+        """Show the version in force, and one that waits or is refused."""
+        newest, refused = self.mappings.newest, self.mappings.refused
+        found = self._in_force if self._is_claimed else None
+        number = found.version if found is not None else 0
+        latest = newest.number if newest is not None else 0
+        why = self._refused.get(latest) if latest > number else None
+        if refused is not None and refused.number > latest:
+            latest, why = refused.number, refused.why
+        self.status.mapping = {
+            "version": number or None,
+            "since": found.position if found is not None else None,
+            "waiting": latest if latest > number else None,
+            "refused": why,
+        }
+        metrics.MAPPING_VERSION.labels(self.destination).set(number)
+        metrics.MAPPING_NEWEST.labels(self.destination).set(latest)
+
+
+def faults_of(routes: Routes, names: Iterable[TableName]) -> list[str]:
+    """Return the faults that existing tables show in a mapping; the first ones only."""
+    faults: list[str] = []
+    for name in sorted(names):
+        try:
+            routes.of(name)
+        except MappingError as error:
+            faults.append(error.detail)
+            if len(faults) == _MOST_FAULTS:
+                break
+    return faults

@@ -1,0 +1,160 @@
+"""Versions of the mapping in ZooKeeper, pushed to running workers: one boundary each, over takeovers."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.__main__ import main
+from devstack import Stack
+from devstack.mysql import Mysql
+from tests.harness.pair import Pair, pair_settings
+from tests.harness.sql import run
+from tests.harness.topics import values
+from tests.harness.wait import until
+
+
+@pytest.fixture
+def mysql(stack: Stack) -> Mysql:
+    """The shared server; the test has a database of its own in it."""
+    return stack.mysql
+
+
+class Writer(threading.Thread):
+    """Commits transactions of several rows until it is stopped; counts what was committed."""
+
+    def __init__(self, mysql: Mysql, table: str) -> None:
+        super().__init__(daemon=True)
+        self.count = 0
+        self._mysql, self._table = mysql, table
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        while not self._ended.is_set():
+            rows = ", ".join(f"({self.count + n}, 1)" for n in range(50))
+            run(self._mysql, f"INSERT INTO {self._table} VALUES {rows}")
+            self.count += 50
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        self._ended.set()
+        self.join()
+
+
+class Setter:
+    """The commands of `mapping`, with a worker's settings."""
+
+    def __init__(self, folder: Path, database: str) -> None:
+        self._file, self._database = folder / "mapping.yaml", database
+
+    def __call__(self, topic: str, *more: str, rules: str = "") -> int:
+        text = f"tables: {{{self._database}.shop: {{topic: {topic}, partitions: 1{rules}}}}}"
+        self._file.write_text(text)
+        return main(["mapping", "set", str(self._file), "--why", f"to {topic}", *more])
+
+
+def ids_of(stack: Stack, prefix: str, names: list[str]) -> dict[str, list[tuple[int, int]]]:
+    """(seq, id) of each record by topic, committed ones only."""
+    return {
+        name: [
+            (int(value["source"]["seq"]), int(value["after"]["id"]))
+            for value in values(stack, f"{prefix}.{name}")
+        ]
+        for name in names
+    }
+
+
+def test_pushed_versions_take_effect_at_one_boundary_each_also_over_takeovers(
+    stack: Stack,
+    mysql: Mysql,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    database = f"push{uuid.uuid4().hex[:8]}"
+    run(mysql, f"CREATE DATABASE {database}")
+    run(mysql, f"CREATE TABLE {database}.shop (id int PRIMARY KEY, x int)")
+    wanted = pair_settings(stack, mysql, tmp_path, database=database)
+    wanted["mapping"] = {"store": "zookeeper"}
+    push = Setter(tmp_path, database)
+    with Pair(wanted, tmp_path) as pair:
+        pair.write("one")
+        monkeypatch.setenv("AQUEDUCT_CONFIG", str(pair.config("one")))
+        assert push("first") == 0
+        for name in ("one", "two"):
+            pair.start(name)
+        leader = pair.leader("shop")
+        pair.settled()
+
+        def shown() -> dict[str, Any]:
+            for name, worker in pair.workers.items():
+                if worker.process.poll() is None:
+                    one = pair.status(name).get("destinations", {}).get("shop", {})
+                    if one.get("state") == "RUNNING":
+                        return {**one["mapping"], "seq": one["cursor"]["seq"]}
+            return {}
+
+        def published_by(version: int) -> None:
+            """Wait until rows were published by a version."""
+            pair.until(lambda: shown().get("version") == version)
+            before = shown().get("seq", 0)
+            pair.until(lambda: shown().get("seq", 0) > before)
+
+        writer = Writer(mysql, f"{database}.shop")
+        writer.start()
+        published_by(1)
+        # A push while rows are written, and nobody dies.
+        assert push("second") == 0
+        published_by(2)
+        # The leader dies at once after a push, before or after its boundary.
+        assert push("third", "--after", "2") == 0
+        pair.end(leader, signal.SIGKILL)
+        published_by(3)
+        first = shown()["since"]
+        pair.start(leader)
+        # A version made from an older one, a bad one, and one that the existing tables do not fit.
+        capsys.readouterr()
+        assert push("late", "--after", "2") == 1
+        assert push("bad", rules=", row_filter: 'sleep(1)'") == 1
+        assert "row_filter" in capsys.readouterr().err
+        odd = tmp_path / "odd.yaml"
+        odd.write_text(f"tables: {{{database}.other: {{from: [x], topic: {database}.shop}}}}")
+        assert main(["mapping", "set", str(odd), "--why", "a mistake"]) == 0
+        pair.until(lambda: shown().get("refused"))
+        assert (shown()["version"], shown()["waiting"], shown()["since"]) == (3, 4, first)
+        # Back to the first version, and a death after its boundary.
+        assert main(["mapping", "rollback", "1", "--why", "as before"]) == 0
+        published_by(5)
+        pair.settled()
+        pair.end(pair.leader("shop"), signal.SIGKILL)
+        published_by(5)
+        writer.stop()
+
+        names = ["first", "second", "third"]
+
+        def all_there() -> dict[str, list[tuple[int, int]]] | None:
+            found = ids_of(stack, wanted["prefix"], names)
+            return found if sum(map(len, found.values())) >= writer.count else None
+
+        found = until(all_there, glance=0.3)
+    published = sorted((seq, id_, name) for name in names for seq, id_ in found[name])
+    # Each row once, in the order of its commit, whichever version and worker published it.
+    assert [id_ for _, id_, _ in published] == list(range(writer.count))
+    order = [name for _, _, name in published]
+    borders = [at for at in range(1, len(order)) if order[at] != order[at - 1]]
+    assert [order[0], *(order[at] for at in borders)] == ["first", "second", "third", "first"]
+    # Each boundary is between two transactions, which have 50 rows.
+    assert [at % 50 for at in borders] == [0, 0, 0]
+    capsys.readouterr()
+    assert main(["mapping", "history", "--format", "json"]) == 0
+    history = json.loads(capsys.readouterr().out)
+    assert [(one["version"], one["restores"]) for one in history][:2] == [(5, 1), (4, None)]
+    assert main(["mapping", "diff", "1", "5"]) == 0
+    assert capsys.readouterr().out == "no difference\n"
