@@ -36,6 +36,12 @@ def hidden_query(query: Query, routes: Routes, *, server: Server, charsets: Char
     """Return the statement of an event likewise."""
     if not routes.masks_any:
         return query
+    statement = parsed(query, server=server, charsets=charsets)
+    return replace(query, sql=hidden(statement, routes).text)
+
+
+def parsed(query: Query, *, server: Server, charsets: Charsets) -> ParsedStatement:
+    """Return the statement of an event, parsed."""
     session = session_of(
         query.status,
         database=query.database,
@@ -43,8 +49,7 @@ def hidden_query(query: Query, routes: Routes, *, server: Server, charsets: Char
         charsets=charsets,
         mariadb=server.mariadb,
     )
-    statement = parse_statement(query.sql, server, session)
-    return replace(query, sql=hidden(statement, routes).text)
+    return parse_statement(query.sql, server, session)
 
 
 def hidden_table(name: TableName, table: Table, routes: Routes) -> Table:

@@ -20,9 +20,7 @@ from tables.masking.keys import MaskingKeys
 from tables.masking.rules import masks
 
 _SUFFIX = ".json"
-NOT_YET = (
-    "ddl", "format",
-)  # fmt: skip
+NOT_YET = ("format",)
 
 
 class MappingSettings(BaseModel):

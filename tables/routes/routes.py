@@ -7,6 +7,7 @@ checks published ones, asks ``Routes``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Mapping as Names
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -15,7 +16,7 @@ from connectors.errors import MappingError
 from connectors.mysql.ddl.definition import TableName
 from connectors.wire import row_topic
 from tables.mapping.mapping import MappedTable, Mapping
-from tables.mapping.rules import OPERATIONS, Rules
+from tables.mapping.rules import DDL_TYPES, OPERATIONS, Rules
 from tables.masking.keys import MaskingKeys
 from tables.masking.rules import MaskingRule, column_rules, masks
 from tables.table_filter import TableFilter
@@ -61,6 +62,10 @@ class Route:
         """Whether a TRUNCATE has a record: it deletes all rows."""
         return self.mapped is None or "delete" in (self.mapped.rules.operations or OPERATIONS)
 
+    def publishes_statements(self, verb: str) -> bool:
+        """Whether statements with a verb, such as ``alter``, are published for the table's sake."""
+        return self.mapped is None or verb in (self.mapped.rules.ddl or DDL_TYPES)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Routes:
@@ -87,6 +92,8 @@ class Routes:
     """The keys that the mapping's rules name, and that seal what cannot be masked yet."""
     masks_any: bool = field(init=False, repr=False, compare=False)
     """Whether the mapping hides values of any table."""
+    omitted_statements: frozenset[str] = field(init=False, repr=False, compare=False)
+    """The verbs, such as ``alter``, of statements that the mapping omits for any table."""
     _filter: TableFilter = field(init=False, repr=False, compare=False)
     _known: dict[TableName, Route | None] = field(init=False, repr=False, compare=False)
 
@@ -96,6 +103,8 @@ class Routes:
         tables = self.mapping.tables if self.mapping is not None else ()
         masks_any = any(masks(one.rules.column_actions) for one in tables)
         object.__setattr__(self, "masks_any", masks_any)
+        omitted = (set(DDL_TYPES).difference(one.rules.ddl) for one in tables if one.rules.ddl)
+        object.__setattr__(self, "omitted_statements", frozenset().union(*omitted))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The settings alone: a decoder's process computes its own routes."""
@@ -119,6 +128,11 @@ class Routes:
     def captures(self, database: str, table: str) -> bool:
         """Whether rows of a table are published."""
         return self.of((database, table)) is not None
+
+    def publishes_statement(self, verb: str, tables: Iterable[TableName]) -> bool:
+        """Whether a statement on these tables is published: the rules of one that is captured let it."""
+        found = [route for table in tables if (route := self.of(table)) is not None]
+        return not found or any(route.publishes_statements(verb) for route in found)
 
     def may_capture_of(self, database: str) -> bool:
         """Whether a table of this database may be captured, whatever its name is."""

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from app.pipeline.gather.masked_columns import MaskedColumns
 from app.pipeline.gather.null_check import NullCheck
 from app.pipeline.gather.row_selection import RowSelection
-from app.pipeline.hidden_statement import hidden_query
+from app.pipeline.hidden_statement import hidden_query, parsed
 from connectors.errors import DefinitionMismatch, RuleImpossible, WitnessesDiffer
 from connectors.mysql.binlog.events import Query
+from connectors.mysql.binlog.statement_kind import statement_type
 from connectors.mysql.binlog.table_map import MappedColumn, TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableChange
@@ -201,6 +202,15 @@ class CapturedTables:
     def captures(self, name: Name) -> bool:
         """Whether a table is captured."""
         return self.route(name) is not None
+
+    def publishes_statement(self, query: Query) -> bool:
+        """Whether the rules of the tables that a statement names let it be published."""
+        routes = self._routes
+        verb = statement_type(query.sql).partition(" ")[0].lower()
+        if verb not in routes.omitted_statements:
+            return True
+        statement = parsed(query, server=self._server, charsets=self._charsets)
+        return routes.publishes_statement(verb, statement.tables)
 
     def hidden_query(self, query: Query) -> Query:
         """Return a statement as it may be published."""

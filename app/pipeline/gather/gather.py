@@ -202,8 +202,10 @@ class Gathering:
         parks = self._tables.quarantined_among(applied.record if applied else None, emptied)
         if emptied in parks or (truncated is not None and not truncated.publishes_truncates):
             truncated = None
-        is_published = self._rules.publishes(statement_type(query.sql)) and not (
-            applied and applied.is_noise
+        is_published = (
+            self._rules.publishes(statement_type(query.sql))
+            and not (applied and applied.is_noise)
+            and self._tables.publishes_statement(query)
         )
         shown = self._tables.hidden_query(query)
         item = Ddl(

@@ -12,7 +12,7 @@ from connectors.kafka.reading.partition_reader import read_to_end
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.sql import run
-from tests.harness.topics import changes
+from tests.harness.topics import changes, statements
 from tests.harness.worker import running, settings
 from tests.integration.process.test_records import command
 
@@ -25,6 +25,7 @@ tables:
     tags: {"": order, status: paid}
     row_filter: price > 0 AND status <> 'test'
     columns: [id, price, status]
+    ddl: [alter]
 """
 SHARDS = [(f"shop_{one}", f"orders_{other}") for one in (1, 2) for other in (0, 1)]
 COLUMNS = "(id int PRIMARY KEY, price decimal(8,2), status varchar(9), secret varchar(9))"
@@ -101,6 +102,11 @@ def assert_as_expected(stack: Stack, prefix: str) -> None:
         found[real].append((record["op"], image["id"], tags))
     more = {("shop_2", "orders_0"): [("c", 5, BOTH)]}
     assert found == {shard: [*EXPECTED, *more.get(shard, ())] for shard in SHARDS}
+    published = [one.value["ddl"] for one in statements(stack, prefix)]
+    assert [text for text in published if "orders" in text] == [
+        "ALTER TABLE shop_2.orders_1 DROP COLUMN status"
+    ]
+    assert "CREATE TABLE shop_1.items (id int PRIMARY KEY)" in published
     (plain,) = changes(stack, f"{prefix}.shop.t", partitions=2)
     assert "logical_db" not in plain.value["source"]
     assert json.loads(plain.key) == {"id": 1}

@@ -98,3 +98,19 @@ def test_routes_with_a_mapping_are_equal_after_pickling() -> None:
     copy = pickle.loads(pickle.dumps(asked))
     assert copy == asked
     assert copy.of(("shop_1", "t")) == asked.of(("shop_1", "t"))
+
+
+def test_a_statement_is_published_if_one_of_its_captured_tables_lets_it() -> None:
+    text = "{tables: {x: {from: [s.x], ddl: [drop]}, y: {from: [s.y], ddl: [drop, alter]}}}"
+    made = routes(text, black=r"s\.black")
+    x, y, plain, black = (("s", name) for name in ("x", "y", "plain", "black"))
+    assert made.omitted_statements == {"create", "alter", "rename", "truncate"}
+    assert made.publishes_statement("drop", [x])
+    assert not made.publishes_statement("alter", [x])
+    assert made.publishes_statement("alter", [x, y])
+    assert not made.publishes_statement("rename", [x, y])
+    assert made.publishes_statement("rename", [x, plain])
+    assert not made.publishes_statement("rename", [x, black])
+    assert made.publishes_statement("rename", [black])
+    assert made.publishes_statement("create", [])
+    assert routes(SHARDS).omitted_statements == frozenset()

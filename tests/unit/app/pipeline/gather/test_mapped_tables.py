@@ -9,7 +9,7 @@ import pytest
 
 from app.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from connectors.errors import RuleImpossible
-from connectors.mysql.binlog.events import EventType
+from connectors.mysql.binlog.events import EventType, Query
 from connectors.mysql.rows.compiled.generate import Row
 from tables.mapping.yaml_form import from_yaml
 from tables.routes.routes import Routes
@@ -102,3 +102,22 @@ def test_a_table_without_a_key_has_no_chosen_partition() -> None:
     tables = CapturedTables(Routes(prefix="aq", mapping=mapping), CHARSETS, server=MYSQL)
     with pytest.raises(RuleImpossible, match="partition_by needs a key"):
         tables.of(replace(PLAIN, primary_key=None))
+
+
+@pytest.mark.parametrize(
+    ("sql", "is_published"),
+    [
+        ("ALTER TABLE t ADD d int", False),
+        ("alter /* s.plain */ table `shop`.`t` add d int", False),
+        ("DROP TABLE t", True),
+        ("ALTER TABLE plain ADD d int", True),
+        ("RENAME TABLE t TO u, plain TO v", True),
+        ("ALTER something that is not understood", True),
+        ("CREATE DATABASE other", True),
+    ],
+)
+def test_a_statement_is_omitted_by_the_rules_of_its_tables(sql: str, is_published: bool) -> None:
+    routes = Routes(prefix="aq", mapping=from_yaml("{tables: {x: {from: [shop.t], ddl: [drop]}}}"))
+    tables = CapturedTables(routes, CHARSETS, server=MYSQL)
+    query = Query(thread=1, database="shop", sql=sql, sql_mode=0, error_code=0)
+    assert tables.publishes_statement(query) == is_published
