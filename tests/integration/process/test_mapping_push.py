@@ -158,3 +158,57 @@ def test_pushed_versions_take_effect_at_one_boundary_each_also_over_takeovers(
     assert [(one["version"], one["restores"]) for one in history][:2] == [(5, 1), (4, None)]
     assert main(["mapping", "diff", "1", "5"]) == 0
     assert capsys.readouterr().out == "no difference\n"
+
+
+def test_a_transaction_in_parts_ends_by_the_version_it_began_with_on_another_worker_too(
+    stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = f"parts{uuid.uuid4().hex[:8]}"
+    run(mysql, f"CREATE DATABASE {database}")
+    run(mysql, f"CREATE TABLE {database}.shop (id int PRIMARY KEY, x int)")
+    wanted = pair_settings(stack, mysql, tmp_path, database=database)
+    wanted["mapping"] = {"store": "zookeeper"}
+    # Many small parts, so that the push and the death are within the transaction.
+    wanted["publish"] = {"max_bytes": 65536, "interval_ms": 50}
+    push, rows = Setter(tmp_path, database), 20_000
+    with Pair(wanted, tmp_path) as pair:
+        pair.write("one")
+        monkeypatch.setenv("AQUEDUCT_CONFIG", str(pair.config("one")))
+        assert push("first") == 0
+        for name in ("one", "two"):
+            pair.start(name)
+        leader = pair.leader("shop")
+        pair.settled()
+
+        def shown() -> dict[str, Any]:
+            one: dict[str, Any] = pair.status(leader)["destinations"]["shop"]
+            return {**one["mapping"], "seq": one["cursor"]["seq"]}
+
+        begun = shown()["seq"]
+        run(
+            mysql,
+            "SET SESSION cte_max_recursion_depth = 100000",
+            f"INSERT INTO {database}.shop WITH RECURSIVE n AS "
+            f"(SELECT 0 AS id UNION ALL SELECT id + 1 FROM n WHERE id < {rows - 1}) SELECT id, 1 FROM n",
+        )
+        pair.until(lambda: shown()["seq"] > begun + 100)
+        assert push("second") == 0
+        pair.until(lambda: shown()["waiting"] == 2)
+        pair.end(leader, signal.SIGKILL)
+        within = len(ids_of(stack, wanted["prefix"], ["first"])["first"])
+        other = "two" if leader == "one" else "one"
+
+        def in_force() -> bool:
+            one = pair.status(other)["destinations"]["shop"]
+            return bool(one["mapping"]) and one["mapping"]["version"] == 2
+
+        pair.until(in_force)
+        run(mysql, f"INSERT INTO {database}.shop VALUES ({rows}, 1)")
+        names = ["first", "second"]
+        pair.until(
+            lambda: pair.status(other)["destinations"]["shop"]["cursor"]["seq"] > begun + rows
+        )
+        found = ids_of(stack, wanted["prefix"], names)
+    assert 0 < within < rows
+    assert [id_ for _, id_ in found["first"]] == list(range(rows))
+    assert [id_ for _, id_ in found["second"]] == [rows]
