@@ -205,9 +205,12 @@ def test_a_transaction_in_parts_ends_by_the_version_it_began_with_on_another_wor
         pair.until(in_force)
         run(mysql, f"INSERT INTO {database}.shop VALUES ({rows}, 1)")
         names = ["first", "second"]
-        pair.until(
-            lambda: pair.status(other)["destinations"]["shop"]["cursor"]["seq"] > begun + rows
-        )
+
+        def all_published() -> bool:
+            cursor = pair.status(other)["destinations"]["shop"]["cursor"]
+            return cursor is not None and cursor["seq"] > begun + rows
+
+        pair.until(all_published)
         found = ids_of(stack, wanted["prefix"], names)
     assert 0 < within < rows
     assert [id_ for _, id_ in found["first"]] == list(range(rows))
