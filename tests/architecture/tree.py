@@ -6,6 +6,7 @@ Invariant: files that `.gitignore` names are not ours; every other file is check
 from __future__ import annotations
 
 import ast
+import gc
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -93,7 +94,15 @@ def modules() -> tuple[Module, ...]:
 
 @cache
 def _parsed(text: str) -> ast.Module:
-    return ast.parse(text)
+    # CPython counts the depth of its recursion in one place: it fails if a collection during it runs
+    # a finalizer that parses too, as that of a warning's traceback does (python/cpython#106905).
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return ast.parse(text)
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def module_from(path: str, text: str) -> Module:

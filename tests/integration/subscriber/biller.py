@@ -28,7 +28,7 @@ from aqueduct_client.errors import ProgressMoved, StaleBatch
 from aqueduct_client.kafka_transactions import Outgoing
 
 TABLE = "trade.orders"
-PAUSE = 0.01
+PAUSE = 0.05
 """Between an effect and its acknowledgement, so that a kill falls between them often."""
 
 
@@ -41,7 +41,7 @@ def main(brokers: str, prefix: str, folder: Path, mode: str) -> None:
         TABLE, group=f"{prefix}.{mode}", client=mode, brokers=brokers, prefix=prefix
     ) as subscriber:
         while True:
-            batch = subscriber.get_without_ack(20)
+            batch = subscriber.get_without_ack(100)
             handle(folder, batch, subscriber)
             time.sleep(PAUSE)
             with contextlib.suppress(StaleBatch):  # delivered again
@@ -62,7 +62,7 @@ async def copied(brokers: str, prefix: str) -> None:
     async with subscriber, transactions:
         while True:
             with contextlib.suppress(StaleBatch):  # delivered again
-                await transactions.handle(await subscriber.get_without_ack(20), copy)
+                await transactions.handle(await subscriber.get_without_ack(100), copy)
 
 
 def results(prefix: str) -> str:

@@ -60,10 +60,10 @@ def test_the_first_of_two_values_stays_and_the_other_is_reported() -> None:
 
 def test_a_rule_that_the_worker_does_not_execute_is_a_comment() -> None:
     found = draft()
-    found.take_rule(entry("a"), ("tables", "d.t", "ddl"), ("alter",))
+    found.take_rule(entry("a"), ("tables", "d.t", "format"), "canal")
     done = result(found)
     assert yaml.safe_load(done.mapping) is None
-    assert "#   d.t:\n#     ddl: [alter]  # a (f)" in done.mapping
+    assert "#   d.t:\n#     format: canal  # a (f)" in done.mapping
     assert "mapping" not in yaml.safe_load(done.settings)
 
 
