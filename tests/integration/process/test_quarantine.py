@@ -29,12 +29,12 @@ TABLES = (
 
 _MINIMAL = pytest.mark.parametrize(
     "metadata",
-    ["MINIMAL", pytest.param("FULL", marks=pytest.mark.long("the last test has FULL"))],
+    ["MINIMAL", pytest.param("FULL", marks=pytest.mark.long("MINIMAL, which needs the history"))],
     indirect=True,
 )
 _FULL = pytest.mark.parametrize(
     "metadata",
-    [pytest.param("MINIMAL", marks=pytest.mark.long("the others have MINIMAL")), "FULL"],
+    ["MINIMAL", "FULL"],
     indirect=True,
 )
 
@@ -258,6 +258,7 @@ def test_rows_without_a_primary_key_have_the_key_that_stands_for_it(
 
 
 @_FULL
+@pytest.mark.long("the tests above resolve, and make crash kills")
 def test_what_the_server_or_the_binlog_says_is_taken_on_demand_also_after_a_kill(
     stack: Stack, mysql: Mysql, tmp_path: Path, metadata: str
 ) -> None:
