@@ -110,7 +110,7 @@ def test_pushed_versions_take_effect_at_one_boundary_each_also_over_takeovers(
         writer = Writer(mysql, f"{database}.shop")
         writer.start()
         published_by(1)
-        # A push while rows are written, and nobody dies.
+        # A push while rows are written, without a kill.
         assert push("second") == 0
         published_by(2)
         # The leader dies at once after a push, before or after its boundary.

@@ -188,13 +188,13 @@ def test_a_worker_that_keeps_lagging_is_reported_and_its_end_is_compared(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     pauses: list[float] = []
-    behind = describe(story(), offset(100, gtids=f"{UUID}:1"))
+    earlier = describe(story(), offset(100, gtids=f"{UUID}:1"))
     server = answer({("shop", "orders"): table("a")})
-    code, value = check(capsys, behind, server, "--wait", "3", pauses=pauses)
+    code, value = check(capsys, earlier, server, "--wait", "3", pauses=pauses)
     assert (code, value["same_place"], len(pauses)) == (1, False, 3)
     assert value["history_at"] == {"coordinates": "b.000001:100", "gtid_set": f"{UUID}:1"}
     assert value["server_at"]["coordinates"] == "b.000001:500"
-    text = schema_check.run(options_of("check", "--wait", "0"), behind, asking(server))
+    text = schema_check.run(options_of("check", "--wait", "0"), earlier, asking(server))
     lines = capsys.readouterr().out.splitlines()
     assert text == 1
     assert lines[0].startswith("The worker has reached b.000001:100; the server answered at")
