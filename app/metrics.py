@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -211,6 +211,48 @@ SCHEMA_STORE_LAG = Gauge(
     ["destination"],
     registry=REGISTRY,
 )
+MERGED = Counter(
+    "aqueduct_merge_records_total",
+    "Records published by a merge, by the destination they are of.",
+    ["merge", "destination"],
+    registry=REGISTRY,
+)
+MERGE_LATE = Counter(
+    "aqueduct_merge_late_records_total",
+    "Records that a merge published after one of a later commit of another destination.",
+    ["merge"],
+    registry=REGISTRY,
+)
+MERGE_HELD = Gauge(
+    "aqueduct_merge_held_records",
+    "Records that a merge has read and not yet published.",
+    ["merge"],
+    registry=REGISTRY,
+)
+MERGE_LAG = Gauge(
+    "aqueduct_merge_lag_seconds",
+    "The age of the last commit before which a destination is known to be published.",
+    ["merge", "destination"],
+    registry=REGISTRY,
+)
+MERGE_STALLED = Gauge(
+    "aqueduct_merge_stalled",
+    "1 while a destination lags so much that the setting merge.stalled applies.",
+    ["merge", "destination"],
+    registry=REGISTRY,
+)
+LOGICAL_TABLES = Gauge(
+    "aqueduct_logical_tables",
+    "Logical tables of the mapping, by how far their shards agree: equal, converging, conflict or accepted.",
+    ["state"],
+    registry=REGISTRY,
+)
+LOGICAL_TABLES_OLDEST = Gauge(
+    "aqueduct_logical_tables_oldest_seconds",
+    "The longest time that a logical table has been in the state; 0 if none is.",
+    ["state"],
+    registry=REGISTRY,
+)
 JOURNAL_FOLDED = Counter(
     "aqueduct_journal_records_folded_total",
     "Journal records folded into this worker's tables.",
@@ -236,6 +278,26 @@ def show_state(destination: str, state: str, *, states: Iterable[str], is_led: b
     else:
         for gauge in OF_A_LEADER:
             _remove(gauge, destination)
+
+
+def show_merge(merge: str, destinations: Iterable[str], *, is_led: bool) -> None:
+    """Remove the gauges of a merge that is not led here."""
+    if is_led:
+        return
+    _remove(MERGE_HELD, merge)
+    for destination in destinations:
+        _remove(MERGE_LAG, merge, destination)
+        _remove(MERGE_STALLED, merge, destination)
+
+
+def show_logical_tables(by_state: Mapping[str, tuple[int, float]]) -> None:
+    """Show how many logical tables are in each state, and for how many seconds at most; none removes all."""
+    for gauge in (LOGICAL_TABLES, LOGICAL_TABLES_OLDEST):
+        if not by_state:
+            gauge.clear()
+    for state, (count, seconds) in by_state.items():
+        LOGICAL_TABLES.labels(state).set(count)
+        LOGICAL_TABLES_OLDEST.labels(state).set(seconds)
 
 
 def show_candidates(wanted: Collection[str], led: Collection[str]) -> None:

@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from app.destination.plan import Accepted, Failover, Plan, Source
+from app.logical_schemas.plan import CurrentRoutes, LogicalSchemasPlan
+from app.merge.plan import MergePlan
 from app.pipeline.publish.publisher import TopicPlans
 from app.pipeline.rules import Rules
 from app.settings.model import DestinationSettings, Settings
@@ -63,7 +65,45 @@ def routes_of(settings: Settings, name: str) -> Routes:
         partitions=settings.topics.partitions,
         destination=name,
         mapping=settings.mapping.mapping,
+        merged=settings.merge_of(name) is not None,
         keys=settings.mapping.keys,
+    )
+
+
+def merge_plans(settings: Settings, options: dict[str, Any], topics: TopicPlans) -> list[MergePlan]:
+    """Return the plans of all merges."""
+    return [
+        MergePlan(
+            name=name,
+            destinations=merge.destinations,
+            prefix=settings.prefix,
+            wait=merge.wait_seconds,
+            passes=merge.stalled == "pass",
+            stalled_after=merge.stalled_after_seconds,
+            accepts_gone="records_gone" in merge.accept,
+            topics=topics,
+            kafka_options=options,
+            compression=settings.publish.compression,
+        )
+        for name, merge in settings.merge.items()
+    ]
+
+
+def is_mapped(settings: Settings) -> bool:
+    """Return whether there is a mapping, so that there may be logical tables."""
+    return settings.mapping.store == "zookeeper" or settings.mapping.mapping is not None
+
+
+def logical_schemas_plan(
+    settings: Settings, options: dict[str, Any], topics: TopicPlans, routes: CurrentRoutes
+) -> LogicalSchemasPlan:
+    """Return the plan of the publication of logical schemas."""
+    return LogicalSchemasPlan(
+        worker=settings.worker.id,
+        topics=topics,
+        kafka_options=options,
+        compression=settings.publish.compression,
+        routes=routes,
     )
 
 
@@ -102,6 +142,7 @@ def destination_plan(
             oversize=destination.oversize,
             claims=destination.claims,
             claims_access=S3Access(**destination.claim_check_s3.model_dump()),
+            registry=settings.mapping.schema_registry.access(),
             undecodable_limit=destination.poison_limit
             if destination.poison == "dead_letter"
             else 0,
@@ -112,7 +153,11 @@ def destination_plan(
         ),
         history=history_policy(settings),
         decoders=destination.decoders,
-        topics=replace(topics, takes_all=destination.oversize != "stop"),
+        topics=replace(
+            topics,
+            takes_all=destination.oversize != "stop",
+            progress=settings.merge_of(name) is not None,
+        ),
         kafka_options=options,
         compression=settings.publish.compression,
         interval=settings.publish.interval_ms / 1000,

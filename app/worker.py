@@ -23,7 +23,10 @@ from app.destination.supervisor import Destination
 from app.destination.takeover.committed_state import committed_history
 from app.destination.takeover.other_workers import client_id, group_of
 from app.destination.takeover.recovery import installation_of, known_controls
+from app.logical_schemas.plan import CurrentRoutes, LogicalSchemasStatus
+from app.logical_schemas.unit import FollowedRoutes, logical_schemas_unit
 from app.mapping_versions.watch import MappingWatch
+from app.merge.merges import Merges
 from app.schemas.store_mirror import CentralStore
 from app.service import journal_agent
 from app.service.faust_app import AqueductApp, give_up
@@ -33,8 +36,18 @@ from app.service.kafka_watch import KafkaWatch
 from app.service.library_logs import escape_values, quiet_libraries
 from app.settings.file import refuse_unwritable
 from app.settings.model import Settings, load
+from app.units.work import Work
 from app.version import __version__
-from app.wiring import central_store, coordination_plan, destination_plan, kafka_client, topic_plans
+from app.wiring import (
+    central_store,
+    coordination_plan,
+    destination_plan,
+    is_mapped,
+    kafka_client,
+    logical_schemas_plan,
+    merge_plans,
+    topic_plans,
+)
 from connectors.errors import SettingsError
 from connectors.kafka.append import append as append_record
 from connectors.kafka.client import KafkaClient
@@ -118,7 +131,15 @@ def build(settings: Settings) -> AqueductApp:
     tail = destinations.tail = journal_tail(
         journal.name, journal.partitions, options=options, notify=destinations.notify
     )
-    destinations.leadership = _leadership(settings, destinations)
+    merges = Merges(merge_plans(settings, options, plans), installation)
+    logical = LogicalSchemasStatus()
+    units = merges.units()
+    if is_mapped(settings):
+        schemas_plan = logical_schemas_plan(
+            settings, options, plans, _routes(destinations, mappings)
+        )
+        units.append(logical_schemas_unit(schemas_plan, logical, installation))
+    destinations.leadership = _leadership(settings, Work(destinations, units))
     topic = app.topic(
         journal.name,
         key_type=bytes,
@@ -142,6 +163,8 @@ def build(settings: Settings) -> AqueductApp:
             "coordination": destinations.leadership.to_json(),
             "journal": tail.to_json(),
             "destinations": destinations.status(),
+            **({"merges": merges.status()} if settings.merge else {}),
+            **({"logical_tables": logical.to_json()} if is_mapped(settings) else {}),
         }
 
     app.http = HttpServer(settings.http.bind, settings.http.port, status)
@@ -155,14 +178,14 @@ def build(settings: Settings) -> AqueductApp:
     return app
 
 
-def _leadership(settings: Settings, destinations: Destinations) -> Leadership:
+def _leadership(settings: Settings, work: Work) -> Leadership:
     coordination = coordination_plan(settings)
     if coordination is None:
-        return SingleWorker(destinations)
+        return SingleWorker(work)
     client, root, delay = coordination
     worker = settings.worker
     return ZooKeeperLeadership(
-        destinations,
+        work,
         opens(client),
         identity=Identity(worker=worker.id, address=worker.advertised_address),
         nodes=Nodes(root),
@@ -182,6 +205,17 @@ def _mapping_watch(settings: Settings, changed: Callable[[], None]) -> MappingWa
         root,
         usable=lambda mapping: settings.mapping.usable(mapping, settings.prefix),
         changed=changed,
+    )
+
+
+def _routes(destinations: Destinations, mappings: MappingWatch | None) -> CurrentRoutes:
+    """The routes of all destinations now: by the settings, or by the newest mapping in ZooKeeper."""
+    if mappings is None:
+        return destinations.routes
+    watch = mappings
+    return FollowedRoutes(
+        settled=destinations.routes,
+        newest=lambda: watch.newest.mapping if watch.newest is not None else None,
     )
 
 

@@ -111,9 +111,19 @@ class MalformedRecord(SubscriberError):
     """A record does not follow the wire contract."""
 
     remedy = (
-        "Another program may have written to the topic, or the table is published in another format. The "
-        "record is not acknowledged. To pass it by, stop all clients of the group and run "
+        "Another program may have written to the topic. The record is not acknowledged. To pass it by, stop "
+        "all clients of the group and run "
         "python -m app subscriber set GROUP TABLE --partition N --offset N."
+    )
+
+
+class ForeignFormat(MalformedRecord):
+    """A record is in a format that this client does not read."""
+
+    remedy = (
+        "The mapping publishes its table in that format for other programs; read the topic with a consumer of "
+        "that format, as docs/formats.md describes. For this client, remove format from the table's rule. "
+        "The record is not acknowledged."
     )
 
 

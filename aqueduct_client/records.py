@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
-from aqueduct_client.errors import ImagesElsewhere, MalformedRecord, WireTooNew
+from aqueduct_client.errors import ForeignFormat, ImagesElsewhere, MalformedRecord, WireTooNew
 
 WIRE_VERSION = 1
 HEADER_CHANGE_ID = "change_id"
 HEADER_TAGS = "tags"
 """UTF-8 text: the tags, joined by commas."""
+HEADER_FORMAT = "format"
+"""The format of a value that is not the envelope."""
 
 Row = Mapping[str, Any]
 
@@ -56,6 +58,18 @@ class RawRecord:
     def header(self, name: str) -> bytes | None:
         """Return a header; None without it."""
         return next((value for key, value in self.headers if key == name), None)
+
+    def check_format(self) -> None:
+        """Raise ForeignFormat if the value is not the envelope, as its header states."""
+        name = self.header(HEADER_FORMAT)
+        if name is not None:
+            topic, number = self.partition
+            raise ForeignFormat(
+                f"it is in the format {name.decode()}",
+                topic=topic,
+                partition=number,
+                offset=self.offset,
+            )
 
     @property
     def tags(self) -> frozenset[str]:
@@ -102,6 +116,7 @@ class Record:
     def value(self) -> dict[str, Any]:
         """The whole envelope."""
         if self._value is None:
+            self.raw.check_format()
             value = self._object(self.raw.value or b"")
             source = value.get("source")
             if not isinstance(source, dict) or "op" not in value:

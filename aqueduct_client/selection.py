@@ -25,6 +25,7 @@ class Selection:
         """Return the record if it is wanted."""
         if raw.value is None or (self.tags and self.tags.isdisjoint(raw.tags)):
             return None
+        raw.check_format()
         record = Record(raw)
         if window.has(record):
             return None

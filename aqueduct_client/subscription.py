@@ -35,6 +35,8 @@ class Subscription:
     topics: Mapping[str, str] | None = None
     """The topics of logical tables or databases that have another than ``<prefix>.<database>.<table>``."""
     tags: frozenset[str] = frozenset()
+    tag_topic: str | None = None
+    """A tag that the mapping's ``tag_topics`` names: its topic is read, which has the records with it alone."""
     start: Start = field(default_factory=Earliest)
     """For partitions of which the group has no offset."""
     dedup_window: int = 0
@@ -46,9 +48,17 @@ class Subscription:
     """More arguments of aiokafka's clients, such as ``security_protocol`` and the account."""
     turn: Turn | None = None
 
+    @property
+    def wanted(self) -> dict[str, frozenset[str] | None]:
+        """Each topic to read, with the logical tables wanted of it; None: all that it has.
+
+        Raises InvalidSubscription.
+        """
+        return topics_of(self.tables, prefix=self.prefix, mapped=self.topics, tag=self.tag_topic)
+
     def subscriber(self) -> Subscriber:
         """Return a new member of the group."""
-        wanted = topics_of(self.tables, prefix=self.prefix, mapped=self.topics)
+        wanted = self.wanted
         options = {"bootstrap_servers": self.brokers, **(self.kafka or {})}
         logs = partial(kafka_log, options)
         return Subscriber(
@@ -98,5 +108,5 @@ def _subscription(
         )
     except TypeError as error:
         raise InvalidSubscription(str(error)) from None
-    topics_of(found.tables, prefix=found.prefix, mapped=found.topics)
+    found.wanted  # noqa: B018 - a fault of the tables is an error here
     return found

@@ -16,19 +16,26 @@ _PLAIN = re.compile(r"[a-zA-Z0-9]")
 
 
 def topics_of(
-    tables: Iterable[str], *, prefix: str, mapped: Mapping[str, str] | None = None
+    tables: Iterable[str],
+    *,
+    prefix: str,
+    mapped: Mapping[str, str] | None = None,
+    tag: str | None = None,
 ) -> dict[str, frozenset[str] | None]:
     """Return each topic to read, with the logical tables wanted of it; None: all that it has.
 
-    A table is looked for in ``mapped``, then its database is; otherwise its topic is its own.
+    A table is looked for in ``mapped``, then its database is; otherwise its topic is its own. ``tag``: the
+    topics of this tag's records, instead of those of all.
     """
     mapped, found = mapped or {}, dict[str, set[str] | None]()
     for table in tables:
         database, name = split_table(table)
         topic = mapped.get(table) or mapped.get(database)
         if topic is None:
-            found[table_topic(prefix, database, name)] = None
+            own = table_topic(prefix, database, name)
+            found[own if tag is None else tag_topic(prefix, own, tag)] = None
         else:
+            topic = topic if tag is None else tag_topic(prefix, topic, tag)
             wanted = found.setdefault(topic, set())
             if wanted is not None:
                 wanted.add(table)
@@ -48,9 +55,19 @@ def split_table(table: str) -> tuple[str, str]:
 def table_topic(prefix: str, database: str, table: str) -> str:
     """The topic of a table that has one of its own: ``<prefix>.<database>.<table>``, encoded."""
     name = f"{prefix}.{_encoded(database, underscore='--')}.{_encoded(table, underscore='_')}"
+    return _cut(name, database, table)
+
+
+def tag_topic(prefix: str, topic: str, tag: str) -> str:
+    """The topic of the records of a row topic, given with the prefix, that have a tag."""
+    own = topic.removeprefix(f"{prefix}.")
+    return _cut(f"{prefix}.__tag.{_encoded(tag, underscore='--')}.{own}", own, tag)
+
+
+def _cut(name: str, *parts: str) -> str:
     if len(name) <= MAX_TOPIC_LENGTH:
         return name
-    digest = hashlib.sha256(f"{database}\0{table}".encode()).hexdigest()[:32]
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     return f"{name[: MAX_TOPIC_LENGTH - len(digest) - 2]}-x{digest}"
 
 

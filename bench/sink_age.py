@@ -139,7 +139,7 @@ def _record(offset: int, change: dict[str, Any]) -> dict[str, Any]:
 def _frame(spark: SparkSession, records: list[dict[str, Any]]) -> DataFrame:
     kind = (
         "array<struct<topic: string, partition: int, offset: bigint, value: string, "
-        "headers: array<struct<key: string>>>>"
+        "headers: array<struct<key: string, value: binary>>>>"
     )
     parsed = f.from_json(f.lit(json.dumps(records)), kind)
     return spark.range(1, numPartitions=1).select(f.inline(parsed))

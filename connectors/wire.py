@@ -20,6 +20,15 @@ HEADER_CLAIM_CHECK = "claim_check"
 HEADER_LEFT_OUT = "left_out"
 HEADER_TAGS = "tags"
 """A mapped record's tags, joined by commas."""
+HEADER_FORMAT = "format"
+"""The format of a row record whose value is not the envelope; it has the following headers too."""
+HEADER_DESTINATION = "destination"
+HEADER_SEQ = "seq"
+HEADER_EPOCH = "epoch"
+HEADER_GTID = "gtid"
+"""Of records of transactions with a GTID."""
+HEADER_COMMITTED_MS = "ts_ms"
+"""The time of the commit, as in the envelope's ``source``."""
 KEY_SHARD = "__shard"
 """The first member of a key that names the real table: a list of destination, database and table."""
 
@@ -41,10 +50,21 @@ def shard_head(shard: tuple[str, str, str] | None) -> str:
 def row_topic(prefix: str, database: str, table: str) -> str:
     """The topic of a table's rows."""
     name = f"{prefix}.{_encoded(database, underscore='--')}.{_encoded(table, underscore='_')}"
+    return _cut(name, database, table)
+
+
+def tag_topic(prefix: str, topic: str, tag: str) -> str:
+    """The topic of the records of a row topic, given with the prefix, that have a tag."""
+    own = topic.removeprefix(f"{prefix}.")
+    return _cut(f"{prefix}.__tag.{_encoded(tag, underscore='--')}.{own}", own, tag)
+
+
+def _cut(name: str, *parts: str) -> str:
+    """A name, or its beginning and a digest of its parts if it is too long for Kafka."""
     if len(name) <= MAX_TOPIC_LENGTH:
         return name
     # No encoded character is "-x", so a cut name meets no whole one.
-    digest = hashlib.sha256(f"{database}\0{table}".encode()).hexdigest()[:32]
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     return f"{name[: MAX_TOPIC_LENGTH - len(digest) - 2]}-x{digest}"
 
 
@@ -62,6 +82,11 @@ def _encoded(name: str, *, underscore: str) -> str:
 def schemas_topic(prefix: str) -> str:
     """The compacted topic of all table versions."""
     return f"{prefix}.__schemas"
+
+
+def logical_schemas_topic(prefix: str) -> str:
+    """The compacted topic of the schemas of logical tables."""
+    return f"{prefix}.__logical_schemas"
 
 
 def journal_topic(prefix: str) -> str:
@@ -82,6 +107,26 @@ def ddl_topic(prefix: str, destination: str) -> str:
 def quarantine_topic(prefix: str, destination: str) -> str:
     """The topic where raw events of a destination's quarantined tables wait."""
     return f"{prefix}.__quarantine.{destination}"
+
+
+def shard_topic(prefix: str, destination: str, topic: str) -> str:
+    """The topic of one destination's share of a merged topic, given with the prefix."""
+    return f"{shard_topics(prefix, destination)}{topic.removeprefix(f'{prefix}.')}"
+
+
+def shard_topics(prefix: str, destination: str) -> str:
+    """What the names of all such topics of a destination begin with."""
+    return f"{prefix}.__shard.{destination}."
+
+
+def merged_topic(prefix: str, destination: str, topic: str) -> str:
+    """The topic that one destination's share is merged into."""
+    return f"{prefix}.{topic.removeprefix(shard_topics(prefix, destination))}"
+
+
+def progress_topic(prefix: str, destination: str) -> str:
+    """The topic of the times up to which a merged destination is published."""
+    return f"{prefix}.__progress.{destination}"
 
 
 def dead_letters_topic(prefix: str, destination: str) -> str:

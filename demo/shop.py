@@ -52,7 +52,7 @@ class Transaction:
 
 def opening() -> Transaction:
     """The shop's data before its first shopper: something in each table."""
-    rng = random.Random(0)  # noqa: S311 - a repeatable load, not a secret
+    rng = random.Random(0)
     customers = tuple(rows.customer(rng, id_) for id_ in SHARED_CUSTOMERS)
     order = rows.order(rng, _FIRST_ORDER, SHARED_CUSTOMERS[0])
     items = tuple(rows.item(rng, _FIRST_ORDER, line) for line in (1, 2, 3))
@@ -89,7 +89,7 @@ def correction() -> Transaction:
 
 def bulk(lines: int) -> Transaction:
     """One large transaction: insert so many rows, change each, delete half of them."""
-    rng = random.Random(1)  # noqa: S311 - as above
+    rng = random.Random(1)
     items = tuple(rows.item(rng, BULK_ORDER, line) for line in range(1, lines + 1))
     change = "UPDATE order_items SET quantity = quantity + 1000 WHERE order_id = %s"
     halve = "DELETE FROM order_items WHERE order_id = %s AND line_no > %s"
@@ -106,7 +106,7 @@ class Shopper:
     """Plans the transactions of one shopper; `number` keeps its rows apart from the others'."""
 
     def __init__(self, number: int) -> None:
-        self._rng = random.Random(number)  # noqa: S311 - as above
+        self._rng = random.Random(number)
         self._next_id = number * 10_000_000
         self._customers: list[int] = []
         self._orders: dict[int, list[int]] = {}

@@ -5,7 +5,7 @@ docs/wire.md alone. The binlog is read from its first byte to its end.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,8 +43,8 @@ def read(server: Server, database: str) -> Truth:
     return truth_of((event for _, event in events_of(server)), database)
 
 
-def events_of(server: Server) -> Iterator[tuple[str, Any]]:
-    """Yield each GTID and rows event of the binlog, with its file."""
+def events_of(server: Server, *, more: Sequence[type] = ()) -> Iterator[tuple[str, Any]]:
+    """Yield each GTID and rows event of the binlog, and ``more``, with its file."""
     with server.connect() as connection, connection.cursor() as cursor:
         cursor.execute("SHOW BINARY LOGS")
         first_file = cursor.fetchone()[0]
@@ -55,7 +55,7 @@ def events_of(server: Server) -> Iterator[tuple[str, Any]]:
         blocking=False,
         log_file=first_file,
         log_pos=4,
-        only_events=[GtidEvent, *_ROWS],
+        only_events=[GtidEvent, *_ROWS, *more],
         verify_checksum=True,
         enable_logging=False,
     )

@@ -45,6 +45,10 @@ class MalformedRecord(TableError):
     """A record does not follow the wire contract."""
 
 
+class ForeignFormat(SinkError):
+    """A record is in a format that the sink does not read."""
+
+
 class UnsupportedWire(SinkError):
     """A record follows a version of the wire contract other than 1."""
 

@@ -42,6 +42,8 @@ class Outcome(Enum):
 
 GIVE_UP = "give-up"
 """As a resolution's source: the table is given up."""
+BY_MAPPING = "mapping"
+"""As a resolution's source: a new version of the mapping, so the rules that did not fit may fit now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +58,17 @@ class Resolution:
     by: str
     ts_ms: int
     source: str = ""
-    """Its source: ``server``, ``binlog``, ``definition``, ``statement``; or ``GIVE_UP``."""
+    """Its source: ``server``, ``binlog``, ``definition``, ``statement``; ``GIVE_UP`` or ``BY_MAPPING``."""
 
     @property
     def gives_up(self) -> bool:
         """Whether the quarantined events and later ones are to be lost."""
         return self.source == GIVE_UP
+
+    @property
+    def is_by_mapping(self) -> bool:
+        """Whether the events are tried by the definition that the quarantine itself has, under other rules."""
+        return self.source == BY_MAPPING
 
     @property
     def given(self) -> Given:
@@ -115,11 +122,13 @@ class Entry:
     reason: str = ""
     """Why it was refused."""
     table: Table | None = None
-    """The definition at ``offset``, if a release was interrupted."""
+    """The definition at ``offset``, if a release was interrupted or a rule is the cause; None: not known."""
     given: Given | None = None
     """Who gave it up, if given up."""
     lost: int = 0
     """The number of waiting events when it was given up."""
+    is_by_rule: bool = False
+    """Whether a rule of the mapping is the cause, and ``table`` the definition at ``offset``."""
 
     @property
     def is_quarantined(self) -> bool:
@@ -146,6 +155,7 @@ class Entry:
             "definition": None if self.table is None else table_json(self.table),
             "given": given_json(self.given),
             "lost": self.lost,
+            "by_rule": self.is_by_rule,
         }
 
     @classmethod
@@ -165,6 +175,7 @@ class Entry:
                 table=None if definition is None else reading.definitions.table(definition),
                 given=given_from(value.get("given")),
                 lost=value.get("lost", 0),
+                is_by_rule=value.get("by_rule", False),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise JournalDamaged(
@@ -208,8 +219,19 @@ class Quarantine:
         """Tables whose events are dropped."""
         return {name: entry for name, entry in self.entries.items() if entry.is_given_up}
 
-    def add(self, name: TableName, why: str, since: HistoryPosition) -> Entry:
-        """Quarantine a table; an already quarantined one stays as it is."""
+    def add(
+        self,
+        name: TableName,
+        why: str,
+        since: HistoryPosition,
+        *,
+        table: Table | None = None,
+        is_by_rule: bool = False,
+    ) -> Entry:
+        """Quarantine a table; an already quarantined one stays as it is.
+
+        ``table``: its definition at its first event that waits, if a rule is the cause.
+        """
         before = self.entries.get(name)
         if before is not None and before.is_quarantined:
             return before
@@ -221,8 +243,32 @@ class Quarantine:
             offset=before.offset if before is not None else 0,
             # An earlier resolution was for other events, and is not tried on these.
             resolution=before.resolution if before is not None else "",
+            table=table,
+            is_by_rule=is_by_rule,
         )
         return entry
+
+    def try_rules_again(self, *, version: int, ts_ms: int) -> list[Resolution]:
+        """Resolve the tables that a rule quarantined, now that another version of the mapping is in force.
+
+        A table with an operator's resolution that is still to be tried is left to that one.
+        """
+        pending = {each.name for each in self.pending()}
+        found = [
+            Resolution(
+                destination=entry.destination,
+                name=name,
+                id=f"mapping-{version}",
+                table=None,
+                by=f"version {version} of the mapping",
+                ts_ms=ts_ms,
+                source=BY_MAPPING,
+            )
+            for name, entry in self.quarantined.items()
+            if entry.is_by_rule and name not in pending
+        ]
+        self.resolutions.update({one.name: one for one in found})
+        return found
 
     def released_by_statement(self, record: SchemaRecord) -> list[Entry]:
         """Clear the given-up tables that a statement recreates or drops."""

@@ -7,12 +7,17 @@ changes.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from connectors.errors import JournalUnreadable
 from connectors.mysql.position import Coordinates
 from connectors.wire import WIRE_VERSION
+from tables.mapping.rules import DEBEZIUM
+
+_FORMAT = "record_format"
+"""Not ``format``, which the journal adds to what it keeps: the number of its own format."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +57,10 @@ def _column(value: dict[str, Any]) -> Column:
         charset=value["charset"],
         column_type=value.get("column_type"),
     )
+
+
+def _since(value: Any) -> Mapping[int, int] | None:
+    return None if value is None else {int(part): int(offset) for part, offset in value.items()}
 
 
 def _comparable(one: Definition, other: Definition) -> Definition:
@@ -98,6 +107,11 @@ class TableVersion:
     partitions: int | None = None
     """The number of partitions of its topic over which the table's keys are spread; None if not
     recorded: the settings' value."""
+    since: Mapping[int, int] | None = None
+    """The offset in each partition from which on keys are spread so: all older rows of the table are before it.
+    None if the topic never had another count."""
+    format: str = DEBEZIUM
+    """The name of the format of its rows' records."""
 
     def key_json(self) -> dict[str, Any]:
         """The key of its record on the schemas topic."""
@@ -130,6 +144,8 @@ class TableVersion:
             "ts_ms": self.ts_ms,
             "wire": WIRE_VERSION,
             **({} if self.partitions is None else {"partitions": self.partitions}),
+            **({} if self.since is None else {"since": {str(k): v for k, v in self.since.items()}}),
+            **({} if self.format == DEBEZIUM else {_FORMAT: self.format}),
         }
 
     @classmethod
@@ -150,6 +166,8 @@ class TableVersion:
                 coordinates=Coordinates(value["file"], value["pos"]),
                 ts_ms=value["ts_ms"],
                 partitions=value.get("partitions"),
+                since=_since(value.get("since")),
+                format=value.get(_FORMAT, DEBEZIUM),
             )
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise JournalUnreadable(f"a table version cannot be read: {error!r}") from error

@@ -101,7 +101,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def _longest_first(items: list[pytest.Item]) -> None:
     """Begin with Spark's files, which are one job's, then those that start servers: with the short ones
     last, all jobs end together."""
-    slow = {item.path for item in items if _SERVERS.intersection(getattr(item, "fixturenames", ()))}
+    slow = {
+        item.path
+        for item in items
+        if item.get_closest_marker("stack")
+        or _SERVERS.intersection(getattr(item, "fixturenames", ()))
+    }
     items.sort(key=lambda item: (not _SPARK.match(item.nodeid), item.path not in slow))
 
 

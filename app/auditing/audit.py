@@ -8,7 +8,7 @@ worker is no fault. Usable without settings: a binlog, Kafka and the names are e
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -18,6 +18,7 @@ import orjson
 
 from app.auditing.change_store import Store
 from app.auditing.errors import NotAuditable
+from app.auditing.routes_in_force import RoutesInForce
 from app.auditing.topics import totals
 from app.auditing.topics.record_check import DEAD, PARKED, RecordCheck, Subject
 from app.auditing.topics.topics import (
@@ -41,6 +42,7 @@ from app.auditing.window import Bound, End, Window
 from app.pipeline.statement_filter import StatementTypes
 from connectors.claims.store import ClaimStore
 from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading.record_source import source_of
 from connectors.mysql.binlog.statement_kind import statement_type
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.gtid import GtidSet
@@ -54,7 +56,11 @@ from connectors.wire import (
     schemas_topic,
     transactions_topic,
 )
+from tables.mapping.in_force import MappingInForce
 from tables.routes.routes import Routes
+
+InForce = Callable[[Iterable[MappingInForce]], RoutesInForce]
+"""Returns routes by the versions of the mapping that the journal has, in their order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +69,11 @@ class Scope:
 
     destination: str
     routes: Routes
+    """Without a mapping if ``in_force`` has it."""
     binlog: Witness
     published: Published
+    in_force: InForce | None = None
+    """Versions of the mapping; None if one is in force for all records, that of ``routes``."""
     ddl_include: str = ""
     ddl_exclude: str = ""
     shadows: ShadowRules = field(default_factory=ShadowRules)
@@ -101,6 +110,9 @@ def audit(scope: Scope) -> Verdict:
         scope.published, scope.prefix, scope.destination, partitions=partitions
     )
     end = _end(journal_records, scope.destination)
+    routes = RoutesInForce.always(scope.routes)
+    if scope.in_force is not None:
+        routes = scope.in_force(journal_records.mappings.in_order())
     versions: Versions = {}
     if schemas_topic(scope.prefix) in topics:
         versions = schemas(scope.published, scope.prefix, scope.destination)
@@ -113,7 +125,7 @@ def audit(scope: Scope) -> Verdict:
     parts = [*wanted, *([(marker_topic, 0)] if has_markers else [])]
     beginnings = scope.published.beginnings(parts)
     subject = Subject(
-        routes=scope.routes,
+        routes=routes,
         destination=scope.destination,
         ddl_topic=ddl,
         seq=journal_records.cursors[-1].seq,
@@ -137,12 +149,12 @@ def audit(scope: Scope) -> Verdict:
                 dump_lines,
                 scope.destination,
                 versions=versions,
-                routes=scope.routes,
+                routes=routes,
             )
         window = Window(
             begin=begin, until=scope.until, end=end, server_uuid=scope.binlog.server_uuid
         )
-        truth = _truth(scope, window, store)
+        truth = _truth(scope, routes, window, store)
         _report_truth(verdict, truth)
         of_rows = replace(subject, beginnings=_of_rows(subject, wanted))
         watch = None if warehouse is None else warehouse.take
@@ -161,7 +173,7 @@ def audit(scope: Scope) -> Verdict:
             compacted=scope.compacted,
         )
         totals.lost_statements(
-            done, publishes=_publishes(scope), shadows=_names_shadow(scope.shadows, known)
+            done, publishes=_publishes(scope, routes), shadows=_names_shadow(scope.shadows, known)
         )
         totals.numbers(done, compacted=scope.compacted)
         totals.epochs(done, latest)
@@ -219,13 +231,13 @@ def _end(journal_records: Journal, destination: str) -> End:
     )
 
 
-def _truth(scope: Scope, window: Window, store: Store) -> Truth:
+def _truth(scope: Scope, routes: RoutesInForce, window: Window, store: Store) -> Truth:
     first = first_file(scope.binlog, window.begin)
     if isinstance(window.begin, GtidSet):
         first = file_of_last(scope.binlog, first, window.begin)
         window.last_of_set = last_of(scope.binlog, first, window.begin)
     with closing(scope.binlog.events(first)) as events:
-        return read(events, window, captures=scope.routes.captures, store=store)
+        return read(events, window, captures=routes.captures, store=store)
 
 
 def _nothing_after(scope: Scope, end: End) -> Bound:
@@ -240,13 +252,11 @@ def _first_delivered(scope: Scope, wanted: Sequence[Partition]) -> str | None:
     found: list[tuple[int, str]] = []
 
     def take(_topic: str, _partition: int, record: StoredRecord) -> None:
-        if record.value:
-            value = orjson.loads(record.value)
-            if value["source"]["name"] == scope.destination:
-                name = dict(record.headers)["change_id"].decode().rpartition("#")[0]
-                seq = value["source"]["seq"]
-                if not found or seq < found[0][0]:
-                    found[:] = [(seq, name)]
+        source = source_of(record)
+        if source.get("name") == scope.destination:
+            name = dict(record.headers)["change_id"].decode().rpartition("#")[0]
+            if not found or source["seq"] < found[0][0]:
+                found[:] = [(source["seq"], name)]
 
     scope.published.read(wanted, take)
     return found[0][1] if found else None
@@ -296,10 +306,10 @@ def _dead_letters(scope: Scope, done: RecordCheck, topics: Mapping[str, int]) ->
     scope.published.read([(name, 0)], take)
 
 
-def _publishes(scope: Scope) -> Callable[[str], bool]:
+def _publishes(scope: Scope, routes: RoutesInForce) -> Callable[[str], bool]:
     types = StatementTypes(scope.ddl_include, scope.ddl_exclude)
     # The witness's statements do not come with the tables that they name.
-    unjudged = scope.routes.omitted_statements
+    unjudged = routes.omitted_statements
 
     def publishes(sql: str) -> bool:
         found = statement_type(sql)

@@ -46,9 +46,10 @@ def masked_comparison(column: Column, rule: MaskingRule) -> Same | None:
         return lambda printed, value: bool(text_of(printed)[:length] == value)
     if isinstance(rule, Hmac):
         key_id, key = rule.key_id, rule.key
+        before = b"\xff" + rule.domain.encode() + b"\xff" if rule.domain else b""
 
         def same(printed: bytes, value: Any) -> bool:
-            digest = hmac.new(key, text_of(printed).encode(), hashlib.sha256).hexdigest()
+            digest = hmac.new(key, before + text_of(printed).encode(), hashlib.sha256).hexdigest()
             return bool(value == f"{key_id}:{digest}")
 
         return same

@@ -91,6 +91,14 @@ GROUPS: Mapping[str, Group] = {
             "diff": "list the differences of two versions, or of a version and a file",
             "history": "list the versions: who stored each, when, and why",
             "rollback": "store an earlier version again, as the newest",
+            "try": "report what a new mapping would publish differently; nothing is switched",
+        },
+    ),
+    "shards": Group(
+        help="the real tables of logical ones, and how they differ while they are altered one by one",
+        commands={
+            "show": "list the logical tables, or what each shard of one lacks",
+            "resolve": "decide on a difference: exclude a shard, accept it, or take a column's type",
         },
     ),
     "subscriber": Group(

@@ -11,12 +11,17 @@ TIMEOUT = 60.0
 UNCONFIRMED = "recorded; no worker has confirmed it yet"
 
 
-def add_waiting(parser: argparse.ArgumentParser) -> None:
+def add_timeout(parser: argparse.ArgumentParser) -> None:
     """Add how long to wait for the outcome."""
     parser.add_argument(
         "--timeout", "--wait", type=_seconds, default=TIMEOUT, metavar="SECONDS",
         help="how long to wait for a worker to apply it (default: %(default).0f)",
     )  # fmt: skip
+
+
+def add_waiting(parser: argparse.ArgumentParser) -> None:
+    """Add whether to wait for the outcome, and how long."""
+    add_timeout(parser)
     parser.add_argument(
         "--no-wait",
         action="store_true",

@@ -15,12 +15,14 @@ from app.coordination.write_permit import WritePermit
 from app.pipeline.publish.publisher import TopicPlans
 from app.pipeline.rules import Rules
 from connectors.errors import AqueductError, Fenced, RunRestarts
+from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.lookup.start import Start
 from connectors.mysql.server.facts import SourceAddress
 from tables.journal.partition import JournalPartition
 from tables.journal_kind import Kind, T
 from tables.operator.control import Control
 from tables.operator.source_choice import SOURCE
+from tables.quarantine import Resolution
 from tables.schema_history.checkpoint import CheckpointPolicy
 
 
@@ -140,11 +142,17 @@ class Signals:
     following: Following = field(default=at_once)
     """Waits until this worker receives all new records of the journal; raises if it cannot."""
 
+    resolutions: dict[TableName, Resolution] = field(default_factory=dict)
+    """The last resolution of each table that this worker received; one may follow another before the
+    run sees the first."""
+
     _notices: dict[Kind[Any], Any] = field(default_factory=dict)
 
     def notify(self, kind: Kind[T], notice: T) -> None:
-        """Store the last notice of each kind for the run."""
+        """Store the last notice of each kind for the run, and of resolutions that of each table."""
         self._notices[kind] = notice
+        if isinstance(notice, Resolution):
+            self.resolutions[notice.name] = notice
 
     def latest(self, kind: Kind[T]) -> T | None:
         """The last notice of a kind that this worker received; None before the first."""

@@ -30,6 +30,7 @@ from connectors.kafka.reading.tail import Tail
 from tables.journal_kind import Addressed, Audience, Kind
 from tables.operator.control import CONTROL, Control, DesiredState
 from tables.operator.request_outcome import OUTCOME
+from tables.routes.routes import Routes
 
 log = logging.getLogger(__name__)
 
@@ -261,6 +262,14 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
                 log.info("%s: has other settings", name)
                 self._all[name].replan(self._plan(self._settings, name))
         self.leadership.wake()
+
+    def routes(self) -> dict[str, Routes]:
+        """Return the routes of each destination by the settings, except of deleted ones."""
+        return {
+            name: one.plan.rules.routes
+            for name, one in self._all.items()
+            if one.desired is not DesiredState.DELETE
+        }
 
     def status(self) -> dict[str, Any]:
         """For the status page."""

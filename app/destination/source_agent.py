@@ -7,6 +7,7 @@ discarded before the next run begins, whatever ended it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from app.destination.commit.participants import Commits
 from app.destination.commit.progress import Progress
 from app.destination.commit.published_fingerprints import PublishedFingerprints
 from app.destination.commit.skipped_statements import SkippedStatements
+from app.destination.completeness_watch import CompletenessWatch
 from app.destination.failover.source_selection import Sources
 from app.destination.plan import Accepted, Plan, Signals
 from app.destination.retry_policy import ErrorPolicy
@@ -55,21 +57,24 @@ from connectors.errors import (
     WitnessesDiffer,
 )
 from connectors.kafka.producer import ANSWER_TIMEOUT
+from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.schema.baseline import server_of
-from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.server.facts import SourceAddress
 from connectors.mysql.stream.replica import BinlogStream
 from tables.cursor import Cursor
 from tables.journal.checkpoint import Checkpoint
-from tables.journal.state import DestinationState
-from tables.quarantine import RESOLUTION
 from tables.schema_history.history import SchemaHistory
 
 log = logging.getLogger(__name__)
 
 _IDLE_CURSOR_SECONDS = 10.0
 """The interval of commits that only move the cursor."""
+_IDLE_SHARD_SECONDS = 1.0
+"""The same for a destination that a merge waits for."""
 _NEAR_SECONDS = 2.0
 """The maximum lag of a destination that counts as near the end of the binlog."""
+_GLANCE_SECONDS = 0.2
+"""Between two looks at what is to be done without a piece, while a merge waits."""
 _PARTIAL_SECONDS = 600.0
 
 
@@ -154,12 +159,13 @@ class SourceAgent:
         )
         quarantine = led.state.quarantine
         self._is_partial = led.opened.is_partial
-        spec = self._spec(led.facts, led.state, led.opened.cursor)
+        spec = self._spec(led)
+        postponed: dict[TableName, str] = {}
         if history is not None:
             releasing = QuarantineRelease(publisher, history, spec, options=plan.kafka_options)
             await releasing.release(quarantine)
             self.status.rows += releasing.rows
-            spec = releasing.spec
+            spec, postponed = releasing.spec, releasing.postponed
         expiry = Expiry(plan.journal)
         schemas = Schemas(
             history,
@@ -168,6 +174,7 @@ class SourceAgent:
             self.status,
             expiry=expiry,
             mirror=self.mirror,
+            postponed=postponed,
         )
         schemas.run_started(publisher.cursor)
         spec = replace(spec, known=schemas.known())
@@ -192,10 +199,15 @@ class SourceAgent:
         )
         try:
             self.status.show(State.RUNNING, None)
-            async with beside(topics.make_all()):
+            complete = CompletenessWatch(led.address) if publisher.shows_progress else None
+            async with contextlib.AsyncExitStack() as stack:
+                await stack.enter_async_context(beside(topics.make_all()))
+                if complete is not None:
+                    await stack.enter_async_context(beside(complete.run()))
                 await self._publish_all(
-                    publisher, reading, commits, schemas=schemas, skipping=skipping, again=again
-                )
+                    publisher, reading, commits,
+                    schemas=schemas, skipping=skipping, again=again, complete=complete,
+                )  # fmt: skip
         finally:
             heartbeat.close()
             expiry.close()
@@ -214,18 +226,20 @@ class SourceAgent:
         )
         return TopicPreparation(publisher, tables)
 
-    def _spec(self, facts: ServerFacts, state: DestinationState, cursor: Cursor) -> StageSpec:
+    def _spec(self, led: TakenOver) -> StageSpec:
+        facts = led.facts
         return StageSpec(
             rules=replace(
                 self.plan.rules,
+                spread=led.spread,
                 max_bytes=self.budget.bytes,
                 max_batch_bytes=self.budget.batch_bytes(self.plan.rules.max_batch_bytes),
             ),
             server_uuid=facts.server_uuid,
             charsets=facts.charsets,
             mariadb=facts.is_mariadb,
-            epoch=cursor.epoch,
-            versions=state.versions,
+            epoch=led.opened.cursor.epoch,
+            versions=led.state.versions,
             server=server_of(facts),
             has_column_names=has_column_names(facts),
             fingerprints=self.plan.failover.fingerprints and not facts.has_gtids,
@@ -313,14 +327,17 @@ class SourceAgent:
         schemas: Schemas,
         skipping: OperatorSkips,
         again: CursorRecheck,
+        complete: CompletenessWatch | None = None,
     ) -> None:
         """Publish pieces, each interval or once there is enough; ends only by an error."""
         self.status.cursor = publisher.cursor
         held: Piece | None = None
         committed, handoff = 0.0, reading.handoff
+        idle = _IDLE_CURSOR_SECONDS if complete is None else _IDLE_SHARD_SECONDS
+        glance = 1.0 if complete is None else _GLANCE_SECONDS
         while True:
             try:
-                piece = await handoff.take(max_bytes=self.budget.bytes, timeout=1.0)
+                piece = await handoff.take(max_bytes=self.budget.bytes, timeout=glance)
             except AqueductError:
                 # Pieces that only move the cursor count too: skipped statements, filtered events.
                 if held is not None:
@@ -329,7 +346,7 @@ class SourceAgent:
             self.signals.check()
             reading.thread.check()
             self._show_kafka()
-            if schemas.waits_for(self.signals.latest(RESOLUTION)):
+            if schemas.may_release(self.signals.resolutions.values()):
                 raise RunRestarts("to bring a table back")
             if self.mapping is not None:
                 self.mapping.check(publisher.cursor)
@@ -338,11 +355,15 @@ class SourceAgent:
                 if held is not None:
                     held.absorb(piece)
                 held = held or piece
+            if complete is not None:
+                time_ms = complete.news(publisher.cursor.offset)
+                if time_ms is not None:
+                    await publisher.complete(time_ms)
             if held is None:
                 continue
             began = time.monotonic()
             is_due = not held.only_moves or skipping.is_due(held)
-            if not is_due and began - committed < _IDLE_CURSOR_SECONDS:
+            if not is_due and began - committed < idle:
                 continue
             await self._commit(publisher, held, commits)
             committed = time.monotonic()

@@ -3,13 +3,16 @@
 Invariant: a run publishes by one version. The next one comes into force between two transactions of the source,
 at the cursor from which a new run begins, and is in the journal with that position in the transaction of the
 run's claim. A transaction published in parts ends by the version that it began with, on whichever worker.
+
+A start publishes nothing. So that versions in quick succession cannot stop publishing, a run ends for a newer
+one only after it has published for as long as its start took; the next run takes the newest of them.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from app import metrics
@@ -18,6 +21,7 @@ from app.pipeline.rules import Rules
 from app.service.status import DestinationStatus
 from connectors.errors import MappingError, RunRestarts
 from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.position import SourceOffset
 from tables.cursor import Cursor
 from tables.journal.state import DestinationState
 from tables.journal_format import Entry as Note
@@ -27,6 +31,10 @@ from tables.routes.routes import Routes
 log = logging.getLogger(__name__)
 
 _MOST_FAULTS = 20
+_LEAST_SECONDS = 1.0
+"""The least time for which a run publishes before it ends for a newer version."""
+_IDLE_SECONDS = 5.0
+"""The same for a run that has committed nothing: an idle source, or one whose first rows take long."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,6 +44,8 @@ class MappingChoice:
     destination: str
     mappings: Mappings
     status: DestinationStatus
+    clock: Callable[[], float] = time.monotonic
+    """In seconds."""
     _refused: dict[int, str] = field(default_factory=dict)
     """Versions that the destination's tables do not fit, with the reasons."""
     _wanted: int | None = None
@@ -45,6 +55,17 @@ class MappingChoice:
     _in_force: MappingInForce | None = None
     """The newest in the journal."""
     _is_claimed: bool = False
+    _begun: float = 0.0
+    """When the present run began, by the clock."""
+    _ready: float | None = None
+    """When it had started and could publish; None before that."""
+    _claimed_at: SourceOffset | None = None
+    """The position of its claim; None until it can publish."""
+
+    @property
+    def number(self) -> int | None:
+        """The version of the present run."""
+        return self._chosen.number if self._chosen is not None else None
 
     async def rules_of(self, rules: Rules) -> Rules:
         """Choose the version for a run that begins, and return the rules with it.
@@ -53,6 +74,7 @@ class MappingChoice:
         """
         await self.mappings.first()
         newest, self._is_claimed = self.mappings.newest, False
+        self._begun, self._ready = self.clock(), None
         wanted, self._wanted = self._wanted, None
         if wanted is None and newest is not None and newest.number in self._refused:
             wanted = self._in_force.version if self._in_force is not None else None
@@ -143,14 +165,25 @@ class MappingChoice:
         return True
 
     def check(self, cursor: Cursor) -> None:
-        """Raise RunRestarts if a newer version can come into force at this committed cursor."""
+        """Raise RunRestarts if a newer version can come into force at this committed cursor; called while
+        the run publishes."""
         newest, chosen = self.mappings.newest, self._chosen
-        if newest is None or chosen is None or cursor.resume is not None:
+        has_published = self._has_published(cursor)
+        if newest is None or chosen is None or cursor.resume is not None or not has_published:
             return
         if newest.number > chosen.number and newest.number not in self._refused:
             raise RunRestarts(
                 f"to bring version {newest.number} of the mapping into force at {cursor.offset}"
             )
+
+    def _has_published(self, cursor: Cursor) -> bool:
+        """Return whether this run was able to publish for long enough to end for a newer version."""
+        now = self.clock()
+        if self._ready is None:
+            self._ready, self._claimed_at = now, cursor.offset
+        start, published = self._ready - self._begun, now - self._ready
+        has_committed = cursor.offset != self._claimed_at
+        return published >= max(start, _LEAST_SECONDS if has_committed else _IDLE_SECONDS)
 
     def show(self) -> None:
         """Show the version in force, and one that waits or is refused."""

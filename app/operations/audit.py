@@ -8,15 +8,16 @@ newer than what is read of the topics.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from app.auditing.audit import Scope, audit
+from app.auditing.audit import InForce, Scope, audit
 from app.auditing.errors import ProgramMissing
+from app.auditing.routes_in_force import RoutesInForce
 from app.auditing.topics.topics import KafkaTopics, journal
 from app.auditing.truth.mysql_replication import ReplicationBinlog
 from app.auditing.truth.mysqlbinlog import BinlogFiles, ServerBinlog, program
@@ -28,7 +29,7 @@ from app.destination.background import in_its_own_thread
 from app.destination.plan import Plan
 from app.operations.destination_check import check_destination
 from app.operations.given_position import GivenPosition
-from app.operations.mapping.versions import with_stored_mapping
+from app.operations.mapping.in_force import routes_in_force
 from app.pipeline.encode.oversize import claim_store
 from app.settings.model import Settings
 from app.wiring import destination_plan, kafka_client, topic_plans
@@ -36,6 +37,8 @@ from connectors.errors import SourceLost, SourceRefused, UsageError
 from connectors.mysql.lookup.start import AfterGtids, AtCoordinates, Earliest, Start
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.server.facts import SourceAddress
+from tables.mapping.in_force import MappingInForce
+from tables.routes.routes import Routes
 
 T = TypeVar("T")
 
@@ -84,7 +87,6 @@ class AuditRequest:
 async def audit_destination(settings: Settings, request: AuditRequest) -> Verdict:
     """Make the audit; raise UsageError if the settings have no such destination."""
     check_destination(settings, request.destination)
-    settings = await with_stored_mapping(settings)
     async with AsyncExitStack() as stack:
         dump = await _warehouse(request, stack)
 
@@ -118,6 +120,7 @@ def _scope(
         routes=rules.routes,
         binlog=_binlog(request.witness, plan, topics),
         published=topics,
+        in_force=_in_force(settings, rules.routes, topics),
         ddl_include=rules.ddl_include,
         ddl_exclude=rules.ddl_exclude,
         shadows=rules.shadow_rules(),
@@ -129,6 +132,18 @@ def _scope(
         claims=claim_store(rules) if settings.destinations[plan.name].claim_check_path else None,
         warehouse=dump,
     )
+
+
+def _in_force(settings: Settings, routes: Routes, topics: KafkaTopics) -> InForce | None:
+    """Return what makes routes by the versions in the journal; None if the mapping is the settings'."""
+    if settings.mapping.store != "zookeeper":
+        return None
+
+    def read(found: Iterable[MappingInForce]) -> RoutesInForce:
+        reading = routes_in_force(settings, routes, found)
+        return asyncio.run_coroutine_threadsafe(reading, topics.loop).result()
+
+    return read
 
 
 def _binlog(choice: WitnessChoice, plan: Plan, topics: KafkaTopics) -> Witness:

@@ -21,6 +21,7 @@ from app.wiring import destination_plan, kafka_client, topic_plans
 from connectors.errors import StateUnknown
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics.topics import Topics
+from tables.journal.partition import JournalPartition
 from tables.journal.state import DestinationState
 from tables.journal_format import Entry as Note
 
@@ -77,17 +78,7 @@ class Journal:
 
     async def write(self, note: Note) -> int:
         """Add a record, which every worker receives; return its offset."""
-        name = f"{self.settings.prefix}.command.{uuid.uuid4().hex[:12]}"
-        producer = TransactionalProducer(name, options=self.options, compression=None)
-        try:
-            await producer.init_transactions()
-            async with producer.transaction() as kafka:
-                sent = await kafka.send(
-                    self.topic, key=note[0], value=note[1], partition=self.partition
-                )
-                return int((await sent).offset)
-        finally:
-            await producer.discard()
+        return await write_note(self.plan.journal, note)
 
     async def wait(
         self, reached: Callable[[DestinationState], bool], seconds: float
@@ -101,3 +92,18 @@ class Journal:
             if time.monotonic() >= deadline:
                 return None
             await asyncio.sleep(_POLL_SECONDS)
+
+
+async def write_note(journal: JournalPartition, note: Note) -> int:
+    """Add a record to a partition of the journal; return its offset."""
+    name = f"{journal.prefix}.command.{uuid.uuid4().hex[:12]}"
+    producer = TransactionalProducer(name, options=journal.options, compression=None)
+    try:
+        await producer.init_transactions()
+        async with producer.transaction() as kafka:
+            sent = await kafka.send(
+                journal.topic, key=note[0], value=note[1], partition=journal.number
+            )
+            return int((await sent).offset)
+    finally:
+        await producer.discard()

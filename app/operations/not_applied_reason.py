@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from app.coordination.cluster_view import View, read_views
 from app.coordination.znodes import Nodes
-from app.operations.journal_access import Journal
+from app.settings.model import Settings
 from app.wiring import coordination_plan
 from connectors.errors import AqueductError
 from connectors.zookeeper.kazoo_session import opens
 
 
-async def why_not_applied(journal: Journal) -> str:
-    """Return as text why no worker may have applied a request."""
-    coordination = coordination_plan(journal.settings)
+async def why_not_applied(settings: Settings, name: str) -> str:
+    """Return as text why no worker may have applied a request to a destination or another unit of work."""
+    coordination = coordination_plan(settings)
     if coordination is None:
         return "no worker with these settings seems to be running"
     client, root, _ = coordination
-    name, nodes = journal.plan.name, Nodes(root)
+    nodes = Nodes(root)
     try:
         async with opens(client)(lambda: None) as session:
             workers = sorted(await session.children(nodes.workers))

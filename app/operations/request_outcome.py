@@ -58,7 +58,7 @@ async def not_tried_error(journal: Journal, what: str, seconds: float) -> NotApp
     why = (
         f"the desired state is {desired.desired.value}, requested by {desired.by or 'an operator'}"
         if desired is not None and desired.desired is not DesiredState.RUN
-        else await why_not_applied(journal)
+        else await why_not_applied(journal.settings, journal.plan.name)
     )
     return NotApplied(
         f"{what} was recorded, but not applied within {seconds:g} s: {why}",
@@ -69,7 +69,7 @@ async def not_tried_error(journal: Journal, what: str, seconds: float) -> NotApp
 async def _not_applied(journal: Journal, control: Control, seconds: float) -> NotApplied:
     return NotApplied(
         f"{control.desired.value} was recorded, but not applied within {seconds:g} s: "
-        f"{await why_not_applied(journal)}",
+        f"{await why_not_applied(journal.settings, journal.plan.name)}",
         destination=control.destination,
     )
 

@@ -82,7 +82,7 @@ class DecodedShare:
         self._resume: Resume | None = None
         self._is_whole = True
         self._announced: list[TableVersion] = []
-        self._truncated: dict[Name, TableVersion] = {}
+        self._emptied: dict[Name, TableVersion] = {}
 
     def number(
         self, numbers: Numbers, news: list[TableVersion]
@@ -125,7 +125,7 @@ class DecodedShare:
         gathered, last = self._gathered, self._gathered.last
         cut = self._open if self._resume is not None else None
         encoding = self._encoder.encoding(self._seq, gathered.first, self._earlier, cut)
-        encoding.write(gathered.items, self._truncated)
+        encoding.write(gathered.items, self._emptied)
         if cut is not None:
             encoding.close_part(last=False)
         batches = encoding.finished()
@@ -208,8 +208,8 @@ class DecodedShare:
                 progress.counts[item.use.version.topic] += values
                 progress.order += values
                 progress.is_published = True
-            elif isinstance(item, Ddl) and item.truncated is not None:
-                progress.order += 1
+            elif isinstance(item, Ddl) and item.emptied:
+                progress.order += len(item.emptied)
                 progress.is_published = True
 
     def _name_versions(self) -> None:
@@ -227,7 +227,7 @@ class DecodedShare:
             if is_new:
                 self._announced.append(version)
         for item in self._gathered.items:
-            if isinstance(item, Ddl) and item.truncated is not None:
-                latest = book.latest(*item.truncated.table)
+            for route in item.emptied if isinstance(item, Ddl) else ():
+                latest = book.latest(*route.table)
                 if latest is not None:
-                    self._truncated[item.truncated.table] = latest
+                    self._emptied[route.table] = latest

@@ -5,11 +5,14 @@ Invariant: plain values, since they are sent to decoder processes; nothing is de
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.pipeline.statement_filter import StatementTypes, shadow_rules
 from connectors.claims.s3 import S3Access
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
+from connectors.schema_registry.registry import RegistryAccess
+from tables.routes.repartitions import Spread
 from tables.routes.routes import Routes
 
 
@@ -20,6 +23,8 @@ class Rules:
     destination: str
     routes: Routes
     """The captured tables, and how the rows of each are published."""
+    spread: Mapping[str, Spread] = field(default_factory=dict)
+    """Topics whose keys are spread over more partitions from this run on."""
     trusted: str = ""
     """Tables whose statements change no other table: expressions, separated by commas."""
     markers: bool
@@ -43,6 +48,8 @@ class Rules:
     """The folder for claim check values, or ``s3://bucket/prefix``."""
     claims_access: S3Access = field(default_factory=S3Access)
     """The access to such a bucket."""
+    registry: RegistryAccess = field(default_factory=RegistryAccess)
+    """The schema registry, for records in Avro."""
     undecodable_limit: int = 0
     """Undecodable rows per hour that become dead letters; 0: the first one stops the destination."""
     ddl_include: str = ""

@@ -75,7 +75,9 @@ class ChunkStage:
         self._has_prints, self._has_gtids = spec.fingerprints, spec.has_gtids
         self._reader = TransactionReader(spec.server_uuid, spec.charsets, mariadb=spec.mariadb)
         self._inserting = Inserting(mariadb=spec.mariadb)
-        self.book = VersionBook(spec.rules.destination, known=spec.versions)
+        self.book = VersionBook(
+            spec.rules.destination, known=spec.versions, spread=spec.rules.spread
+        )
         self._follow(spec.rules, spec.known)
 
     def _follow(self, rules: Rules, known: Mapping[Name, Schema]) -> None:

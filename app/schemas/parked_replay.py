@@ -20,7 +20,7 @@ from app.pipeline.hidden_statement import hidden_table
 from app.pipeline.number.numbers import Numbers
 from app.pipeline.piece import Piece
 from app.pipeline.stage import ChunkStage, StageSpec
-from connectors.errors import AqueductError
+from connectors.errors import AqueductError, DdlUnresolved
 from connectors.mysql.binlog.query_session import session_of
 from connectors.mysql.binlog.statement_kind import Kind
 from connectors.mysql.binlog.table_map import TableMap
@@ -49,13 +49,14 @@ class Release:
         self._charsets = spec.charsets
         self._resolution, self._server = resolution, spec.server
         self._entry = entry
-        goes_on = entry.resolution == resolution.id and entry.outcome is Outcome.RELEASING
-        self.table = entry.table if goes_on else resolution.table
+        is_continued = entry.resolution == resolution.id and entry.outcome is Outcome.RELEASING
+        has_definition = is_continued or resolution.is_by_mapping
+        self.table = entry.table if has_definition else resolution.table
         """The definition for the next event; None if the binlog itself gives it."""
-        self._by_binlog = resolution.table is None
-        self._is_reached = goes_on
-        """Whether rows were decoded: from there on statements take effect. The given definition is
-        that of the first rows, so it already includes the statements before them."""
+        self._by_binlog = resolution.table is None and not resolution.is_by_mapping
+        self._is_reached = has_definition
+        """Whether statements take effect from here on. An operator's definition is that of the first
+        rows, so it already includes the statements before them; the quarantine's own does not."""
         self.offset = entry.offset
         """The lowest offset of the next event in the quarantine topic."""
         # Their transactions' ends are already published; an event that does not fit is refused, not
@@ -99,13 +100,18 @@ class Release:
 
     def entry(self, outcome: Outcome, reason: str = "") -> Entry:
         """Return the journal entry of the progress."""
+        table: Table | None = None
+        if outcome is Outcome.RELEASING or (outcome is Outcome.REFUSED and self._is_reached):
+            table = self.table
+        elif outcome is Outcome.REFUSED:
+            table = self._entry.table
         return replace(
             self._entry,
             offset=self.offset,
             resolution=self._resolution.id,
             outcome=outcome,
             reason=reason,
-            table=self.table if outcome is Outcome.RELEASING else None,
+            table=table,
             given=None,
             lost=0,
         )
@@ -125,9 +131,10 @@ class Release:
         assert query is not None
         if event.statement == Kind.TRUNCATE.value:
             route = self._stage.tables.route(event.name)
+            emptied = () if route is None else (route,)
             at = event.pos, event.ordinal
             item = Ddl(
-                event.transaction, Kind.TRUNCATE, query, *at, route, None, (), is_published=False
+                event.transaction, Kind.TRUNCATE, query, *at, emptied, None, (), is_published=False
             )
             gathered.items.append(item)
             gathered.values += item.values
@@ -149,7 +156,13 @@ class Release:
             charsets=self._charsets,
             mariadb=self._server.mariadb,
         )
-        catalog.apply(query.sql, session)
+        try:
+            catalog.apply(query.sql, session)
+        except DdlUnresolved:
+            if self.table is not None:
+                raise
+            # The history did not know the table either: its rows describe themselves, or do not fit.
+            return None
         table = catalog.get(event.name)
         routes = self._stage.rules.routes
         return None if table is None else hidden_table(event.name, table, routes)

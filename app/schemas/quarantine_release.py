@@ -1,5 +1,10 @@
 """Release of quarantined tables at the beginning of a run, before anything newer is read.
 
+A resolution by the binlog takes its definition from a waiting row. If none waits, because the row that
+caused the quarantine is still to be read or the table was given up, the resolution stays pending; a
+later run tries it, once a row waits. A new version of the mapping resolves the tables that its rules
+quarantined, by the definition that was in force for their first waiting event.
+
 Invariant: the progress is in the journal, written in the Kafka transaction of the rows before it. A
 worker that dies during a release resumes it there, and nothing is published twice.
 """
@@ -8,7 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +25,7 @@ from app.pipeline.publish.publisher import Publisher
 from app.pipeline.stage import StageSpec
 from app.schemas.parked_replay import Release
 from connectors.kafka.reading.partition_reader import read_in_pieces
-from connectors.mysql.ddl.definition import Database
+from connectors.mysql.ddl.definition import Database, TableName
 from connectors.wire import quarantine_topic
 from tables.quarantine import Entry, Outcome, Quarantine, Resolution, note_of
 from tables.schema_history.history import SchemaHistory
@@ -50,15 +56,27 @@ class QuarantineRelease:
         self._options = options
         self.rows = 0
         """The number of published changes."""
+        self.postponed: dict[TableName, str] = {}
+        """Resolutions by the binlog that no row waits for yet: their ids, by table."""
 
     async def release(self, quarantine: Quarantine) -> None:
         """Try each resolution that was not tried yet."""
         for resolution in quarantine.pending():
             entry = quarantine.entries[resolution.name]
-            take = self._give_up if resolution.gives_up else self._one
+            if resolution.gives_up:
+                take = self._give_up
+            elif await self._lacks_row(resolution, entry):
+                take = self._postpone
+            else:
+                take = self._one
             entry = quarantine.entries[resolution.name] = await take(resolution, entry)
             destination, table = resolution.destination, ".".join(resolution.name)
-            if entry.is_given_up:
+            if resolution.name in self.postponed:
+                log.info(
+                    "%s: table %s stays quarantined until its first row is read, whose definition it "
+                    "takes", destination, table,
+                )  # fmt: skip
+            elif entry.is_given_up:
                 log.warning(
                     "%s: table %s is given up by %s: %s waiting event(s) and their changes are lost",
                     destination, table, resolution.by, entry.lost,
@@ -67,6 +85,32 @@ class QuarantineRelease:
                 log.error("%s: table %s stays quarantined: %s", destination, table, entry.reason)
             else:
                 log.info("%s: table %s is back", destination, table)
+
+    async def _lacks_row(self, resolution: Resolution, entry: Entry) -> bool:
+        """Return whether the binlog is to give the definition, and no row waits that has one."""
+        is_known = resolution.table is not None or resolution.is_by_mapping
+        if is_known or entry.outcome is Outcome.RELEASING:
+            return False
+        async with aclosing(self._waiting(resolution, entry.offset)) as waiting:
+            async for events in waiting:
+                if any(event.query is None for event in events):
+                    return False
+        return True
+
+    async def _postpone(self, resolution: Resolution, entry: Entry) -> Entry:
+        """Let the table's next events wait, and the resolution with them."""
+        self.postponed[resolution.name] = resolution.id
+        if not entry.is_given_up:
+            return entry
+        # Its rows were dropped; from here on they wait.
+        again = replace(
+            entry,
+            outcome=Outcome.WAITING,
+            since=self._now(entry.since),
+            given=None,
+            lost=0,
+        )
+        return await self._publish(self._nothing(), again)
 
     async def _one(self, resolution: Resolution, entry: Entry) -> Entry:
         release = Release(self.spec, resolution, entry)
@@ -95,6 +139,7 @@ class QuarantineRelease:
             resolution=resolution.id,
             reason="",
             table=None,
+            is_by_rule=False,
             given=resolution.given,
             lost=lost,
         )
@@ -110,18 +155,21 @@ class QuarantineRelease:
 
     async def _waiting(
         self, resolution: Resolution, start: int
-    ) -> AsyncIterator[list[ParkedEvent]]:
+    ) -> AsyncGenerator[list[ParkedEvent]]:
         """Yield the quarantined events of a table, in their order."""
         key, keys = key_of(resolution.name), self.spec.rules.routes.keys
         topic = quarantine_topic(self.spec.rules.prefix, resolution.destination)
-        async for records in read_in_pieces(self._options, topic, 0, start=start):
-            events = [
-                parked_of(record.key, record.value, dict(record.headers), record.offset, keys=keys)
-                for record in records
-                if record.key == key
-            ]
-            if events:
-                yield events
+        async with aclosing(read_in_pieces(self._options, topic, 0, start=start)) as pieces:
+            async for records in pieces:
+                events = [
+                    parked_of(
+                        record.key, record.value, dict(record.headers), record.offset, keys=keys
+                    )
+                    for record in records
+                    if record.key == key
+                ]
+                if events:
+                    yield events
 
     def _resolved(
         self, resolution: Resolution, release: Release, entry: Entry

@@ -7,7 +7,7 @@ may be further in the history, so every query is as of the cursor.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from app import metrics
 from app.pipeline.gather.captured_tables import GivenUp, QuarantinedMarker, Schema
@@ -16,6 +16,7 @@ from app.pipeline.rules import Rules
 from app.schemas.history_expiry import Expiry
 from app.schemas.store_mirror import Mirror
 from app.service.status import DestinationStatus
+from connectors.mysql.ddl.definition import TableName
 from tables.cursor import Cursor
 from tables.journal_format import Entry
 from tables.quarantine import Quarantine, Resolution, note_of
@@ -37,7 +38,9 @@ class Schemas:
         *,
         expiry: Expiry,
         mirror: Mirror | None = None,
+        postponed: Mapping[TableName, str] | None = None,
     ) -> None:
+        """``postponed``: the ids of resolutions that the first waiting row of their table makes due."""
         self._history = history
         self._expiry = expiry
         self._is_new = False
@@ -46,6 +49,9 @@ class Schemas:
         self._rules = rules
         self._status = status
         self._mirror = mirror
+        self._postponed = dict(postponed or {})
+        self._has_rows = False
+        """Whether events of a table with a postponed resolution wait now."""
 
     def known(self) -> dict[tuple[str, str], Schema]:
         """Return the captured tables as decoders need them at the beginning."""
@@ -85,13 +91,16 @@ class Schemas:
             self._history.forget_before(expired.checkpoint)
         return expired.entries
 
-    def waits_for(self, resolution: Resolution | None) -> bool:
-        """Return whether a resolution is new for a table that is quarantined or given up."""
-        if resolution is None:
+    def may_release(self, resolutions: Iterable[Resolution]) -> bool:
+        """Return whether a new run can bring a table back: one of these resolutions is new for a table
+        that is quarantined or given up, or events now wait for a postponed one."""
+        return self._has_rows or any(map(self._is_new_for_table, resolutions))
+
+    def _is_new_for_table(self, resolution: Resolution) -> bool:
+        entry = self._quarantine.entries.get(resolution.name)
+        if entry is None or not (entry.is_quarantined or entry.is_given_up):
             return False
-        unreleased = self._quarantine.quarantined | self._quarantine.given_up
-        entry = unreleased.get(resolution.name)
-        return entry is not None and entry.resolution != resolution.id
+        return resolution.id not in (entry.resolution, self._postponed.get(resolution.name))
 
     def run_started(self, cursor: Cursor) -> None:
         """Report that the run's own cursor is committed, so the history up to there may be mirrored."""
@@ -109,6 +118,7 @@ class Schemas:
         if piece.counts.parked:
             self._status.parked.update(piece.counts.parked)
             metrics.PARKED.labels(name).inc(piece.counts.parked.total())
+            self._has_rows |= not self._postponed.keys().isdisjoint(piece.counts.parked)
         if piece.tables.quarantined or piece.tables.history:
             self._show()
         if self._is_new and self._history is not None:

@@ -10,17 +10,17 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, model_validator
 
+from app.settings.schema_registry import SchemaRegistrySettings
 from connectors.errors import MappingError
 from connectors.wire import MAX_TOPIC_LENGTH
 from tables.mapping.documents import from_documents
 from tables.mapping.mapping import Mapping
-from tables.mapping.rules import Rules
+from tables.mapping.rules import AVRO
 from tables.mapping.yaml_form import from_yaml
 from tables.masking.keys import MaskingKeys
 from tables.masking.rules import masks
 
 _SUFFIX = ".json"
-NOT_YET = ("format",)
 
 
 class MappingSettings(BaseModel):
@@ -34,6 +34,8 @@ class MappingSettings(BaseModel):
     """A YAML file, or a folder with the four JSON documents, each named by its data id."""
     key_file: Path | None = None
     """Keys of HMACs, one ``id: base64`` a line; the first also seals the raw rows of masked tables."""
+    schema_registry: SchemaRegistrySettings = SchemaRegistrySettings()
+    """The registry of the schemas of records in Avro."""
     _mapping: Mapping | None = PrivateAttr(default=None)
     _keys: MaskingKeys = PrivateAttr(default_factory=MaskingKeys)
 
@@ -50,7 +52,8 @@ class MappingSettings(BaseModel):
                 self._keys = read_keys(self.key_file)
             part = self.file
             if self.file is not None:
-                self._mapping = with_keys(executable(read_mapping(self.file)), self._keys)
+                self._mapping = with_keys(read_mapping(self.file), self._keys)
+                with_registry(self._mapping, self.schema_registry.url)
         except MappingError as error:
             found = "; ".join(error.faults) or error.detail
             raise ValueError(f"{part}: {found}") from None
@@ -74,8 +77,8 @@ class MappingSettings(BaseModel):
 
     def usable(self, mapping: Mapping, prefix: str) -> Mapping:
         """Return a mapping; raise MappingError if a worker with these settings cannot publish by it."""
-        executable(mapping)
         with_keys(mapping, self._keys)
+        with_registry(mapping, self.schema_registry.url)
         faults = long_topics(mapping, prefix)
         if faults:
             raise MappingError.listed(faults)
@@ -136,16 +139,14 @@ def with_keys(mapping: Mapping, keys: MaskingKeys) -> Mapping:
     return mapping
 
 
-def executable(mapping: Mapping) -> Mapping:
-    """Return the mapping; raise MappingError if it has rules that the worker cannot execute yet.
-
-    A rule that is not executed would publish what it is to hide.
-    """
+def with_registry(mapping: Mapping, url: str) -> Mapping:
+    """Return the mapping; raise MappingError if records are to be in Avro and there is no schema registry."""
+    stated = {f"databases.{one.name}": one.format for one in mapping.databases}
+    stated |= {f"tables.{one.label}": one.rules.format for one in mapping.tables}
     faults = [
-        f"tables.{table.label}.{name}: the worker does not execute this rule yet; remove it"
-        for table in mapping.tables
-        for name in NOT_YET
-        if getattr(table.rules, name) != getattr(Rules(), name)
+        f"{where}.format: avro needs a schema registry; name it in mapping.schema_registry.url"
+        for where, name in stated.items()
+        if name == AVRO and not url
     ]
     if faults:
         raise MappingError.listed(faults)

@@ -28,6 +28,7 @@ from app.settings.environment import refuse_unknown
 from app.settings.errors import faults
 from app.settings.file import SettingsFile, refuse_unreadable
 from app.settings.mapping import MappingSettings, long_topics
+from app.settings.merge import MergeSettings
 from app.settings.sources import Accept, FailoverSettings, SourceSettings
 from app.settings.start import Start
 from app.settings.undeliverable import RecordSettings
@@ -256,6 +257,8 @@ class Settings(BaseSettings):
     schema_history: SchemaHistorySettings = SchemaHistorySettings()
     ddl: DdlSettings = DdlSettings()
     mapping: MappingSettings = MappingSettings()
+    merge: dict[Name, MergeSettings] = {}
+    """Groups of destinations whose mapped tables are published in one order."""
     destinations: dict[Name, DestinationSettings] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -270,6 +273,27 @@ class Settings(BaseSettings):
         if self.mapping.store == "zookeeper" and not self.zookeeper.hosts:
             raise ValueError("mapping.store is zookeeper, which needs zookeeper.hosts")
         return self
+
+    @model_validator(mode="after")
+    def _merges_fit(self) -> Self:
+        owners: dict[str, str] = {}
+        for name, merge in self.merge.items():
+            for destination in merge.destinations:
+                if destination not in self.destinations:
+                    raise ValueError(f"merge.{name} names {destination}, which is no destination")
+                if destination in owners:
+                    raise ValueError(
+                        f"merge.{owners[destination]} and merge.{name} both name {destination}; "
+                        "a destination is in one merge at most"
+                    )
+                owners[destination] = name
+        return self
+
+    def merge_of(self, destination: str) -> str | None:
+        """Return the merge that a destination is in, if any."""
+        return next(
+            (name for name, one in self.merge.items() if destination in one.destinations), None
+        )
 
     @model_validator(mode="after")
     def _distinct_server_ids(self) -> Self:

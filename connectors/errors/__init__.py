@@ -41,6 +41,7 @@ from connectors.errors.kafka import KafkaDenied as KafkaDenied
 from connectors.errors.kafka import KafkaLost as KafkaLost
 from connectors.errors.kafka import KafkaRefused as KafkaRefused
 from connectors.errors.kafka import KafkaSlow as KafkaSlow
+from connectors.errors.kafka import RecordsGone as RecordsGone
 from connectors.errors.kafka import TooFewBrokers as TooFewBrokers
 from connectors.errors.kafka import TopicGone as TopicGone
 from connectors.errors.kafka import TopicPositionUnknown as TopicPositionUnknown
@@ -75,6 +76,9 @@ from connectors.errors.schema import PositionUnknown as PositionUnknown
 from connectors.errors.schema import RowUnreadable as RowUnreadable
 from connectors.errors.schema import RuleImpossible as RuleImpossible
 from connectors.errors.schema import WitnessesDiffer as WitnessesDiffer
+from connectors.errors.schema_registry import SchemaRefused as SchemaRefused
+from connectors.errors.schema_registry import SchemaRegistryDenied as SchemaRegistryDenied
+from connectors.errors.schema_registry import SchemaRegistryLost as SchemaRegistryLost
 from connectors.errors.schema_store import StoreLost as StoreLost
 from connectors.errors.schema_store import StoreRefused as StoreRefused
 from connectors.errors.schema_store import StoreUnfit as StoreUnfit

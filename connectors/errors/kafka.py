@@ -86,6 +86,15 @@ class TopicUnfit(AqueductError):
     remedy = "Nothing was written. Change the topic or the settings as described above."
 
 
+class RecordsGone(AqueductError):
+    """Records that were not read yet are gone from their topic."""
+
+    remedy = (
+        "Nothing was skipped. Restore the topic from a copy; or accept the loss: accept: [records_gone] in the "
+        "merge's settings, then restart the worker."
+    )
+
+
 class TopicGone(AqueductError):
     """A topic that was written to no longer exists."""
 

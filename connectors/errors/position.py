@@ -62,7 +62,7 @@ class AlreadyPast(AqueductError):
 
 
 class NotConfirmed(AqueductError):
-    """Nothing was changed, since the loss was not confirmed."""
+    """Nothing was changed, since the effect was not confirmed."""
 
     remedy = "Type the destination's name where it asks, or add --yes-lose-changes."
 

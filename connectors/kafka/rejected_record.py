@@ -90,7 +90,11 @@ def _records(batch: FinishedBatch) -> list[Any]:
 def _position_of(value: bytes) -> dict[str, Any]:
     """A row's table and position; nothing if it is no row."""
     try:
-        source = orjson.loads(value)["source"]
+        content = orjson.loads(value)
+        if "source" not in content:  # another format; see docs/formats.md
+            table = f"{content['database']}.{content['table']}"
+            return {"table": table, "gtid": content.get("gtid") or None}
+        source = content["source"]
         table = f"{source['db']}.{source['table']}" if source["table"] else source["db"]
         return {
             "table": table,

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 
 from spark_sink.errors import (
+    ForeignFormat,
     MalformedRecord,
     RowNotInRecord,
     TableError,
@@ -105,6 +106,9 @@ def contents(batch: DataFrame) -> Contents:
             f.expr("max(ts_ms)").alias("newest"),
             f.expr(f"min({where.format('reason')}) FILTER (WHERE reason IS NOT NULL)").alias("bad"),
             f.expr(f"min({where.format('wire')}) FILTER (WHERE wire <> {NUMBER})").alias("alien"),
+            f.expr(f"min({where.format('format')}) FILTER (WHERE format IS NOT NULL)").alias(
+                "foreign"
+            ),
             f.expr("count_if(partial)").alias("partial"),
             f.expr("count_if(routed)").alias("routed"),
             f.expr(f"min({where.format('left_out')}) FILTER (WHERE left_out IS NOT NULL)").alias(
@@ -131,6 +135,12 @@ def unusable() -> str:
 
 def _refuse(rows: Iterable[Row]) -> None:
     for row in rows:
+        if row.foreign is not None:
+            at = row.foreign
+            raise ForeignFormat(
+                place(at.topic, at.partition, at.offset, f"format {at.format}"),
+                advice="Add its topic to exclude, or remove format from the rule of its tables in the mapping",
+            )
         if row.alien is not None:
             at = row.alien
             raise UnsupportedWire(

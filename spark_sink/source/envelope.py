@@ -20,6 +20,7 @@ ENVELOPE: Final = (
     f"claim_check {CLAIM}, left_out STRING, {_CORRUPT} STRING"
 )
 OLD_KEY: Final = "__debezium.oldkey"
+FORMAT: Final = "format"
 NEW_KEY: Final = "__debezium.newkey"
 LONGEST_TEXT: Final = str(2**31 - 1)
 """Characters of a text in JSON; a reader's own limit is 20 million."""
@@ -65,6 +66,8 @@ FIELDS: Final = {
         for place, (reason, condition) in enumerate(_FAULTS)
     )
     + "END",
+    # Of a record that is not an envelope, as the mapping's rule `format` has it.
+    "format": f"CAST(try_element_at(filter(headers, x -> x.key = '{FORMAT}'), 1).value AS STRING)",
     "wire": "e.source.wire",
     "partial": "size(e.absent) > 0",
     "absent": "e.absent",

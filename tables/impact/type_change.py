@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from typing import Protocol
 
-from connectors.mysql.ddl.definition import Column
 from connectors.mysql.schema.table_map_completion import labels_in
 
 
@@ -24,6 +24,20 @@ class Relation(Enum):
     """Some values were removed and some added."""
     OTHER_FORM = "other form"
     """The same value has another form."""
+
+
+class TypedColumn(Protocol):
+    """A column of a definition, or of a table version."""
+
+    @property
+    def type(self) -> str:
+        """The type, as the server prints it or as rows have it."""
+        ...
+
+    @property
+    def charset(self) -> str | None:
+        """The character set of text."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +56,7 @@ class Kind:
         return _FORMS.get(self.base, self.base)
 
 
-def kind_of(column: Column) -> Kind:
+def kind_of(column: TypedColumn) -> Kind:
     """A column's type."""
     text = column.type.lower().partition(" /*")[0]
     base = text.partition("(")[0]

@@ -15,7 +15,9 @@ from tables.journal.installation import INSTALLATION
 from tables.journal.leader import LEADER
 from tables.journal.version_fold import VERSION
 from tables.journal_kind import Kind
+from tables.logical_schemas.decisions import DECIDED, DECISION
 from tables.mapping.in_force import MAPPING
+from tables.merge_cursor import MERGE
 from tables.operator.control import CONTROL
 from tables.operator.interventions import INTERVENTION
 from tables.operator.request_outcome import OUTCOME
@@ -63,6 +65,9 @@ KINDS = Kinds(
         FINGERPRINTS,
         LEADER,
         MAPPING,
+        MERGE,
+        DECISION,
+        DECIDED,
         CONTROL,
         SKIP,
         SOURCE,

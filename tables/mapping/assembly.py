@@ -36,6 +36,7 @@ class Assembly:
         real: tuple[str, ...] = (),
         topic: str = "",
         share_topic: bool = False,
+        record_format: str = "",
     ) -> None:
         """Add what an entry states about a logical database."""
         self._check(where, name, RealName.of_database, real)
@@ -45,6 +46,7 @@ class Assembly:
             real=one.real + tuple(sorted(real)),
             topic=topic or one.topic,
             share_topic=share_topic or one.share_topic,
+            format=record_format or one.format,
         )
 
     def table(

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from tables.mapping.logical import LogicalDatabase, LogicalTable
 from tables.mapping.real_name import RealName
+from tables.mapping.rules import DEBEZIUM
 from tables.mapping.topic_sharing import TopicSharing
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -30,7 +31,20 @@ def collisions(
         *_shared_names(scoped),
         *_topics(databases, tables),
         *_partitions(databases, tables),
+        *_unknown_tags(tables),
+        *_formats(databases, tables),
     ]
+
+
+def _unknown_tags(tables: tuple[LogicalTable, ...]) -> Iterator[str]:
+    """Tags that are to have a topic of their own, and that no record can have."""
+    for one in tables:
+        own = {tag.name for tag in one.tags}
+        for name in sorted(set(one.rules.tag_topics) - own):
+            yield (
+                f"table {one.label}: tag_topics lists {name!r}, which is none of its tags "
+                f"({', '.join(sorted(own)) or 'it has none'})"
+            )
 
 
 def _shared_names(rules: list[tuple[str, str, tuple[str, ...]]]) -> Iterator[str]:
@@ -86,14 +100,38 @@ def _shared_topic(found: list[tuple[str, str, bool]]) -> Iterator[str]:
 def _partitions(
     databases: tuple[LogicalDatabase, ...], tables: tuple[LogicalTable, ...]
 ) -> Iterator[str]:
-    """Topics of which two rules state different numbers of partitions."""
+    """Topics of which two rules state different numbers of partitions, now or before."""
     sharing = TopicSharing(databases, tables)
-    stated: dict[str, dict[int, str]] = defaultdict(dict)
+    for name in ("partitions", "repartition_from"):
+        stated: dict[str, dict[int, str]] = defaultdict(dict)
+        for one in tables:
+            topic, count = sharing.topic(one.database, one), getattr(one.rules, name)
+            if topic and count:
+                stated[topic].setdefault(count, one.label)
+        for topic, found in sorted(stated.items()):
+            if len(found) > 1:
+                shown = " and ".join(f"{count} by table {label}" for count, label in found.items())
+                yield f"topic {topic!r} has {name} {shown}; state one number"
+
+
+def _formats(
+    databases: tuple[LogicalDatabase, ...], tables: tuple[LogicalTable, ...]
+) -> Iterator[str]:
+    """Topics whose tables have different record formats by their rules."""
+    sharing = TopicSharing(databases, tables)
+    by_name = {one.name.lower(): one for one in databases}
+    stated: dict[str, dict[str, str]] = defaultdict(dict)
+    for database in databases:
+        if database.topic:
+            found = stated[database.topic]
+            found.setdefault(database.format or DEBEZIUM, f"database {database.name}")
     for one in tables:
         topic = sharing.topic(one.database, one)
-        if topic and one.rules.partitions:
-            stated[topic].setdefault(one.rules.partitions, one.label)
+        above = by_name.get(one.database.lower())
+        own = one.rules.format or (above.format if above else "") or DEBEZIUM
+        if topic:
+            stated[topic].setdefault(own, f"table {one.label}")
     for topic, found in sorted(stated.items()):
         if len(found) > 1:
-            shown = " and ".join(f"{count} by table {label}" for count, label in found.items())
-            yield f"topic {topic!r} has partitions {shown}; state one number"
+            shown = " and ".join(f"{name} by {label}" for name, label in found.items())
+            yield f"topic {topic!r} has the formats {shown}; give them one format"

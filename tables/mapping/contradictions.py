@@ -16,7 +16,17 @@ def contradictions(rules: Rules) -> list[str]:
         *_unfit_places(rules),
         *_unpublished(rules),
         *_names(rules),
+        *_unfit_growth(rules),
     ]
+
+
+def _unfit_growth(rules: Rules) -> Iterator[str]:
+    before, after = rules.repartition_from, rules.partitions
+    if before and after <= before:
+        yield (
+            f"repartition_from is {before} and partitions {after or 'is missing'}; a topic can only get more "
+            "partitions"
+        )
 
 
 _NO_KEYS = ("truncate", "redact", "drop")

@@ -45,6 +45,10 @@ class MappingsInForce:
             raise damaged("the mapping in force", record, error) from error
         self.by_version[found.version] = found
 
+    def in_order(self) -> list[MappingInForce]:
+        """All of them, the oldest first."""
+        return [self.by_version[number] for number in sorted(self.by_version)]
+
     @property
     def last(self) -> MappingInForce | None:
         """The version in force now; None before the first. Versions only come into force in their order."""

@@ -32,6 +32,8 @@ class LogicalDatabase:
     """The topic of all its tables; empty: each table has its own."""
     share_topic: bool = False
     """Whether another logical name may have the same topic."""
+    format: str = ""
+    """The record format of its tables whose rules name none; empty: the envelope."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ mappings with equal digests.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar
 
 from connectors.errors import MappingError
@@ -32,6 +32,10 @@ class MappedTable:
     rules: Rules
     partitions: int
     """Partitions of the topic; 0: the settings' number."""
+    repartition_from: int
+    """Partitions of the topic before a change that the rules ask for; 0: they ask for none."""
+    format: str
+    """The name of the records' format."""
     key_has_shard: bool
     """Whether the records' keys name the real table, since keys of several could be equal."""
 
@@ -70,7 +74,7 @@ class Mapping:
     @property
     def digest(self) -> str:
         """SHA-256 of the contents, in hexadecimal."""
-        shown = [repr(getattr(self, one.name)) for one in fields(self) if one.init]
+        shown = [_shown(getattr(self, one.name)) for one in fields(self) if one.init]
         return hashlib.sha256("\0".join(shown).encode()).hexdigest()
 
     def of(self, table: TableName) -> MappedTable | None:
@@ -129,6 +133,8 @@ class Mapping:
             tags=rule.tags if rule else (),
             rules=rules,
             partitions=rules.partitions or self._sharing.partitions(topic),
+            repartition_from=rules.repartition_from or self._sharing.repartition_from(topic),
+            format=self._sharing.format(logical[0], rule),
             key_has_shard=self._sharing.key_has_shard(logical, by_database, rule),
         )
 
@@ -152,6 +158,24 @@ def _only(found: Matches[Rule], table: TableName) -> Rule | None:
             f"{other.name}, which have the same rank",
         )
     return found[0][1] if found else None
+
+
+def _shown(value: object) -> str:
+    """The text of a value, without what has its default, so that a new rule changes no old digest."""
+    if isinstance(value, tuple):
+        return f"({''.join(f'{_shown(one)},' for one in value)})"
+    if not is_dataclass(value):
+        return repr(value)
+    pairs = [(one, getattr(value, one.name)) for one in fields(value)]
+    stated = [f"{one.name}={_shown(found)}" for one, found in pairs if found not in _defaults(one)]
+    return f"{type(value).__name__}({', '.join(stated)})"
+
+
+def _defaults(one: Field[Any]) -> list[object]:
+    """The default of a field, if it has one."""
+    if one.default is not MISSING:
+        return [one.default]
+    return [one.default_factory()] if one.default_factory is not MISSING else []
 
 
 def _made(databases: tuple[LogicalDatabase, ...], tables: tuple[LogicalTable, ...]) -> Mapping:

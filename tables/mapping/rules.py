@@ -9,8 +9,12 @@ ACTIONS = {"hmac": True, "truncate": True, "redact": None, "drop": False, "renam
 may be given or not."""
 OPERATIONS = ("insert", "update", "delete")
 DDL_TYPES = ("create", "alter", "drop", "rename", "truncate")
-FORMATS = ("debezium", "canal", "maxwell", "avro")
+DEBEZIUM = "debezium"
+"""The record format of the envelope."""
+AVRO = "avro"
+FORMATS = (DEBEZIUM, "canal", "maxwell", AVRO)
 SHARD_IN_KEY = ("auto", "always", "never")
+ON_DROP = ("auto", "delete", "keep")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -20,6 +24,8 @@ class ColumnAction:
     column: str
     action: str
     argument: str = ""
+    domain: str = ""
+    """Of an HMAC: what separates it from the same value's in other domains; empty: nothing does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +41,15 @@ class Rules:
     operations: tuple[str, ...] = ()
     ddl: tuple[str, ...] = ()
     column_actions: tuple[ColumnAction, ...] = ()
-    format: str = "debezium"
+    format: str = ""
+    """The records' format; empty: that of the logical database, else the envelope."""
     key: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
     partitions: int = 0
+    repartition_from: int = 0
+    """The partition count of the topic before, if it is to change; 0: it is not."""
     shard_in_key: str = "auto"
+    on_drop: str = "auto"
+    """Whether a dropped real table's rows are deleted for subscribers; ``auto``: if keys name it."""
+    tag_topics: tuple[str, ...] = ()
+    """The tags whose records are published again on a topic of their own."""

@@ -12,6 +12,7 @@ from tables.mapping.rules import (
     ACTIONS,
     DDL_TYPES,
     FORMATS,
+    ON_DROP,
     OPERATIONS,
     SHARD_IN_KEY,
     ColumnAction,
@@ -20,13 +21,14 @@ from tables.mapping.rules import (
 from tables.table_filter import expressions
 
 RULE_KEYS = {one.name for one in fields(Rules)}
-_LISTS = ("columns", "operations", "ddl", "key", "partition_by")
+_LISTS = ("columns", "operations", "ddl", "key", "partition_by", "tag_topics")
 _TEXTS = {"hmac": "the id of a key", "redact": "a text", "rename": "a name"}
 _CHOICES = {
     "operations": OPERATIONS,
     "ddl": DDL_TYPES,
     "format": FORMATS,
     "shard_in_key": SHARD_IN_KEY,
+    "on_drop": ON_DROP,
 }
 
 
@@ -48,7 +50,7 @@ def _value(key: str, value: Any) -> Any:
     """A checked value; raise ValueError."""
     if key == "column_actions":
         return _actions(value)
-    if key == "partitions":
+    if key in ("partitions", "repartition_from"):
         if type(value) is not int or value < 1:
             raise ValueError("must be a number from 1")
         return value
@@ -72,14 +74,19 @@ def _is_text(value: Any) -> bool:
 
 
 def _actions(value: Any) -> tuple[ColumnAction, ...]:
-    """Actions by column: ``redact``, or ``{hmac: key id}``."""
+    """Actions by column: ``redact``, ``{hmac: key id}`` or ``{hmac: key id, domain: name}``."""
     if not isinstance(value, dict) or not value:
         raise ValueError("must be actions by column")
     return tuple(sorted(_action(str(column), one) for column, one in value.items()))
 
 
 def _action(column: str, value: Any) -> ColumnAction:
-    pairs = list(value.items()) if isinstance(value, dict) else [(value, "")]
+    stated, domain = dict(value) if isinstance(value, dict) else {value: ""}, ""
+    if "domain" in stated:
+        domain = stated.pop("domain")
+        if "hmac" not in stated or not _is_text(domain):
+            raise ValueError(f"{column}: domain is a name, beside hmac")
+    pairs = list(stated.items())
     if len(pairs) != 1 or pairs[0][0] not in ACTIONS:
         raise ValueError(f"{column}: choose one of {', '.join(ACTIONS)}")
     action, argument = pairs[0]
@@ -90,7 +97,7 @@ def _action(column: str, value: Any) -> ColumnAction:
         raise ValueError(f"{column}: {action} needs {_TEXTS[action]}")
     if action == "truncate" and (type(argument) is not int or argument < 1):
         raise ValueError(f"{column}: truncate needs a length from 1")
-    return ColumnAction(column=column, action=action, argument=str(argument))
+    return ColumnAction(column=column, action=action, argument=str(argument), domain=domain)
 
 
 def written_rules(rules: Rules) -> dict[str, Any]:
@@ -102,11 +109,13 @@ def written_rules(rules: Rules) -> dict[str, Any]:
             found[one.name] = list(value) if isinstance(value, tuple) else value
     if rules.column_actions:
         found["column_actions"] = {
-            one.column: {one.action: _argument(one)} if one.argument else one.action
+            one.column: _written(one) if one.argument else one.action
             for one in rules.column_actions
         }
     return found
 
 
-def _argument(one: ColumnAction) -> str | int:
-    return int(one.argument) if one.action == "truncate" else one.argument
+def _written(one: ColumnAction) -> dict[str, str | int]:
+    argument = int(one.argument) if one.action == "truncate" else one.argument
+    domain = {"domain": one.domain} if one.domain else {}
+    return {one.action: argument, **domain}

@@ -10,6 +10,7 @@ from connectors.errors import MappingError
 from connectors.mysql.ddl.definition import TableName
 from tables.mapping.logical import LogicalDatabase, LogicalTable
 from tables.mapping.real_name import RealName
+from tables.mapping.rules import DEBEZIUM
 
 
 class TopicSharing:
@@ -24,6 +25,11 @@ class TopicSharing:
             self.topic(one.database, one): one.rules.partitions
             for one in tables
             if one.rules.partitions
+        }
+        self._before = {
+            self.topic(one.database, one): one.rules.repartition_from
+            for one in tables
+            if one.rules.repartition_from
         }
         self.named = {
             **{_key(one.topic): f"database {one.name}" for one in databases if one.topic},
@@ -41,6 +47,27 @@ class TopicSharing:
     def partitions(self, topic: str) -> int:
         """The number of a topic's partitions; 0 if no rule states it."""
         return self._partitions.get(topic, 0) if topic else 0
+
+    def repartition_from(self, topic: str) -> int:
+        """The number that a topic had before a change that a rule asks for; 0 if none does."""
+        return self._before.get(topic, 0) if topic else 0
+
+    def format(self, database: str, rule: LogicalTable | None) -> str:
+        """The record format of a logical table; raise MappingError if another of its topic has another."""
+        found = self._databases.get(database.lower())
+        of_database = (found.format if found is not None else "") or DEBEZIUM
+        own = rule.rules.format if rule is not None and rule.rules.format else of_database
+        if (
+            rule is not None
+            and not rule.topic
+            and self.topic(database, rule)
+            and own != of_database
+        ):
+            raise MappingError(
+                f"table {rule.label} has the format {own}, and database {database}, whose topic it shares, "
+                f"{of_database}; give both one format, or the table a topic of its own"
+            )
+        return own
 
     def lists_others(self, name: str) -> bool:
         """Whether a logical database with this name lists its real ones."""

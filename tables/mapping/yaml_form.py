@@ -15,8 +15,9 @@ from tables.mapping.rules_entry import RULE_KEYS, read_rules, written_rules
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The parser in C where PyYAML has it: ten times as fast."""
-_DATABASE_KEYS = {"from", "topic", "share_topic"}
-_TABLE_KEYS = _DATABASE_KEYS | {"tags"} | RULE_KEYS
+_COMMON_KEYS = {"from", "topic", "share_topic"}
+_DATABASE_KEYS = _COMMON_KEYS | {"format"}
+_TABLE_KEYS = _COMMON_KEYS | {"tags"} | RULE_KEYS
 
 
 def _repeated(node: Any) -> str:
@@ -74,11 +75,11 @@ def _enter(into: Assembly, kind: str, key: str, value: Any) -> None:
         "topic": _topic(into, where, entry),
         "share_topic": _share_topic(into, where, entry),
     }
+    rules = read_rules(into, where, {one: entry[one] for one in entry if one in RULE_KEYS})
     if kind == "databases":
-        into.database(where, key, **common)
+        into.database(where, key, **common, record_format=rules.format)
         return
     database, _, name = key.rpartition(".")
-    rules = read_rules(into, where, {one: entry[one] for one in entry if one in RULE_KEYS})
     into.table(where, database, name, **common, tags=_tags(into, where, entry), rules=rules)
 
 
@@ -122,7 +123,10 @@ def _tags(into: Assembly, where: str, entry: dict[str, Any]) -> dict[str, str]:
 def to_yaml(mapping: Mapping) -> str:
     """The text of a mapping, of which ``from_yaml`` makes an equal one."""
     found = {
-        "databases": {one.name: _common(one) for one in mapping.databases},
+        "databases": {
+            one.name: _common(one) | ({"format": one.format} if one.format else {})
+            for one in mapping.databases
+        },
         "tables": {one.label: _written(one) for one in mapping.tables},
     }
     return str(yaml.safe_dump(found, sort_keys=False, allow_unicode=True))

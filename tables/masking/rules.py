@@ -36,15 +36,20 @@ class MaskingRule(ColumnRule, Protocol):
 class Hmac:
     """``<key id>:<HMAC-SHA256 in hexadecimal>`` of a value's text (RFC 2104).
 
-    The text is that of the record: a string's own UTF-8, and a number as JSON has it.
+    The text is that of the record: a string's own UTF-8, and a number as JSON has it. In a domain, its name
+    precedes the text between two bytes 0xff, which no UTF-8 contains: so no value that a row may have gives
+    the HMAC of another domain.
     """
 
     key_id: str
     key: bytes = field(repr=False)
+    domain: str = ""
 
     def __call__(self, value: Value) -> Value:
         """Return the HMAC."""
         raw = value.encode() if isinstance(value, str) else orjson.dumps(value)
+        if self.domain:
+            raw = b"\xff%b\xff%b" % (self.domain.encode(), raw)
         return f"{self.key_id}:{hmac.digest(self.key, raw, 'sha256').hex()}"
 
     def column(self, column: Column) -> Column:
@@ -91,7 +96,7 @@ def column_rules(actions: Iterable[ColumnAction], keys: MaskingKeys) -> dict[str
     for one in actions:
         name = one.column.lower()
         if one.action == "hmac":
-            found[name] = Hmac(one.argument, keys.key(one.argument))
+            found[name] = Hmac(one.argument, keys.key(one.argument), one.domain)
         elif one.action == "truncate":
             found[name] = Truncate(int(one.argument))
         elif one.action == "redact":

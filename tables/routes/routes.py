@@ -14,15 +14,12 @@ from typing import Any
 
 from connectors.errors import MappingError
 from connectors.mysql.ddl.definition import TableName
-from connectors.wire import row_topic
+from connectors.wire import MAX_TOPIC_LENGTH, row_topic, shard_topic, tag_topic
 from tables.mapping.mapping import MappedTable, Mapping
-from tables.mapping.rules import DDL_TYPES, OPERATIONS, Rules
+from tables.mapping.rules import DDL_TYPES, DEBEZIUM, OPERATIONS, Rules
 from tables.masking.keys import MaskingKeys
 from tables.masking.rules import MaskingRule, column_rules, masks
 from tables.table_filter import TableFilter
-
-DEBEZIUM = "debezium"
-"""The record format of ``app.pipeline.formats.debezium``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +41,8 @@ class Route:
     """Rules for values by column, in lower case; those of the other columns are published as they are."""
     mapped: MappedTable | None = None
     """What the mapping states about the table; None if it does not name it."""
+    tag_topics: Names[str, str] = field(default_factory=dict)
+    """By tag, the topic where the records that have it are published again."""
     shard: tuple[str, str, str] | None = None
     """Destination, database and table, if the records' keys begin with them."""
 
@@ -61,6 +60,15 @@ class Route:
     def publishes_truncates(self) -> bool:
         """Whether a TRUNCATE has a record: it deletes all rows."""
         return self.mapped is None or "delete" in (self.mapped.rules.operations or OPERATIONS)
+
+    @property
+    def deletes_on_drop(self) -> bool:
+        """Whether a DROP of the table has the record of a TRUNCATE: subscribers of a logical table see its rows
+        go, as the others stay."""
+        if self.mapped is None or not self.publishes_truncates:
+            return False
+        choice = self.mapped.rules.on_drop
+        return choice == "delete" or (choice == "auto" and self.shard is not None)
 
     def publishes_statements(self, verb: str) -> bool:
         """Whether statements with a verb, such as ``alter``, are published for the table's sake."""
@@ -83,11 +91,13 @@ class Routes:
     partitions: int = 1
     """Partitions of a new row topic."""
     format: str = DEBEZIUM
-    """The name of the format of the tables' records, and of those that belong to no single table."""
+    """The name of the format of records without a rule, and of those that belong to no single table."""
     destination: str = ""
     """The destination, for keys that name the real table."""
     mapping: Mapping | None = None
     """Logical names, topics and rules of real tables."""
+    merged: bool = False
+    """Whether rows of mapped tables go to topics of this destination alone, for a merge to read."""
     keys: MaskingKeys = field(default_factory=MaskingKeys)
     """The keys that the mapping's rules name, and that seal what cannot be masked yet."""
     masks_any: bool = field(init=False, repr=False, compare=False)
@@ -151,21 +161,39 @@ class Routes:
                 format=self.format,
             )
         rules = mapped.rules
+        topic = (
+            f"{self.prefix}.{mapped.topic}"
+            if mapped.topic
+            else self._row_topic(table, mapped.logical)
+        )
         if not TableFilter(rules.include or r".*\..*", rules.black).captures(*table):
             return None
         return Route(
             table=table,
             logical=mapped.logical,
-            topic=f"{self.prefix}.{mapped.topic}"
-            if mapped.topic
-            else self._row_topic(table, mapped.logical),
+            topic=self._published(topic),
             partitions=mapped.partitions or self.partitions,
             key_columns=rules.key or None,
-            format=self.format,
+            format=self.format if mapped.format == DEBEZIUM else mapped.format,
             column_rules=self._column_rules(table, rules),
             mapped=mapped,
+            tag_topics={
+                one: self._published(tag_topic(self.prefix, topic, one)) for one in rules.tag_topics
+            },
             shard=(self.destination, *table) if mapped.key_has_shard else None,
         )
+
+    def _published(self, topic: str) -> str:
+        """The topic itself, or this destination's share of it; raise MappingError if that is too long."""
+        if not self.merged:
+            return topic
+        own = shard_topic(self.prefix, self.destination, topic)
+        if len(own) > MAX_TOPIC_LENGTH:
+            raise MappingError(
+                f"the topic {own}, from which {topic} is merged, has more than {MAX_TOPIC_LENGTH} characters; "
+                "name a shorter topic in the mapping"
+            )
+        return own
 
     def _column_rules(self, table: TableName, rules: Rules) -> Names[str, MaskingRule]:
         """The rules of a table's columns; raise MappingError if a key is missing."""

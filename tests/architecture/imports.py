@@ -40,6 +40,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "pydantic": ("app/settings/", "spark_sink/settings.py"),
     "pydantic_settings": ("app/settings/", "spark_sink/settings.py"),
     "yaml": ("app/settings/file.py", "tables/mapping/yaml_form.py", "spark_sink/settings.py"),
+    "fastavro": ("app/pipeline/formats/avro/",),
     "orjson": ("app/", "tables/", "connectors/"),
 }
 """Where the product may import a library: folders, files, or beginnings of file names."""

@@ -155,6 +155,22 @@ SITUATIONS: dict[str, tuple[list[dict[str, Value]], set[str]]] = {
         {"TableGivenUp"},
     ),
     "a table that waits": ([RUNNING | {"aqueduct_tables_set_aside": always(1)}], {"TableSetAside"}),
+    "shards that no common columns can hold": (
+        [RUNNING | {"aqueduct_logical_tables:conflict": always(1)}],
+        {"ShardsConflict"},
+    ),
+    "shards that differ while they are altered": (
+        [RUNNING | {
+            "aqueduct_logical_tables:converging": always(3),
+            "aqueduct_logical_tables:conflict": since(NOW - 300, 1, before=0),
+            "aqueduct_logical_tables_oldest_seconds:converging": grows(0),
+        }],
+        set(),
+    ),
+    "shards that differ for days": (
+        [RUNNING | {"aqueduct_logical_tables_oldest_seconds:converging": always(90_000)}],
+        {"ShardsDiffer"},
+    ),
     "a worker that does not answer": ([RUNNING, {"up": always(0)}], {"WorkerGone"}),
 }  # fmt: skip
 

@@ -8,11 +8,14 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from app.settings.merge import MergeSettings
 from app.settings.model import DestinationSettings, Settings
 from tests.architecture.tree import PROJECT
 
 COMPUTED = {"worker.id": "the host's name"}
 """Defaults that differ from machine to machine."""
+NAMED: dict[str, type[BaseModel]] = {"destinations": DestinationSettings, "merge": MergeSettings}
+"""Settings of which there are several, each with a name."""
 
 _ROW = re.compile(r"^\| `([\w.<>]+)` \| .+? \| ([^|]+) \| `(AQUEDUCT_\w+)` \| .+ \|$", re.MULTILINE)
 
@@ -48,16 +51,16 @@ def in_model(model: type[BaseModel], prefix: str = "") -> dict[str, str]:
     found: dict[str, str] = {}
     for field, info in model.model_fields.items():
         name = prefix + field
-        if inner := _part(field, info.annotation):
-            found |= in_model(inner, f"{name}.<name>." if field == "destinations" else f"{name}.")
+        if inner := _part(name, info.annotation):
+            found |= in_model(inner, f"{name}.<name>." if name in NAMED else f"{name}.")
         else:
             found[name] = COMPUTED.get(name) or _default(info)
     return found
 
 
-def _part(field: str, annotation: Any) -> type[BaseModel] | None:
-    if field == "destinations":
-        return DestinationSettings
+def _part(name: str, annotation: Any) -> type[BaseModel] | None:
+    if name in NAMED:
+        return NAMED[name]
     for one in get_args(annotation) if isinstance(annotation, UnionType) else (annotation,):
         if isinstance(one, type) and issubclass(one, BaseModel):
             return one

@@ -15,6 +15,8 @@ from typing import Any
 import orjson
 
 from app.auditing.change_store import Change, Transaction
+from app.auditing.routes_in_force import RoutesInForce
+from app.auditing.topics import foreign_records as foreign
 from app.auditing.topics.claim_checks import Claims, is_whole
 from app.auditing.topics.record_comparison import Comparer, key_fault
 from app.auditing.topics.topics import Partition, Versions
@@ -40,7 +42,7 @@ _HALVES = {"": WHOLE, "0": OLD_HALF, "1": NEW_HALF}
 class Subject:
     """The subject of the examination."""
 
-    routes: Routes
+    routes: RoutesInForce
     destination: str
     ddl_topic: str
     seq: int
@@ -93,7 +95,8 @@ class RecordCheck:
         self.statements: set[int] = set()
         self.greatest = 0
         self.others: Counter[str] = Counter()
-        self._comparer = Comparer(verdict.unjudged, subject.routes.of)
+        self._comparers: dict[int, tuple[Routes, Comparer]] = {}
+        """By the id of the routes, which are kept so that it is not reused."""
         self._claims = Claims(subject.claims, verdict.unjudged)
         self._watch = watch
 
@@ -103,7 +106,7 @@ class RecordCheck:
             self._tombstone(topic, partition, record)
             return
         try:
-            value = orjson.loads(record.value)
+            value = foreign.contents_of(record)
             source = value["source"]
             is_of_destination = source["name"] == self.subject.destination
             seq, epoch = int(source["seq"]), int(source["epoch"])
@@ -133,7 +136,7 @@ class RecordCheck:
         else:
             one.claim = self._claims.redeem(value)
             self._row(one, held)
-        if self._watch is not None:
+        if self._watch is not None and foreign.FORMAT not in value:
             self._watch(topic, partition, record, value)
         held.seq = max(held.seq, seq)
 
@@ -211,21 +214,32 @@ class RecordCheck:
 
     def _compared(self, one: _One, change: Change, half: str) -> None:
         source, subject = one.value["source"], self.subject
+        if foreign.FORMAT in one.value:
+            self.verdict.unjudged[foreign.unjudged(one.value[foreign.FORMAT])] += 1
+            routes = subject.routes.of_number(one.seq)
+            if one.topic not in foreign.topics_of(change.shape.name, routes, subject.versions):
+                self._fault(Kind.DIFFERENT, one, "it is not in a topic of its table")
+            return
         name = (source["db"], source["table"])
         version = subject.versions.get((*name, source["schema"] or 0))
-        route = subject.routes.of(change.shape.name)
-        topics = {subject.routes.topic(change.shape.name), version.topic if version else ""}
+        routes = subject.routes.of_number(one.seq)
+        route, comparer = routes.of(change.shape.name), self._comparer(routes)
+        if route is None:
+            what = "the mapping that was in force for its seq does not publish its table"
+            self._fault(Kind.DIFFERENT, one, what)
+            return
+        topics = {route.topic, version.topic if version else ""}
         if name != change.shape.name or one.topic not in topics:
             what = f"it names {'.'.join(map(str, name))}, the change is of {'.'.join(change.shape.name)}"
             self._fault(Kind.DIFFERENT, one, what)
             return
-        columns = self._comparer.columns(change.shape, version)
+        columns = comparer.columns(change.shape, version)
         spread = (version.partitions if version else None) or subject.partitions[one.topic]
         target = (one.partition, spread)
         fault = one.claim
         if fault is None and is_whole(one.value):
-            fault = self._comparer.fault(change, one.value, half, version) or key_fault(
-                columns, one.value, one.record, target, shard=route.shard if route else None
+            fault = comparer.fault(change, one.value, half, version) or key_fault(
+                columns, one.value, one.record, target, shard=route.shard
             )
         if fault is not None:
             self._fault(Kind.DIFFERENT, one, fault)
@@ -235,6 +249,15 @@ class RecordCheck:
                 Kind.LOST, one, "its tombstone is missing"
             )
 
+    def _comparer(self, routes: Routes) -> Comparer:
+        found = self._comparers.get(id(routes))
+        if found is None:
+            found = self._comparers[id(routes)] = (
+                routes,
+                Comparer(self.verdict.unjudged, routes.of),
+            )
+        return found[1]
+
     def _tombstone(self, topic: str, partition: int, record: StoredRecord) -> None:
         held = self.held.setdefault((topic, partition), PartitionState())
         found = held.tombstones.pop(record.key, None)
@@ -243,8 +266,8 @@ class RecordCheck:
             return
         name, _, rest = change_id.rpartition("#")
         transaction = self.truth.store.transaction(name)
-        if held.position < 0 or transaction is None:
-            return  # another destination's, or of a delete that is not within
+        if held.position < 0 or transaction is None or foreign.is_foreign(record):
+            return  # another destination's, of a delete that is not within, or not judged
         if transaction.id in self.truth.undecided:
             return
         if self._is_blurred(transaction, rest.partition("/")[0]):
@@ -276,7 +299,7 @@ class RecordCheck:
             self._fault(Kind.REPEATED, one, "it is in Kafka already")
         elif "\ufffd" in found[0]:
             self.verdict.unjudged["texts of statements in a character set other than UTF-8"] += 1
-        elif "online" not in one.value and subject.routes.masks_any:
+        elif "online" not in one.value and subject.routes.of_number(one.seq).masks_any:
             if not _is_hidden_form(one.value["ddl"], found[0]):
                 self.verdict.unjudged["texts of statements whose literals are hidden"] += 1
         elif "online" not in one.value and _plain(found[0]) != _plain(one.value["ddl"]):
@@ -315,6 +338,9 @@ class RecordCheck:
         blurred = self.truth.blurred.get(transaction.rank)
         if transaction.id in self.truth.undecided:
             self.verdict.unjudged["rows of XA transactions prepared before the first file"] += 1
+        elif one.value.get("op", "t") == "t" and transaction.rank in self.truth.dropping:
+            # Of a record in another format, which has no such member, the rest is not judged either.
+            self.verdict.unjudged["tables whose rows are gone by a DROP"] += 1
         elif blurred is not None and self._is_blurred(transaction, ordinal):
             self.verdict.unjudged[rows_after(blurred[1])] += 1
         else:

@@ -16,6 +16,7 @@ import orjson
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.reading.topic_reader import Take, beginnings, cluster, read_all, topics
 from connectors.wire import journal_topic, schemas_topic
+from tables.mapping.in_force import MAPPING, MappingsInForce
 
 T = TypeVar("T")
 Partition = tuple[str, int]
@@ -185,6 +186,8 @@ class Journal:
     """A cursor, and the one after it that is of an older epoch or has a smaller number; the first few."""
     quarantined: dict[tuple[str, str], bool] = field(default_factory=dict)
     """Tables that were ever quarantined, and whether they still are."""
+    mappings: MappingsInForce = field(default_factory=MappingsInForce)
+    """The versions of the mapping in ZooKeeper that it published by."""
 
     def take(self, _topic: str, _partition: int, record: StoredRecord) -> None:
         """Add a record."""
@@ -195,6 +198,8 @@ class Journal:
                 names = ("epoch", "seq", "server_uuid", "file", "pos", "gtid_set", "resume")
                 fields = {name: value[name] for name in names}
                 self._move(CursorRecord(offset=record.offset, **fields))
+        elif kind == MAPPING.name and rest.partition("/")[0] == self.destination:
+            self.mappings.take(kind, rest.split("/")[1:], record)
         elif kind == "quarantine" and rest.partition("/")[0] == self.destination:
             value = orjson.loads(record.value)
             if not value.get("gone"):

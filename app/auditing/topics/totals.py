@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 
-from app.auditing.change_store import ORDINAL_BITS
+from app.auditing.change_store import ORDINAL_BITS, Change
 from app.auditing.table_shape import Shape
 from app.auditing.topics.record_check import (
     DEAD,
@@ -23,6 +23,7 @@ from app.auditing.topics.record_check import (
 )
 from app.auditing.topics.topics import CursorRecord, Journal
 from app.auditing.verdict import Finding, Kind
+from tables.routes.routes import Route
 
 _OPERATION = {"c": "insert", "u": "update", "d": "delete", "t": "delete"}
 _DONE = {WHOLE, OLD_HALF | NEW_HALF}
@@ -56,12 +57,14 @@ def lost_changes(done: RecordCheck, journal: Journal, *, shadows: Shadows, compa
             verdict.quarantined[name] += 1
         elif done.seen[n] & DEAD:
             verdict.unjudged[f"{name}: dead letters"] += 1
-        elif not seen and (why := _left_out(done, shape, rank, ordinal)):
+        elif not (routes := _routes_of(done, n, shape, rank)):
+            verdict.filtered[name] += 1
+        elif not seen and (why := _left_out(done, routes, rank, ordinal)):
             verdict.unjudged[f"{name}: {why}"] += 1
         elif shadows(*shape.name):
             verdict.shadows[name] += 1
-        elif compacted or _is_expired(done, shape, position):
-            verdict.expired[done.subject.routes.topic(shape.name)] += 1
+        elif compacted or _is_expired(done, routes[0].topic, position):
+            verdict.expired[routes[0].topic] += 1
         else:
             change = store.change(rank, ordinal)
             transaction = store.ranked(rank)
@@ -76,12 +79,26 @@ def lost_changes(done: RecordCheck, journal: Journal, *, shadows: Shadows, compa
             )
 
 
-def _left_out(done: RecordCheck, shape: Shape, rank: int, ordinal: int) -> str | None:
-    """Why the mapping may leave a change out; None if it publishes all of its table's."""
-    route = done.subject.routes.of(shape.name)
-    if route is None or route.mapped is None:
+def _routes_of(done: RecordCheck, n: int, shape: Shape, rank: int) -> list[Route]:
+    """The routes by which a change may have been published: by that in force at its transaction, or, if it
+    waited in the quarantine, by a later one; none if no version captures its table."""
+    routes, store = done.subject.routes, done.truth.store
+    waited = done.seen[n] & PARKED
+    found = routes.since(store, rank) if waited else [routes.of_transaction(store, rank)]
+    return [route for one in found if (route := one.of(shape.name)) is not None]
+
+
+def _left_out(done: RecordCheck, routes: list[Route], rank: int, ordinal: int) -> str | None:
+    """Why a mapping may leave a change out; None if all publish all of its table's."""
+    change = done.truth.store.change(rank, ordinal)
+    reasons = (_rule_that_omits(route, change) for route in routes)
+    return next(filter(None, reasons), None)
+
+
+def _rule_that_omits(route: Route, change: Change | None) -> str | None:
+    if route.mapped is None:
         return None
-    rules, change = route.mapped.rules, done.truth.store.change(rank, ordinal)
+    rules = route.mapped.rules
     if rules.row_filter and (change is None or change.kind != "t"):
         return "without a record, as the row filter of the mapping may have it"
     if rules.operations and change is not None and _OPERATION[change.kind] not in rules.operations:
@@ -89,9 +106,8 @@ def _left_out(done: RecordCheck, shape: Shape, rank: int, ordinal: int) -> str |
     return None
 
 
-def _is_expired(done: RecordCheck, shape: Shape, position: int) -> bool:
+def _is_expired(done: RecordCheck, topic: str, position: int) -> bool:
     """Whether the topic may have had it: a partition that does not begin at 0 lacks what is older."""
-    topic = done.subject.routes.topic(shape.name)
     for number in range(done.subject.partitions.get(topic, 0)):
         if done.subject.beginnings.get((topic, number), 0) > 0:
             held = done.held.get((topic, number))
@@ -252,9 +268,10 @@ def cursor(done: RecordCheck, latest: CursorRecord) -> None:
 def values_of(done: RecordCheck, rank: int) -> dict[str, int]:
     """Records with a value of a transaction, by topic."""
     found: dict[str, int] = {}
+    routes = done.subject.routes.of_transaction(done.truth.store, rank)
     for n, shape in done.truth.store.of(rank):
-        count = (done.seen[n] & 7).bit_count()
-        if count:
-            topic = done.subject.routes.topic(shape.name)
+        count, route = (done.seen[n] & 7).bit_count(), routes.of(shape.name)
+        if count and route is not None:
+            topic = route.topic
             found[topic] = found.get(topic, 0) + count
     return found

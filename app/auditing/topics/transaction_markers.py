@@ -113,7 +113,9 @@ class MarkerCheck:
             rank = position >> ORDINAL_BITS
             if rank == last_rank or not self._done.seen[n] & 7:
                 continue
-            if self._done.subject.routes.topic(shape.name) in self._uncounted:
+            store = self._done.truth.store
+            route = self._done.subject.routes.of_transaction(store, rank).of(shape.name)
+            if route is None or route.topic in self._uncounted:
                 continue
             last_rank = rank
             if expired and (self._first is None or rank < self._first):

@@ -55,6 +55,8 @@ class Truth:
     """Transactions with rows that the witness cannot read: the first such ordinal, and the table."""
     unread: Counter[str] = field(default_factory=Counter)
     """Events with rows that the witness cannot read, by table and reason."""
+    dropping: set[int] = field(default_factory=set)
+    """Ranks of transactions that drop tables or databases; what existed of them is not in the binlog."""
     undecided: set[str] = field(default_factory=set)
     """Transactions that committed XA rows from before the first file that was read."""
 
@@ -177,7 +179,9 @@ class _Reading:
         if self._side is not Side.WITHIN or found is None or _NO_TABLES.match(found[2]):
             return
         self._store.add_statement(self._transaction_rank(), statement.sql, statement.pos)
-        if found[1].upper() == "TRUNCATE":
+        if found[1].upper() == "DROP":
+            self.truth.dropping.add(self._transaction_rank())
+        elif found[1].upper() == "TRUNCATE":
             name = _truncated(found[2], statement.database)
             if name is not None and self._captures(*name):
                 shape = Shape(*name, (), None)

@@ -14,13 +14,13 @@ from typing import Any
 
 import orjson
 
+from app.auditing.routes_in_force import RoutesInForce
 from app.auditing.table_verdict import TableVerdict
 from app.auditing.topics.topics import Described, Versions
 from app.auditing.warehouse.keys import of_record, of_row
 from app.auditing.warehouse.store import ExpectedRow, WarehouseRow, WarehouseStore
 from app.auditing.warehouse.values import different
 from connectors.kafka.reading.partition_reader import StoredRecord
-from tables.routes.routes import Routes
 
 _LONGEST_PAIRING = 10_000
 """Rows of a table that are held in memory to classify them; beyond, they are only counted."""
@@ -41,8 +41,8 @@ class _Table:
     kinds: Mapping[str, str] = field(default_factory=dict)
     """Spark's types."""
     key: tuple[str, ...] = ()
-    emptied: NumberPosition = _NEVER
-    """The last truncate that is applied."""
+    emptied: dict[tuple[str, str] | None, NumberPosition] = field(default_factory=dict)
+    """The last truncate that is applied, by real table; None: of a table that is not mapped."""
     may_be_emptied: NumberPosition = _NEVER
     """One that the sink was about to apply."""
     not_applied: int = 0
@@ -64,7 +64,7 @@ class Warehouse:
         destination: str,
         *,
         versions: Versions,
-        routes: Routes,
+        routes: RoutesInForce,
     ) -> None:
         self._store = store
         self._routes = routes
@@ -120,17 +120,21 @@ class Warehouse:
             return
         source = value["source"]
         name = (source["db"], source["table"])
-        route = self._routes.of(name)
+        routes = self._routes.of_number(int(source["seq"]))
+        route = routes.of(name)
+        is_mapped = route is not None and route.mapped is not None
         # A table that is captured no longer has no rows where it once had them.
         table = self._table(name if route is None else route.logical)
         table.topics.add(topic)
         position = (int(source["epoch"]), int(source["seq"]))
         is_applied = record.offset < self._until.get((topic, partition), 0)
-        if not is_applied:
+        # The sink reads the topic that a merge makes of this one, with offsets of its own.
+        if not is_applied and not (is_mapped and routes.merged):
             table.not_applied += 1
         if value["op"] == "t":
             if is_applied:
-                table.emptied = max(table.emptied, position)
+                of = name if is_mapped else None
+                table.emptied[of] = max(table.emptied.get(of, _NEVER), position)
             elif position <= self._floors.get(table.name, _NEVER):
                 table.may_be_emptied = max(table.may_be_emptied, position)
             return
@@ -198,9 +202,10 @@ class Warehouse:
         self, table: _Table, seen: Callable[[int], bool], *, is_whole: bool
     ) -> TableVerdict:
         verdict = TableVerdict(".".join(table.name), behind=table.not_applied)
-        self._store.empty(table.t, table.emptied)
+        for source, position in table.emptied.items():
+            self._store.empty(table.t, position, source)
         floor = self._floors.get(table.name, _NEVER)
-        if not is_whole and floor > table.emptied:
+        if not is_whole and floor > max(table.emptied.values(), default=_NEVER):
             # The topic may have older rows in one partition, while the truncate's partition no
             # longer has it.
             table.may_be_emptied = max(table.may_be_emptied, floor)

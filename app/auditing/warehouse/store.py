@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Self
 
+import orjson
+
 from app.auditing.sqlite import scratch
 
 _BATCH = 5000
@@ -125,11 +127,15 @@ class WarehouseStore:
         for row in self._db.execute("SELECT * FROM held WHERE t = ? AND n > 1", (t,)):
             yield WarehouseRow(*row)
 
-    def empty(self, t: int, floor: tuple[int, int]) -> None:
-        """Remove required rows from before a truncate."""
+    def empty(self, t: int, floor: tuple[int, int], source: tuple[str, str] | None) -> None:
+        """Remove required rows from before a truncate; ``source``: of this real table alone."""
         self.flush()
+        # An image begins with the real database and table.
+        begin = b"[" if source is None else orjson.dumps(source)[:-1] + b","
         self._db.execute(
-            "UPDATE wanted SET alive = 0 WHERE t = ? AND (epoch, seq) < (?, ?)", (t, *floor)
+            "UPDATE wanted SET alive = 0 WHERE t = ? AND (epoch, seq) < (?, ?) "
+            "AND substr(image, 1, ?) = ?",
+            (t, *floor, len(begin), begin),
         )
 
     def flush(self) -> None:

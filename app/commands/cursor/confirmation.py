@@ -1,17 +1,12 @@
-"""The reason for a change of a cursor, and the confirmation of its cost.
-
-Invariant: nothing is changed before the operator has agreed, by an argument or by typing the
-destination's name.
-"""
+"""The reason for a change of a cursor, and the confirmation of its cost."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 
+from app.commands.confirmation import ask_for_name
 from app.commands.operator import operator
 from app.operations.cursor.epoch_claim import ChangeReason
-from connectors.errors import NotConfirmed, printed
 
 
 def add_reason(parser: argparse.ArgumentParser) -> None:
@@ -29,12 +24,5 @@ def reason_of(options: argparse.Namespace) -> ChangeReason:
 
 def confirm(options: argparse.Namespace, effect: str) -> None:
     """Return if the operator confirms; raise NotConfirmed."""
-    if options.yes_lose_changes:
-        return
-    name = options.destination
-    if not sys.stdin.isatty():
-        raise NotConfirmed(effect, destination=name)
-    sys.stderr.write(f"{printed(effect)}.\nType {name!r} to continue: ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip() != name:
-        raise NotConfirmed(effect, destination=name)
+    if not options.yes_lose_changes:
+        ask_for_name(options.destination, effect, destination=options.destination)

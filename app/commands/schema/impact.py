@@ -18,7 +18,7 @@ from app.commands.event_loop import run_operation
 from app.commands.output import print_answer
 from app.commands.schema.history_source import ReadByName, from_journal
 from app.operations.destination_check import check_destination
-from app.operations.mapping.versions import with_stored_mapping
+from app.operations.mapping.in_force import with_mapping_in_force
 from app.operations.schema.file_catalog import file_catalog
 from app.operations.schema.impact import Judgement, Rules, StatementImpact, history_catalog, judge
 from app.operations.schema.statement_text import statements
@@ -67,7 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help="use the definitions in a file: output of `schema rebuild --format json`, or statements as "
-        "mysqldump --no-data writes them; needs neither server nor Kafka",
+        "mysqldump --no-data writes them; needs neither server nor Kafka, unless mapping.store is zookeeper",
     )
     parser.add_argument(
         "--fail-on",
@@ -101,7 +101,7 @@ def run(
     """Print the impact of the statements; return the exit code."""
     settings = _settings(options)
     if settings is not None:
-        settings = run_operation(with_stored_mapping(settings))
+        settings = run_operation(with_mapping_in_force(settings, options.destination))
     catalog = _catalog(options, settings, read_by_name, ask)
     rules = Rules() if settings is None else Rules.of(settings, options.destination)
     session = Session(database=options.database, sql_mode=options.sql_mode)

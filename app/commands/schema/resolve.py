@@ -16,7 +16,7 @@ from app.commands.operator import operator, report_unreachable
 from app.commands.output import print_answer
 from app.commands.waiting import UNCONFIRMED, add_waiting, done_text, seconds_of
 from app.operations.journal_access import Journal
-from app.operations.mapping.versions import with_stored_mapping
+from app.operations.mapping.in_force import with_mapping_in_force
 from app.operations.schema.resolve import (
     Altered,
     AsInBinlog,
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
             "To confirm, add --yes-lose-rows.\n"
         )
         return 2
-    settings = run_operation(with_stored_mapping(load()))
+    settings = run_operation(with_mapping_in_force(load(), options.destination))
     journal = Journal.of(settings, options.destination)
     waiting = run_operation(find_waiting_table(journal, options.table, gives_up=options.give_up))
     wait, definition = seconds_of(options), _definition(options)

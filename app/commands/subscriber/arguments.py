@@ -6,6 +6,7 @@ import argparse
 from dataclasses import asdict
 
 from app.commands.arguments import add_format
+from app.commands.confirmation import ask_for_name
 from app.commands.event_loop import run_operation
 from app.commands.output import aligned_table, print_answer
 from app.operations.subscriber.move import GroupMove, PartitionMove, make_move
@@ -13,6 +14,9 @@ from app.settings.model import Settings
 from aqueduct_client.errors import InvalidSubscription
 from aqueduct_client.topics import split_table, table_topic
 from connectors.errors import UsageError
+
+_MOST_SHOWN = 8
+"""Partitions that a question lists."""
 
 
 def add_group(parser: argparse.ArgumentParser) -> None:
@@ -41,15 +45,35 @@ def topic_of(options: argparse.Namespace, settings: Settings) -> str | None:
         raise UsageError(error.detail) from None
 
 
-def add_dry_run(parser: argparse.ArgumentParser) -> None:
-    """Add the choice to change nothing."""
-    parser.add_argument(
+def add_confirmation(parser: argparse.ArgumentParser) -> None:
+    """Add the choices to change nothing, and not to ask."""
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument(
         "--dry-run", action="store_true", help="print the change, and do not make it"
     )
+    choice.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
 def make_and_report(options: argparse.Namespace, move: GroupMove) -> int:
-    """Make the move, unless only its report is wanted."""
+    """Make the move once it is confirmed, unless only its report is wanted.
+
+    Raises NotConfirmed. A move that leaves each offset as it is needs no confirmation.
+    """
+    moved = [each for each in move.partitions if each.after != each.before]
+    if moved and not options.dry_run and not options.yes:
+        effects = "; ".join(
+            f"{each.topic}:{each.partition} from {_text(each.before)} to {_text(each.after)}"
+            f"{_comma(_effect(each))}"
+            for each in moved[:_MOST_SHOWN]
+        )
+        more = len(moved) - _MOST_SHOWN
+        others = f"; and {more} more, which --dry-run lists" if more > 0 else ""
+        ask_for_name(
+            move.group,
+            f"the group {move.group} moves: {effects}{others}",
+            remedy="Type the group's name where it asks, or add --yes.",
+            group=move.group,
+        )
     if not options.dry_run:
         run_operation(make_move(move))
     rows = [
@@ -60,6 +84,10 @@ def make_and_report(options: argparse.Namespace, move: GroupMove) -> int:
     value = {"group": move.group, "partitions": [asdict(each) for each in move.partitions]}
     print_answer(options.format, value, lines if rows else [f"{move.group} has no position there"])
     return 0
+
+
+def _comma(effect: str) -> str:
+    return f", {effect}" if effect else ""
 
 
 def _text(offset: int | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from app.commands.event_loop import run_operation
-from app.commands.subscriber.arguments import add_dry_run, add_group, make_and_report, topic_of
+from app.commands.subscriber.arguments import add_confirmation, add_group, make_and_report, topic_of
 from app.operations.subscriber.move import plan_reset
 from app.settings.model import load
 
@@ -14,7 +14,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Take a group, and a table."""
     parser.epilog = "It is refused while the group has clients."
     add_group(parser)
-    add_dry_run(parser)
+    add_confirmation(parser)
 
 
 def run(options: argparse.Namespace) -> int:

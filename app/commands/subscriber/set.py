@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from app.commands.event_loop import run_operation
-from app.commands.subscriber.arguments import add_dry_run, add_group, make_and_report, topic_of
+from app.commands.subscriber.arguments import add_confirmation, add_group, make_and_report, topic_of
 from app.operations.subscriber.move import plan_set
 from app.settings.model import load
 from app.settings.start import milliseconds
@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--destination", metavar="DEST", help="whose numbers --seq means, in a topic of several"
     )
-    add_dry_run(parser)
+    add_confirmation(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -16,7 +16,8 @@ import orjson
 from connectors.errors import JournalOutdated
 from connectors.kafka.reading.newest_records import Newest, newest
 from connectors.kafka.reading.partition_reader import StoredRecord, read_each
-from connectors.wire import ddl_topic, schemas_topic
+from connectors.kafka.reading.record_source import source_of
+from connectors.wire import HEADER_CHANGE_ID, ddl_topic, schemas_topic
 from tables.cursor import Cursor
 from tables.journal.state import DestinationState
 from tables.table_version import TableVersion
@@ -87,14 +88,13 @@ class Published:
         )
 
     def _outdated(self, one: Newest, what: str, cursor: Cursor) -> JournalOutdated:
-        transaction = orjson.loads(one.record.value).get("transaction") or {}
         return JournalOutdated(
             f"the cursor is at epoch {cursor.epoch} seq {cursor.seq}, and {one.topic} has {what}",
             destination=self.destination,
             topic=one.topic,
             partition=one.partition,
             offset=one.record.offset,
-            transaction=transaction.get("id"),
+            change_id=dict(one.record.headers).get(HEADER_CHANGE_ID, b"").decode() or None,
         )
 
 
@@ -105,14 +105,6 @@ def _since(cursor: Cursor) -> int | None:
 def _is_known(version: TableVersion, state: DestinationState) -> bool:
     known = state.versions.get((version.database, version.table))
     return known is not None and known.version >= version.version
-
-
-def source_of(record: StoredRecord) -> dict[str, Any]:
-    """The destination and numbers of a published record; empty for tombstones."""
-    if not record.value:
-        return {}
-    source = orjson.loads(record.value).get("source")
-    return source if isinstance(source, dict) else {}
 
 
 def _number(source: Mapping[str, Any]) -> tuple[int, int]:

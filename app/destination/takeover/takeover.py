@@ -11,7 +11,7 @@ import contextlib
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -37,8 +37,9 @@ from app.mapping_versions.choice import MappingChoice
 from app.pipeline.hidden_statement import hidden_table
 from app.pipeline.publish.publisher import Publisher
 from app.service.status import DestinationStatus, State
-from connectors.errors import HistoryTooShort, RunRestarts, WitnessesDiffer
+from connectors.errors import HistoryTooShort, RuleImpossible, RunRestarts, WitnessesDiffer
 from connectors.kafka.producer import TransactionalProducer
+from connectors.kafka.reading.follower import Follower
 from connectors.kafka.topics.topics import Topics
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import Coordinates
@@ -53,6 +54,7 @@ from tables.journal.state import DestinationState
 from tables.journal_format import Entry as Note
 from tables.operator.control import DesiredState
 from tables.quarantine import Quarantine, note_of
+from tables.routes.repartitions import Growth, Spread, growth, partitions_of, spread_of
 from tables.schema_history.position import HistoryPosition
 from tables.table_filter import named_databases
 
@@ -75,6 +77,8 @@ class TakenOver:
     address: SourceAddress
     names: frozenset[TableName]
     """The server's tables that the account has privileges for."""
+    spread: Mapping[str, Spread] = field(default_factory=dict)
+    """Topics whose keys are spread over more partitions from this claim on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,10 +129,13 @@ class Takeover:
         try:
             async with beside(self._installation(topics)) as confirmed:
                 led = await self._taken_over(producer, topics, known, confirmed)
+            grown = growth(plan.rules.routes, led.state.versions)
             claim = claim_of(plan, led.opened.cursor.epoch)
             notes = [*led.opened.notes, *self._quarantined(unreadable, led), claim]
             if self.mapping is not None:
-                notes += self.mapping.notes(led.opened.cursor, plan.rules.routes, led.names)
+                notes += self._mapping_notes(self.mapping, led)
+            # Once nothing can refuse the mapping any more.
+            led = replace(led, spread=await self._spread(grown, topics, led.publisher))
             # Set before, as the claim may be committed without an acknowledgement.
             self.signals.claimed = led.opened.cursor.epoch
             await led.publisher.claim(notes)
@@ -140,6 +147,39 @@ class Takeover:
             yield led
         finally:
             await producer.discard()
+
+    def _mapping_notes(self, mapping: MappingChoice, led: TakenOver) -> list[Note]:
+        """The notes of a version that comes into force, and of the tables that it is tried on again."""
+        notes = mapping.notes(led.opened.cursor, self.plan.rules.routes, led.names)
+        version = mapping.number
+        if not notes or version is None:
+            return notes
+        now = time.time_ns() // 1_000_000
+        again = led.state.quarantine.try_rules_again(version=version, ts_ms=now)
+        # They are newer than those that this worker knows of, before it follows the journal that far.
+        self.signals.resolutions.update({one.name: one for one in again})
+        return [*notes, *map(note_of, again)]
+
+    async def _spread(
+        self, grown: Mapping[str, Growth], topics: Topics, publisher: Publisher
+    ) -> Mapping[str, Spread]:
+        """Give topics the partitions that the mapping asks for; earlier leaders are fenced, so what they
+        have written is before the ends that are read.
+        """
+        if not grown:
+            return {}
+        counts = {topic: one.partitions for topic, one in grown.items()}
+        tagged = {name: one.partitions for one in grown.values() for name in one.tag_topics}
+        await topics.grow({**counts, **tagged})
+        async with Follower.opened(self.plan.kafka_options) as follower:
+            ends = await follower.ends(partitions_of(grown.items()))
+        for topic, one in grown.items():
+            log.info(
+                "%s: keys of %s are in %d partitions from here on, instead of %d",
+                self.plan.name, topic, one.partitions, one.before,
+            )  # fmt: skip
+        publisher.written |= counts
+        return spread_of(grown, ends)
 
     async def _installation(self, topics: Topics) -> str:
         """The installation id in the journal, after a check of all existing topics."""
@@ -348,14 +388,13 @@ class Takeover:
         """Return the notes that quarantine the tables that the previous run could not read."""
         found = unreadable[:]
         unreadable.clear()
-        return [
-            _noted(error, led.state.quarantine, led.facts, led.opened.cursor) for error in found
-        ]
+        return [_noted(error, led.state.quarantine, led.facts, led.opened) for error in found]
 
 
 def _noted(
-    error: WitnessesDiffer, quarantine: Quarantine, facts: ServerFacts, cursor: Cursor
+    error: WitnessesDiffer, quarantine: Quarantine, facts: ServerFacts, opened: InitialState
 ) -> Note:
+    cursor, history, name = opened.cursor, opened.history, error.name_of_table
     position, gtid = error.context.get("coordinates"), error.context.get("gtid")
     at = position if isinstance(position, Coordinates) else cursor.offset.coordinates
     since = HistoryPosition(
@@ -365,4 +404,8 @@ def _noted(
         gtid=str(gtid) if gtid else None,
         ts_ms=time.time_ns() // 1_000_000,
     )
-    return note_of(quarantine.add(error.name_of_table, error.detail, since))
+    is_by_rule = isinstance(error, RuleImpossible) and history is not None
+    # The history is at the cursor, and so before all events that will wait.
+    table = history.find(*name) if is_by_rule and history is not None else None
+    entry = quarantine.add(name, error.detail, since, table=table, is_by_rule=is_by_rule)
+    return note_of(entry)

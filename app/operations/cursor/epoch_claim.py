@@ -19,11 +19,12 @@ from typing import Any
 
 from app.destination.plan import Plan
 from app.destination.takeover.journal_verification import Verification
-from app.destination.takeover.published_check import Published, source_of
+from app.destination.takeover.published_check import Published
 from app.destination.takeover.recovery import installation_of, recover
 from app.operations.journal_access import Journal
 from connectors.errors import Fenced
 from connectors.kafka.producer import TransactionalProducer
+from connectors.kafka.reading.record_source import source_of
 from connectors.kafka.topics.topics import Topics
 from tables.cursor import Cursor, next_epoch
 from tables.journal.checkpoint import MemoryCheckpoint

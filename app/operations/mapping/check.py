@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.settings.mapping import executable, read_mapping
+from app.settings.mapping import read_mapping
 from connectors.mysql.ddl.definition import TableName
 from tables.mapping.mapping import MappedTable
 
@@ -26,7 +26,7 @@ class CheckedMapping:
 
 def checked_mapping(path: Path, tables: Iterable[TableName] = ()) -> CheckedMapping:
     """Return the summary of a mapping; raise MappingError with all its faults."""
-    mapping = executable(read_mapping(path))
+    mapping = read_mapping(path)
     return CheckedMapping(
         databases=len(mapping.databases),
         tables=len(mapping.tables),

@@ -11,15 +11,12 @@ from collections.abc import Iterable, Mapping
 from app.operations.migration.findings import EMPTY, Entry, Finding, Imported, Outcome
 from app.operations.migration.yaml_text import Leaf, Path, Value, YamlText
 from app.settings.given_values import faults_of
-from app.settings.mapping import NOT_YET
 from connectors.errors import MappingError
 from tables.mapping.yaml_form import from_yaml
 from tables.masking.rules import masks
 
 MAPPING_FILE = "mapping.yaml"
 KEY_FILE = "mapping.keys"
-_WAITS = "the worker does not execute this rule yet"
-_HEADING = "The worker does not execute these rules yet"
 _MOST_FAULTS = 100
 """A bound for the removal of refused values; each removes at least one."""
 
@@ -30,8 +27,6 @@ class Draft:
     def __init__(self) -> None:
         self.settings = YamlText()
         self.mapping = YamlText()
-        self.waiting = YamlText()
-        """Rules of the mapping that the worker does not execute yet."""
         self._findings: dict[Finding, None] = {}
         self._accounted: set[tuple[str, str]] = set()
 
@@ -43,15 +38,11 @@ class Draft:
             self.by_hand(entry, f"{dotted(path)} has another value already, which is kept")
 
     def take_rule(self, entry: Entry, path: Path, value: Value) -> None:
-        """Put a part of the mapping that a key gives; as a comment if the worker does not execute it."""
-        is_waiting = path[2] in NOT_YET
-        place = self.waiting if is_waiting else self.mapping
-        if not place.put(path, value, entry.origin):
-            self.by_hand(entry, f"mapping: {dotted(path)} has another value already, which is kept")
-        elif is_waiting:
-            self.by_hand(entry, f"mapping: {dotted(path)} is a comment: {_WAITS}")
-        else:
+        """Put a part of the mapping that a key gives; report it by hand if it has another value already."""
+        if self.mapping.put(path, value, entry.origin):
             self._add(Outcome.TAKEN, entry, f"mapping: {dotted(path)}")
+        else:
+            self.by_hand(entry, f"mapping: {dotted(path)} has another value already, which is kept")
 
     def choose(self, path: Path, value: Value, reason: str) -> None:
         """Put a setting that no key gives, and report it to be decided by hand."""
@@ -92,7 +83,7 @@ class Draft:
         self._name_mapping()
         return Imported(
             settings=self.settings.text(settings_head),
-            mapping=self._mapping_text(mapping_head),
+            mapping=self.mapping.text(mapping_head) if self.mapping else "",
             findings=tuple(self._findings),
         )
 
@@ -114,14 +105,6 @@ class Draft:
             lines = " and ".join(f"`{one}: KEY`" for one in ids)
             made = "each KEY from `openssl rand -base64 32`"
             self.choose(("mapping", "key_file"), KEY_FILE, f"write {lines} into it, {made}")
-
-    def _mapping_text(self, head: Iterable[str]) -> str:
-        """The mapping, and after it the rules that the worker does not execute yet, as comments."""
-        if not self.mapping and not self.waiting:
-            return ""
-        _, *rules = self.waiting.text().splitlines()
-        waiting = [f"# {_HEADING}:", *(f"# {line}" for line in rules)] if rules else []
-        return self.mapping.text(head) + "".join(f"{line}\n" for line in waiting)
 
     def _drop_refused(self) -> None:
         for _ in range(_MOST_FAULTS):

@@ -17,11 +17,14 @@ from app.destination.background import in_its_own_thread
 from app.operations.journal_access import Journal
 from app.operations.request_outcome import not_tried_error
 from app.operations.source_connection import ReportUnreachable, reachable_source
+from app.pipeline.gather.parked_event import is_of_rows, key_of
 from app.pipeline.hidden_statement import hidden_table
-from connectors.errors import NotQuarantined, UsageError
+from connectors.errors import NotApplied, NotQuarantined, UsageError
+from connectors.kafka.reading.partition_reader import read_to_end
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Session, Table, TableName
 from connectors.mysql.schema.baseline import read_baseline, server_of
+from connectors.wire import quarantine_topic
 from tables.journal.state import DestinationState
 from tables.quarantine import GIVE_UP, Entry, Outcome, Resolution, note_of
 
@@ -193,6 +196,16 @@ async def _table_after(
     return table
 
 
+async def _lacks_row(journal: Journal, resolution: Resolution) -> bool:
+    """Return whether the binlog is to give the definition, and no row waits that has one."""
+    if resolution.table is not None or resolution.gives_up:
+        return False
+    entry = (await journal.latest_state()).quarantine.entries[resolution.name]
+    topic, key = quarantine_topic(journal.settings.prefix, journal.plan.name), key_of(entry.name)
+    records = await read_to_end(journal.options, topic, 0, start=entry.offset)
+    return not any(one.key == key and is_of_rows(one.headers) for one in records)
+
+
 async def _wait_until_tried(
     journal: Journal, resolution: Resolution, seconds: float, began: float
 ) -> ResolutionOutcome:
@@ -202,6 +215,13 @@ async def _wait_until_tried(
 
     state = await journal.wait(is_tried, seconds)
     if state is None:
+        if await _lacks_row(journal, resolution):
+            raise NotApplied(
+                f"schema resolve was recorded, but no row of it waits yet after {seconds:g} s; the binlog "
+                "gives the definition with a row, so the worker applies it at the table's next row",
+                destination=journal.plan.name,
+                table=".".join(resolution.name),
+            )
         raise await not_tried_error(journal, "schema resolve", seconds)
     worker = state.leader.worker if state.leader is not None else None
     entry = state.quarantine.entries[resolution.name]

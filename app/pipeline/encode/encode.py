@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from app.pipeline.encode.dead_letter import dead_letter_record, letter_of
 from app.pipeline.encode.oversize import OversizeRecords, claim_store
+from app.pipeline.encode.tagged_writer import TaggedWriter
 from app.pipeline.encode.transaction_markers import EarlierProgress, MarkerWriter
 from app.pipeline.formats.protocol import Emitted, RecordFormat, Records, WriteRows
 from app.pipeline.formats.registry import format_named
@@ -21,7 +22,7 @@ from app.pipeline.gather.undecodable_rows import DeadRows
 from app.pipeline.piece_parts import DeadLetter
 from app.pipeline.rules import Rules
 from connectors.kafka.record_batches import BatchWriter, FinishedBatch, Shrink
-from connectors.kafka.record_writer import PlacedWriter
+from connectors.kafka.record_writer import PlacedWriter, RecordWriter
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.rows.decoder import ROWS_EVENTS, UPDATES, WRITES
@@ -31,6 +32,7 @@ from connectors.wire import (
     quarantine_topic,
     transactions_topic,
 )
+from tables.mapping.rules import DEBEZIUM
 from tables.routes.routes import Route
 from tables.table_version import TableVersion
 
@@ -62,10 +64,14 @@ class Encoder:
         self.epoch = epoch
         self.claims = claim_store(rules)
         """Kept for the run, since it may hold a connection."""
+        self.envelopes_only = False
+        """Whether all rows are written as envelopes, whatever their routes' format: to compare two mappings."""
         self._formats: dict[str, RecordFormat] = {}
 
     def format(self, name: str) -> RecordFormat:
         """Return a record format for this run."""
+        if self.envelopes_only:
+            name = DEBEZIUM
         found = self._formats.get(name)
         if found is None:
             factory = format_named(name)
@@ -146,7 +152,7 @@ class Encoding:
         return +found
 
     def write(self, items: list[Item], latest: Mapping[TableName, TableVersion]) -> None:
-        """Encode all items in order; ``latest`` has the versions of truncated tables.
+        """Encode all items in order; ``latest`` has the versions of emptied tables.
 
         Items are consumed, and records become batches as they come: a chunk has up to a hundred thousand small
         rows, and each takes a kilobyte in memory.
@@ -202,8 +208,7 @@ class Encoding:
         write = self._tables.get(id(use))
         if write is None:
             version, route = use.version, use.table.route
-            batches = self._many(version.topic, route)
-            writer = PlacedWriter(batches) if route.partition_by else batches
+            writer = self._row_writer(version.topic, route)
             write = self._tables[id(use)] = self._records(route.format).rows(version, writer)
         order = self._order
         self._order = write(item, self._ordinal + item.ordinal, order)
@@ -221,11 +226,14 @@ class Encoding:
             if rules.routes.masks_any:
                 record = sealed_record(record, rules.routes.keys)
             self._park(record, name)
-        if item.truncated is not None:
-            self._truncation(item, item.truncated, latest.get(item.truncated.table))
+        for at, route in enumerate(item.emptied):
+            # A DDL statement is a transaction of its own, so no row has any of these ordinals.
+            self._truncation(item, route, latest.get(route.table), item.ordinal + at)
 
-    def _truncation(self, item: Ddl, route: Route, version: TableVersion | None) -> None:
-        """Write the truncation of a table to the topic of its rows.
+    def _truncation(
+        self, item: Ddl, route: Route, version: TableVersion | None, ordinal: int
+    ) -> None:
+        """Write to the topic of a table's rows that all of them are gone.
 
         A version with another topic is of rows before the mapping changed.
         """
@@ -239,9 +247,9 @@ class Encoding:
         self._records(route.format).truncate(
             item,
             route,
-            self._many(topic, route),
+            self._row_writer(topic, route),
             schema=version.version if version is not None else None,
-            ordinal=self._ordinal + item.ordinal,
+            ordinal=self._ordinal + ordinal,
             order=self._order,
         )
 
@@ -278,16 +286,32 @@ class Encoding:
             self._formats[name] = found
         return found
 
+    def _row_writer(self, topic: str, route: Route) -> RecordWriter:
+        """Return the writer of a table's records, to the topic and to those of tags."""
+        own = self._placed_writer(topic, route, topic)
+        if not route.tag_topics:
+            return own
+        names = route.tag_topics.items()
+        tagged = {tag: self._placed_writer(name, route, topic) for tag, name in names}
+        return TaggedWriter(own, tagged, self._emitted)
+
+    def _placed_writer(self, topic: str, route: Route, spread_as: str) -> RecordWriter:
+        writer = self._many(topic, route, spread_as)
+        return PlacedWriter(writer) if route.partition_by else writer
+
     def _single(self, topic: str) -> BatchWriter:
         return self._writers.get(topic) or self._writer(topic, 1)
 
-    def _many(self, topic: str, route: Route) -> BatchWriter:
-        """Return the batch writer of a row topic; only records of rows can be made smaller."""
+    def _many(self, topic: str, route: Route, spread_as: str) -> BatchWriter:
+        """Return the batch writer of a row topic; only records of rows can be made smaller.
+
+        ``spread_as``: the topic whose keys have the same partitions.
+        """
         writer = self._writers.get(topic)
         if writer is not None:
             return writer
         spread, rules = self._encoder.spread, self._rules
-        partitions = (spread(topic) if spread else None) or route.partitions
+        partitions = (spread(spread_as) if spread else None) or route.partitions
         self.partitions[topic] = partitions
         shrink: Shrink | None = None
         if self._oversize is not None:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from app.pipeline.formats.avro.format import Avro, AvroFactory
+from app.pipeline.formats.canal.message import CANAL
 from app.pipeline.formats.debezium.format import Debezium
+from app.pipeline.formats.maxwell.row import MAXWELL
 from app.pipeline.formats.protocol import FormatFactory
+from app.pipeline.formats.shaped import ShapedFactory
 from connectors.mysql.rows.compiled.generate import Row
-from tables.routes.routes import DEBEZIUM
+from tables.mapping.rules import DEBEZIUM
 
-FORMATS: Mapping[str, FormatFactory] = {DEBEZIUM: Debezium}
+FORMATS: Mapping[str, FormatFactory] = {
+    DEBEZIUM: Debezium,
+    Avro.name: AvroFactory(),
+    **{shape.name: ShapedFactory(shape) for shape in (CANAL, MAXWELL)},
+}
 
 
 def format_named(name: str) -> FormatFactory:

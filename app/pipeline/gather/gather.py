@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from app.pipeline.gather.captured_tables import CapturedTables, DroppedTable, ParkedTable
+from app.pipeline.gather.dropped_tables import dropped_routes
 from app.pipeline.gather.gathered import Gathered
 from app.pipeline.gather.items import Ddl, End, Item, ParkedRows, Rows, TableUse, ValuesOf
 from app.pipeline.gather.statement_changes import StatementJudge, passed
@@ -26,6 +27,7 @@ from connectors.mysql.lookup.fingerprint.fingerprint import FingerprintWindow
 from connectors.mysql.lookup.fingerprint.recent import RecentTransactions
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.stream.prepared_xa import PreparedPosition
+from tables.routes.routes import Route
 
 _tuple = tuple.__new__
 
@@ -184,24 +186,22 @@ class Gathering:
             self._query = self._tables.hidden_text(text)
 
     def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:
-        """Note a statement, and the captured table that it truncates."""
+        """Note a statement, and the captured tables of which it removes all rows."""
         gathered = self.gathered
         if gathered.first is None:
             gathered.first = transaction
         if gathered.prints is not None:
             gathered.prints.statement(query)
         self.count_passed()
-        truncated = None
-        if kind is Kind.TRUNCATE:
-            name = self._emptied() or truncated_table(query.sql, query.database)
-            if name is None:
-                raise UnsupportedEvent("a TRUNCATE statement whose table cannot be determined")
-            truncated = None if self._tables.is_given_up(name) else self._tables.route(name)
         applied = self._applied
-        emptied = truncated.table if truncated is not None else None
-        parks = self._tables.quarantined_among(applied.record if applied else None, emptied)
-        if emptied in parks or (truncated is not None and not truncated.publishes_truncates):
-            truncated = None
+        truncated = self._truncated(query) if kind is Kind.TRUNCATE else None
+        name = truncated.table if truncated is not None else None
+        parks = self._tables.quarantined_among(applied.record if applied else None, name)
+        if truncated is not None:
+            emptied: tuple[Route, ...] = (truncated,) if truncated.publishes_truncates else ()
+        else:
+            emptied = dropped_routes(applied, self._tables)
+        emptied = tuple(one for one in emptied if one.table not in parks)
         is_published = (
             self._rules.publishes(statement_type(query.sql))
             and not (applied and applied.is_noise)
@@ -209,16 +209,21 @@ class Gathering:
         )
         shown = self._tables.hidden_query(query)
         item = Ddl(
-            transaction, kind, shown, pos, gathered.ordinal, truncated, applied, parks, is_published,
+            transaction, kind, shown, pos, gathered.ordinal, emptied, applied, parks, is_published,
             query,
         )  # fmt: skip
         gathered.items.append(item)
         gathered.values += item.values
 
-    def _emptied(self) -> tuple[str, str] | None:
-        """Return the table that was truncated according to the history, by the name of its rows."""
+    def _truncated(self, query: Query) -> Route | None:
+        """Return the route of the table that a TRUNCATE empties; None if it is not captured."""
         applied = self._applied
-        return applied.emptied[0] if applied is not None and applied.emptied else None
+        # The history knows the table by the name of its rows.
+        known = applied.emptied[0] if applied is not None and applied.emptied else None
+        name = known or truncated_table(query.sql, query.database)
+        if name is None:
+            raise UnsupportedEvent("a TRUNCATE statement whose table cannot be determined")
+        return None if self._tables.is_given_up(name) else self._tables.route(name)
 
     def change(self, transaction: Transaction, query: Query) -> None:
         """Skip a change logged as a statement, if no captured table changed."""

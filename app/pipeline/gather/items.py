@@ -44,8 +44,8 @@ class Ddl(NamedTuple):
     query: Query
     pos: int
     ordinal: int
-    truncated: Route | None
-    """The route of the captured table that it truncates."""
+    emptied: tuple[Route, ...]
+    """The routes of the captured tables of which it removes all rows, as subscribers are to see."""
     applied: Applied | None
     """Its effect on tables, if a schema history is kept."""
     parks: tuple[tuple[str, str], ...]
@@ -58,7 +58,7 @@ class Ddl(NamedTuple):
     @property
     def values(self) -> int:
         """Count of its records with a value."""
-        return int(self.is_published) + (self.truncated is not None)
+        return int(self.is_published) + len(self.emptied)
 
 
 class ParkedRows(NamedTuple):

@@ -6,7 +6,7 @@ transaction, and their ordinal in it. Bytes stay bytes; their description is JSO
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,6 +104,11 @@ class ParkedEvent:
         """Return the rows event."""
         event = self.event_type, self.body, self.pos, self.ordinal, self.text
         return RowsEvent(self.transaction, self.table_map, *event)
+
+
+def is_of_rows(headers: Iterable[tuple[str, bytes]]) -> bool:
+    """Return whether a parked event has rows; one of a statement has no table map."""
+    return any(name == TABLE_MAP for name, _ in headers)
 
 
 def sealed_record(record: Record, keys: MaskingKeys) -> Record:

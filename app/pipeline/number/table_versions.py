@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.position import Coordinates
+from tables.routes.repartitions import Spread
 from tables.routes.routes import Route
 from tables.table_version import Definition, TableVersion
 
@@ -26,10 +27,20 @@ class VersionBook:
         destination: str,
         *,
         known: Mapping[Name, TableVersion],
+        spread: Mapping[str, Spread] | None = None,
     ) -> None:
+        """``spread``: topics whose keys are spread over more partitions than ``known`` has, from now on."""
         self._destination = destination
         self._latest = dict(known)
-        self._spread = {one.topic: one.partitions for one in known.values() if one.partitions}
+        self._matched: dict[Name, tuple[Route, Definition]] = {}
+        """What each table's latest version was last valid for: to compare columns takes as long as to encode
+        twenty rows."""
+        self._spread: dict[str, int] = {}
+        self._since: dict[str, Mapping[int, int] | None] = {}
+        for version in known.values():
+            self._take_spread(version)
+        for topic, one in (spread or {}).items():
+            self._spread[topic], self._since[topic] = one.partitions, one.since
         self.count = sum(version.version for version in known.values())
         """Count of the versions of all tables."""
 
@@ -39,9 +50,16 @@ class VersionBook:
         latest = self._latest.get(name)
         if latest is None or latest.version < version.version:
             self._latest[name] = version
-            if version.partitions:
-                self._spread[version.topic] = version.partitions
+            self._matched.pop(name, None)
+            self._take_spread(version)
             self.count += version.version - (latest.version if latest else 0)
+
+    def _take_spread(self, version: TableVersion) -> None:
+        """Take a topic's count; tables without a row since the last change still have the one before."""
+        if (version.partitions or 0) > self._spread.get(version.topic, 0):
+            self._spread[version.topic] = version.partitions or 0
+            self._since[version.topic] = version.since
+            self._matched.clear()
 
     def latest(self, database: str, table: str) -> TableVersion | None:
         """Return the latest version of a table, if any of its rows was ever published."""
@@ -64,12 +82,21 @@ class VersionBook:
 
         Without ``shows_not_null`` the definition lacks the nullability of columns.
         """
+        matched = self._matched.get(route.table)
+        if matched is not None and matched[0] is route and matched[1] is definition:
+            return self._latest[route.table], False
         database, table = route.table
-        latest = self._latest.get(route.table)
+        given, latest = definition, self._latest.get(route.table)
+        partitions = self.partitions(route.topic) or route.partitions
         if latest is not None:
             if not shows_not_null:
                 definition = _with_nullability(definition, latest.definition)
-            if latest.definition.is_same(definition) and latest.topic == route.topic:
+            is_published_so = (latest.topic, latest.format) == (
+                route.topic,
+                route.format,
+            ) and latest.partitions in (None, partitions)
+            if is_published_so and latest.definition.is_same(definition):
+                self._matched[route.table] = route, given
                 return latest, False
         version = TableVersion(
             destination=self._destination,
@@ -81,16 +108,12 @@ class VersionBook:
             gtid=transaction.gtid,
             coordinates=Coordinates(transaction.file, pos),
             ts_ms=transaction.committed_ms,
-            partitions=self._partitions_of(route, latest),
+            partitions=partitions,
+            since=self._since.get(route.topic),
+            format=route.format,
         )
         self.learn(version)
         return version, True
-
-    def _partitions_of(self, route: Route, latest: TableVersion | None) -> int:
-        """Return the partition count of a table's keys; a topic keeps its own, whichever table came first."""
-        is_noted = latest is not None and latest.topic == route.topic
-        noted = latest.partitions if latest is not None and is_noted else None
-        return noted or self.partitions(route.topic) or route.partitions
 
 
 def _with_nullability(definition: Definition, known: Definition) -> Definition:

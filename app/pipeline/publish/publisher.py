@@ -29,6 +29,8 @@ from connectors.wire import (
     ddl_topic,
     dead_letters_topic,
     journal_topic,
+    logical_schemas_topic,
+    progress_topic,
     quarantine_topic,
     schemas_topic,
     transactions_topic,
@@ -53,6 +55,10 @@ _CHANGELOG_COMPACTION = replace(_COMPACTION, delete_retention_ms=3_600_000)
 """Faust's tables remove a row by a tombstone, which must stay until each worker that starts has read it."""
 
 
+_PROGRESS_MS = 24 * 3_600_000
+"""How long a topic of progress keeps records."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPlans:
     """The required configuration of an installation's topics."""
@@ -65,6 +71,8 @@ class TopicPlans:
     journal_partitions: int
     takes_all: bool = False
     """Whether a topic of rows that is there must take records of ``max_message_bytes``."""
+    progress: bool = False
+    """Whether a destination publishes the times up to which it is complete, for a merge."""
 
     def rows(self, name: str, partitions: int, spread: int | None = None) -> TopicPlan:
         """Return the plan of a row topic; ``spread``: its keys' partition count, if written to before."""
@@ -85,6 +93,10 @@ class TopicPlans:
         """Return the plan of the topic of table versions."""
         return self._plan(schemas_topic(self.prefix), 1, "compact", -1)
 
+    def logical_schemas(self) -> TopicPlan:
+        """Return the plan of the topic of logical tables' schemas."""
+        return self._plan(logical_schemas_topic(self.prefix), 1, "compact", -1)
+
     def ordered(self, name: str) -> TopicPlan:
         """Return the plan of a topic with one order per destination: transaction markers, DDL."""
         return self._plan(name, 1, "delete", self.retention_ms)
@@ -97,6 +109,11 @@ class TopicPlans:
         """Return the plan of the topic of undecodable rows: kept forever, and created with the first."""
         return self._plan(dead_letters_topic(self.prefix, destination), 1, "delete", -1)
 
+    def progress_of(self, destination: str) -> list[TopicPlan]:
+        """Return the topic of these times, if the destination has one; only the last record counts."""
+        name = progress_topic(self.prefix, destination)
+        return [self._plan(name, 1, "delete", _PROGRESS_MS)] if self.progress else []
+
     def of(self, destination: str) -> list[TopicPlan]:
         """Return all topics that a destination needs before its first row."""
         names = (transactions_topic(self.prefix, destination), ddl_topic(self.prefix, destination))
@@ -105,6 +122,7 @@ class TopicPlans:
             self.schemas(),
             *map(self.ordered, names),
             self.quarantine(destination),
+            *self.progress_of(destination),
         ]
 
     async def ready(self, topics: Topics, destination: str, *, is_new: bool) -> None:
@@ -136,9 +154,10 @@ class Publisher:
         permit: WritePermit | None = None,
         written: Mapping[str, int | None] | None = None,
     ) -> None:
-        """``written``: the row topics that were written to before, with their partition counts."""
+        """``written``: see the attribute."""
         self._producer = producer
-        self._written = dict(written or {})
+        self.written = dict(written or {})
+        """The row topics that were written to before, with their partition counts."""
         self._plans = plans
         self._topics = topics
         self._permit = permit or WritePermit()
@@ -178,6 +197,23 @@ class Publisher:
         point("commit.after")
         self.cursor = cursor
 
+    @property
+    def shows_progress(self) -> bool:
+        """Whether a merge needs the time up to which this destination is published."""
+        return self._plans.progress
+
+    async def complete(self, time_ms: int) -> None:
+        """Commit that all of the source's commits before a time are published, in milliseconds since 1970."""
+        writing = self._permit.writing()
+        async with writing, self._producer.transaction() as kafka:
+            await (await self._send_progress(kafka, time_ms))
+            self._permit.lease.check()
+
+    async def _send_progress(self, kafka: Any, time_ms: int) -> Any:
+        topic = progress_topic(self._plans.prefix, self.cursor.destination)
+        value = {"complete_ms": time_ms, "epoch": self.cursor.epoch}
+        return await kafka.send(topic, value=orjson.dumps(value), partition=0)
+
     async def prepare(self, topics: Mapping[str, int]) -> None:
         """Have the topics of rows among these, with so many partitions: make what is missing, once.
 
@@ -185,14 +221,14 @@ class Publisher:
         """
         wanted = sorted(topics.keys() - self._single)
         plans = [self._plan_of(name, topics[name]) for name in wanted]
-        await self._topics.ensure(*plans, before=self._written)
+        await self._topics.ensure(*plans, before=self.written)
 
     def _plan_of(self, name: str, partitions: int) -> TopicPlan:
         """Return the plan of a topic that is created at its first write."""
         destination = self.cursor.destination
         if name == dead_letters_topic(self._plans.prefix, destination):
             return self._plans.dead_letters(destination)
-        return self._plans.rows(name, partitions, self._written.get(name))
+        return self._plans.rows(name, partitions, self.written.get(name))
 
     @contextlib.asynccontextmanager
     async def _named(self, piece: Piece, sent: list[Any]) -> AsyncIterator[None]:
@@ -225,6 +261,8 @@ class Publisher:
         point("produce.schemas")
         for batch in piece.batches:
             yield await send_finished(kafka, batch)
+        if self._plans.progress and piece.committed_ms:
+            yield await self._send_progress(kafka, piece.committed_ms)
 
     async def _note(self, kafka: Any, note: Note) -> Any:
         """Send a journal record."""

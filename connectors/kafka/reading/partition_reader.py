@@ -79,10 +79,14 @@ async def read_first(
     topic: str,
     partition: int,
     *,
+    start: int = 0,
     wanted: Callable[[StoredRecord], bool],
+    waits_for_open: bool = True,
 ) -> StoredRecord | None:
-    """Return the first wanted record; later ones are not read."""
-    async with aclosing(_records(options, TopicPartition(topic, partition), start=0)) as batches:
+    """Return the first wanted record from an offset on; later ones are not read. See ``read_each``."""
+    tp = TopicPartition(topic, partition)
+    found = _records(options, tp, start=start, waits_for_open=waits_for_open)
+    async with aclosing(found) as batches:
         async for records in batches:
             for record in records:
                 if wanted(record):

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import KafkaError, for_code
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka.errors import InvalidPartitionsError, KafkaError, for_code
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.offset import OffsetRequest
 
@@ -42,6 +42,29 @@ async def make(
         await _led(admin, [plan.name for plan in portion])
         for plan in portion:
             made(plan.name)
+
+
+async def more_partitions(admin: AIOKafkaAdminClient, counts: Mapping[str, int]) -> None:
+    """Raise the partition counts of existing topics with fewer; return once all partitions accept records.
+
+    Another client may do the same at the same time. Raises the broker's error.
+    """
+    wanted = await _smaller(admin, counts)
+    for name, count in wanted.items():
+        try:
+            await admin.create_partitions({name: NewPartitions(count)})
+        except InvalidPartitionsError:
+            if name in await _smaller(admin, {name: count}):
+                raise
+    if wanted:
+        await _led(admin, [*wanted])
+
+
+async def _smaller(admin: AIOKafkaAdminClient, counts: Mapping[str, int]) -> dict[str, int]:
+    """Those of the topics that exist with fewer partitions."""
+    known = await described(admin, [*counts])
+    found = {topic["topic"]: len(topic["partitions"]) for topic in known}
+    return {name: count for name, count in counts.items() if found.get(name, count) < count}
 
 
 def portions(plans: Iterable[TopicPlan]) -> Iterator[list[TopicPlan]]:

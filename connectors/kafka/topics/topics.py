@@ -20,7 +20,7 @@ from aiokafka.errors import IncompatibleBrokerVersion, KafkaError, for_code
 from connectors.errors import Faults, KafkaDenied, KafkaLost, KafkaRefused, TopicGone, TopicUnfit
 from connectors.kafka.error_mapping import DENIED, explained
 from connectors.kafka.protocol_requests import metadata, topic_id
-from connectors.kafka.topics.creation import MOST_NAMES, described, make
+from connectors.kafka.topics.creation import MOST_NAMES, described, make, more_partitions
 from connectors.kafka.topics.durability import weaknesses
 from connectors.kafka.topics.fitness import TopicFacts as TopicFacts
 from connectors.kafka.topics.fitness import faults as faults
@@ -77,6 +77,14 @@ class Topics:
             return
         async with self._admin() as admin:
             yield admin, await self._missing(admin, wanted)
+
+    async def grow(self, counts: Mapping[str, int]) -> None:
+        """Raise the partition counts of those topics that exist and have fewer.
+
+        Raises KafkaDenied, KafkaRefused or KafkaLost.
+        """
+        async with self._admin() as admin:
+            await more_partitions(admin, counts)
 
     async def has(self, plan: TopicPlan) -> bool:
         """Whether a topic exists; nothing is created. Raises as ``ensure`` does."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pymysql.cursors import Cursor
+
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
@@ -40,6 +42,19 @@ class BinlogEnd:
     def is_past(self, offset: SourceOffset) -> bool:
         """Whether a transaction is after an offset; GTIDs and coordinates must agree on it."""
         return self._has_bytes(offset) and not self._has_gtids_of(offset)
+
+    def may_be_past(self, offset: SourceOffset) -> bool:
+        """Whether a transaction may be after an offset, even one that is written and not yet executed.
+
+        MySQL writes a transaction under the lock that ``SHOW BINARY LOGS`` takes, and adds its GTID to the
+        executed ones only once the file is synchronised, so its bytes count.
+        """
+        if self.server_uuid != offset.server_uuid:
+            return not self._has_gtids_of(offset)
+        is_last = offset.coordinates.file in [name for name, _ in self.binlogs[-1:]]
+        if is_last and not isinstance(self.gtids, MariadbGtidList):
+            return self._has_bytes(offset)
+        return self.is_past(offset)
 
     def is_before(self, offset: SourceOffset) -> bool:
         """Whether the binlog ends before an offset that was read from it: it was reset, or restored.
@@ -80,9 +95,27 @@ def _base(position: Coordinates) -> str:
 def read_end(address: SourceAddress) -> BinlogEnd:
     """Query the server; raise SourceLost or SourceRefused if it does not answer."""
     with connected(address) as cursor:
-        cursor.execute("SHOW GLOBAL VARIABLES WHERE variable_name IN %s", (_VARIABLES,))
-        variables = {str(name).lower(): str(value) for name, value in cursor.fetchall()}
-        binlogs = binlog_files(cursor)
+        return _end(cursor)
+
+
+def read_clock_and_end(address: SourceAddress) -> tuple[int, BinlogEnd]:
+    """Return the server's clock, in milliseconds since 1970, and its end a moment later.
+
+    Raises as ``read_end``.
+    """
+    with connected(address) as cursor:
+        # Else an hour of local time may be ambiguous.
+        cursor.execute("SET time_zone = '+00:00'")
+        cursor.execute("SELECT CAST(1000 * UNIX_TIMESTAMP(NOW(3)) AS UNSIGNED)")
+        row = cursor.fetchone()
+        assert row is not None
+        return int(row[0]), _end(cursor)
+
+
+def _end(cursor: Cursor) -> BinlogEnd:
+    cursor.execute("SHOW GLOBAL VARIABLES WHERE variable_name IN %s", (_VARIABLES,))
+    variables = {str(name).lower(): str(value) for name, value in cursor.fetchall()}
+    binlogs = binlog_files(cursor)
     gtids: Gtids | None = None
     if "gtid_binlog_pos" in variables:
         gtids = MariadbGtidList.parse(variables["gtid_binlog_pos"])

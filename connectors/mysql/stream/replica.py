@@ -96,6 +96,8 @@ class BinlogStream:
         self._lock = threading.Lock()
         self._is_used = False
         self._closed = threading.Event()
+        self.has_sent_all = False
+        """Whether the server has sent the whole binlog and ended the stream: to a client that is no replica."""
 
     def open(self) -> None:
         """Connect, register as a replica and request the binlog; raise our errors on failure."""
@@ -262,6 +264,7 @@ class BinlogStream:
                 pymysql.err.raise_mysql_exception(answer)
             except pymysql.MySQLError as error:
                 return translated(error, self._address)
+        self.has_sent_all = True
         return SourceLost("it ended the stream", source=self._address)
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from aqueduct_client import subscribe
 from connectors.kafka.reading.partition_reader import read_to_end
 from devstack import Stack
 from devstack.mysql import Mysql
@@ -23,6 +24,7 @@ tables:
   trade.orders:
     from: ["shop_[12].orders_[01]"]
     tags: {"": order, status: paid}
+    tag_topics: [paid]
     row_filter: price > 0 AND status <> 'test'
     columns: [id, price, status]
     ddl: [alter]
@@ -59,6 +61,12 @@ def fill(mysql: Mysql) -> None:
     names = [".".join(shard) for shard in SHARDS]
     run(mysql, *(f"CREATE TABLE {name} {COLUMNS}" for name in names))
     run(mysql, *(statement.format(name) for statement in ROWS for name in names))
+    run(
+        mysql,
+        "DROP TABLE shop_1.items",
+        "TRUNCATE shop_2.items",
+        "DROP TABLE IF EXISTS shop_1.items",
+    )
     run(mysql, "INSERT INTO shop.t VALUES (1, 1)")
 
 
@@ -68,7 +76,8 @@ def test_shards_of_two_databases_are_one_topic_and_a_rule_that_fits_no_more_stop
     (tmp_path / "mapping.yaml").write_text(MAPPING)
     wanted = settings(stack, mysql, tmp_path, filter={"include": r"shop.*\..*"})
     wanted["mapping"] = {"file": str(tmp_path / "mapping.yaml")}
-    rows = len(SHARDS) * len(EXPECTED) - 4 + 2 + 1  # a key change is one row of the metric
+    # A key change is one row of the metric; two tables are emptied.
+    rows = len(SHARDS) * len(EXPECTED) - 4 + 2 + 1 + 2
     fill(mysql)
     with running(wanted, tmp_path) as worker:
         worker.wait(lambda status: status["rows"] == rows)
@@ -83,13 +92,37 @@ def test_shards_of_two_databases_are_one_topic_and_a_rule_that_fits_no_more_stop
         worker.wait(lambda _: ("orders_0", 5) in inserted(stack, f"{wanted['prefix']}.trade"))
         assert worker.stop() == 0
     assert_as_expected(stack, str(wanted["prefix"]))
+    assert_tagged_alone(stack, str(wanted["prefix"]))
+
+
+def assert_tagged_alone(stack: Stack, prefix: str) -> None:
+    """Check that the topic of the tag has its records alone, and that a subscriber of it reads them."""
+    all_ = records(stack, f"{prefix}.trade")
+    tagged = [one for one in all_ if "paid" in one[1].get("tags", "").split(",")]
+    assert records(stack, f"{prefix}.__tag.paid.trade") == tagged
+    assert 0 < len(tagged) < len(all_)
+    subscriber = subscribe(
+        "trade.orders", group=prefix, brokers=stack.kafka, prefix=prefix,
+        topics={"trade": f"{prefix}.trade"}, tag_topic="paid",
+    )  # fmt: skip
+    with subscriber:
+        found: list[int] = []
+        while len(found) < len(tagged):
+            batch = subscriber.get_without_ack(500, timeout=20)
+            found += [one.seq for one in batch]
+            subscriber.ack(batch.id)
+    assert sorted(found) == [int(value["source"]["seq"]) for value, _ in tagged]
 
 
 def assert_as_expected(stack: Stack, prefix: str) -> None:
     found: dict[tuple[str, str], list[tuple[str, int, str]]] = defaultdict(list)
+    emptied: list[tuple[str, str]] = []
     for record, headers in records(stack, f"{prefix}.trade"):
         source, image = record["source"], record["after"] or record["before"]
         real = (source["db"], source["table"])
+        if record["op"] == "t":
+            emptied.append(real)
+            continue
         assert source["logical_db"] == "trade"
         tags = headers.get("tags", "")
         assert tags.split(",") == source.get("tags", [""])
@@ -100,6 +133,7 @@ def assert_as_expected(stack: Stack, prefix: str) -> None:
         assert source["logical_table"] == "orders"
         assert tuple(image) == ("id", "price", "status")
         found[real].append((record["op"], image["id"], tags))
+    assert emptied == [("shop_1", "items"), ("shop_2", "items")]
     more = {("shop_2", "orders_0"): [("c", 5, BOTH)]}
     assert found == {shard: [*EXPECTED, *more.get(shard, ())] for shard in SHARDS}
     published = [one.value["ddl"] for one in statements(stack, prefix)]
@@ -127,7 +161,9 @@ def records(stack: Stack, topic: str) -> list[tuple[dict[str, Any], dict[str, st
             for one in await read_to_end({"bootstrap_servers": stack.kafka}, topic, partition):
                 if one.value:
                     headers = {name: text.decode() for name, text in one.headers}
-                    found.append((json.loads(one.value), headers | {"key": one.key.decode()}))
+                    found.append(
+                        (json.loads(one.value), headers | {"key": (one.key or b"null").decode()})
+                    )
         return sorted(found, key=lambda pair: int(pair[0]["source"]["seq"]))
 
     return asyncio.run(read())

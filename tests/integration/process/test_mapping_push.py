@@ -101,22 +101,22 @@ def test_pushed_versions_take_effect_at_one_boundary_each_also_over_takeovers(
                         return {**one["mapping"], "seq": one["cursor"]["seq"]}
             return {}
 
-        def published_by(version: int) -> None:
-            """Wait until rows were published by a version."""
+        def published_by(version: int, topic: str) -> None:
+            """Wait until a version is in force, and rows that follow are published by it."""
             pair.until(lambda: shown().get("version") == version)
-            before = shown().get("seq", 0)
-            pair.until(lambda: shown().get("seq", 0) > before)
+            before = len(ids_of(stack, wanted["prefix"], [topic])[topic])
+            pair.until(lambda: len(ids_of(stack, wanted["prefix"], [topic])[topic]) > before)
 
         writer = Writer(mysql, f"{database}.shop")
         writer.start()
-        published_by(1)
+        published_by(1, "first")
         # A push while rows are written, without a kill.
         assert push("second") == 0
-        published_by(2)
+        published_by(2, "second")
         # The leader dies at once after a push, before or after its boundary.
         assert push("third", "--after", "2") == 0
         pair.end(leader, signal.SIGKILL)
-        published_by(3)
+        published_by(3, "third")
         first = shown()["since"]
         pair.start(leader)
         # A version made from an older one, a bad one, and one that the existing tables do not fit.
@@ -131,10 +131,10 @@ def test_pushed_versions_take_effect_at_one_boundary_each_also_over_takeovers(
         assert (shown()["version"], shown()["waiting"], shown()["since"]) == (3, 4, first)
         # Back to the first version, and a death after its boundary.
         assert main(["mapping", "rollback", "1", "--why", "as before"]) == 0
-        published_by(5)
+        published_by(5, "first")
         pair.settled()
         pair.end(pair.leader("shop"), signal.SIGKILL)
-        published_by(5)
+        published_by(5, "first")
         writer.stop()
 
         names = ["first", "second", "third"]
@@ -215,3 +215,54 @@ def test_a_transaction_in_parts_ends_by_the_version_it_began_with_on_another_wor
     assert 0 < within < rows
     assert [id_ for _, id_ in found["first"]] == list(range(rows))
     assert [id_ for _, id_ in found["second"]] == [rows]
+
+
+def test_rows_are_committed_while_versions_are_pushed_in_quick_succession(
+    stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = f"quick{uuid.uuid4().hex[:8]}"
+    run(mysql, f"CREATE DATABASE {database}")
+    run(mysql, f"CREATE TABLE {database}.shop (id int PRIMARY KEY, x int)")
+    wanted = pair_settings(stack, mysql, tmp_path, database=database)
+    wanted["mapping"] = {"store": "zookeeper"}
+    push, names = Setter(tmp_path, database), ["first", "second"]
+    with Pair(wanted, tmp_path) as pair:
+        pair.write("one")
+        monkeypatch.setenv("AQUEDUCT_CONFIG", str(pair.config("one")))
+        assert push("first") == 0
+        pair.start("one")
+        pair.leader("shop")
+
+        def shown() -> dict[str, Any]:
+            one: dict[str, Any] = pair.status("one").get("destinations", {}).get("shop", {})
+            return one
+
+        def seq() -> int:
+            return int((shown().get("cursor") or {}).get("seq", 0))
+
+        writer = Writer(mysql, f"{database}.shop")
+        writer.start()
+        pair.until(lambda: seq() > 0)
+        last, commits, in_force = seq(), 0, {1}
+        pushed, ends = 1, time.monotonic() + 25
+        while (now := time.monotonic()) < ends:
+            assert push(names[pushed % 2]) == 0
+            pushed += 1
+            if (found := seq()) > last:
+                last, commits = found, commits + 1
+            in_force.add((shown().get("mapping") or {}).get("version") or 1)
+            time.sleep(max(0.0, now + 0.2 - time.monotonic()))
+        writer.stop()
+        # Each push once ended the run before it had published anything.
+        assert commits >= 3
+        # Versions come into force meanwhile too, but not each of them.
+        assert 3 <= len(in_force) < pushed
+
+        def all_there() -> dict[str, list[tuple[int, int]]] | None:
+            found = ids_of(stack, wanted["prefix"], names)
+            return found if sum(map(len, found.values())) >= writer.count else None
+
+        found_ids = until(all_there, glance=0.3)
+        pair.until(lambda: shown()["mapping"]["version"] == pushed)
+    published = sorted((number, id_) for name in names for number, id_ in found_ids[name])
+    assert [id_ for _, id_ in published] == list(range(writer.count))

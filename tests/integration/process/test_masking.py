@@ -6,7 +6,7 @@ import asyncio
 import base64
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +33,32 @@ tables:
     row_filter: secret LIKE '%Bird%' OR secret IS NULL
     column_actions: {id: {hmac: k1}, secret: redact, card: {truncate: 2}, gone: drop, plain: {rename: shown}}
   old: {from: [shop.old], column_actions: {secret: {redact: "***"}}}
-  torn: {from: [shop.torn], column_actions: {secret: {hmac: k1}, other: drop}}
+  torn: {from: [shop.torn], column_actions: {secret: {hmac: k1, domain: torn}, other: drop}}
 """
 NOTES = (
     "(id int PRIMARY KEY, secret varchar(99), card varchar(99), gone varchar(99), plain longtext)"
 )
+
+
+TABLES = (
+    "CREATE DATABASE shop",
+    *(f"CREATE TABLE shop.notes_{n} {NOTES}" for n in (0, 1)),
+    # Unicode lacks a character for a byte of cp1251; in a key, such text cannot be published.
+    (
+        "CREATE TABLE shop.old (id int, c varchar(9) CHARACTER SET cp1251, secret varchar(99),"
+        " PRIMARY KEY (id, c))"
+    ),
+    f"CREATE TABLE shop.torn (id int PRIMARY KEY, secret varchar(99) DEFAULT '{CANARY}', other int)",
+    "CREATE TABLE shop.plain (id int PRIMARY KEY, x int)",
+)
+COMMANDS = (
+    ("dead-letters", "list", "shop", "--format", "json"),
+    ("schema", "quarantine", "shop"),
+    ("schema", "audit", "shop"),
+    ("schema", "show", "shop", "shop.torn"),
+    ("schema", "check", "shop"),
+)
+AUDIT = ("audit", "shop", "--witness", "mysql-replication")
 
 
 @pytest.fixture
@@ -45,13 +66,7 @@ def mysql(stack: Stack) -> Iterator[Mysql]:
     """A server of the test's own, which logs statements with rows."""
     with own_mysql(
         stack,
-        "CREATE DATABASE shop",
-        *(f"CREATE TABLE shop.notes_{n} {NOTES}" for n in (0, 1)),
-        # Unicode lacks a character for a byte of cp1251; in a key, such text cannot be published.
-        "CREATE TABLE shop.old (id int, c varchar(9) CHARACTER SET cp1251, secret varchar(99),"
-        " PRIMARY KEY (id, c))",
-        f"CREATE TABLE shop.torn (id int PRIMARY KEY, secret varchar(99) DEFAULT '{CANARY}', other int)",
-        "CREATE TABLE shop.plain (id int PRIMARY KEY, x int)",
+        *TABLES,
         options={"server_id": 9, "binlog_rows_query_log_events": "ON"},
     ) as server:
         yield server
@@ -92,30 +107,44 @@ def written(mysql: Mysql) -> None:
 def test_a_masked_value_is_in_no_topic_log_report_or_file(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
-    (tmp_path / "mapping.yaml").write_text(MAPPING)
-    (tmp_path / "keys").write_text(f"k1: {base64.b64encode(bytes(range(32))).decode()}\n")
-    (tmp_path / "claims").mkdir()
+    wanted = masked_settings(stack, mysql, tmp_path)
+    written(mysql)
+    shown = places(stack, wanted, tmp_path, (AUDIT, *COMMANDS))
+    assert leaks(shown) == set()
+    assert_reached(shown, str(wanted["prefix"]), tmp_path)
+    assert b"different=0" in shown["audit shop --witness mysql-replication"]
+
+
+def masked_settings(stack: Stack, mysql: Mysql, folder: Path) -> dict[str, Any]:
+    """Settings with the mapping, its key, and a claim store in a folder."""
+    (folder / "mapping.yaml").write_text(MAPPING)
+    (folder / "keys").write_text(f"k1: {base64.b64encode(bytes(range(32))).decode()}\n")
+    (folder / "claims").mkdir()
     wanted = settings(
-        stack, mysql, tmp_path, oversize="claim_check", claim_check_path=str(tmp_path / "claims"),
+        stack, mysql, folder, oversize="claim_check", claim_check_path=str(folder / "claims"),
         poison="dead_letter",
     )  # fmt: skip
     wanted["topics"]["max_message_bytes"] = 200_000
     wanted["publish"] = {"compression": None, "interval_ms": 20}
-    wanted["mapping"] = {"file": str(tmp_path / "mapping.yaml"), "key_file": str(tmp_path / "keys")}
+    wanted["mapping"] = {"file": str(folder / "mapping.yaml"), "key_file": str(folder / "keys")}
     wanted["include_query"] = True
-    written(mysql)
-    with running(wanted, tmp_path) as worker:
+    return wanted
+
+
+def places(
+    stack: Stack, wanted: dict[str, Any], folder: Path, commands: Iterable[tuple[str, ...]]
+) -> dict[str, bytes]:
+    """All that a worker leaves of what was written, and what commands print, each under its name."""
+    with running(wanted, folder) as worker:
         worker.wait(lambda status: bool(status["set_aside"]))
         worker.wait(lambda _: b'"x":9' in published(stack, f"{wanted['prefix']}.shop.plain"))
         pages = {f"GET {path}": worker.get(path) for path in ("/status", "/metrics", "/health")}
-        reported = pages | reports(tmp_path)
+        reported = pages | reports(folder, commands)
         assert worker.stop() == 0
-    released(wanted, tmp_path)
+    released(wanted, folder)
     shown = {place: text.encode() for place, text in reported.items()}
     shown |= everything(stack, str(wanted["prefix"]))
-    shown |= {str(file): file.read_bytes() for file in files(tmp_path)}
-    assert leaks(shown) == set()
-    assert_reached(shown, str(wanted["prefix"]), tmp_path)
+    return shown | {str(file): file.read_bytes() for file in files(folder)}
 
 
 def released(wanted: dict[str, Any], folder: Path) -> None:
@@ -134,17 +163,10 @@ def released(wanted: dict[str, Any], folder: Path) -> None:
         assert worker.stop() == 0
 
 
-def reports(folder: Path) -> dict[str, str]:
-    """What commands print, the audit among them."""
+def reports(folder: Path, commands: Iterable[tuple[str, ...]]) -> dict[str, str]:
+    """What commands print."""
     found = {}
-    for words in (
-        ("audit", "shop", "--witness", "mysql-replication"),
-        ("dead-letters", "list", "shop", "--format", "json"),
-        ("schema", "quarantine", "shop"),
-        ("schema", "audit", "shop"),
-        ("schema", "show", "shop", "shop.torn"),
-        ("schema", "check", "shop"),
-    ):
+    for words in commands:
         done = run_command(folder / "aqueduct.yaml", *words)
         found[" ".join(words)] = f"{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr, found
@@ -219,7 +241,6 @@ def assert_reached(shown: dict[str, bytes], prefix: str, folder: Path) -> None:
     assert len(shown[dead_letters_topic(prefix, "shop")]) > 100
     assert b'"sealed": "k1"' in shown["dead-letters list shop --format json"]
     assert any((folder / "claims").rglob("*.json"))
-    assert b"different=0" in shown["audit shop --witness mysql-replication"]
 
 
 def _values(topic: bytes) -> Iterator[dict[str, Any]]:

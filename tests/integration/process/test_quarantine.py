@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from app.failpoints import VARIABLE
 from connectors.wire import schemas_topic
 from demo import checks
 from devstack import Stack
@@ -284,6 +285,48 @@ def test_what_the_server_or_the_binlog_says_is_taken_on_demand_also_after_a_kill
     torn = rows(stack, wanted["prefix"], "torn")
     assert [row["id"] for row in images(torn)] == list(range(1, 2002))
     assert [row["b"] for row in images(torn)] == list(range(1, 2002))
+    records = published(stack, wanted["prefix"])
+    assert checks.seq_faults(records) == []
+    assert checks.duplicated(records) == {}
+
+
+@pytest.mark.parametrize("metadata", ["FULL"], indirect=True)
+def test_a_resolution_by_the_binlog_waits_for_the_first_row_of_its_table(
+    stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = settings(stack, mysql, tmp_path, start="latest")
+    # Killed once the table is quarantined, before any of its events is read again.
+    monkeypatch.setenv(VARIABLE, "claim.after=kill@2")
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["state"] == "RUNNING")
+        tear(mysql)
+        run(mysql, "INSERT INTO shop.torn (id, a, b) VALUES (1, 10, 100)")
+        worker.process.wait(30)
+    # The resolution comes before the row, which this worker reads with a delay.
+    monkeypatch.setenv(VARIABLE, "read.chunk=stall:5")
+    with running(wanted, tmp_path) as worker:
+        waits(worker)
+        answer = schema(tmp_path, "resolve", "shop", "shop.torn", "--binlog")
+        assert answer.returncode == 0, answer.stdout + answer.stderr + worker.log[-3000:]
+        run(mysql, "INSERT INTO shop.torn (id, a, b) VALUES (2, 20, 200)")
+        status = worker.wait(lambda status: status["rows"] >= 2)
+        assert status["set_aside"] == []
+        # Nothing waits for a table that was given up; its next row brings the definition.
+        tear_back = ("SET sql_log_bin = 0", "ALTER TABLE shop.torn MODIFY b int AFTER a")
+        run(mysql, *tear_back)
+        run(mysql, "INSERT INTO shop.torn VALUES (3, 30, 300)")
+        waits(worker)
+        lost = schema(tmp_path, "resolve", "shop", "shop.torn", "--give-up", "--yes-lose-rows")
+        assert lost.returncode == 0, lost.stdout + lost.stderr
+        asked = schema(tmp_path, "resolve", "shop", "shop.torn", "--binlog", "--timeout", "3")
+        assert asked.returncode == 1, asked.stdout + asked.stderr
+        assert "no row of it waits yet" in asked.stderr
+        waits(worker)
+        run(mysql, "INSERT INTO shop.torn VALUES (4, 40, 400)")
+        worker.wait(lambda status: status["rows"] >= 3 and status["set_aside"] == [])
+        assert "Traceback" not in worker.log
+    torn = rows(stack, wanted["prefix"], "torn")
+    assert [(row["id"], row["b"]) for row in images(torn)] == [(1, 100), (2, 200), (4, 400)]
     records = published(stack, wanted["prefix"])
     assert checks.seq_faults(records) == []
     assert checks.duplicated(records) == {}

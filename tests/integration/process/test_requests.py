@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import signal
 import uuid
 from pathlib import Path
@@ -9,10 +10,13 @@ from pathlib import Path
 import pytest
 
 from app.__main__ import main
+from app.commands.groups import GROUPS, command
 from devstack import Stack
+from devstack.mysql import Mysql
 from tables.journal.state import partition_of
 from tests.harness.pair import Pair, pair_settings
 from tests.harness.sql import run
+from tests.harness.worker import running, settings
 
 NAMES = ("a4", "a2", "shop", "a1")
 """One destination in each partition."""
@@ -68,3 +72,47 @@ def test_each_request_is_applied_by_the_leader(
         )
         code, result = asks("resume", "shop", "--no-wait")
         assert (code, "no worker has confirmed it" in result) == (0, True), result
+
+
+def waiting_commands() -> set[tuple[str, str]]:
+    """The commands that wait for a worker."""
+    found = set()
+    for group, commands in GROUPS.items():
+        for name in commands.commands:
+            parser = argparse.ArgumentParser()
+            command(group, name).configure(parser)
+            if "--timeout" in parser.format_help():
+                found.add((group, name))
+    return found
+
+
+def test_no_command_succeeds_whose_request_no_worker_has_confirmed(
+    stack: Stack,
+    mysql: Mysql,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    wanted = settings(stack, mysql, tmp_path, start="latest")
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["state"] == "RUNNING")
+        run(mysql, "SET sql_log_bin = 0", "ALTER TABLE shop.t MODIFY x bigint FIRST")
+        run(mysql, "INSERT INTO shop.t VALUES (1, 1)")
+        worker.wait(lambda status: bool(status["set_aside"]))
+        assert worker.stop() == 0
+    monkeypatch.setenv("AQUEDUCT_CONFIG", str(tmp_path / "aqueduct.yaml"))
+    verbs = ("pause", "resume", "restart", "stop", "add", "delete")
+    requests: dict[tuple[str, str], tuple[str, ...]] = {
+        **{("destination", verb): () for verb in verbs},
+        ("source", "switch"): (f"127.0.0.1:{mysql.port}",),
+        ("schema", "resolve"): ("shop.t", "--server"),
+    }
+    # That of shards needs a mapping: see test_shards.
+    assert {*requests, ("shards", "resolve")} == waiting_commands()
+    for (group, name), more in requests.items():
+        capsys.readouterr()
+        code = main([group, name, "shop", *more, "--timeout", "1"])
+        output = capsys.readouterr()
+        assert (code, output.out, output.err.count("\n")) == (1, "", 1), (group, name, output)
+        assert "NotApplied: No worker has applied the request" in output.err
+        assert "not applied within 1 s" in output.err

@@ -85,7 +85,12 @@ def test_a_group_is_listed_and_moved(stack: Stack, prefix: str, run: Run) -> Non
     (listed,) = [each for each in json.loads(out) if each["group"] == group]
     assert listed == {"group": group, "state": "Empty", "clients": [], "topics": [topic]}
 
-    code, out, _ = run("set", group, "trade.orders", "--seq", "7")
+    code, out, error = run("set", group, "trade.orders", "--seq", "7")
+    assert (code, out, "NotConfirmed" in error) == (1, "", True)
+    assert f"{topic}:0 from 5 to 3, up to 2 records are delivered again" in error
+    assert "or add --yes" in error
+    assert json.loads(run("position", group, "--format", "json")[1])[0]["offset"] == 5
+    code, out, _ = run("set", group, "trade.orders", "--seq", "7", "--yes")
     assert code == 0, out
     assert "up to 2 records are delivered again" in out
     code, out, _ = run("position", group, "--format", "json")
@@ -99,12 +104,16 @@ def test_a_group_is_listed_and_moved(stack: Stack, prefix: str, run: Run) -> Non
         (("--partition", "1", "--offset", "4"), [9]),
         (("--latest",), []),
     ):
-        assert run("set", group, "--topic", topic, *words)[0] == 0
+        assert run("set", group, "--topic", topic, *words, "--yes")[0] == 0
         with mails(stack, prefix) as subscriber:
             assert drained(subscriber) == expected
 
+    # What moves nothing needs no confirmation.
+    assert run("set", group, "--topic", topic, "--latest")[0] == 0
     assert run("reset", group, "--dry-run")[0] == 0
-    code, out, _ = run("reset", group)
+    assert "begins at its start position" in run("reset", group)[2]
+    assert json.loads(run("position", group, "--format", "json")[1])[0]["offset"] == 5
+    code, out, _ = run("reset", group, "--yes")
     assert code == 0
     assert "begins at its start position" in out
     with mails(stack, prefix, start=Latest()) as subscriber:

@@ -58,9 +58,16 @@ def test_what_waited_comes_back_as_if_it_had_never_waited(
     assert not described(parted, "aq.shop.orders")
     assert numbers(parted) == list(range(1, len(numbers(parted)) + 1))
 
-    given_ = as_of_first_rows(history)
-    back, entry = released(source, waiting_in(parted), given_, each=len(batch), max_bytes=max_bytes)
-    assert described(back, "aq.shop.orders") == described(plain, "aq.shop.orders")
-    assert {record.topic for record in back} <= {"aq.shop.orders"}
-    assert numbers(back) == list(range(1, len(numbers(back)) + 1))
-    assert entry.outcome is not Outcome.REFUSED
+    for given_, by_mapping in ((as_of_first_rows(history), False), (table(ORDERS), True)):
+        back, entry = released(
+            source,
+            waiting_in(parted),
+            given_,
+            each=len(batch),
+            max_bytes=max_bytes,
+            by_mapping=by_mapping,
+        )
+        assert described(back, "aq.shop.orders") == described(plain, "aq.shop.orders")
+        assert {record.topic for record in back} <= {"aq.shop.orders"}
+        assert numbers(back) == list(range(1, len(numbers(back)) + 1))
+        assert entry.outcome is not Outcome.REFUSED

@@ -5,9 +5,11 @@ from hashlib import sha256
 
 import pytest
 
-from aqueduct_client.errors import ImagesElsewhere, MalformedRecord, WireTooNew
+from aqueduct_client.dedup import Window
+from aqueduct_client.errors import ForeignFormat, ImagesElsewhere, MalformedRecord, WireTooNew
 from aqueduct_client.records import Op
-from tests.unit.aqueduct_client.made import SERVER, headers, record, value
+from aqueduct_client.selection import Selection
+from tests.unit.aqueduct_client.made import SERVER, TOPIC, headers, record, value
 
 
 def test_each_field_of_the_envelope_has_a_name_and_a_type() -> None:
@@ -65,3 +67,20 @@ def test_images_that_are_elsewhere_are_never_taken_for_null() -> None:
     left = record(json.dumps(json.loads(value(1)) | {"left_out": {"after": 9}}).encode())
     with pytest.raises(ImagesElsewhere):
         _ = left.before
+
+
+def test_a_record_in_another_format_is_refused_by_name() -> None:
+    one = record(b'{"data":[{"id":"1"}]}', *headers(1), ("format", b"canal"), offset=5)
+    assert one.change_id == f"{SERVER}:1#0"
+    for read in (lambda: one.seq, lambda: one.after, lambda: one.logical_table):
+        with pytest.raises(
+            ForeignFormat, match=r"the format canal \[.*offset=5\].*docs/formats.md"
+        ):
+            read()
+
+
+def test_a_record_in_another_format_is_not_delivered_and_a_tombstone_is_passed_over() -> None:
+    selection = Selection(tables={TOPIC: None})
+    with pytest.raises(ForeignFormat):
+        selection.take(record(b"{}", *headers(1), ("format", b"canal")).raw, Window(8))
+    assert selection.take(record(None, *headers(1), ("format", b"canal")).raw, Window(8)) is None

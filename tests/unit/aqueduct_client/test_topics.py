@@ -34,3 +34,20 @@ def test_a_table_is_looked_for_in_the_map_before_its_database() -> None:
 def test_what_names_no_table_is_refused(tables: list[str]) -> None:
     with pytest.raises(InvalidSubscription, match=r"database\.table"):
         topics.topics_of(tables, prefix="aq")
+
+
+@settings(max_examples=50)
+@given(st.text(min_size=1, max_size=90), st.text(min_size=1, max_size=90))
+def test_the_topic_of_a_tag_is_the_one_that_the_worker_writes_to(table: str, tag: str) -> None:
+    own = wire.row_topic("aq", "trade", table)
+    assert topics.tag_topic("aq", own, tag) == wire.tag_topic("aq", own, tag)
+    assert len(wire.tag_topic("aq", own, tag)) <= wire.MAX_TOPIC_LENGTH
+
+
+def test_a_tag_is_read_from_its_own_topic_of_each_table() -> None:
+    mapped = {"trade": "aq.all-trade"}
+    found = topics.topics_of(["trade.items", "b.c"], prefix="aq", mapped=mapped, tag="paid")
+    assert found == {
+        "aq.__tag.paid.all-trade": frozenset({"trade.items"}),
+        "aq.__tag.paid.b.c": None,
+    }

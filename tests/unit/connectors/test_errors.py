@@ -84,6 +84,8 @@ def test_an_error_waits_for_an_operator_unless_it_may_pass_by_itself() -> None:
     timed = {one.__name__ for one in OURS if one.retry is Retry.TIMED}
     assert timed == {
         "BatchTooLarge",
+        "SchemaRegistryLost",
+        "SchemaRegistryDenied",
         "KafkaSlow",
         "TooFewBrokers",
         "SourceLost",

@@ -152,7 +152,7 @@ class Warehouse:
         parsed = f.from_json(
             f.lit(json.dumps(rows)),
             "array<struct<topic:string,partition:int,offset:bigint,key:string,value:string,"
-            "headers:array<struct<key:string>>>>",
+            "headers:array<struct<key:string,value:string>>>>",
         )
         return self.spark.range(1, numPartitions=1).select(f.inline(parsed))
 

@@ -38,6 +38,26 @@ def folded(*notes: Entry | Resolution, without: tuple[str, ...] = ()) -> Quarant
     return found
 
 
+def test_another_version_of_the_mapping_tries_what_a_rule_quarantined_and_nothing_else() -> None:
+    waiting = replace(ENTRY, outcome=Outcome.WAITING, given=None, lost=0)
+    by_rule = replace(waiting, is_by_rule=True, table=table(), resolution="")
+    found = folded(by_rule)
+    (tried,) = found.try_rules_again(version=4, ts_ms=9)
+    assert (tried.id, tried.is_by_mapping, tried.by) == (
+        "mapping-4",
+        True,
+        "version 4 of the mapping",
+    )
+    assert found.pending() == [tried]
+    assert folded(by_rule, tried).pending() == [tried]
+    # Other causes, tables that are back, and those that an operator has just resolved.
+    assert folded(waiting).try_rules_again(version=4, ts_ms=9) == []
+    released = replace(by_rule, outcome=Outcome.RELEASED)
+    assert folded(released).try_rules_again(version=4, ts_ms=9) == []
+    other = replace(RESOLUTION, id="r9", table=table(), source="definition")
+    assert folded(by_rule, other).try_rules_again(version=4, ts_ms=9) == []
+
+
 def statement(old: Table | None, new: Table | None) -> SchemaRecord:
     change = TableChange(name=ORDERS, old=old, new=new)
     return SchemaRecord(destination="shop", number=1, position=at(300), changes=(change,))

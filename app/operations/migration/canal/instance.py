@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from app.operations.migration.account import TLS_MODES
-from app.operations.migration.canal.column_filters import filtered_tables
 from app.operations.migration.canal.configuration import Instance
 from app.operations.migration.canal.keys import ADDRESS, Keys
 from app.operations.migration.draft import Draft
@@ -126,22 +125,8 @@ def _filter(draft: Draft, path: Path, keys: Keys) -> None:
         draft.choose((*path, "include"), NOTHING, "captures nothing until the filter is written")
     if include and include not in unusable:
         draft.take(include, (*path, "include"), include.value)
-    _black(draft, (*path, "black"), keys, None if black in unusable else black)
-
-
-def _black(draft: Draft, path: Path, keys: Keys, black: Entry | None) -> None:
-    """The tables that are not captured, those with a column filter among them."""
-    filtered = filtered_tables(keys)
-    if filtered:
-        tables = ", ".join(filtered).replace("\\", "")
-        draft.note(
-            ".".join(map(str, path)), f"its column filter is not executed yet, so it has {tables}"
-        )
-    parts = [black.value] if black else []
-    if black:
-        draft.take(black, path, ",".join([*parts, *filtered]))
-    elif filtered:
-        draft.settings.put(path, ",".join(filtered), "column filters; see the report")
+    if black and black not in unusable:
+        draft.take(black, (*path, "black"), black.value)
 
 
 def _failover(draft: Draft, path: Path, keys: Keys) -> None:

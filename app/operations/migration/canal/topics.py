@@ -20,6 +20,12 @@ _ALL_TABLES = re.compile(r"(.+?)\\+\.\.[*+]")
 _EACH = frozenset({".*", ".+"})
 _PRIMARY_KEY = "$pk$"
 _BY_PATTERN = "{} is a pattern; write a rule for each table or database in the mapping"
+_FLAT = "canal.mq.flatMessage"
+_ENVELOPE = "records have Debezium's envelope, docs/wire.md; Canal's protobuf has no counterpart"
+_UNNAMED = (
+    "the databases and tables of the mapping have `format: canal`; records of all others have Debezium's "
+    "envelope: name them too if their subscribers read flat messages"
+)
 _QUEUES = ("kafka", "rocketmq", "rabbitmq", "pulsarmq")
 
 
@@ -41,6 +47,24 @@ def share_topics(draft: Draft) -> None:
     for kind, name, topic in rules:
         if counts[topic] > 1:
             draft.mapping.put((kind, name, "share_topic"), value=True)
+
+
+def convert_format(draft: Draft, keys: Keys) -> None:
+    """Give the mapping's databases and tables the format of flat messages, if an instance publishes them."""
+    flat = keys.get(_FLAT)
+    if flat is None or keys.text("canal.serverMode").lower() not in _QUEUES:
+        return
+    if not keys.is_true(_FLAT):
+        draft.instead(flat, _ENVELOPE)
+        return
+    mapping = draft.mapping.values()
+    databases = mapping.get("databases", {})
+    for name in databases:
+        draft.take_rule(flat, ("databases", name, "format"), "canal")
+    for name in mapping.get("tables", {}):
+        if name.partition(".")[0] not in databases:
+            draft.take_rule(flat, ("tables", name, "format"), "canal")
+    draft.by_hand(flat, _UNNAMED)
 
 
 def _topics(draft: Draft, keys: Keys) -> None:

@@ -1,6 +1,6 @@
 """Debezium's lists of columns, masks and keys as rules of a mapping.
 
-Invariant: a table with hidden columns is not captured as long as the worker does not execute its rule.
+Invariant: a table with hidden columns is not captured if no rule can hide them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from app.operations.migration.draft import Draft
 from app.operations.migration.findings import Entry
 from app.operations.migration.table_expressions import literal_name
 from app.operations.migration.yaml_text import Value
-from app.settings.mapping import NOT_YET
 
 _INCLUDE = ("column.include.list", "column.whitelist")
 _EXCLUDE = ("column.exclude.list", "column.blacklist")
@@ -39,7 +38,7 @@ def convert_columns(draft: Draft, connector: Connector) -> None:
 
 
 def filtered_tables(connector: Connector) -> list[str]:
-    """Return expressions for the tables with hidden or changed columns that no executed rule hides."""
+    """Return expressions for the tables with hidden or changed columns that no rule hides."""
     found: dict[str, None] = {}
     for entry in connector.entries:
         if entry.key in _INCLUDE and entry.value:
@@ -53,7 +52,7 @@ def _tables_without_columns(entry: Entry) -> str:
     """The tables that a list of columns does not name: it leaves them no column."""
     names = [_split(literal_name(part))[0] for part in separated(entry.value)]
     named = [re.escape(name) for name in dict.fromkeys(names) if name]
-    if "columns" in NOT_YET or not named:
+    if not named:
         return _EVERYTHING
     return rf"(?!(?:{'|'.join(named)})$).*"
 
@@ -120,7 +119,7 @@ def _table_expression(part: str) -> str:
     """The tables of an expression over columns, all if it cannot be split; empty if a rule hides them."""
     table, _ = _split(literal_name(part))
     if table:
-        return re.escape(table) if "column_actions" in NOT_YET else ""
+        return ""
     head, dot, column = part.rpartition(r"\.")
     is_plain = dot and re.fullmatch(r"\w+", column) and r"\." in head and "|" not in head
     return head if is_plain and "," not in head else _EVERYTHING

@@ -30,6 +30,10 @@ _STATUS = "state and metrics are on /status and /metrics"
 _FILTER = "filter.include and filter.black"
 _COLUMNS = "a mapping has rules for columns"
 
+_VALUE = (
+    "records are JSON without an inline schema, docs/wire.md; the mapping has `format: avro` for Avro with a "
+    "registry, docs/formats.md"
+)
 KNOWN = KnownKeys(
     {
         "name": "the destination's name",
@@ -97,8 +101,8 @@ KNOWN = KnownKeys(
         "converters": _VALUES,
         "key.converter": "records are JSON without an inline schema: docs/wire.md",
         "key.converter.": "records are JSON without an inline schema: docs/wire.md",
-        "value.converter": "records are JSON without an inline schema: docs/wire.md",
-        "value.converter.": "records are JSON without an inline schema: docs/wire.md",
+        "value.converter": _VALUE,
+        "value.converter.": _VALUE,
         "header.converter": "headers are text: docs/wire.md",
         "header.converter.": "headers are text: docs/wire.md",
         "field.name.adjustment.mode": "names are published as they are",

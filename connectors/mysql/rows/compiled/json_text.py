@@ -26,6 +26,9 @@ _EVERY = 8
 """One in so many of the containers without a function is sampled."""
 _MOST_FUNCTIONS = 128
 _MOST_COUNTED = 4096
+_FREQUENT: set[bytes] = set()
+"""The kinds of containers for which a column of this process had a function generated. The next column gets its
+own at once: the tables of many shards have documents alike."""
 _MOST_MEMBERS = 64
 _MOST_ELEMENTS = 16
 
@@ -60,7 +63,7 @@ class Documents:
         """An object without a function for its layout, or with one for its names."""
         count = raw[at] | raw[at + 1] << 8
         is_turn = self._is_turn()
-        if not 0 < count <= _MOST_MEMBERS or not (is_turn or self._alike):
+        if not 0 < count <= _MOST_MEMBERS or not (is_turn or self._alike or _FREQUENT):
             return plain.value_text(raw, plain.SMALL_OBJECT, at, depth, self._budget)
         # A head of four bytes, four for each name, three for each value; then the names themselves.
         values = 4 + 4 * count
@@ -72,7 +75,7 @@ class Documents:
         if made is not None:
             return made(raw, at, depth)
         text = plain.value_text(raw, plain.SMALL_OBJECT, at, depth, self._budget)
-        if not is_turn:
+        if not is_turn and shape not in _FREQUENT:
             return text
         # The object is valid, or reading it would have failed; but its names may be at any offsets.
         entry_spans = list(_ENTRY.iter_unpack(entries))
@@ -100,7 +103,12 @@ class Documents:
                 # Python prints a list of integers as MySQL does.
                 return str([word for (word,) in _WORD.iter_unpack(words)])
         text = plain.value_text(raw, plain.SMALL_ARRAY, at, depth, self._budget)
-        if 0 < count <= _MOST_ELEMENTS and self._is_turn() and self._is_often(raw[at : at + 1]):
+        kind = raw[at : at + 1]
+        if (
+            0 < count <= _MOST_ELEMENTS
+            and (kind in _FREQUENT or self._is_turn())
+            and self._is_often(kind)
+        ):
             namespace = {"otherwise": self._array}
             self._arrays[count] = self._made(_source(types, names_slice=None), namespace)
         return text
@@ -119,7 +127,7 @@ class Documents:
 
     def _is_often(self, shape: bytes) -> bool:
         seen = self._counts.get(shape, 0) + 1
-        if seen < _OFTEN:
+        if seen < _OFTEN and shape not in _FREQUENT:
             if len(self._counts) >= _MOST_COUNTED:
                 self._counts.clear()
             self._counts[shape] = seen
@@ -129,6 +137,9 @@ class Documents:
             self._alike.clear()
             self._arrays.clear()
         self._counts.pop(shape, None)
+        if len(_FREQUENT) >= _MOST_COUNTED:
+            _FREQUENT.clear()
+        _FREQUENT.add(shape)
         return True
 
     def _made(self, source: str, namespace: dict[str, Any]) -> ContainerFunction:

@@ -46,6 +46,14 @@ def test_a_value_is_hashed_as_the_wire_has_it(source: Column, printed: bytes, te
     assert not same(printed, digest(text + "x"))
 
 
+def test_a_value_of_a_domain_is_compared_in_it() -> None:
+    source, rule = column("VARCHAR", charset="utf8mb4"), Hmac("k", KEY, "mail")
+    same = masked_comparison(source, rule)
+    assert same is not None
+    assert same(b"'abc'", rule("abc"))
+    assert not same(b"'abc'", HASHED("abc"))
+
+
 def test_what_a_witness_prints_otherwise_is_not_judged() -> None:
     assert masked_comparison(column("DOUBLE"), HASHED) is None
     assert masked_comparison(column("JSON"), HASHED) is None

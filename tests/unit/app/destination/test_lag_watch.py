@@ -56,6 +56,30 @@ def test_a_source_is_past_a_position_only_by_a_transaction(
     assert theirs.is_past(ours) is is_past
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs", "may_be_past"),
+    [
+        (offset(500, to(8)), end(500, to(8)), False),
+        # Written, and not among the executed ones yet.
+        (offset(400, to(8)), end(500, to(8)), True),
+        (offset(400), end(500), True),
+        (offset(500, to(8)), end(500, to(8), 160), False),
+        (offset(500, to(8)), end(500, to(8), 900), False),
+        (offset(500, to(7)), end(500, to(8), 900), True),
+        # Another server's files may have the same names.
+        (offset(900, to(7), OTHER), end(500, to(8)), True),
+        (offset(100, to(8), OTHER), end(500, to(8)), False),
+        (offset(900, None, OTHER), end(500), True),
+        # MariaDB appends events that belong to no transaction.
+        (offset(400, MariadbGtidList.parse("0-1-8")), end(500, MariadbGtidList.parse("0-1-8")), False),
+    ],
+)  # fmt: skip
+def test_a_source_may_be_past_a_position_by_bytes_whose_gtid_is_not_executed_yet(
+    ours: SourceOffset, theirs: BinlogEnd, may_be_past: bool
+) -> None:
+    assert theirs.may_be_past(ours) is may_be_past
+
+
 def at(file: str, pos: int, server: str = UUID) -> SourceOffset:
     return SourceOffset(server_uuid=server, coordinates=Coordinates(file, pos), gtid_set=to(7))
 

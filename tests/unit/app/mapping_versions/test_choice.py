@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 
 import pytest
@@ -24,9 +25,16 @@ RULES = Rules(
     max_bytes=1 << 20,
     max_batch_bytes=1 << 20,
 )
+
+
+def offset(pos: int) -> SourceOffset:
+    """A position of the source."""
+    return SourceOffset(server_uuid="u", coordinates=Coordinates("bin.000001", pos))
+
+
 CURSOR = Cursor(
     destination="shop", installation="i", epoch=2, seq=40, versions=0,
-    offset=SourceOffset(server_uuid="u", coordinates=Coordinates("bin.000001", 400)),
+    offset=offset(400),
 )  # fmt: skip
 WITHIN = replace(CURSOR, resume=Resume(transaction_id="t", rows=5, published=5, part=1))
 TABLES = frozenset({("db", "a")})
@@ -56,19 +64,34 @@ class Stored:
 
 
 class Runs:
-    """The runs of one destination, and its journal; the choice of another worker may follow."""
+    """The runs of one destination, and its journal; the choice of another worker may follow.
+
+    Each run takes ``start_seconds`` to start, by a clock of its own, and has then published for a minute.
+    """
 
     def __init__(self, mappings: Stored) -> None:
         self.mappings, self.records = mappings, list[StoredRecord]()
+        self.now, self.start_seconds = 0.0, 0.0
         self.other_worker()
 
     def other_worker(self) -> None:
         self.status = DestinationStatus("shop")
-        self.choice = MappingChoice(destination="shop", mappings=self.mappings, status=self.status)
+        self.choice = MappingChoice(
+            destination="shop", mappings=self.mappings, status=self.status, clock=lambda: self.now
+        )
 
     async def run(self, cursor: Cursor = CURSOR) -> tuple[str, ...]:
+        """One run that has published for a while; returns the topics of its mapping."""
+        topics = await self.start(cursor)
+        with contextlib.suppress(RunRestarts):
+            self.choice.check(cursor)
+        self.now += 60
+        return topics
+
+    async def start(self, cursor: Cursor = CURSOR) -> tuple[str, ...]:
         """One run up to its claim; returns the topics of its mapping."""
         rules = await self.choice.rules_of(RULES)
+        self.now += self.start_seconds
         state = DestinationState("shop")
         for record in self.records:
             state.apply(record)
@@ -79,9 +102,9 @@ class Runs:
         except MappingError as error:
             if not self.choice.refuse(error):
                 raise
-            return await self.run(cursor)
+            return await self.start(cursor)
         except RunRestarts:
-            return await self.run(cursor)
+            return await self.start(cursor)
         for key, value in notes:
             self.records.append(StoredRecord(offset=len(self.records), key=key, value=value))
         self.choice.claimed()
@@ -117,6 +140,60 @@ async def test_a_new_version_ends_the_run_between_transactions_only() -> None:
         runs.choice.check(CURSOR)
     assert await runs.run() == ("y",)
     runs.choice.check(CURSOR)
+
+
+def ends_for_a_newer_version(runs: Runs, cursor: Cursor) -> bool:
+    """Whether the run ends at this cursor."""
+    try:
+        runs.choice.check(cursor)
+    except RunRestarts:
+        return True
+    return False
+
+
+async def test_a_run_publishes_as_long_as_its_start_took_before_it_ends_for_another_version() -> (
+    None
+):
+    runs, number = Runs(Stored(usable(1))), 1
+    runs.start_seconds = 3.0
+    published = 0.0
+    for turn in range(5):
+        await runs.start()
+        assert runs.status.mapping is not None
+        # It takes the newest one, and no version between.
+        assert runs.status.mapping["version"] == number
+        began, at = runs.now, CURSOR
+        # A version each 0.2 s, while rows are committed all the time.
+        while not ends_for_a_newer_version(runs, at):
+            runs.now += 0.2
+            number += 1
+            runs.push(usable(number, (X, Y)[number % 2]))
+            at = replace(at, seq=at.seq + 1, offset=offset(at.offset.coordinates.pos + 10))
+        published += runs.now - began
+        assert runs.now - began < 3.5, turn
+    assert published >= 5 * 3.0
+
+
+async def test_a_run_that_starts_at_once_publishes_for_a_second() -> None:
+    runs, later = Runs(Stored(usable(1))), replace(CURSOR, offset=offset(500))
+    await runs.start()
+    runs.push(usable(2, Y))
+    assert not ends_for_a_newer_version(runs, CURSOR)
+    runs.now += 0.9
+    assert not ends_for_a_newer_version(runs, later)
+    runs.now += 0.2
+    assert ends_for_a_newer_version(runs, later)
+
+
+async def test_a_run_without_rows_ends_for_a_newer_version_too() -> None:
+    runs = Runs(Stored(usable(1)))
+    await runs.start()
+    runs.push(usable(2, Y))
+    assert not ends_for_a_newer_version(runs, CURSOR)
+    runs.now += 1.5
+    assert not ends_for_a_newer_version(runs, CURSOR)
+    runs.now += 4.0
+    assert ends_for_a_newer_version(runs, CURSOR)
 
 
 async def test_a_transaction_in_parts_ends_by_its_own_version_on_another_worker() -> None:

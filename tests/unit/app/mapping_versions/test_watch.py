@@ -8,9 +8,10 @@ import pytest
 
 from app.mapping_versions.store import MappingStore
 from app.mapping_versions.watch import MappingWatch
-from app.settings.mapping import executable
+from app.settings.mapping import with_registry
 from connectors.errors import MappingError
 from connectors.zookeeper.memory import MemoryServer
+from tables.mapping.mapping import Mapping
 from tables.mapping.stored_version import StoredVersion
 from tables.mapping.yaml_form import from_yaml
 
@@ -22,10 +23,15 @@ async def put(server: MemoryServer, number: int, text: str) -> None:
     await MappingStore(server.session(lambda: None), ROOT).add(version)
 
 
+def usable(mapping: Mapping) -> Mapping:
+    """As a worker without a schema registry."""
+    return with_registry(mapping, "")
+
+
 class Watched:
     def __init__(self, server: MemoryServer) -> None:
         self.changes = asyncio.Event()
-        self.watch = MappingWatch(server.opens, ROOT, usable=executable, changed=self.changes.set)
+        self.watch = MappingWatch(server.opens, ROOT, usable=usable, changed=self.changes.set)
 
     async def changed(self) -> None:
         async with asyncio.timeout(10):

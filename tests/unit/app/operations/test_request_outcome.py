@@ -50,14 +50,17 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Journal]:
 
         monkeypatch.setattr(request_outcome, "Tail", Tail)
 
-        async def workers(_: object) -> str:
+        async def workers(*_: object) -> str:
             return "no worker runs"
 
         async def write(_: object) -> int:
             return OFFSET
 
         monkeypatch.setattr(request_outcome, "why_not_applied", workers)
-        journal = SimpleNamespace(options={}, topic="t", partition=2, write=write)
+        plan = SimpleNamespace(name="shop")
+        journal = SimpleNamespace(
+            settings=None, plan=plan, options={}, topic="t", partition=2, write=write
+        )
         return cast(Journal, journal)
 
     return made

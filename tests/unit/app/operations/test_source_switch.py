@@ -62,7 +62,7 @@ async def test_a_request_is_later_than_the_last_one_whatever_the_clock_says() ->
 
 
 async def test_one_that_no_worker_tries_is_not_applied(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def workers(_: object) -> str:
+    async def workers(*_: object) -> str:
         return "no worker runs"
 
     monkeypatch.setattr(request_outcome, "why_not_applied", workers)

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from app.pipeline.capture.schema_tracker import SchemaTracker
@@ -31,6 +32,7 @@ from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.schema.definition_from_table_map import adopted
+from connectors.schema_registry.registry import RegistryAccess
 from connectors.wire import ddl_topic, dead_letters_topic, quarantine_topic
 from tables.cursor import Cursor
 from tables.mapping.yaml_form import from_yaml
@@ -42,6 +44,7 @@ from tables.schema_history.history import SchemaHistory
 from tables.schema_history.position import HistoryPosition
 from tests import made
 from tests.made import SERVER as UUID
+from tests.schema_registry import schema_registry
 from tests.unit.app.pipeline.gather.parked import SERVER, UTF8MB4
 from tests.unit.app.pipeline.history import CHARSETS
 from tests.unit.app.pipeline.runs import RULES, read_batches, run_stage, spec_of
@@ -173,16 +176,26 @@ def _cursor() -> Cursor:
 class Published:
     """All that leaves the decoders and the tracker."""
 
-    def __init__(self, folder: Path, *, limit: int = 10, oversize: str = "claim_check") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        limit: int = 10,
+        oversize: str = "claim_check",
+        mapping: str = MAPPING,
+        largest: int = 900,
+        registry: str = "",
+    ) -> None:
         rules = replace(
             RULES,
-            routes=ROUTES,
+            routes=replace(ROUTES, mapping=from_yaml(mapping)),
             statements=True,
+            registry=RegistryAccess(url=registry),
             undecodable_limit=limit,
             oversize=oversize,
             claims=str(folder),
-            largest=900,
-            max_batch_bytes=900,
+            largest=largest,
+            max_batch_bytes=largest,
         )
         known: dict[tuple[str, str], Schema] = {("shop", "parked"): QuarantinedMarker()}
         self.spec = replace(spec_of(rules, _cursor(), {}), server=SERVER, known=known)
@@ -274,6 +287,39 @@ def test_a_masked_value_is_nowhere(
     assert values.count(b'"tags":["carded","noted"]') == 9
     assert b"INSERT INTO notes VALUES (0, '?', '?', '?')" in values
     assert b"INSERT INTO notes VALUES (0, '?', '?', '?')" in found.records("aq.shop.t")[0].value
+
+
+@pytest.mark.parametrize("oversize", ["claim_check", "stop"])
+@pytest.mark.parametrize("record_format", ["canal", "maxwell"])
+def test_a_masked_value_is_nowhere_in_another_format(
+    record_format: str, oversize: str, tmp_path: Path
+) -> None:
+    found = Published(
+        tmp_path, oversize=oversize, mapping=f"{MAPPING}    format: {record_format}\n", largest=500
+    )
+    assert leaks(found.shown()) == set()
+    assert any(tmp_path.rglob("*.json")) == (oversize == "claim_check")
+    records = found.records("aq.shop.notes")
+    assert {dict(one.headers)["format"].decode() for one in records} == {record_format}
+    kinds = [orjson.loads(one.value)["type"].lower() for one in records]
+    assert {"insert", "update", "delete"} == set(kinds)
+    if oversize == "stop":
+        assert b'"note":null,"card":"xx"' in b"".join(one.value for one in records)
+
+
+def test_a_masked_value_is_nowhere_in_avro_and_its_schemas(tmp_path: Path) -> None:
+    with schema_registry() as server:
+        found = Published(
+            tmp_path, mapping=f"{MAPPING}    format: avro\n", largest=500, registry=server.url
+        )
+        assert [one.error for one in found.pieces] == [None] * len(found.pieces)
+        assert leaks(found.shown()) == set()
+        texts = "".join(server.held.schemas.values()).encode()
+    assert leaks([("schemas", texts)]) == set()
+    assert b'"name":"card"' in texts
+    assert any(tmp_path.rglob("*.json"))
+    values = [one.value for one in found.records("aq.shop.notes") if one.value]
+    assert {value[:5] for value in values} == {b"\0\0\0\0\1"}
 
 
 def test_a_statement_of_other_tables_keeps_its_literals(tmp_path: Path) -> None:

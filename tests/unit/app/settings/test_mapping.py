@@ -38,7 +38,10 @@ def test_the_routes_of_a_destination_have_the_mapping(
             "{tables: {a: {colour: red}, b: {from: []}}}",
             ["mapping: ", "mapping.yaml: ", "tables.a: 'colour'", "tables.b: from"],
         ),
-        ("{tables: {a: {format: canal}}}", ["tables.a.format: the worker does not"]),
+        (
+            "{databases: {d: {format: avro}}, tables: {a: {format: avro}}}",
+            ["databases.d.format: avro needs a schema", "tables.a.format: avro needs a schema"],
+        ),
         ("{databases: {a: {topic: " + 248 * "t" + "}}}", ["has more than 249 characters"]),
         ("{", ["it is not YAML"]),
     ],

@@ -97,3 +97,13 @@ def test_what_a_raised_limit_allows_by_now_is_tried_again(records: int) -> None:
 def test_a_record_that_only_compression_makes_too_large_is_too_large() -> None:
     alone = batch(os.urandom(4000))
     assert type(too_large(alone, len(alone.raw) - 1)) is RecordTooLarge
+
+
+@pytest.mark.parametrize(("gtid", "shown"), [("u:7", "u:7"), ("", None)])
+def test_a_row_in_another_format_is_reported_with_its_table(gtid: str, shown: str | None) -> None:
+    value = orjson.dumps(
+        {"data": ["x" * 900], "database": "trade", "table": "orders", "gtid": gtid}
+    )
+    found = too_large(batch(value), 500)
+    assert found.context["table"] == "trade.orders"
+    assert found.context.get("gtid") == shown

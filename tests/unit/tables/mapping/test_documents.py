@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import pickle
 
 import pytest
@@ -72,15 +73,25 @@ def test_faults_are_named(data_id: str, text: str, fault: str) -> None:
         ("{column_actions: {a: {truncate: 0}}}", "length from 1"),
         ("{column_actions: {a: hmac}}", "needs an argument"),
         ("{column_actions: {a: {hmac: 7}}}", "needs the id of a key"),
+        ("{column_actions: {a: {hmac: k, domain: 7}}}", "domain is a name, beside hmac"),
+        ("{column_actions: {a: {hmac: k, domain: ''}}}", "domain is a name, beside hmac"),
+        ("{column_actions: {a: {truncate: 7, domain: d}}}", "domain is a name, beside hmac"),
+        ("{column_actions: {a: {domain: d}}}", "domain is a name, beside hmac"),
+        ("{column_actions: {a: {hmac: k, redact: d}}}", "choose one of"),
         ("{colour: red}", "unknown"),
         ("{topic: a, topic: b}", "repeated"),
         ("{from: []}", "not empty"),
         ("{from: }", "from must be a list"),
         ("{topic: }", "topic must be a text"),
         ("{share_topic: 1}", "share_topic must be true or false"),
+        ("{format: protobuf}", "'protobuf' is unknown; choose from debezium, canal, maxwell, avro"),
         ("{columns: [a], key: [b]}", "columns omits b"),
         ("{column_actions: {a: {rename: c}, b: {rename: C}}}", "would have the name 'c'"),
         ("{columns: [b, c], column_actions: {b: {rename: c}}}", "would have the name 'c'"),
+        ("{tags: {a: f}, tag_topics: [f, g]}", "tag_topics lists 'g', .*f"),
+        ("{partitions: 2, repartition_from: 2}", "only get more partitions"),
+        ("{repartition_from: 2}", "partitions is missing"),
+        ("{tag_topics: [g]}", "table x: tag_topics lists 'g', .*it has none"),
         ("{from: [o]}, t.y: {from: [O]}", "'o' belongs to table t.y and to table x"),
     ],
 )
@@ -100,14 +111,61 @@ def test_equal_patterns_of_two_logical_databases_are_not_one_rule() -> None:
         assert found.logical == (database, "x")
 
 
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        (
+            "{tables: {a.x: {topic: t, share_topic: true, format: canal}, a.y: {topic: t, share_topic: true}}}",
+            "canal by table a.x and debezium by table a.y",
+        ),
+        (
+            "{databases: {a: {topic: t}}, tables: {a.x: {format: maxwell}}}",
+            "debezium by database a and maxwell by table a.x",
+        ),
+        (
+            "{databases: {a: {topic: t, format: canal}}, tables: {a.x: {format: maxwell}, a.y: {}}}",
+            "canal by database a and maxwell by table a.x",
+        ),
+        (
+            "{databases: {a: {topic: t, share_topic: true, format: canal}, b: {topic: t, share_topic: true}}}",
+            "canal by database a and debezium by database b",
+        ),
+    ],
+)
+def test_tables_of_one_topic_have_one_format(text: str, rules: str) -> None:
+    with pytest.raises(MappingError) as error:
+        from_yaml(text)
+    (fault,) = error.value.faults
+    assert fault == f"topic 't' has the formats {rules}; give them one format"
+
+
+def test_the_format_of_a_database_survives_yaml_and_other_rules_are_no_keys_of_it() -> None:
+    mapping = from_yaml("{databases: {a: {format: canal}}, tables: {a.x: {format: maxwell}}}")
+    assert from_yaml(to_yaml(mapping)) == mapping
+    assert mapping.digest != from_yaml("{databases: {a: {}}, tables: {a.x: {}}}").digest
+    with pytest.raises(MappingError, match="'key' is unknown"):
+        from_yaml("{databases: {a: {key: [b]}}}")
+
+
 def test_rules_survive_yaml() -> None:
     mapping = from_yaml(
         "tables: {t.x: {from: ['s_[0-63].x'], row_filter: a > 0, key: [a], partitions: 3,"
-        " column_actions: {b: {hmac: k1}, c: {truncate: 4}, d: redact, e: {redact: x}}}}"
+        " column_actions: {b: {hmac: k1}, c: {truncate: 4}, d: redact, e: {redact: x},"
+        " f: {hmac: k1, domain: mail}}}}"
     )
     assert from_yaml(to_yaml(mapping)) == mapping
     assert mapping.of(("s_63", "x")) is not None
     assert mapping.of(("s_64", "x")) is None
+
+
+def test_a_digest_is_of_what_is_stated_so_that_a_later_rule_changes_none() -> None:
+    mapping = from_yaml("tables: {t.x: {topic: x, key: [a], tags: {a: f}}}")
+    stated = (
+        "(LogicalTable(name='x', database='t', topic='x', tags=(Tag(name='f', column='a'),), "
+        "rules=Rules(key=('a',))),)"
+    )
+    assert mapping.digest == hashlib.sha256(f"()\0{stated}".encode()).hexdigest()
+    assert mapping.digest != from_yaml("tables: {t.x: {topic: x, key: [a]}}").digest
 
 
 def test_the_more_specific_name_wins_and_equal_ranks_are_refused() -> None:

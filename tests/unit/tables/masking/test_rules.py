@@ -28,6 +28,27 @@ def test_an_hmac_is_of_the_text_in_the_record_and_shows_its_key_id(value: Any, t
     assert Hmac("k1", KEY)(value) == f"k1:{expected}"
 
 
+def test_equal_values_have_equal_hmacs_in_one_domain_alone() -> None:
+    def in_domain(domain: str, value: str | int = "a@b.org") -> str:
+        return str(Hmac("k1", KEY, domain)(value))
+
+    assert in_domain("email") == in_domain("email")
+    # Without a domain too, whatever text a row has; and no name of a domain is the beginning of a value.
+    texts = [
+        in_domain("email"),
+        in_domain("login"),
+        in_domain(""),
+        in_domain("email", "\xffa@b.org"),
+    ]
+    texts += [in_domain("", f"{quote}email{quote}a@b.org") for quote in ("\xff", "\0", "")]
+    texts += [in_domain("e", "maila@b.org"), in_domain("emaila", "@b.org")]
+    assert len(set(texts)) == len(texts)
+    expected = hmac.new(KEY, b"\xffemail\xffa@b.org", hashlib.sha256).hexdigest()
+    assert in_domain("email") == f"k1:{expected}"
+    expected = hmac.new(KEY, b"\xffage\xff5", hashlib.sha256).hexdigest()
+    assert in_domain("age", 5) == f"k1:{expected}"
+
+
 @pytest.mark.parametrize(
     ("rule", "column", "expected"),
     [
@@ -64,7 +85,7 @@ def test_actions_are_rules_by_column_in_lower_case() -> None:
 
 
 def test_a_key_is_in_no_text_of_a_rule() -> None:
-    assert repr(Hmac("k1", KEY)) == "Hmac(key_id='k1')"
+    assert repr(Hmac("k1", KEY)) == "Hmac(key_id='k1', domain='')"
 
 
 @pytest.mark.parametrize("action", ["hmac", "truncate", "redact", "drop"])

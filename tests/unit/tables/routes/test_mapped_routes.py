@@ -40,6 +40,29 @@ def test_a_topic_of_the_mapping_is_under_the_prefix_with_its_own_partitions() ->
 
 
 @pytest.mark.parametrize(
+    ("table", "record_format"),
+    [
+        (("a", "x"), "maxwell"), (("a", "y"), "canal"), (("a", "z"), "canal"), (("b", "x"), "debezium"),
+        (("c", "z"), "debezium"),
+    ],
+)  # fmt: skip
+def test_a_format_is_that_of_the_table_else_of_the_logical_database(
+    table: tuple[str, str], record_format: str
+) -> None:
+    text = "{databases: {a: {format: canal}, b: {}}, tables: {a.x: {format: maxwell}, y: {}}}"
+    assert route(text, *table).format == record_format
+
+
+def test_a_rule_for_any_database_has_the_format_of_the_topic_that_it_shares() -> None:
+    text = "{databases: {a: {topic: t}}, tables: {x: {format: canal}}}"
+    assert route(text, "b", "x").format == "canal"
+    with pytest.raises(
+        MappingError, match=r"table x has the format canal, and database a, .* debezium"
+    ):
+        route(text, "a", "x")
+
+
+@pytest.mark.parametrize(
     ("text", "table", "has_shard"),
     [
         ("{databases: {trade: {from: [s1]}}}", ("s1", "x"), False),
@@ -114,3 +137,11 @@ def test_a_statement_is_published_if_one_of_its_captured_tables_lets_it() -> Non
     assert made.publishes_statement("rename", [black])
     assert made.publishes_statement("create", [])
     assert routes(SHARDS).omitted_statements == frozenset()
+
+
+def test_a_share_of_a_merged_topic_with_too_long_a_name_is_refused() -> None:
+    text = f"{{databases: {{s: {{topic: {'t' * 236}}}}}}}"
+    merged = Routes(prefix="aq", destination="m1", mapping=from_yaml(text), merged=True)
+    with pytest.raises(MappingError, match=r"aq\.__shard\.m1\.t+, from which .* 249 characters"):
+        merged.of(("s", "x"))
+    assert merged.of(("other", "x")) is not None

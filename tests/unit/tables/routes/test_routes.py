@@ -6,6 +6,8 @@ import pickle
 
 import pytest
 
+from connectors.wire import merged_topic
+from tables.mapping.yaml_form import from_yaml
 from tables.routes.routes import Route, Routes
 
 SHOP = Routes(prefix="aq", include=r"shop\..*", black=r"shop\.secret", partitions=3)
@@ -48,3 +50,19 @@ def test_routes_are_equal_by_their_settings_and_travel_without_what_was_asked_be
 def test_an_expression_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="is not a regular expression"):
         Routes(prefix="aq", include="shop.(")
+
+
+def test_a_merged_destination_publishes_mapped_tables_to_topics_of_its_own() -> None:
+    mapping = from_yaml(
+        "tables: {trade.orders: {from: ['shop.orders_[0-3]'], topic: trade}, trade.items: {from: [shop.items]}}"
+    )
+    routes = Routes(prefix="aq", destination="east", mapping=mapping, merged=True)
+    topics = {table: routes.topic(("shop", table)) for table in ("orders_2", "items", "other")}
+    assert topics == {
+        "orders_2": "aq.__shard.east.trade",
+        "items": "aq.__shard.east.trade.items",
+        # What no rule names has no other shard.
+        "other": "aq.shop.other",
+    }
+    merged = [merged_topic("aq", "east", topics[table]) for table in ("orders_2", "items")]
+    assert merged == ["aq.trade", "aq.trade.items"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 
 from app.auditing.change_store import Store
+from app.auditing.routes_in_force import RoutesInForce
 from app.auditing.topics.record_check import RecordCheck, Subject
 from app.auditing.truth.changes import Truth
 from app.auditing.verdict import Verdict
@@ -34,8 +36,8 @@ def examined(found: Truth) -> RecordCheck:
         partial=None,
     )
     subject = Subject(
-        routes=Routes(prefix="aq"), destination="shop", ddl_topic="aq.__ddl.shop", seq=9, end=end,
-        server_uuid="u", versions={}, partitions={TOPIC: 1}, beginnings={},
+        routes=RoutesInForce.always(Routes(prefix="aq")), destination="shop", ddl_topic="aq.__ddl.shop",
+        seq=9, end=end, server_uuid="u", versions={}, partitions={TOPIC: 1}, beginnings={},
     )  # fmt: skip
     return RecordCheck(subject, found, Verdict(destination="shop"))
 
@@ -66,3 +68,39 @@ def test_a_tombstone_is_not_judged_where_its_delete_is_not(change: str, foreign:
         before = sum(one.verdict.counts.values())
         one.take(TOPIC, 0, record(1, change, None))
         assert sum(one.verdict.counts.values()) - before == foreign
+
+
+def foreign(offset: int, change: str, seq: int, *, epoch: int = 1) -> StoredRecord:
+    more = (
+        ("format", b"canal"), ("destination", b"shop"), ("seq", b"%d" % seq), ("epoch", b"%d" % epoch),
+        ("ts_ms", b"1"),
+    )  # fmt: skip
+    plain = record(offset, change, {"data": [{"id": "no such value"}], "gtid": f"{SOURCE}:1"})
+    return replace(plain, headers=(*plain.headers, *more))
+
+
+def test_of_a_record_in_another_format_all_but_its_values_is_judged() -> None:
+    with Store() as store:
+        one = examined(truth(store, transaction(1, rows("t", 5, 6, 7))))
+        one.take(TOPIC, 0, foreign(0, "1#0", 1))
+        one.take(TOPIC, 0, foreign(1, "1#1", 2))
+        one.take(TOPIC, 0, replace(foreign(2, "1#1", 2), value=b""))
+        label = "values, keys and partitions of records in the format canal"
+        assert (one.verdict.unjudged, one.verdict.counts) == ({label: 2}, {})
+        assert one.has_number(2)
+        one.take(TOPIC, 0, foreign(3, "1#1", 3))
+        one.take(TOPIC, 0, foreign(4, "1#0", 3))
+        one.take("aq.shop.u", 0, foreign(0, "1#2", 4))
+        one.take(TOPIC, 0, foreign(5, "1#7", 5))
+        one.take(TOPIC, 0, foreign(6, "1#2", 6, epoch=0))
+        assert one.verdict.faults == {
+            "repeated": 3, "seq_gaps": 1, "different": 1, "foreign": 1, "epochs_back": 1,
+        }  # fmt: skip
+
+
+def test_a_record_in_another_format_without_its_numbers_is_foreign() -> None:
+    with Store() as store:
+        one = examined(truth(store, transaction(1, rows("t", 5))))
+        plain = record(0, "1#0", {"data": []})
+        one.take(TOPIC, 0, replace(plain, headers=(*plain.headers, ("format", b"canal"))))
+        assert one.verdict.faults == {"foreign": 1}

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
+from app.auditing.routes_in_force import RoutesInForce
 from app.auditing.table_verdict import TableVerdict, lines
 from app.auditing.topics.topics import Described, Versions
 from app.auditing.verdict import Verdict
@@ -19,6 +20,7 @@ from app.auditing.warehouse.dump import Origin
 from app.auditing.warehouse.dump import lines as lines_of
 from app.auditing.warehouse.store import WarehouseStore
 from connectors.kafka.reading.partition_reader import StoredRecord
+from tables.mapping.yaml_form import from_yaml
 from tables.routes.routes import Routes
 
 TOPIC = "aq.shop.t"
@@ -69,6 +71,7 @@ class Case:
         self.types = ["int", "string"]
         self.key = ["id"]
         self.versions: Versions = {("shop", "t", 1): VERSION}
+        self.routes = Routes(prefix="aq")
 
     def dump(self, rows: Iterable[dict[str, Any]]) -> Path:
         head = {**HEAD, "applied": [[TOPIC, 0, self.applied]]}
@@ -88,7 +91,11 @@ class Case:
         with WarehouseStore() as store:
             result = lines_of(self.dump(rows), WHOSE)
             warehouse = Warehouse(
-                store, result, "shop", versions=self.versions, routes=Routes(prefix="aq")
+                store,
+                result,
+                "shop",
+                versions=self.versions,
+                routes=RoutesInForce.always(self.routes),
             )
             for value in changes:
                 seq = value["source"]["seq"]
@@ -197,6 +204,36 @@ def test_a_truncate_leaves_nothing_of_what_came_before_it(case: Case) -> None:
     case.applied, case.floors = 6, [["shop", "t", "shop", 1, 6]]
     for rows in (RIGHT, RIGHT[:1], emptied[:2]):
         assert counted(case.verdict(rows, history)) == (0, 0, 0)
+
+
+def test_a_truncate_of_one_shard_leaves_the_rows_of_the_others(case: Case) -> None:
+    case.routes = Routes(
+        prefix="aq", mapping=from_yaml("tables: {shop.t: {from: [t, t2], topic: t}}")
+    )
+    case.versions["shop", "t2", 1] = VERSION
+    of_other = [change("c", 6, {"id": 7, "v": "x"}), change("c", 7, {"id": 8, "v": "y"})]
+    truncated = change("t", 8, {}, keyed=False)
+    for one in (*of_other, truncated):
+        one["source"]["table"] = "t2"
+    emptied = [row(8, 7, None, deleted=True), row(8, 8, None, deleted=True)]
+    history = [*HISTORY, *of_other, truncated]
+    assert counted(case.verdict([*RIGHT, *emptied], history)) == (0, 0, 0)
+    assert counted(case.verdict(emptied, history)) == (2, 0, 0)
+    assert counted(case.verdict([*RIGHT, row(6, 7, "x")], history)) == (0, 1, 0)
+
+
+def test_records_of_a_share_are_not_counted_as_not_applied(case: Case) -> None:
+    case.applied = 0
+    assert case.verdict(RIGHT, HISTORY).behind == len(HISTORY)
+    case.routes = Routes(
+        prefix="aq",
+        destination="shop",
+        merged=True,
+        mapping=from_yaml("tables: {shop.t: {topic: t}}"),
+    )
+    found = case.verdict(RIGHT, HISTORY)
+    assert found.behind == 0
+    assert counted(found) == (0, 0, 0)
 
 
 def test_a_log_without_key_has_each_image_once(case: Case) -> None:

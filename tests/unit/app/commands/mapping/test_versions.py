@@ -86,7 +86,7 @@ def test_what_get_prints_can_be_set(
 @pytest.mark.parametrize(
     ("arguments", "code", "error"),
     [
-        (("set", "{tables: {a: {format: avro}}}", "--why", "w"), 1, "does not execute this rule"),
+        (("set", "{tables: {a: {format: avro}}}", "--why", "w"), 1, "avro needs a schema registry"),
         (("set", "{tables: {a: {columns: 1}}}", "--why", "w"), 1, "tables.a.columns"),
         (
             ("set", "{tables: {a: {column_actions: {c: redact}}}}", "--why", "w"),

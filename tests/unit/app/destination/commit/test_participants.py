@@ -166,7 +166,7 @@ async def published(
     async def gather(_: float) -> None:
         await asyncio.sleep(0)
 
-    nobody: Any = SimpleNamespace(check=lambda: None, latest=lambda _: None, kafka_lost=None)
+    nobody: Any = SimpleNamespace(check=lambda: None, resolutions={}, kafka_lost=None)
     run.signals = nobody
     reading: Any = SimpleNamespace(thread=nobody, handoff=SimpleNamespace(take=take, gather=gather))
     schemas = Schemas(None, Quarantine(), run.plan.rules, run.status, expiry=cast(Any, None))

@@ -58,15 +58,6 @@ def test_the_first_of_two_values_stays_and_the_other_is_reported() -> None:
     assert "another value" in done.of(Outcome.BY_HAND)[0].text
 
 
-def test_a_rule_that_the_worker_does_not_execute_is_a_comment() -> None:
-    found = draft()
-    found.take_rule(entry("a"), ("tables", "d.t", "format"), "canal")
-    done = result(found)
-    assert yaml.safe_load(done.mapping) is None
-    assert "#   d.t:\n#     format: canal  # a (f)" in done.mapping
-    assert "mapping" not in yaml.safe_load(done.settings)
-
-
 def test_a_mapping_with_a_fault_is_reported() -> None:
     found = draft()
     found.take_rule(entry("a"), ("tables", "d.t", "topic"), "no topic")

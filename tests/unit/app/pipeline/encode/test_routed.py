@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from app.pipeline.piece import Piece
+from tables.mapping.yaml_form import from_yaml
 from tests.unit.app.pipeline.actions import TABLES, RowsOf, Truncate
 from tests.unit.app.pipeline.history import Source
-from tests.unit.app.pipeline.runs import Versions, first_cursor, records_of, run, versions_of
+from tests.unit.app.pipeline.runs import (
+    RULES,
+    Record,
+    Versions,
+    first_cursor,
+    records_of,
+    run,
+    versions_of,
+)
 
 TABLE = TABLES[0]
+COLUMN = "note"
 OLDER = "aq.as-it-was-called"
 
 
@@ -48,6 +60,44 @@ def test_a_truncate_before_the_first_row_of_a_new_topic_has_no_version() -> None
     (record,) = [one for one in records_of(pieces) if one.op == "t"]
     assert record.topic != OLDER
     assert record.value["source"]["schema"] is None
+
+
+MAPPED = """
+tables:
+  sales:
+    from: [{table}]
+    topic: sales
+    partitions: 4
+    tags: {{"": every, {column}: some}}
+    tag_topics: [some, every]
+    {more}
+"""
+
+
+@pytest.mark.parametrize("more", ["", "partition_by: [{column}]"])
+@pytest.mark.parametrize("merged", [False, True])
+def test_records_are_again_on_the_topics_of_their_tags(more: str, merged: bool) -> None:
+    text = MAPPED.format(table=TABLE[1], column=COLUMN, more=more.format(column=COLUMN))
+    routes = replace(
+        RULES.routes, mapping=from_yaml(text), merged=merged, destination=RULES.destination
+    )
+    rows = RowsOf(TABLE, "c", ((1, 1), (2, 2), (3, 3))), RowsOf(TABLE, "u", ((1, 1), (2, 7)))
+    source = Source([list(rows), [Truncate(TABLE)]], gtids=True)
+    chunks, rules = source.chunks(source.first, (False,)), replace(RULES, routes=routes)
+    pieces = run(chunks, first_cursor(source), {}, rules)
+    start = f"aq.__shard.{RULES.destination}." if merged else "aq."
+    found: dict[str, list[Record]] = {name: [] for name in ("", "__tag.some.", "__tag.every.")}
+    for one in records_of(pieces):
+        name = one.topic.removeprefix(start).removesuffix("sales")
+        if name in found:
+            found[name].append(replace(one, topic=""))
+    own = found[""]
+    assert len({one.partition for one in own}) > 1
+    assert found["__tag.every."] == own
+    some = [one for one in own if "some" in dict(one.headers)["tags"].decode().split(",")]
+    assert found["__tag.some."] == some
+    assert 0 < len(some) < len(own)
+    assert pieces[0].topics[f"{start}__tag.some.sales"] == 4
 
 
 def test_a_piece_names_its_topics_and_their_partitions() -> None:

@@ -18,7 +18,7 @@ from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.schema.definition_from_table_map import adopted
 from connectors.mysql.stream.chunk import Chunk
 from connectors.wire import quarantine_topic
-from tables.quarantine import Entry, Outcome, Resolution
+from tables.quarantine import BY_MAPPING, Entry, Outcome, Resolution
 from tables.schema_history.history import SchemaHistory
 from tables.schema_history.position import HistoryPosition
 from tests.made import SERVER as UUID
@@ -84,12 +84,20 @@ def released(
     *,
     each: int,
     max_bytes: int = RULES.max_bytes,
+    by_mapping: bool = False,
 ) -> tuple[list[Record], Entry]:
-    """The records of parked events, with a limit of events at a time, after those already published."""
+    """The records of parked events, with a limit of events at a time, after those already published.
+
+    ``given_``: the definition with which the first rows were written; with ``by_mapping`` that of the first
+    event, which the quarantine itself has.
+    """
     entry = Entry(destination="shop", name=ORDERS, since=beginning(source), why="a test")
     resolution = Resolution(
         destination="shop", name=ORDERS, id="r1", table=given_, by="anna", ts_ms=1
     )
+    if by_mapping:
+        entry = replace(entry, is_by_rule=True, table=given_)
+        resolution = replace(resolution, table=None, source=BY_MAPPING)
     of_run = spec(source, {})
     of_run = replace(of_run, rules=replace(of_run.rules, max_bytes=max_bytes))
     release = Release(of_run, resolution, entry)

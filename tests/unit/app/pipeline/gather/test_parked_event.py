@@ -55,6 +55,37 @@ def test_what_does_not_fit_is_refused_with_its_place_and_what_fits_is_published(
     assert (entry.outcome, entry.offset) == (Outcome.REFUSED, 1)
 
 
+def test_what_a_rule_quarantined_is_released_with_the_statements_before_its_first_row() -> None:
+    rows = RowsOf(ORDERS, "c", ((1, 1),))
+    source = Source([[Ddl("ALTER TABLE orders ADD c0 INT", ORDERS)], [rows]], gtids=True)
+    waiting = waiting_in(
+        records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: QuarantinedMarker()}))
+    )
+    assert [event.event_type == 0 for event in waiting] == [True, False]
+    back, entry = released(source, waiting, table(ORDERS), each=10, by_mapping=True)
+    assert (len(back), entry.outcome) == (1, Outcome.RELEASING)
+    # An operator's definition is that of the first row.
+    _, entry = released(source, waiting, table(ORDERS), each=10)
+    assert entry.outcome is Outcome.REFUSED
+
+
+def test_a_definition_that_fits_some_events_is_kept_for_the_next_version_of_the_mapping() -> None:
+    rows = RowsOf(ORDERS, "c", ((1, 1),))
+    widened = Ddl("ALTER TABLE orders ADD c0 INT", ORDERS)
+    again = Ddl("ALTER TABLE orders ADD c1 INT", ORDERS)
+    source = Source([[rows], [widened], [rows], [again], [rows]], gtids=True)
+    parted = records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: QuarantinedMarker()}))
+    waiting = waiting_in(parted)
+    without_a_statement = [*waiting[:3], waiting[4]]
+    _, entry = released(source, without_a_statement, table(ORDERS), each=10, by_mapping=True)
+    assert (entry.outcome, entry.offset, entry.is_by_rule) == (Outcome.REFUSED, 3, True)
+    assert entry.table is not None
+    assert [column.name for column in entry.table.columns][2:] == ["c0"]
+    # A definition of an operator that fits no event is not kept.
+    _, entry = released(source, waiting[2:], table(ORDERS), each=10)
+    assert (entry.outcome, entry.table) == (Outcome.REFUSED, None)
+
+
 def test_a_table_is_quarantined_by_a_statement_that_cannot_be_resolved_and_stays_so() -> None:
     rows = RowsOf(ORDERS, "c", ((1, 1),))
     unclear = Ddl("ALTER TABLE orders FROBNICATE c")

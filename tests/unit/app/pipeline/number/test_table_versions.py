@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from app.pipeline.number.table_versions import VersionBook
+from tables.routes.repartitions import Spread
 from tables.routes.routes import Route, Routes
 from tables.table_version import Column, Definition, TableVersion
 
@@ -55,3 +56,67 @@ def test_a_table_that_joins_a_topic_has_its_keys_over_the_partitions_of_those_be
     topic = first(book, route(partitions=4)).topic
     joining = replace(route(ITEMS, partitions=6), topic=topic)
     assert first(book, joining).partitions == book.partitions(topic) == 4
+
+
+SINCE = {0: 70, 1: 80, 2: 0}
+
+
+def test_more_partitions_are_a_version_of_each_table_of_the_topic_with_the_boundary() -> None:
+    book = VersionBook("shop", known={})
+    old = first(book, route(partitions=2))
+    joining = replace(route(ITEMS, partitions=2), topic=old.topic)
+    known = {ORDERS: old, ITEMS: first(book, joining)}
+    assert old.since is None
+    spread = {old.topic: Spread(partitions=3, since=SINCE)}
+    book = VersionBook("shop", known=known, spread=spread)
+    new, is_new = book.at(route(partitions=3), definition("id"), CHANGE, 9)
+    assert (is_new, new.version, new.partitions, new.since) == (True, 2, 3, SINCE)
+    assert TableVersion.from_json(new.to_json()) == new
+    # Another run, in which only one table has the new count, and the order of tables has no meaning.
+    for names in ((ORDERS, ITEMS), (ITEMS, ORDERS)):
+        known = {one: {ORDERS: new, ITEMS: known[ITEMS]}[one] for one in names}
+        book = VersionBook("shop", known=known)
+        assert book.partitions(old.topic) == 3
+        assert book.at(route(partitions=3), definition("id"), CHANGE, 12) == (new, False)
+        later, is_new = book.at(joining, definition("id"), CHANGE, 12)
+        assert (is_new, later.version, later.partitions, later.since) == (True, 2, 3, SINCE)
+
+
+def test_a_version_that_another_decoder_announced_brings_its_count() -> None:
+    book = VersionBook("shop", known={})
+    old = first(book, route(partitions=2))
+    book.learn(replace(old, version=2, partitions=3, since=SINCE))
+    changed, _ = book.at(route(partitions=2), definition("id", "n"), CHANGE, 12)
+    assert (changed.version, changed.partitions, changed.since) == (3, 3, SINCE)
+
+
+def test_another_format_is_another_version() -> None:
+    book = VersionBook("shop", known={})
+    plain = first(book, route())
+    shaped, is_new = book.at(replace(route(), format="canal"), definition("id"), CHANGE, 9)
+    assert (is_new, plain.version, shaped.version) == (True, 1, 2)
+    assert TableVersion.from_json(shaped.to_json()) == shaped
+    assert book.at(replace(route(), format="canal"), definition("id"), CHANGE, 9) == (shaped, False)
+
+
+def test_a_definition_that_was_compared_once_is_known_until_the_version_or_the_count_changes() -> (
+    None
+):
+    book = VersionBook("shop", known={})
+    own, items = route(partitions=2), route(ITEMS, partitions=2)
+    here = definition("id")
+    version, _ = book.at(own, here, CHANGE, 4)
+    for _ in range(2):
+        assert book.at(own, here, CHANGE, 5) == (version, False)
+    later = replace(version, version=2, definition=definition("id", "n"))
+    book.learn(later)
+    assert book.at(own, here, CHANGE, 6)[0].version == 3
+    # Another table of the topic brings more partitions.
+    joining = replace(items, topic=own.topic)
+    before, _ = book.at(joining, here, CHANGE, 7)
+    assert book.at(joining, here, CHANGE, 7) == (before, False)
+    book.learn(replace(version, version=4, partitions=3, since=SINCE))
+    assert book.at(joining, here, CHANGE, 8)[0].partitions == 3
+    # Another route of the same table, as after a new mapping.
+    moved = replace(joining, topic="aq.other")
+    assert book.at(moved, here, CHANGE, 9)[0].topic == "aq.other"

@@ -12,5 +12,6 @@ from connectors.mysql.rows.compiled import json_text
 @contextlib.contextmanager
 def at_once() -> Iterator[None]:
     """Functions are made at the first container of their kind."""
-    with mock.patch.object(json_text, "_OFTEN", 1), mock.patch.object(json_text, "_EVERY", 1):
+    often, every = (mock.patch.object(json_text, name, 1) for name in ("_OFTEN", "_EVERY"))
+    with often, every, mock.patch.object(json_text, "_FREQUENT", set()):
         yield

@@ -41,6 +41,31 @@ def test_what_is_remembered_of_ever_new_names_is_bounded() -> None:
     assert reader._counts
 
 
+def test_another_column_has_its_functions_at_once_for_what_was_frequent_in_one() -> None:
+    raws = [document({"a": n, "b": [n]}) for n in range(300)]
+    other, rare = Documents(), document({"rare": 1, "c": [1, 2]})
+    with mock.patch.object(json_text, "_FREQUENT", set()):
+        first = Documents()
+        for raw in raws:
+            assert first.text(raw) == document_text(raw)
+        assert first._objects
+        for raw in (raws[0], raws[1], rare, rare):
+            assert other.text(raw) == document_text(raw)
+        assert other._objects.keys() == first._objects.keys()
+        assert other._arrays.keys() == first._arrays.keys()
+        assert not other._counts
+        assert len(json_text._FREQUENT) == 2
+    with (
+        mock.patch.object(json_text, "_FREQUENT", set()),
+        mock.patch.object(json_text, "_MOST_COUNTED", 3),
+    ):
+        for n in range(9):
+            reader = Documents()
+            for _ in range(300):
+                reader.text(document({f"name{n}": n}))
+        assert 0 < len(json_text._FREQUENT) <= 3
+
+
 def test_names_of_the_same_lengths_are_not_taken_for_each_other() -> None:
     reader = Documents()
     with at_once():

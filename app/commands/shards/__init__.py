@@ -1,0 +1,1 @@
+"""`python -m app shards`: the real tables of logical ones, how they differ, and decisions on that."""

@@ -1,0 +1,1 @@
+"""Logical schemas: published when a shard changes, and decided on by operators."""

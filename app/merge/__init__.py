@@ -1,0 +1,1 @@
+"""The merge of several destinations' rows into one ordered topic."""

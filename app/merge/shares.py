@@ -1,0 +1,235 @@
+"""The shares that a merge reads: its shards' topics, by partition, and the time up to which each is complete.
+
+Invariant: a partition is complete up to a time only if everything was read that it contained when its shard was
+known to have published that far. Kafka shows a transaction's end in one partition before it does in another.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from app.merge.ordering import Lane, PartitionOrder
+from app.merge.plan import MergePlan
+from connectors.errors import RecordsGone
+from connectors.kafka.reading.follower import Follower, Partition
+from connectors.wire import HEADER_COMMITTED_MS, merged_topic, progress_topic, shard_topics
+from tables.merge_cursor import MergeCursors
+
+log = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 1.0
+"""Between two looks for new topics and partitions."""
+_CONFIRM_SECONDS = 0.05
+"""Between two questions for the ends of partitions."""
+_HELD_BYTES = 128 * 1024 * 1024
+"""Of keys and values, of all partitions together."""
+_LEAST_HELD = 256 * 1024
+_MARKS = 50
+"""Offsets of a progress topic that are read at first; each record takes two."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Share:
+    """One partition of one shard's topic."""
+
+    lane: Lane
+    merged: Partition
+    """Where its records go."""
+    pending: tuple[int, int] | None = None
+    """A time, and the offset up to which it is complete once that is read."""
+
+
+@dataclass(slots=True)
+class Shares:
+    """All of a merge's shares, for one run."""
+
+    plan: MergePlan
+    follower: Follower
+    cursors: MergeCursors
+    check: Callable[[Mapping[Partition, int]], Awaitable[None]]
+    """Called with the offsets from which partitions are to be read; raises if one is no beginning."""
+    orders: dict[Partition, PartitionOrder] = field(default_factory=dict)
+    """By the partition of the merged topic."""
+    by_partition: dict[Partition, Share] = field(default_factory=dict)
+    marks: dict[str, int] = field(default_factory=dict)
+    """The newest time, in milliseconds, before which all of a shard's commits are published."""
+    _marks_at_look: dict[str, int] = field(default_factory=dict)
+    """The same before the last look for topics: a topic that it did not find has none of these records."""
+    _progress: dict[Partition, str] = field(default_factory=dict)
+    """The progress topics that are followed, with the shard of each."""
+    _looked: float = float("-inf")
+    _asked: float = float("-inf")
+
+    async def look(self) -> dict[str, int]:
+        """Find new topics and partitions at intervals; return the partition counts of their merged topics."""
+        now = time.monotonic()
+        if now - self._looked < _LOOK_SECONDS:
+            return {}
+        self._looked = now
+        marks = dict(self.marks)
+        prefixes = {one: shard_topics(self.plan.prefix, one) for one in self.plan.destinations}
+        progress = {progress_topic(self.plan.prefix, one): one for one in self.plan.destinations}
+        found = await self.follower.partitions([*prefixes.values(), *progress])
+        self._marks_at_look = marks
+        new: dict[Partition, str] = {}
+        for topic, count in found.items():
+            owner = next((one for one, start in prefixes.items() if topic.startswith(start)), None)
+            if owner is not None:
+                new |= {(topic, one): owner for one in range(count)}
+            elif topic in progress:
+                await self._follow_progress(topic, progress[topic])
+        new = {one: owner for one, owner in new.items() if one not in self.by_partition}
+        if not new:
+            return {}
+        merged: dict[str, int] = {}
+        for (topic, _), owner in new.items():
+            name = merged_topic(self.plan.prefix, owner, topic)
+            merged[name] = max(merged.get(name, 0), found[topic])
+        await self._follow(new)
+        return merged
+
+    async def _follow_progress(self, topic: str, shard: str) -> None:
+        if (topic, 0) in self._progress:
+            return
+        end = (await self.follower.ends([(topic, 0)]))[topic, 0]
+        first = (await self.follower.beginnings([(topic, 0)]))[topic, 0]
+        self._progress[topic, 0] = shard
+        await self.follower.follow({(topic, 0): max(first, end - _MARKS)})
+
+    async def _follow(self, new: Mapping[Partition, str]) -> None:
+        firsts = await self.follower.beginnings(new.keys())
+        starts = {one: self._start(one, firsts[one]) for one in new}
+        await self.check(starts)
+        for one, shard in new.items():
+            topic, number = one
+            merged = merged_topic(self.plan.prefix, shard, topic), number
+            self.by_partition[one] = Share(lane=Lane(shard), merged=merged)
+        for merged in {self.by_partition[one].merged for one in new}:
+            self._order(merged)
+        await self.follower.follow(starts)
+
+    def _start(self, one: Partition, first: int) -> int:
+        """The offset to begin with; raise RecordsGone if its record was deleted."""
+        wanted, (topic, partition) = self.cursors.offset(*one) or 0, one
+        if wanted < first and self.plan.accepts_gone:
+            log.warning(
+                "merge %s: records deleted before they were merged are omitted: %s [%d] from offset %d to %d",
+                self.plan.name, topic, partition, wanted, first - 1,
+            )  # fmt: skip
+        elif wanted < first:
+            raise RecordsGone(
+                f"{first - wanted} offsets were deleted before they were merged",
+                merge=self.plan.name, topic=topic, partition=partition, offset=wanted, first=first,
+            )  # fmt: skip
+        return max(wanted, first)
+
+    def _order(self, merged: Partition) -> None:
+        """Put the shares of a merged partition in order, those that were known and new ones alike."""
+        lanes = {
+            one.lane.shard: one.lane for one in self.by_partition.values() if one.merged == merged
+        }
+        for shard in self.plan.destinations:
+            # A shard that has no such topic counts too: what it may still publish would be late.
+            lanes.setdefault(shard, Lane(shard))
+        before = self.orders.get(merged)
+        order = PartitionOrder(
+            (lanes[shard] for shard in self.plan.destinations),
+            wait=self.plan.wait if self.plan.passes else None,
+        )
+        if before is not None:
+            order.resume(before)
+        self.orders[merged] = order
+
+    async def read(self, seconds: float) -> int:
+        """Take in records as they come, after at most so many seconds; return their count."""
+        count, now = 0, time.monotonic()
+        for one, records in (await self.follower.read(seconds)).items():
+            if one in self._progress:
+                self._take_marks(self._progress[one], records)
+                continue
+            add, now = self.by_partition[one].lane.add, time.monotonic()
+            for record in records:
+                value, headers = record.value, list(record.headers)
+                time_ms = committed_ms(value, headers)
+                add(time_ms, now, record.offset, record.key, value, headers)
+            count += len(records)
+        self._hold_back()
+        return count
+
+    def _take_marks(self, shard: str, records: list[Any]) -> None:
+        for record in records:
+            mark = int(orjson.loads(record.value)["complete_ms"])
+            self.marks[shard] = max(self.marks.get(shard, 0), mark)
+
+    def _hold_back(self) -> None:
+        """Fetch nothing more of a partition that holds much, since others are waited for."""
+        most = max(_LEAST_HELD, _HELD_BYTES // max(1, len(self.by_partition)))
+        self.follower.pause(
+            [one for one, share in self.by_partition.items() if share.lane.bytes > most]
+        )
+
+    async def confirm(self) -> None:
+        """Find out up to which time the partitions are complete that others wait for."""
+        blocking = self._blocking()
+        if not blocking:
+            return
+        for one, share in blocking.items():
+            if share.pending is not None and await self.follower.position(one) >= share.pending[1]:
+                share.lane.complete_until(share.pending[0])
+                share.pending = None
+        now = time.monotonic()
+        if now - self._asked < _CONFIRM_SECONDS:
+            return
+        self._asked = now
+        # A mark is noted before the question, so the answer includes all that it covers.
+        marks = dict(self.marks)
+        wanted = {
+            one: mark
+            for one, share in blocking.items()
+            if share.pending is None
+            and (mark := marks.get(share.lane.shard, 0)) > share.lane.reached_ms
+        }
+        for one, end in (await self.follower.ends(wanted.keys())).items():
+            self.by_partition[one].pending = wanted[one], end
+
+    def _blocking(self) -> dict[Partition, Share]:
+        """The shares without records in partitions where others have some."""
+        held = {share.merged for share in self.by_partition.values() if share.lane.records}
+        return {
+            one: share
+            for one, share in self.by_partition.items()
+            if not share.lane.records and share.merged in held
+        }
+
+    def complete_absent(self) -> None:
+        """Take the marks of shards that have no such topic at all: none of their records can be missing.
+
+        Only marks that were known before the look: a later one may be of records in a topic made since.
+        """
+        known = {share.lane for share in self.by_partition.values()}
+        for order in self.orders.values():
+            for lane in order.lanes:
+                if lane not in known:
+                    lane.complete_until(self._marks_at_look.get(lane.shard, 0))
+
+
+def committed_ms(value: bytes | None, headers: list[tuple[str, bytes]]) -> int | None:
+    """The time of a record's commit, in milliseconds; None for a tombstone.
+
+    Records in another format than the envelope have it in a header. In the envelope, the last ``"snapshot"``
+    that is not within a text is that of ``source``, which follows its ``ts_ms``.
+    """
+    if value is None:
+        return None
+    for name, content in headers:
+        if name == HEADER_COMMITTED_MS:
+            return int(content)
+    end = value.rfind(b',"snapshot":"')
+    begin = value.rfind(b'"ts_ms":', 0, end) if end >= 0 else -1
+    return int(value[begin + 8 : end]) if begin >= 0 else 0

@@ -1,0 +1,1 @@
+"""Operations on the shards of logical tables."""

@@ -1,0 +1,1 @@
+"""Avro: the envelope in Confluent's wire format, with schemas of a registry."""

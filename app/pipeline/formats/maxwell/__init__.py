@@ -1,0 +1,1 @@
+"""Maxwell's JSON: each change as one object, with typed values."""

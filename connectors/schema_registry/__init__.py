@@ -1,0 +1,1 @@
+"""The schema registry: ids of Avro schemas, by the Confluent protocol."""

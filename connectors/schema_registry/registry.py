@@ -1,0 +1,133 @@
+"""A client of a schema registry, and its in-memory twin.
+
+Invariant: the registry itself decides which id a schema has; the same schema of a subject has the same id,
+whichever worker registers it. A schema is registered before a record with its id is published.
+Source: https://docs.confluent.io/platform/current/schema-registry/develop/api.html
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import ssl
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from typing import Protocol
+from urllib.parse import quote
+
+from connectors.errors import (
+    AqueductError,
+    SchemaRefused,
+    SchemaRegistryDenied,
+    SchemaRegistryLost,
+)
+
+_TYPE = "application/vnd.schemaregistry.v1+json"
+_ANSWER_SECONDS = 10
+_DENIED = (401, 403)
+_TOO_MANY, _SERVER_FAULT = 429, 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryAccess:
+    """The connection to a registry; no ``url``: there is none."""
+
+    url: str = ""
+    username: str = ""
+    password: str = field(default="", repr=False)
+    ca_file: str = ""
+    """Certificates of the authorities that are trusted; empty: the system's."""
+
+
+class SchemaRegistry(Protocol):
+    """Ids of schemas."""
+
+    def register(self, subject: str, schema: str) -> int:
+        """Return the id of a schema of a subject, to which it is added if it is new."""
+
+
+class ConfluentRegistry:
+    """A registry over HTTP; knows the ids that it was given."""
+
+    def __init__(self, access: RegistryAccess) -> None:
+        self._access = access
+        self._known: dict[tuple[str, str], int] = {}
+
+    def register(self, subject: str, schema: str) -> int:
+        """See SchemaRegistry; raise SchemaRegistryLost, SchemaRegistryDenied or SchemaRefused."""
+        found = self._known.get((subject, schema))
+        if found is None:
+            found = self._known[subject, schema] = self._register(subject, schema)
+        return found
+
+    def _register(self, subject: str, schema: str) -> int:
+        request = urllib.request.Request(  # noqa: S310 - the settings take http and https alone
+            f"{self._access.url.rstrip('/')}/subjects/{quote(subject, safe='')}/versions",
+            data=json.dumps({"schema": schema}).encode(),
+            headers={"Content-Type": _TYPE, "Accept": _TYPE, **self._authorization()},
+        )
+        try:
+            with urllib.request.urlopen(  # noqa: S310 - as above
+                request, timeout=_ANSWER_SECONDS, context=self._context()
+            ) as answer:
+                return int(json.load(answer)["id"])
+        except urllib.error.HTTPError as error:
+            with error:
+                raise self._error(_kind(error.code), _said(error), subject) from None
+        except (OSError, http.client.HTTPException) as error:
+            raise self._error(SchemaRegistryLost, str(error), subject) from error
+        except (ValueError, KeyError, TypeError) as error:
+            what = f"its answer has no id: {error!r}"
+            raise self._error(SchemaRegistryLost, what, subject) from error
+
+    def _authorization(self) -> dict[str, str]:
+        if not self._access.username:
+            return {}
+        # A password in a file is read again when it is encoded.
+        pair = self._access.username.encode() + b":" + self._access.password.encode()
+        return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
+
+    def _context(self) -> ssl.SSLContext | None:
+        if not self._access.url.startswith("https:"):
+            return None
+        return ssl.create_default_context(cafile=self._access.ca_file or None)
+
+    def _error(self, kind: type[AqueductError], what: str, subject: str) -> AqueductError:
+        return kind(what, registry=self._access.url, subject=subject)
+
+
+class MemoryRegistry:
+    """A registry in memory: the twin of ConfluentRegistry."""
+
+    def __init__(self) -> None:
+        self.schemas: dict[int, str] = {}
+        self.subjects: dict[str, list[int]] = {}
+
+    def register(self, subject: str, schema: str) -> int:
+        """See SchemaRegistry."""
+        known = {text: number for number, text in self.schemas.items()}
+        number = known.get(schema, len(self.schemas) + 1)
+        self.schemas[number] = schema
+        versions = self.subjects.setdefault(subject, [])
+        if number not in versions:
+            versions.append(number)
+        return number
+
+
+def _kind(status: int) -> type[AqueductError]:
+    if status in _DENIED:
+        return SchemaRegistryDenied
+    if status == _TOO_MANY or status >= _SERVER_FAULT:
+        return SchemaRegistryLost
+    return SchemaRefused
+
+
+def _said(error: urllib.error.HTTPError) -> str:
+    """The status, with the registry's own text."""
+    try:
+        text = str(json.load(error)["message"])
+    except (OSError, ValueError, KeyError, TypeError):
+        text = error.reason
+    return f"{error.code}: {text}"

@@ -1,0 +1,56 @@
+"""Cursors of a merge in the journal: how far each shard's topic was merged.
+
+Invariant: a cursor is in the Kafka transaction with the records that it counts, so each is merged exactly once.
+One record of the journal holds all partitions of one topic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from connectors.kafka.reading.partition_reader import StoredRecord
+from tables.journal_format import Entry, damaged, decoded, encoded
+from tables.journal_kind import Kind, StatePart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeCursor:
+    """The offsets of one shard's topic."""
+
+    merge: str
+    """The merge's unit of leadership, instead of a destination's name."""
+    topic: str
+    offsets: dict[str, int]
+    """The next offset to merge, by the number of the partition."""
+    ts_ms: int
+    """In milliseconds since 1970, by the worker's clock."""
+
+
+@dataclass(slots=True)
+class MergeCursors:
+    """All cursors of one merge, by topic."""
+
+    by_topic: dict[str, MergeCursor] = field(default_factory=dict)
+
+    def take(self, _kind: str, _names: list[str], record: StoredRecord) -> None:
+        """Fold a journal record in."""
+        try:
+            found = MergeCursor(**decoded(record))
+        except TypeError as error:
+            raise damaged("the cursor of a merge", record, error) from error
+        self.by_topic[found.topic] = found
+
+    def offset(self, topic: str, partition: int) -> int | None:
+        """The next offset of a partition; None if none of its records was merged."""
+        cursor = self.by_topic.get(topic)
+        return None if cursor is None else cursor.offsets.get(str(partition))
+
+
+MERGE_PART = StatePart(lambda _: MergeCursors())
+MERGE: Kind[Any] = Kind(name="merge", part=MERGE_PART)
+
+
+def note_of(cursor: MergeCursor) -> Entry:
+    """A record for the journal: ``merge/<merge>/<topic>``."""
+    return MERGE.key(cursor.merge, cursor.topic), encoded(asdict(cursor))

@@ -1,0 +1,101 @@
+"""Topics whose keys are to be spread over more partitions than before, as the mapping asks.
+
+Invariant: a topic keeps the count by which it was written, unless a rule names both that count and the new one.
+A count never shrinks: a key's older changes would stay in a partition that nothing is written to.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from connectors.errors import MappingError
+from connectors.mysql.ddl.definition import TableName
+from tables.routes.routes import Route, Routes
+from tables.table_version import TableVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """A topic that gets more partitions."""
+
+    before: int
+    partitions: int
+    tag_topics: frozenset[str]
+    """Topics that have its records again, in partitions of the same numbers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """The partitions of a topic's keys, from a boundary on."""
+
+    partitions: int
+    since: Mapping[int, int]
+    """The offset of the boundary in each partition: all older rows of the destination are before it."""
+
+
+def growth(routes: Routes, versions: Mapping[TableName, TableVersion]) -> dict[str, Growth]:
+    """Return the topics to grow, by name; ``versions``: the latest one of each table of a destination.
+
+    Raises MappingError if a rule states another count than that of its topic without asking for the change.
+    """
+    counts: dict[str, int] = {}
+    mapped: dict[str, list[Route]] = defaultdict(list)
+    for name, version in versions.items():
+        route = routes.of(name)
+        if route is None or route.topic != version.topic:
+            continue
+        count = version.partitions or routes.partitions
+        counts[route.topic] = max(count, counts.get(route.topic, 0))
+        if route.mapped is not None and route.mapped.partitions:
+            mapped[route.topic].append(route)
+    found, faults = {}, []
+    for topic, of_topic in sorted(mapped.items()):
+        wanted = of_topic[0].partitions
+        if wanted == counts[topic]:
+            continue
+        if fault := _fault(topic, counts[topic], of_topic[0], is_merged=routes.merged):
+            faults.append(fault)
+            continue
+        tagged = frozenset(name for one in of_topic for name in one.tag_topics.values())
+        found[topic] = Growth(before=counts[topic], partitions=wanted, tag_topics=tagged)
+    if faults:
+        raise MappingError.listed(faults)
+    return found
+
+
+def _fault(topic: str, count: int, route: Route, *, is_merged: bool) -> str | None:
+    """What keeps a topic's count from becoming that of its rule."""
+    assert route.mapped is not None
+    wanted, stated = route.mapped.partitions, route.mapped.repartition_from
+    what = f"topic {topic} has its keys in {count} partitions, and its rule states {wanted}"
+    if is_merged:
+        return f"{what}; a merged topic keeps its count: state partitions: {count}, or name a new topic"
+    if wanted < count:
+        return f"{what}; no topic loses partitions: state partitions: {count}, or name a new topic"
+    if stated == count:
+        return None
+    asked = f", and not repartition_from: {stated}" if stated else ""
+    return (
+        f"{what}: the changes of a key would be in two partitions; state partitions: {count}, or, for a "
+        f"change at one boundary, add repartition_from: {count}{asked}"
+    )
+
+
+def spread_of(
+    grown: Mapping[str, Growth], ends: Mapping[tuple[str, int], int]
+) -> dict[str, Spread]:
+    """Return the new counts; ``ends``: the offset after the last record of each partition, now."""
+    return {
+        topic: Spread(
+            partitions=one.partitions,
+            since={part: ends[topic, part] for part in range(one.partitions)},
+        )
+        for topic, one in grown.items()
+    }
+
+
+def partitions_of(topics: Iterable[tuple[str, Growth]]) -> list[tuple[str, int]]:
+    """Return all partitions of topics that were grown."""
+    return [(topic, part) for topic, one in topics for part in range(one.partitions)]

@@ -1,0 +1,298 @@
+"""Two destinations merged into one topic: by time, exactly once, over kills and a shard that stalls."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+
+from app.__main__ import main
+from connectors.kafka.reading.partition_reader import read_to_end
+from connectors.wire import journal_topic
+from devstack import Stack
+from devstack.mysql import Mysql
+from tables.journal.state import partition_of
+from tables.merge_cursor import MergeCursor, note_of
+from tests.harness.pair import Pair, pair_settings
+from tests.harness.sql import run
+
+SHARDS = ("east", "west")
+PARTITIONS = 2
+Record = tuple[str, int, int, str]
+"""Destination, seq, time of the commit in milliseconds, ChangeId."""
+
+
+@pytest.fixture
+def mysql(stack: Stack) -> Mysql:
+    """The shared server, in which each shard has a database of its own."""
+    return stack.mysql
+
+
+class Shards:
+    """Two databases with one table each; writes to both, in turns, until it is stopped."""
+
+    def __init__(self, mysql: Mysql) -> None:
+        self._mysql, self._ended = mysql, threading.Event()
+        unique = uuid.uuid4().hex[:8]
+        self.databases = {shard: f"{shard}{unique}" for shard in SHARDS}
+        self.count = 0
+        for database in self.databases.values():
+            run(mysql, f"CREATE DATABASE {database}")
+            run(mysql, f"CREATE TABLE {database}.orders (id int PRIMARY KEY, x int)")
+
+    def write(self, shards: Iterable[str] = SHARDS) -> None:
+        for shard in shards:
+            self.count += 1
+            values = f"({self.count}, 1), ({-self.count}, 2)"
+            run(self._mysql, f"INSERT INTO {self.databases[shard]}.orders VALUES {values}")
+            run(self._mysql, f"DELETE FROM {self.databases[shard]}.orders WHERE id = {-self.count}")
+
+    def settings(self, stack: Stack, folder: Path, **merge: Any) -> dict[str, Any]:
+        """Settings of a worker that merges both."""
+        wanted = pair_settings(stack, self._mysql, folder, names=SHARDS)
+        for shard, database in self.databases.items():
+            wanted["destinations"][shard]["filter"] = {"include": rf"{database}\..*"}
+        real = ", ".join(f"{database}.orders" for database in self.databases.values())
+        mapping = folder / "mapping.yaml"
+        mapping.write_text(
+            f"tables: {{trade.orders: {{from: [{real}], topic: trade, partitions: {PARTITIONS}}}}}"
+        )
+        wanted["mapping"] = {"file": str(mapping)}
+        wanted["merge"] = {"trade": {"destinations": list(SHARDS), **merge}}
+        return wanted
+
+
+class Load(threading.Thread):
+    """Writes to all shards until the block's end."""
+
+    def __init__(self, shards: Shards) -> None:
+        super().__init__(daemon=True)
+        self._shards, self._ended = shards, threading.Event()
+
+    def run(self) -> None:
+        while not self._ended.is_set():
+            self._shards.write()
+            time.sleep(0.01)
+
+    def __enter__(self) -> Load:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self.join()
+
+
+def records(stack: Stack, topic: str) -> list[list[Record]]:
+    """The records with values of each partition, in its order."""
+    options = {"bootstrap_servers": stack.kafka}
+
+    async def read() -> list[list[Record]]:
+        found = []
+        for partition in range(PARTITIONS):
+            part = []
+            for one in await read_to_end(options, topic, partition):
+                name = dict(one.headers)["change_id"].decode()
+                if one.value:
+                    source = json.loads(one.value)["source"]
+                    part.append((source["name"], source["seq"], source["ts_ms"], name))
+            found.append(part)
+        return found
+
+    return asyncio.run(read())
+
+
+def check_each_once(stack: Stack, prefix: str) -> list[list[Record]]:
+    """Check that the merged topic has all records of the shards once, those of a shard in order; return it."""
+    merged = records(stack, f"{prefix}.trade")
+    for shard in SHARDS:
+        own = records(stack, f"{prefix}.__shard.{shard}.trade")
+        assert [[one for one in part if one[0] == shard] for part in merged] == own
+        numbers = sorted(seq for part in own for _, seq, _, _ in part)
+        # Statements have numbers too, which are not on these topics.
+        assert len(numbers) == len(set(numbers)) > 0
+    return merged
+
+
+def inversions(merged: list[list[Record]]) -> int:
+    """How often a record follows one of a later commit."""
+    return sum(
+        before[2] > after[2] for part in merged for before, after in itertools.pairwise(part)
+    )
+
+
+def merge_of(pair: Pair) -> dict[str, Any]:
+    """The state of the merge on the worker that leads it."""
+    for name, worker in pair.workers.items():
+        if worker.process.poll() is None:
+            found = pair.status(name).get("merges", {}).get("trade", {})
+            if found.get("state") == "RUNNING":
+                return {**found, "worker": name}
+    return {}
+
+
+def busy(pair: Pair) -> str | None:
+    """The worker that leads the merge, once it has merged some records by itself."""
+    found = merge_of(pair)
+    return found["worker"] if found and found["shards"]["east"]["records"] > 50 else None
+
+
+def is_merged(stack: Stack, pair: Pair, shards: Shards) -> bool:
+    """Whether three records of each write are there: two inserts and a delete."""
+    return sum(map(len, records(stack, f"{pair.wanted['prefix']}.trade"))) == 3 * shards.count
+
+
+def rewind(stack: Stack, prefix: str, shard: str) -> None:
+    """Write a shard's first cursor again."""
+    topic, unit = f"{prefix}.__shard.{shard}.trade", "merge.trade"
+    key, value = note_of(MergeCursor(merge=unit, topic=topic, offsets={"0": 0, "1": 0}, ts_ms=1))
+
+    async def write() -> None:
+        async with AIOKafkaProducer(bootstrap_servers=stack.kafka) as producer:
+            journal = journal_topic(prefix)
+            count = len(await producer.partitions_for(journal))
+            await producer.send_and_wait(
+                journal, value, key=key, partition=partition_of(unit, count)
+            )
+
+    asyncio.run(write())
+
+
+def test_a_merge_is_by_time_and_waits_for_a_stalled_shard_if_so_set(
+    stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards = Shards(mysql)
+    wanted = shards.settings(stack, tmp_path, stalled="wait", stalled_after_seconds=3)
+    with Pair(wanted, tmp_path) as pair:
+        pair.start("one")
+        monkeypatch.setenv("AQUEDUCT_CONFIG", str(pair.config("one")))
+        with Load(shards):
+            pair.until(lambda: merge_of(pair).get("shards", {}).get("west", {}).get("records"))
+            time.sleep(2)
+        # Idle shards show by themselves that nothing is missing.
+        pair.until(lambda: is_merged(stack, pair, shards))
+        assert main(["destination", "pause", "west"]) == 0
+        shards.write(["east"])
+        pair.until(lambda: merge_of(pair).get("shards", {}).get("west", {}).get("stalled"))
+        assert merge_of(pair)["shards"]["east"]["held"] > 0
+        assert not is_merged(stack, pair, shards)
+        shards.write(["west"])
+        assert main(["destination", "resume", "west"]) == 0
+        pair.until(lambda: is_merged(stack, pair, shards))
+        assert merge_of(pair)["late"] == 0
+        # A journal that was restored from an older copy has older cursors.
+        pair.end("one", signal.SIGKILL)
+        for shard in SHARDS:
+            rewind(stack, wanted["prefix"], shard)
+        pair.start("one")
+        found = pair.until(
+            lambda: pair.status("one").get("merges", {}).get("trade", {}).get("error")
+        )
+        assert "JournalOutdated" in found
+        assert f"{wanted['prefix']}.trade has" in found
+    assert inversions(check_each_once(stack, wanted["prefix"])) == 0
+
+
+def test_a_stalled_shard_is_passed_and_kills_repeat_nothing(
+    stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards = Shards(mysql)
+    wanted = shards.settings(stack, tmp_path, wait_seconds=0.5, stalled_after_seconds=3)
+    with Pair(wanted, tmp_path) as pair:
+        for name in ("one", "two"):
+            pair.start(name)
+        monkeypatch.setenv("AQUEDUCT_CONFIG", str(pair.config("one")))
+        with Load(shards):
+            for _ in range(3):
+                leader = pair.until(lambda: busy(pair))
+                pair.end(leader, signal.SIGKILL)
+                pair.start(leader)
+        pair.until(lambda: is_merged(stack, pair, shards))
+        assert main(["destination", "pause", "west"]) == 0
+        shards.write(["west", "east"])
+        pair.until(lambda: merge_of(pair).get("shards", {}).get("west", {}).get("stalled"))
+        before = sum(map(len, records(stack, f"{wanted['prefix']}.trade")))
+        shards.write(["east"])
+        pair.until(lambda: sum(map(len, records(stack, f"{wanted['prefix']}.trade"))) >= before + 3)
+        assert main(["destination", "resume", "west"]) == 0
+        pair.until(lambda: is_merged(stack, pair, shards))
+        pair.until(lambda: not merge_of(pair)["shards"]["west"]["stalled"])
+    check_each_once(stack, wanted["prefix"])
+
+
+async def delete_all_records(stack: Stack, topic: str) -> None:
+    """Delete what a topic holds, as its retention does."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=stack.kafka)
+    await admin.start()
+    try:
+        parts = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+        await admin.delete_records({one: RecordsToDelete(before_offset=-1) for one in parts})
+    finally:
+        await admin.close()
+
+
+def test_records_that_a_shard_lost_before_they_were_merged_stop_the_merge_until_accepted(
+    stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards = Shards(mysql)
+    wanted = shards.settings(stack, tmp_path, stalled="wait", stalled_after_seconds=3)
+    prefix = str(wanted["prefix"])
+    east = f"{prefix}.__shard.east.trade"
+    with Pair(wanted, tmp_path) as pair:
+        pair.start("one")
+        monkeypatch.setenv("AQUEDUCT_CONFIG", str(pair.config("one")))
+        for _ in range(5):
+            shards.write()
+        pair.until(lambda: is_merged(stack, pair, shards))
+        # With a shard that is waited for, records of the other one are published and not merged.
+        assert main(["destination", "pause", "west"]) == 0
+        published = sum(map(len, records(stack, east)))
+        for _ in range(5):
+            shards.write(["east"])
+        pair.until(lambda: sum(map(len, records(stack, east))) == published + 15)
+        pair.until(lambda: merge_of(pair)["shards"]["east"]["held"] > 0)
+        pair.end("one", signal.SIGKILL)
+        merged = records(stack, f"{prefix}.trade")
+        assert sum(map(len, merged)) == 3 * 10
+        asyncio.run(delete_all_records(stack, east))
+        pair.start("one")
+
+        def of_merge() -> dict[str, Any]:
+            found: dict[str, Any] = pair.status("one").get("merges", {}).get("trade", {})
+            return found
+
+        pair.until(lambda: of_merge().get("state") == "FAILED")
+        assert of_merge()["error"].startswith("RecordsGone: "), of_merge()
+        assert f"topic={east}" in of_merge()["error"]
+        # The destinations continue, and nothing is merged without what is missing.
+        assert main(["destination", "resume", "west"]) == 0
+        shards.write()
+        pair.until(lambda: sum(map(len, records(stack, east))) == 3)
+        time.sleep(2)
+        assert records(stack, f"{prefix}.trade") == merged
+        pair.end("one", signal.SIGTERM)
+        wanted["merge"]["trade"]["accept"] = ["records_gone"]
+        pair.start("one")
+        shards.write()
+        pair.until(lambda: sum(map(len, records(stack, f"{prefix}.trade"))) == 3 * 14)
+        assert of_merge()["state"] == "RUNNING"
+        assert "records deleted before they were merged are omitted" in pair.workers["one"].log
+    found = records(stack, f"{prefix}.trade")
+    for shard in SHARDS:
+        left = records(stack, f"{prefix}.__shard.{shard}.trade")
+        before = [[one for one in part if one[0] == shard] for part in merged]
+        now = [[one for one in part if one[0] == shard] for part in found]
+        # All that was merged before, and then all that the topic has; of west nothing is missing.
+        expected = left if shard == "west" else [a + b for a, b in zip(before, left, strict=True)]
+        assert now == expected

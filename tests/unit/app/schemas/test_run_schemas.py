@@ -1,0 +1,87 @@
+"""When a run ends because a new one can bring a quarantined table back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from app.destination.plan import Signals
+from app.schemas.run_schemas import Schemas
+from tables.quarantine import RESOLUTION, Outcome, Quarantine, Resolution
+from tables.schema_history.position import HistoryPosition
+from tests.made import SERVER
+from tests.unit.app.destination.commit.made import AFTER, BEGIN, piece, run_of
+
+SINCE = HistoryPosition(server_uuid=SERVER, start=BEGIN, end=BEGIN, gtid=None, ts_ms=1)
+TORN, BENT = ("shop", "torn"), ("shop", "bent")
+
+
+def resolution(name: tuple[str, str], number: str) -> Resolution:
+    return Resolution(destination="shop", name=name, id=number, table=None, by="me", ts_ms=1)
+
+
+class Scene:
+    """A run with two quarantined tables, and the operator's resolutions that it receives."""
+
+    def __init__(self, **postponed: str) -> None:
+        self.signals, self.quarantine, run = Signals(), Quarantine("shop"), run_of("back")
+        for name in (TORN, BENT):
+            self.quarantine.add(name, "differs", SINCE)
+        self.schemas = Schemas(
+            None,
+            self.quarantine,
+            run.plan.rules,
+            run.status,
+            expiry=cast(Any, None),
+            postponed={("shop", name): one for name, one in postponed.items()},
+        )
+
+    @property
+    def ends(self) -> bool:
+        return self.schemas.may_release(self.signals.resolutions.values())
+
+    def parks(self, name: tuple[str, str]) -> None:
+        one = piece()
+        one.counts.parked = Counter({name: 1})
+        self.schemas.committed(one, AFTER)
+
+
+def test_a_resolution_is_not_hidden_by_one_of_another_table_that_follows_it() -> None:
+    scene = Scene()
+    scene.quarantine.entries[BENT] = replace(
+        scene.quarantine.entries[BENT], outcome=Outcome.RELEASED
+    )
+    assert not scene.ends
+    scene.signals.notify(RESOLUTION, resolution(TORN, "r1"))
+    scene.signals.notify(RESOLUTION, resolution(BENT, "r2"))
+    assert scene.ends
+
+
+@pytest.mark.parametrize("outcome", [Outcome.REFUSED, Outcome.RELEASED, Outcome.GIVEN_UP])
+def test_a_resolution_that_was_tried_ends_no_run(outcome: Outcome) -> None:
+    scene = Scene()
+    scene.signals.notify(RESOLUTION, resolution(TORN, "r1"))
+    scene.quarantine.entries[TORN] = replace(
+        scene.quarantine.entries[TORN], outcome=outcome, resolution="r1"
+    )
+    assert not scene.ends
+
+
+def test_a_postponed_resolution_ends_the_run_once_its_table_has_a_waiting_event() -> None:
+    scene = Scene(torn="r1")
+    scene.signals.notify(RESOLUTION, resolution(TORN, "r1"))
+    assert not scene.ends
+    scene.parks(BENT)
+    assert not scene.ends
+    scene.parks(TORN)
+    assert scene.ends
+
+
+def test_another_resolution_of_the_table_is_tried_at_once() -> None:
+    scene = Scene(torn="r1")
+    scene.signals.notify(RESOLUTION, resolution(TORN, "r1"))
+    scene.signals.notify(RESOLUTION, resolution(TORN, "r2"))
+    assert scene.ends

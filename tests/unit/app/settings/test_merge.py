@@ -1,0 +1,52 @@
+"""Merges in the settings: known destinations, each in one merge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from app.settings.model import Settings
+from app.wiring import merge_plans, routes_of, topic_plans
+
+SOURCE = {"host": "127.0.0.1", "port": 3306, "user": "u", "password": "p"}
+
+
+def settings(merge: dict[str, Any]) -> Settings:
+    return Settings.model_validate(
+        {
+            "prefix": "aq",
+            "kafka": {"bootstrap_servers": "127.0.0.1:9092"},
+            "destinations": {
+                name: {"source": SOURCE, "server_id": number}
+                for number, name in enumerate(("a", "b", "c"), start=1)
+            },
+            "merge": merge,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("merge", "reason"),
+    [
+        ({"m": {"destinations": ["a", "d"]}}, "merge.m names d, which is no destination"),
+        ({"m": {"destinations": ["a"]}}, "at least 2 items"),
+        ({"m": {"destinations": ["a", "a"]}}, "a destination is named twice"),
+        (
+            {"m": {"destinations": ["a", "b"]}, "n": {"destinations": ["c", "b"]}},
+            "merge.m and merge.n both name b",
+        ),
+        ({"m": {"destinations": ["a", "b"], "stalled": "skip"}}, "'pass' or 'wait'"),
+    ],
+)
+def test_a_merge_that_cannot_be_is_refused(merge: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValidationError, match=reason):
+        settings(merge)
+
+
+def test_a_merge_s_destinations_have_topics_of_their_own() -> None:
+    found = settings({"m": {"destinations": ["a", "b"], "stalled": "wait"}})
+    assert [routes_of(found, name).merged for name in ("a", "b", "c")] == [True, True, False]
+    (plan,) = merge_plans(found, {}, topic_plans(found))
+    assert (plan.unit, plan.destinations, plan.passes) == ("merge.m", ("a", "b"), False)
