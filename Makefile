@@ -19,7 +19,7 @@ SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop test test-long test-servers test-sink check crash crash-requests crash-brokers audit-wide crash-sink fuzz ddl-random bench bench-flat bench-large bench-new-tables bench-replay bench-routes bench-takeover bench-sink-age bench-sink-aged lock stack-up stack-down stack-status clean
+.PHONY: help setup demo demo-platform demo-stop test test-long test-servers test-sink check crash crash-requests crash-brokers audit-wide crash-sink fuzz ddl-random bench bench-flat bench-large bench-new-tables bench-replay bench-routes bench-takeover bench-sink-age bench-sink-aged lock stack-up stack-down stack-status clean
 
 help: ## list what can be done
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -31,6 +31,9 @@ setup: ## make .venv and fetch MySQL, Kafka, ZooKeeper and Spark's jars into .ca
 
 demo: setup ## run the whole of it on real servers; KEEP=1 leaves them running
 	@KEEP=$(KEEP) $(VENV_PYTHON) -m demo
+
+demo-platform: setup ## two masters with four shards each as one logical database, under kills, for three groups of subscribers and the sink
+	@$(VENV_PYTHON) -m demo.platform
 
 demo-stop: ## end a demo that was left running
 	@$(VENV_PYTHON) -m demo stop

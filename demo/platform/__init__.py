@@ -1,0 +1,1 @@
+"""The platform's demo: two masters with four shards each, as one logical database for its subscribers."""
