@@ -29,7 +29,9 @@ try:
     for number in range(len(pool.pids) * 2):
         assert pool.put(ordered(number, size=300_000, decode_fault=sys.argv[2]))
     print(*pool.pids, flush=True)
-    time.sleep(600)
+    while True:
+        # Short, since the system may give the signal to another thread, and then wakes nobody.
+        time.sleep(0.1)
 except KeyboardInterrupt:
     pool.close()
     print("closed", flush=True)
