@@ -232,7 +232,8 @@ class Publisher:
 
     @contextlib.asynccontextmanager
     async def _named(self, piece: Piece, sent: list[Any]) -> AsyncIterator[None]:
-        """Name the record in the error if the broker refuses a batch as too large; batches were sent last."""
+        """Name the record in the error if the broker refuses a batch as too large; ``sent`` ends with the
+        batches."""
         try:
             yield
         except KafkaSlow as error:
@@ -259,10 +260,10 @@ class Publisher:
             for note in history_records(record):
                 yield await self._note(kafka, note)
         point("produce.schemas")
-        for batch in piece.batches:
-            yield await send_finished(kafka, batch)
         if self._plans.progress and piece.committed_ms:
             yield await self._send_progress(kafka, piece.committed_ms)
+        for batch in piece.batches:
+            yield await send_finished(kafka, batch)
 
     async def _note(self, kafka: Any, note: Note) -> Any:
         """Send a journal record."""

@@ -5,11 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Container
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, cast
+
+import pytest
+from aiokafka.errors import MessageSizeTooLargeError
 
 from app.pipeline.piece import Piece
 from app.pipeline.piece_parts import GtidInterval, SourceTrace
 from app.pipeline.publish.publisher import Publisher, TopicPlans, _after
+from connectors.errors import BatchTooLarge, RecordTooLarge
+from connectors.kafka.record_batches import BatchWriter, FinishedBatch
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.cursor import Cursor, Resume
@@ -17,6 +23,14 @@ from tests.unit.tables.made import applied, begun
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 END = Coordinates("b.000002", 900)
+PLANS = TopicPlans(
+    prefix="aq",
+    replication_factor=1,
+    cleanup_policy="delete",
+    retention_ms=-1,
+    max_message_bytes=1,
+    journal_partitions=1,
+)
 
 
 def cursor(gtids: str | None) -> Cursor:
@@ -81,7 +95,7 @@ class Sent:
     async def transaction(self) -> AsyncIterator[Sent]:
         yield self
 
-    async def send(self, _topic: str, *, key: bytes, **_others: Any) -> asyncio.Future[None]:
+    async def send(self, _topic: str, *, key: bytes = b"", **_others: Any) -> asyncio.Future[None]:
         self.keys.append(key)
         done = asyncio.get_running_loop().create_future()
         done.set_result(None)
@@ -94,19 +108,68 @@ class Sent:
         """Returns that all topics exist."""
 
 
+class Refusing(Sent):
+    """A producer whose broker refuses the batches of one topic as too large."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__()
+        self._refused = topic
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Sent]:
+        try:
+            yield self
+        except MessageSizeTooLargeError as error:
+            raise RecordTooLarge from error
+
+    async def send_batch(
+        self, _batch: object, topic: str, *, partition: int
+    ) -> asyncio.Future[None]:
+        assert partition == 0
+        answer = asyncio.get_running_loop().create_future()
+        if topic == self._refused:
+            answer.set_exception(MessageSizeTooLargeError())
+        else:
+            answer.set_result(None)
+        return answer
+
+    async def largest(self, _topic: str) -> int:
+        """Returns a limit that each of the records is below."""
+        return 100_000
+
+
+def batch_of(topic: str, records: int) -> FinishedBatch:
+    writer = BatchWriter(topic, partitions=1, compression=None, timestamp_ms=1)
+    for _ in range(records):
+        writer.append(b"k", b"v", [])
+    return writer.finished()[0]
+
+
+@pytest.mark.parametrize("refused", ["aq.a", "aq.b"])
+@pytest.mark.parametrize("progress", [False, True])
+async def test_a_refused_batch_is_named_whatever_is_sent_beside_it(
+    refused: str, progress: bool
+) -> None:
+    sent = Refusing(refused)
+    publisher = Publisher(
+        cast(Any, sent),
+        plans=replace(PLANS, progress=progress),
+        topics=cast(Any, sent),
+        cursor=cursor(None),
+    )
+    given = piece()
+    given.committed_ms = 5
+    given.batches += [batch_of("aq.a", 2), batch_of("aq.b", 3)]
+    with pytest.raises(BatchTooLarge) as raised:
+        await publisher.publish(given)
+    assert raised.value.context["topic"] == refused
+
+
 async def test_the_records_of_a_piece_come_after_the_checkpoint_that_does_not_hold_them() -> None:
     # The next run reads the journal from that checkpoint's first part on.
-    plans = TopicPlans(
-        prefix="aq",
-        replication_factor=1,
-        cleanup_policy="delete",
-        retention_ms=-1,
-        max_message_bytes=1,
-        journal_partitions=1,
-    )
     sent = Sent()
     publisher = Publisher(
-        cast(Any, sent), plans=plans, topics=cast(Any, sent), cursor=cursor(f"{UUID}:1-3")
+        cast(Any, sent), plans=PLANS, topics=cast(Any, sent), cursor=cursor(f"{UUID}:1-3")
     )
     record = applied(begun("orders"), 200, "ALTER TABLE orders ADD a INT")
     piece_given = piece((4, 4))
