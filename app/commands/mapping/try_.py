@@ -33,6 +33,7 @@ _CURSOR = "cursor"
 _DEFAULT_LAST = 1000
 _LAST = re.compile(r"(\d+)(m?)")
 _MOST_LAST = 1_000_000
+_MOST_SECONDS = 86_400
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--seconds",
         type=float,
         metavar="S",
-        help="follow the binlog for S seconds; default: read to its present end",
+        help=f"follow the binlog for S seconds, at most {_MOST_SECONDS}; default: read to its present end",
     )
     parser.add_argument(
         "--samples",
@@ -83,8 +84,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Make the trial and print its result."""
-    if options.seconds is not None and options.seconds <= 0:
-        raise UsageError("--seconds is above 0")
+    # Of NaN no comparison is true.
+    if options.seconds is not None and not 0 < options.seconds <= _MOST_SECONDS:
+        raise UsageError(f"--seconds must be above 0 and at most {_MOST_SECONDS}, a day")
     request = TrialRequest(
         mapping=options.mapping,
         destination=options.destination,

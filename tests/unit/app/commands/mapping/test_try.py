@@ -100,7 +100,7 @@ def test_a_beginning_is_given_in_one_of_its_forms(asked: Asked, words: str, star
     "words",
     [
         "--last 0", "--last 5h", "--last 2 --from cursor", "--from x", "--seconds 0", "--gtid x",
-        f"--from {UUID}:5", "--last 2000000",
+        f"--from {UUID}:5", "--last 2000000", "--seconds inf", "--seconds nan", "--seconds 1e10",
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("asked")
