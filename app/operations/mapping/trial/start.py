@@ -87,12 +87,29 @@ def offset_as_read(offset: SourceOffset, facts: ServerFacts) -> TrialOffset:
     return TrialOffset(offset=offset, by_coordinates=by_coordinates)
 
 
+def recorded_offset(
+    offset: SourceOffset, facts: ServerFacts, address: SourceAddress
+) -> TrialOffset:
+    """Return a position that was recorded on this server, or, with GTIDs, on another one."""
+    check(offset, facts, address)
+    return _after_gtids_elsewhere(offset, facts, address) or offset_as_read(offset, facts)
+
+
+def _after_gtids_elsewhere(
+    offset: SourceOffset, facts: ServerFacts, address: SourceAddress
+) -> TrialOffset | None:
+    """Return a position of another server, by its GTIDs; None for one of this server."""
+    if offset.server_uuid == facts.server_uuid or offset.gtid_set is None:
+        return None
+    return _after_gtids(offset.gtid_set, facts, address)
+
+
 def _at_cursor(cursor: Cursor, facts: ServerFacts, address: SourceAddress) -> TrialOffset:
     offset = in_current_terms(cursor.offset, facts, address)
     check(offset, facts, address)
-    if offset.server_uuid != facts.server_uuid and offset.gtid_set is not None:
-        # File and offset are those of the server that the worker reads.
-        return _after_gtids(offset.gtid_set, facts, address)
+    # File and offset are those of the server that the worker reads.
+    if found := _after_gtids_elsewhere(offset, facts, address):
+        return found
     verification = CursorVerification(
         destination=cursor.destination, facts=facts, address=address, accepts_unproven=True
     )

@@ -35,7 +35,7 @@ from app.operations.mapping.trial.start import (
     LastTransactions,
     TrialOffset,
     TrialStart,
-    offset_as_read,
+    recorded_offset,
     trial_offset,
 )
 from app.operations.mapping.trial.tally import Counts, TableDifferences, Tally
@@ -46,7 +46,6 @@ from app.settings.mapping import read_mapping
 from app.settings.model import Settings
 from connectors.errors import AqueductError, HistoryTooShort, MappingError, UsageError
 from connectors.mysql.ddl.definition import TableName
-from connectors.mysql.lookup.start import check
 from connectors.mysql.position import Gtids, SourceOffset
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.schema.information_schema import InventoryReader
@@ -211,9 +210,8 @@ class _Run:
         try:
             history.at(start.offset)
         except HistoryTooShort:
-            begin = history.checkpoints[0].position.offset
-            check(begin, self._facts, address)
-            return offset_as_read(begin, self._facts)
+            # After a failover, it may be of another server.
+            return recorded_offset(history.checkpoints[0].position.offset, self._facts, address)
         return start
 
     def _side(

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from app.operations.mapping.trial import start
 from app.operations.mapping.trial.reading import own_address
 from app.operations.mapping.trial.start import AtCursor, LastMinutes, LastTransactions, trial_offset
-from connectors.errors import PositionPastEnd, SourceDiverged
+from app.operations.mapping.trial.trial import _Run
+from connectors.errors import HistoryTooShort, PositionPastEnd, SourceDiverged
+from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.binlog_end import BinlogEnd
-from connectors.mysql.lookup.start import AtCoordinates, AtTime, Latest, Start
+from connectors.mysql.lookup.start import AfterGtids, AtCoordinates, AtTime, Latest, Start
 from connectors.mysql.lookup.transaction_spans import Span
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server.facts import Replica, ServerFacts, SourceAddress
@@ -100,6 +104,46 @@ def test_a_cursor_that_the_server_does_not_have_is_refused() -> None:
         trial_offset(AtCursor(), replace(cursor(), offset=later), facts(), address("a"))
     with pytest.raises(SourceDiverged):
         trial_offset(AtCursor(), cursor(server="uuid-b"), facts(), address("a"))
+
+
+class _ShortHistory:
+    """A schema history that begins at a position, which no other one reaches."""
+
+    def __init__(self, begin: SourceOffset) -> None:
+        self.checkpoints = (SimpleNamespace(position=SimpleNamespace(offset=begin)),)
+
+    def at(self, _position: object) -> None:
+        raise HistoryTooShort("it begins later")
+
+
+def _begin_of(history: _ShortHistory) -> start.TrialOffset:
+    """Where a trial of the last transactions begins."""
+    made = SimpleNamespace(
+        _request=SimpleNamespace(start=LastTransactions(3)), _cursor=cursor(),
+        _facts=facts(gtid_mode="ON", gtid_executed=f"{OTHER}:1-9"), _history=lambda: history,
+    )  # fmt: skip
+    return _Run._start(cast(Any, made), address("a"))
+
+
+OTHER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+
+
+def test_the_begin_of_a_short_history_on_another_server_is_found_by_its_gtids(
+    asked: list[Start], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gtids, here = GtidSet.parse(f"{OTHER}:1-5"), Coordinates("b.000003", 50)
+    monkeypatch.setattr(start, "position_after", lambda *_: here)
+    there = SourceOffset(
+        server_uuid="uuid-b", coordinates=Coordinates("other.000009", 4), gtid_set=gtids
+    )
+    found = _begin_of(_ShortHistory(there))
+    assert asked[-1] == AfterGtids(gtids)
+    assert (found.offset.server_uuid, found.offset.coordinates) == ("uuid-a", here)
+    assert not found.by_coordinates
+    # One of this server is read by file and offset.
+    own = replace(there, server_uuid="uuid-a", coordinates=here)
+    found = _begin_of(_ShortHistory(own))
+    assert (found.offset, found.by_coordinates) == (own, True)
 
 
 def test_a_trial_has_no_server_id_or_one_that_no_other_has() -> None:
