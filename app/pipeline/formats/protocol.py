@@ -99,3 +99,7 @@ class FormatFactory(Protocol):
     @staticmethod
     def values_of(rows: list[Row], event_type: int) -> int:
         """Return the count of records with a value that the rows of an event make."""
+
+    @staticmethod
+    def keeps_tombstones(rules: Rules) -> bool:
+        """Return whether a delete has a tombstone too."""

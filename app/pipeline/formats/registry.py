@@ -10,6 +10,7 @@ from app.pipeline.formats.debezium.format import Debezium
 from app.pipeline.formats.maxwell.row import MAXWELL
 from app.pipeline.formats.protocol import FormatFactory
 from app.pipeline.formats.shaped import ShapedFactory
+from app.pipeline.rules import Rules
 from connectors.mysql.rows.compiled.generate import Row
 from tables.mapping.rules import DEBEZIUM
 
@@ -28,3 +29,8 @@ def format_named(name: str) -> FormatFactory:
 def value_counter(name: str) -> Callable[[list[Row], int], int]:
     """Return the ``values_of`` function of a format by name."""
     return format_named(name).values_of
+
+
+def keeps_tombstones(name: str, rules: Rules) -> bool:
+    """Return whether records in a format by name have tombstones after deletes."""
+    return format_named(name).keeps_tombstones(rules)

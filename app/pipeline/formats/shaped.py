@@ -32,6 +32,11 @@ class ShapedFactory:
         """See FormatFactory."""
         return Debezium.values_of(rows, event_type)
 
+    @staticmethod
+    def keeps_tombstones(rules: Rules) -> bool:
+        """See FormatFactory; in any other topic they mean nothing to readers of the shape."""
+        return rules.compacted
+
 
 class Shaped:
     """A format for one run; see RecordFormat and Transcoder."""
@@ -39,8 +44,7 @@ class Shaped:
     def __init__(self, shape: Shape, rules: Rules, *, connector: str, epoch: int) -> None:
         self._shape = shape
         self.name = shape.name
-        self.keeps_tombstones = rules.compacted
-        """In any other topic they mean nothing to readers of the shape."""
+        self.keeps_tombstones = ShapedFactory.keeps_tombstones(rules)
         self._envelope = Debezium(rules, connector=connector, epoch=epoch)
         self._rows: dict[tuple[str, str], tuple[TableVersion, Encode]] = {}
 

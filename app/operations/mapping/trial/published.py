@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from app.pipeline.formats.registry import keeps_tombstones
 from app.pipeline.gather.parked_event import META, is_of_rows
 from app.pipeline.piece import Piece
 from app.pipeline.rules import Rules
@@ -118,7 +119,7 @@ class _Reader:
     def __init__(self, rules: Rules) -> None:
         self.found = Published()
         self._stops_at = rules.largest if rules.oversize == "stop" else 0
-        self._is_compacted = rules.compacted
+        self._rules = rules
         self._ddl = ddl_topic(rules.prefix, rules.destination)
         self._quarantine = quarantine_topic(rules.prefix, rules.destination)
         self._dead_letters = dead_letters_topic(rules.prefix, rules.destination)
@@ -153,7 +154,7 @@ class _Reader:
                 self._deleted[name] = table, start
         route = None if table == STATEMENTS else self._routes.of(table)
         name_of_format = route.format if route is not None else DEBEZIUM
-        if content is None and name_of_format != DEBEZIUM and not self._is_compacted:
+        if content is None and not keeps_tombstones(name_of_format, self._rules):
             return
         identity = Identity(name, content is None, self._tag(table, batch.topic))
         if self._stops_at and len(batch.raw) > self._stops_at:

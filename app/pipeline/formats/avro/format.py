@@ -53,6 +53,11 @@ class AvroFactory:
         """See FormatFactory."""
         return Debezium.values_of(rows, event_type)
 
+    @staticmethod
+    def keeps_tombstones(_rules: Rules) -> bool:
+        """See FormatFactory."""
+        return True
+
 
 class Avro:
     """See RecordFormat and Transcoder."""
@@ -62,7 +67,7 @@ class Avro:
     def __init__(
         self, registry: SchemaRegistry, rules: Rules, *, connector: str, epoch: int
     ) -> None:
-        self.keeps_tombstones = True
+        self.keeps_tombstones = AvroFactory.keeps_tombstones(rules)
         self._registry, self._rules = registry, rules
         self._envelope = Debezium(rules, connector=connector, epoch=epoch)
         self._rows: dict[TableName, tuple[TableVersion, Encode]] = {}

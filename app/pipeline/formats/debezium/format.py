@@ -36,6 +36,11 @@ class Debezium:
             return len(rows)
         return len(rows) + sum([row[2] != row[3] for row in rows])
 
+    @staticmethod
+    def keeps_tombstones(_rules: Rules) -> bool:
+        """See FormatFactory."""
+        return True
+
     def records(self, emitted: Emitted, now_ms: int) -> Records:
         """See RecordFormat."""
         return Envelope(
