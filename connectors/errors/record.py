@@ -1,4 +1,4 @@
-"""Single records: too large for their topic, or of a row that cannot be decoded.
+"""Single records: too large for their topic, not possible in its format, or of a row that cannot be decoded.
 
 Invariant: the row is named by table, position and ChangeId, so that it can be found at the source.
 """
@@ -25,6 +25,15 @@ class BatchTooLarge(AqueductError):
     remedy = (
         "Aqueduct starts again with batches that fit; raise max.message.bytes of the topic for fewer and "
         "larger ones."
+    )
+
+
+class RecordNotEncodable(AqueductError):
+    """A record could not be written in the format of its topic."""
+
+    remedy = (
+        "Nothing from its transaction on was published. Report it with these coordinates. To continue, exclude "
+        "the table, or give it another format and another topic in the mapping."
     )
 
 

@@ -15,6 +15,7 @@ import orjson
 from app.pipeline.formats.protocol import Emitted, Marker, Records, WriteRows
 from app.pipeline.formats.shape import Envelope
 from app.pipeline.gather.items import Ddl
+from connectors.errors import AqueductError, RecordNotEncodable
 from connectors.kafka.record_batches import Headers
 from connectors.kafka.record_writer import RecordWriter
 from connectors.mysql.binlog.changes import Transaction
@@ -107,13 +108,29 @@ class TranscodingWriter:
         """Add a record; ``value`` is an envelope."""
         if value is not None:
             envelope = orjson.loads(value)
-            encoded = self._encode(envelope)
+            encoded = self._encoded(envelope)
             self._emitted.size += len(encoded) - len(value)
             self._writer.append(key, encoded, [*headers, *self._headers(envelope["source"])])
         elif self._keeps_tombstones:
             self._writer.append(key, None, [*headers, (HEADER_FORMAT, self._name)])
         else:
             self._emitted.size -= len(key or b"")
+
+    def _encoded(self, envelope: Envelope) -> bytes:
+        """Return the value; raise RecordNotEncodable, without the text of the failure: it may have values."""
+        try:
+            return self._encode(envelope)
+        except (AqueductError, MemoryError):
+            raise
+        except Exception as error:
+            source = envelope["source"]
+            raise RecordNotEncodable(
+                type(error).__name__,
+                format=self._name.decode(),
+                table=f"{source['db']}.{source['table']}",
+                gtid=source["gtid"],
+                coordinates=f"{source['file']}:{source['pos']}",
+            ) from None
 
     def _headers(self, source: Mapping[str, Any]) -> Headers:
         """The facts of an envelope that a reader needs and the shape may not have."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import traceback
 from dataclasses import replace
+from decimal import InvalidOperation
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -12,8 +14,12 @@ import orjson
 import pytest
 from aiokafka.record import MemoryRecords
 
+from app.pipeline.formats import registry
+from app.pipeline.formats.canal.message import CANAL
 from app.pipeline.formats.registry import FORMATS
+from app.pipeline.formats.shaped import ShapedFactory
 from app.pipeline.piece import Piece
+from connectors.errors import RecordNotEncodable, Retry
 from tables.mapping.yaml_form import from_yaml
 from tables.routes.routes import Routes
 from tests.unit.app.pipeline.actions import TABLES, Ddl, RowsOf, Truncate
@@ -66,6 +72,28 @@ def test_each_envelope_is_one_record_with_its_key_and_headers(name: str) -> None
         *("insert",) * 3, "update", "delete", "insert", "delete",
         {"canal": "truncate", "maxwell": "table-truncate"}[name],
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "kind", [ValueError, KeyError, TypeError, RecursionError, OverflowError, InvalidOperation]
+)
+def test_what_cannot_be_written_is_named_without_any_value(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
+) -> None:
+    def fail(_envelope: object) -> dict[str, Any]:
+        raise kind("a secret of the row")
+
+    broken = replace(CANAL, rows=lambda _version: fail)
+    monkeypatch.setattr(registry, "FORMATS", {**FORMATS, "canal": ShapedFactory(broken)})
+    with pytest.raises(RecordNotEncodable) as found:
+        pieces("canal")
+    shown = "".join(traceback.format_exception(found.value))
+    assert "secret" not in shown
+    assert found.value.detail == kind.__name__
+    named = {"format": "canal", "table": "shop.orders"}
+    assert named.items() <= found.value.context.items()
+    assert {"gtid", "coordinates"} <= found.value.context.keys()
+    assert found.value.retry is Retry.MANUAL
 
 
 @pytest.mark.parametrize("name", FOREIGN)
