@@ -218,13 +218,16 @@ class LogicalSchemasRun:
         schema = self._tables.schema(decision.table, self._decisions)
         why = "no real table of it is published" if schema is None else refusal(decision, schema)
         is_type = schema is not None and decision.verb is Verb.TAKE_TYPE
+        among = types_of(schema, decision.name) if schema is not None and is_type else ()
+        in_force, among = self._decisions.before(decision) if why else (decision, among)
         decided = Decided(
             table=decision.table,
             subject=decision.subject,
             id=decision.id,
             refused=why,
             state="",
-            among=types_of(schema, decision.name) if schema is not None and is_type else (),
+            in_force=in_force,
+            among=among,
             worker=self.plan.worker,
             ts_ms=_now_ms(),
         )

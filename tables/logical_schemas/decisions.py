@@ -1,7 +1,8 @@
 """Decisions of operators on the differences of shards, and what a worker made of each.
 
 Invariant: a decision is in force only once a worker has applied it, and only for the difference that it was
-made for. The last decision on a subject counts.
+made for. The last one that was applied on a subject counts. Each outcome holds it, since the journal keeps only
+the last decision that was sent on a subject, which may be refused.
 """
 
 from __future__ import annotations
@@ -88,8 +89,10 @@ class Decided:
     """Why it is not in force; empty if it is."""
     state: str
     """The logical table's state with it."""
+    in_force: Decision | None
+    """The decision on the subject that is in force now: this one, or an earlier one if this is refused."""
     among: tuple[str, ...] = ()
-    """The types of the shards for which a type was taken."""
+    """The types of the shards for which the type in force was taken."""
     worker: str
     ts_ms: int
 
@@ -127,7 +130,7 @@ class Decisions:
             self.decide(decided_in(record))
 
     def send(self, decision: Decision) -> None:
-        """Add a decision; the last on a subject counts."""
+        """Add a decision; of those on a subject only the last is still decided on."""
         self._sent.setdefault(decision.table, {})[decision.subject] = decision
 
     def decide(self, decided: Decided) -> None:
@@ -145,23 +148,25 @@ class Decisions:
         return sorted(found, key=lambda one: one.offset)
 
     def in_force(self, table: TableName) -> InForce:
-        """Those of one table that a worker has applied."""
+        """Those of one table that a worker has applied. One that is refused, or not yet decided on, leaves
+        the earlier one on its subject in force; the outcome of that has it, whatever was sent since."""
         applied = [
-            (one, decided)
-            for one in self._sent.get(table, {}).values()
-            if (decided := self._outcome(one)) is not None and not decided.refused
+            (one.in_force, one.among)
+            for one in self._decided.get(table, {}).values()
+            if one.in_force is not None
         ]
         reopened = max((one.offset for one, _ in applied if one.verb is Verb.REOPEN), default=-1)
-        kept = [(one, decided) for one, decided in applied if one.offset > reopened]
+        kept = [(one, among) for one, among in applied if one.offset > reopened]
         return InForce(
             excluded={one.name: one for one, _ in applied if one.verb is Verb.EXCLUDE},
-            taken={
-                one.name: (one, decided.among)
-                for one, decided in kept
-                if one.verb is Verb.TAKE_TYPE
-            },
+            taken={one.name: (one, among) for one, among in kept if one.verb is Verb.TAKE_TYPE},
             accepted=next((one for one, _ in kept if one.verb is Verb.ACCEPT), None),
         )
+
+    def before(self, decision: Decision) -> tuple[Decision | None, tuple[str, ...]]:
+        """What is in force on the subject of a decision, and the types among which it was taken."""
+        decided = self._decided.get(decision.table, {}).get(decision.subject)
+        return (None, ()) if decided is None else (decided.in_force, decided.among)
 
     def _outcome(self, decision: Decision) -> Decided | None:
         decided = self._decided.get(decision.table, {}).get(decision.subject)
@@ -177,14 +182,7 @@ def decision_in(record: StoredRecord) -> Decision:
     """The decision in a record; raise JournalDamaged."""
     value = decoded(record)
     try:
-        return Decision(
-            **{
-                **value,
-                "table": tuple(value["table"]),
-                "verb": Verb(value["verb"]),
-                "offset": record.offset,
-            }
-        )
+        return _decision({**value, "offset": record.offset})
     except (KeyError, TypeError, ValueError) as error:
         raise damaged("a decision on shards", record, error) from error
 
@@ -194,14 +192,19 @@ def decided_in(record: StoredRecord) -> Decided:
     value = decoded(record)
     try:
         lists = {name: tuple(value[name]) for name in ("table", "subject", "among")}
-        return Decided(**{**value, **lists})
-    except (KeyError, TypeError) as error:
+        held = value["in_force"]
+        return Decided(**{**value, **lists, "in_force": _decision(held) if held else None})
+    except (KeyError, TypeError, ValueError) as error:
         raise damaged("what a worker decided on shards", record, error) from error
+
+
+def _decision(value: Mapping[str, Any]) -> Decision:
+    return Decision(**{**value, "table": tuple(value["table"]), "verb": Verb(value["verb"])})
 
 
 def note_of_decision(one: Decision) -> Entry:
     """A record for the journal: ``shards/logical.schemas/<database>/<table>/<topic>/<name>``."""
-    value = {**asdict(one), "verb": one.verb.value}
+    value = _stored(one)
     del value["offset"]
     return DECISION.key(UNIT, *one.table, *one.subject), encoded(value)
 
@@ -213,4 +216,9 @@ def outcome_key(table: TableName, subject: Subject) -> bytes:
 
 def note_of_decided(one: Decided) -> Entry:
     """A record for the journal."""
-    return outcome_key(one.table, one.subject), encoded(asdict(one))
+    value = {**asdict(one), "in_force": _stored(one.in_force) if one.in_force else None}
+    return outcome_key(one.table, one.subject), encoded(value)
+
+
+def _stored(one: Decision) -> dict[str, Any]:
+    return {**asdict(one), "verb": one.verb.value}

@@ -290,6 +290,26 @@ async def test_a_refused_decision_has_an_outcome_and_changes_nothing(scene: Scen
     assert (outcome["refused"], outcome["state"]) == ("its real tables do not differ", "equal")
 
 
+async def test_a_refused_decision_leaves_the_earlier_one_in_force_over_any_compaction(
+    scene: Scene,
+) -> None:
+    kafka = scene.kafka
+    kafka.alter("a1", 1, f"{ID}; x int")
+    kafka.alter("b1", 1, f"{ID}; x varchar(20)")
+    await scene.run()
+    kafka.decide(Verb.TAKE_TYPE, "x", "varchar(20)")
+    await scene.run()
+    kafka.decide(Verb.TAKE_TYPE, "x", "date")
+    await scene.run()
+    assert orjson.loads(kafka.records(JOURNAL)[-1].value)["refused"]
+    last = dict(kafka.topics[JOURNAL])
+    kafka.topics[JOURNAL] = list(last.items())
+    kafka.alter("a1", 2, f"{ID}; x int; y int", ts_ms=5)
+    await scene.run()
+    assert states(scene)[:2] == ["conflict", "accepted"]
+    assert "conflict" not in states(scene)[1:]
+
+
 async def test_a_logical_table_without_a_shard_is_removed(scene: Scene) -> None:
     scene.kafka.alter("a1", 1, ID)
     await scene.run()

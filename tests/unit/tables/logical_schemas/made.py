@@ -95,10 +95,11 @@ class Shards:
         self.decisions.send(decision)
         why = refusal(decision, schema)
         among = types_of(schema, name) if verb is Verb.TAKE_TYPE else ()
+        in_force, among = self.decisions.before(decision) if why else (decision, among)
         self.decisions.decide(
             Decided(
                 table=NAME, subject=decision.subject, id=decision.id, refused=why, state="",
-                among=among, worker="w", ts_ms=self._now,
+                in_force=in_force, among=among, worker="w", ts_ms=self._now,
             )
         )  # fmt: skip
         return why

@@ -57,7 +57,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[WantedDecision]:
             raise NotApplied(f"not within {more['wait']:g} s", table="trade.orders")
         decided = Decided(
             table=NAME, subject=("reopen", ""), id="d", refused="so" if wanted.why == "no" else "",
-            state="accepted", worker="w", ts_ms=1,
+            state="accepted", in_force=None, worker="w", ts_ms=1,
         )  # fmt: skip
         return DecisionOutcome(decided=decided, seconds=0.5)
 

@@ -36,7 +36,7 @@ def outcome(decision: Decision, *, of: str = "", refused: str = "") -> Entry:
     return note_of_decided(
         Decided(
             table=decision.table, subject=decision.subject, id=of or decision.id, refused=refused,
-            state="accepted", worker="w", ts_ms=2,
+            state="accepted", in_force=None if refused else decision, worker="w", ts_ms=2,
         )
     )  # fmt: skip
 
