@@ -52,19 +52,30 @@ def share_topics(draft: Draft) -> None:
 def convert_format(draft: Draft, keys: Keys) -> None:
     """Give the mapping's databases and tables the format of flat messages, if an instance publishes them."""
     flat = keys.get(_FLAT)
-    if flat is None or keys.text("canal.serverMode").lower() not in _QUEUES:
+    if keys.text("canal.serverMode").lower() not in _QUEUES:
         return
-    if not keys.is_true(_FLAT):
+    if flat is None:
+        # Canal's own default, also of an empty value.
+        for path in _formats(draft):
+            draft.mapping.put(path, "canal", f"the default of {_FLAT}")
+        draft.note(_FLAT, f"not set, which means true to Canal: {_UNNAMED}")
+    elif flat.value.lower() != "true":
         draft.instead(flat, _ENVELOPE)
-        return
+    else:
+        for path in _formats(draft):
+            draft.take_rule(flat, path, "canal")
+        draft.by_hand(flat, _UNNAMED)
+
+
+def _formats(draft: Draft) -> list[tuple[str, str, str]]:
+    """The databases of the mapping, and the tables of no such database."""
     mapping = draft.mapping.values()
     databases = mapping.get("databases", {})
-    for name in databases:
-        draft.take_rule(flat, ("databases", name, "format"), "canal")
-    for name in mapping.get("tables", {}):
-        if name.partition(".")[0] not in databases:
-            draft.take_rule(flat, ("tables", name, "format"), "canal")
-    draft.by_hand(flat, _UNNAMED)
+    tables = [name for name in mapping.get("tables", {}) if name.partition(".")[0] not in databases]
+    return [
+        *(("databases", name, "format") for name in databases),
+        *(("tables", name, "format") for name in tables),
+    ]
 
 
 def _topics(draft: Draft, keys: Keys) -> None:

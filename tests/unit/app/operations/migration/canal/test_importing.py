@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,32 @@ def test_system_properties_precede_the_environment_which_precedes_the_files() ->
     found = imported("standby", system_properties={"canal.ip": "10.2.2.2"}, environment=environment)
     assert "advertised_address: '10.2.2.2:8083'  # canal.ip (system property)" in found.settings
     assert "fallback_seconds: 50" in found.settings
+
+
+@pytest.mark.parametrize(
+    ("line", "is_flat"),
+    [
+        ("canal.mq.flatMessage = true", True),
+        ("canal.mq.flatMessage =", True),
+        ("", True),
+        ("canal.mq.flatMessage = false", False),
+        ("canal.mq.flatMessage = yes", False),
+    ],
+)
+def test_messages_are_flat_as_canal_has_it_where_the_key_is_missing_or_empty(
+    tmp_path: Path, line: str, *, is_flat: bool
+) -> None:
+    shutil.copytree(CASES / "kafka" / "conf", tmp_path / "conf")
+    properties = tmp_path / "conf" / "canal.properties"
+    whole = properties.read_text()
+    assert "canal.mq.flatMessage = true" in whole
+    properties.write_text(whole.replace("canal.mq.flatMessage = true", line))
+    found = import_canal(tmp_path / "conf", Surroundings(), prefix="aq")
+    assert ("format: canal" in found.mapping) == is_flat
+    by_hand = [one.text for one in found.of(Outcome.BY_HAND) if one.key == "canal.mq.flatMessage"]
+    assert any("envelope: name them too" in text for text in by_hand) == is_flat
+    is_default = line in ("", "canal.mq.flatMessage =")
+    assert any("not set, which means true" in text for text in by_hand) == is_default
 
 
 def test_a_cursor_of_zookeeper_is_given_as_a_file(tmp_path: Path) -> None:
