@@ -188,7 +188,7 @@ class LogicalSchemasRun:
     def _take_statement(self, destination: str, value: bytes | None) -> None:
         try:
             self._tables.take_statement(destination, orjson.loads(value or b"{}"))
-        except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             log.warning(
                 "%s: a record of the DDL topic of %s is skipped: %r", UNIT, destination, error
             )

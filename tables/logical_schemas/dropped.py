@@ -25,13 +25,13 @@ class DroppedTables:
     def take(self, destination: str, record: dict[str, Any]) -> set[ShardName]:
         """Take a record of a destination's DDL topic; return the tables that it drops or creates.
 
-        Raises KeyError or TypeError if it is no such record.
+        Raises AttributeError, KeyError, TypeError or ValueError if it is no such record.
         """
         changed = set()
         for table in record.get("tables", ()):
             name = ShardName(destination, table["database"], table["table"])
             if table["new"] is None:
-                self._dropped_ms[name] = record["source"]["ts_ms"]
+                self._dropped_ms[name] = int(record["source"]["ts_ms"])
                 changed.add(name)
             elif self._dropped_ms.pop(name, None) is not None:
                 changed.add(name)

@@ -49,7 +49,7 @@ class LogicalTables:
             self._group(name)
 
     def take_statement(self, destination: str, record: dict[str, Any]) -> None:
-        """Take a record of a destination's DDL topic; raise KeyError or TypeError if it is none."""
+        """Take a record of a destination's DDL topic; raise as ``DroppedTables.take`` if it is none."""
         for name in self._dropped.take(destination, record):
             if name in self._real:
                 self._group(name)

@@ -66,6 +66,8 @@ class PublishedSchema:
             numbers = {name: content.pop(name) for name in _NOT_CONTENT}
             found = cls(name=(content["database"], content["table"]), content=content, **numbers)
             State(content["state"])
+            # What is read of it later raises here if it has another form.
+            hash((found.name, *found.dropped, sum(found.dropped.values()), *found.open_changes))
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"no logical schema: {error!r}") from error
         return found
@@ -93,6 +95,8 @@ def key_name(key: bytes) -> TableName:
     """The logical table that a record's key names; raise ValueError."""
     try:
         found = orjson.loads(key)
-        return found["database"], found["table"]
+        name = found["database"], found["table"]
+        hash(name)
     except (KeyError, TypeError) as error:
         raise ValueError(f"no key of a logical schema: {error!r}") from error
+    return name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from app.settings.model import Settings
 from app.wiring import is_mapped, kafka_client, topic_plans
 from connectors.errors import UsageError
@@ -10,11 +12,14 @@ from connectors.kafka.topics.topics import Topics
 from connectors.mysql.ddl.definition import TableName
 from tables.logical_schemas.published import PublishedSchema, key_name
 
+log = logging.getLogger(__name__)
+
 
 async def published_tables(settings: Settings) -> dict[TableName, PublishedSchema]:
     """Return the last record of each logical table; none before the first was published.
 
-    Raises UsageError if the settings have no mapping.
+    A record that is no logical schema is skipped, as the publication does; the log states it. Raises UsageError
+    if the settings have no mapping.
     """
     if not is_mapped(settings):
         raise UsageError("the settings have no mapping, so there are no logical tables")
@@ -23,11 +28,14 @@ async def published_tables(settings: Settings) -> dict[TableName, PublishedSchem
         return {}
     found: dict[TableName, PublishedSchema] = {}
     for record in await read_to_end(options, plan.name, 0):
-        if record.value:
-            one = PublishedSchema.from_record(record.value)
-            found[one.name] = one
-        else:
-            found.pop(key_name(record.key), None)
+        try:
+            if record.value:
+                one = PublishedSchema.from_record(record.value)
+                found[one.name] = one
+            else:
+                found.pop(key_name(record.key), None)
+        except ValueError as error:
+            log.warning("offset %d of %s is skipped: %s", record.offset, plan.name, error)
     return found
 
 

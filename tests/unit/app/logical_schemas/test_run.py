@@ -339,8 +339,18 @@ async def test_a_dropped_shard_stays_dropped_without_its_statement(scene: Scene)
 
 async def test_records_of_another_form_are_skipped(scene: Scene) -> None:
     scene.kafka.write(SCHEMAS, {"table": "t"})
-    scene.kafka.write("aq.__ddl.a", {"tables": [{}]})
+    dropped = {"database": "shop", "table": "orders_1", "new": None}
+    foreign: list[Any] = [
+        {"tables": [{}]}, [1], "x", 7, {"tables": 7}, {"tables": ["x"]}, {"tables": [dropped]},
+        {"tables": [dropped], "source": {"ts_ms": "x"}}, {"tables": [{**dropped, "table": []}]},
+    ]  # fmt: skip
+    for one in foreign:
+        scene.kafka.write("aq.__ddl.a", one)
+        scene.kafka.write(SCHEMAS, one)
     scene.kafka.write(LOGICAL, {"state": "equal"})
+    numbers = {"version": 1, "since_ms": 1, "ts_ms": 1}
+    for name in ("x", ["x"]):
+        scene.kafka.write(LOGICAL, {"state": "equal", "database": name, "table": "t", **numbers})
     scene.kafka.alter("a1", 1, ID)
     await scene.run()
     last = PublishedSchema.from_record(scene.kafka.records(LOGICAL)[-1].value)
