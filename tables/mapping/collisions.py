@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from tables.mapping.logical import LogicalDatabase, LogicalTable
 from tables.mapping.real_name import RealName
-from tables.mapping.rules import DEBEZIUM
+from tables.mapping.topic_formats import stated_formats
 from tables.mapping.topic_sharing import TopicSharing
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -118,19 +118,7 @@ def _formats(
     databases: tuple[LogicalDatabase, ...], tables: tuple[LogicalTable, ...]
 ) -> Iterator[str]:
     """Topics whose tables have different record formats by their rules."""
-    sharing = TopicSharing(databases, tables)
-    by_name = {one.name.lower(): one for one in databases}
-    stated: dict[str, dict[str, str]] = defaultdict(dict)
-    for database in databases:
-        if database.topic:
-            found = stated[database.topic]
-            found.setdefault(database.format or DEBEZIUM, f"database {database.name}")
-    for one in tables:
-        topic = sharing.topic(one.database, one)
-        above = by_name.get(one.database.lower())
-        own = one.rules.format or (above.format if above else "") or DEBEZIUM
-        if topic:
-            stated[topic].setdefault(own, f"table {one.label}")
+    stated = stated_formats(databases, tables, TopicSharing(databases, tables).topic)
     for topic, found in sorted(stated.items()):
         if len(found) > 1:
             shown = " and ".join(f"{name} by {label}" for name, label in found.items())

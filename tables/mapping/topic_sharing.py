@@ -11,6 +11,7 @@ from connectors.mysql.ddl.definition import TableName
 from tables.mapping.logical import LogicalDatabase, LogicalTable
 from tables.mapping.real_name import RealName
 from tables.mapping.rules import DEBEZIUM
+from tables.mapping.topic_formats import stated_formats
 
 
 class TopicSharing:
@@ -36,6 +37,7 @@ class TopicSharing:
             **{_key(one.topic): f"table {one.label}" for one in tables if one.topic},
         }
         """The rules by topic, in which ``.`` is ``_``."""
+        self._formats = stated_formats(databases, tables, self.topic)
 
     def topic(self, database: str, rule: LogicalTable | None) -> str:
         """The topic of a logical table; empty if it has its own row topic."""
@@ -67,7 +69,19 @@ class TopicSharing:
                 f"table {rule.label} has the format {own}, and database {database}, whose topic it shares, "
                 f"{of_database}; give both one format, or the table a topic of its own"
             )
+        self._check_format(database, rule, own)
         return own
+
+    def _check_format(self, database: str, rule: LogicalTable | None, own: str) -> None:
+        """Raise MappingError if rules give the topic another format; they cannot list every database."""
+        topic = self.topic(database, rule)
+        stated = self._formats.get(topic, {})
+        if rule is not None and topic and own not in stated:
+            (name, label), *_ = stated.items()
+            raise MappingError(
+                f"table {rule.label} of database {database} has the format {own} in topic {topic!r}, to which "
+                f"{label} gives {name}; state the format in the table's rule"
+            )
 
     def lists_others(self, name: str) -> bool:
         """Whether a logical database with this name lists its real ones."""

@@ -130,6 +130,20 @@ def test_equal_patterns_of_two_logical_databases_are_not_one_rule() -> None:
             "{databases: {a: {topic: t, share_topic: true, format: canal}, b: {topic: t, share_topic: true}}}",
             "canal by database a and debezium by database b",
         ),
+        (
+            "{databases: {a: {format: canal}, b: {format: maxwell}}, tables: {x: {topic: t}}}",
+            "canal by table x in database a and maxwell by table x in database b",
+        ),
+        (
+            "{databases: {a: {from: [r_1], format: canal}, b: {from: ['r_[2-3]']}},"
+            " tables: {x: {from: [r_1.x, R_2.x], topic: t}}}",
+            "canal by table x in database a and debezium by table x in database b",
+        ),
+        (
+            "{databases: {a: {topic: t, share_topic: true}, b: {format: canal}},"
+            " tables: {x: {from: ['b.x'], topic: t, share_topic: true}}}",
+            "debezium by database a and canal by table x in database b",
+        ),
     ],
 )
 def test_tables_of_one_topic_have_one_format(text: str, rules: str) -> None:
@@ -137,6 +151,34 @@ def test_tables_of_one_topic_have_one_format(text: str, rules: str) -> None:
         from_yaml(text)
     (fault,) = error.value.faults
     assert fault == f"topic 't' has the formats {rules}; give them one format"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{databases: {a: {format: canal}, b: {}}, tables: {x: {topic: t, format: canal}}}",
+        "{databases: {a: {format: canal}, b: {format: canal}}, tables: {x: {topic: t}}}",
+        "{databases: {a: {format: canal}, b: {from: [r_2]}}, tables: {x: {from: [r_1.x, a.x], topic: t}}}",
+        "{databases: {a: {format: canal}, b: {}}, tables: {x: {}}}",
+    ],
+)
+def test_a_rule_of_any_database_has_one_format_in_its_topic(text: str) -> None:
+    assert from_yaml(text)
+
+
+def test_a_table_of_a_database_that_is_not_listed_gives_its_topic_no_second_format() -> None:
+    mapping = from_yaml("{databases: {a: {format: canal}}, tables: {x: {topic: t}, y: {}}}")
+    of_listed = mapping.of(("a", "x"))
+    assert of_listed is not None
+    assert of_listed.format == "canal"
+    with pytest.raises(
+        MappingError, match="table x of database other has the format debezium"
+    ) as error:
+        mapping.of(("other", "x"))
+    assert "table x in database a gives canal" in str(error.value)
+    own = mapping.of(("other", "y"))
+    assert own is not None
+    assert own.format == "debezium"
 
 
 def test_the_format_of_a_database_survives_yaml_and_other_rules_are_no_keys_of_it() -> None:
