@@ -135,13 +135,17 @@ def test_equal_patterns_of_two_logical_databases_are_not_one_rule() -> None:
             "canal by table x in database a and maxwell by table x in database b",
         ),
         (
-            "{databases: {a: {from: [r_1], format: canal}, b: {from: ['r_[2-3]']}},"
-            " tables: {x: {from: [r_1.x, R_2.x], topic: t}}}",
+            (
+                "{databases: {a: {from: [r_1], format: canal}, b: {from: ['r_[2-3]']}},"
+                " tables: {x: {from: [r_1.x, R_2.x], topic: t}}}"
+            ),
             "canal by table x in database a and debezium by table x in database b",
         ),
         (
-            "{databases: {a: {topic: t, share_topic: true}, b: {format: canal}},"
-            " tables: {x: {from: ['b.x'], topic: t, share_topic: true}}}",
+            (
+                "{databases: {a: {topic: t, share_topic: true}, b: {format: canal}},"
+                " tables: {x: {from: ['b.x'], topic: t, share_topic: true}}}"
+            ),
             "debezium by database a and canal by table x in database b",
         ),
     ],
