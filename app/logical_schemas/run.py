@@ -139,6 +139,8 @@ class LogicalSchemasRun:
         if missing:
             found = missing & (await follower.partitions(missing)).keys()
             await self._add(follower, await follower.beginnings([(one, 0) for one in found]))
+        # For its error, if an open transaction keeps one from being read.
+        await follower.unread()
 
     async def _add(self, follower: Follower, starts: Mapping[Partition, int]) -> None:
         self._followed |= await follower.ends(starts.keys())

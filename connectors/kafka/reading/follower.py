@@ -1,7 +1,8 @@
 """Many partitions followed from given offsets on, among them topics that appear later.
 
 Invariant: committed records only, those of a partition in order, each once; no group is joined and no offset is
-stored. The caller decides where each partition begins.
+stored. The caller decides where each partition begins. A transaction that stays open is an error, once the caller
+asks for what is unread.
 """
 
 from __future__ import annotations
@@ -16,8 +17,12 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from connectors.errors import RecordsGone
 from connectors.kafka.error_mapping import explained
+from connectors.kafka.reading.open_transactions import refuse_open
+from connectors.kafka.reading.partition_reader import HELD
 
 _FETCH_BYTES = 1024 * 1024
+_MOST_PARTITIONS = 8
+"""Partitions that do not move for which the brokers are asked at once."""
 
 Partition = tuple[str, int]
 """Topic and number."""
@@ -31,6 +36,9 @@ class Follower:
     ) -> None:
         self._options, self._committed, self._ends = options, committed, ends
         self._followed: set[TopicPartition] = set()
+        self._waiting: dict[Partition, tuple[int, float]] = {}
+        """The partitions that have more than was returned: the position of each, and the time since which it
+        has not moved."""
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -84,14 +92,23 @@ class Follower:
                 self._committed.pause(*paused)
             self._followed = set(positions)
 
-    async def read(self, seconds: float) -> dict[Partition, list[Any]]:
-        """Records as they come, after at most so many seconds; each as aiokafka has it."""
+    async def read(
+        self, seconds: float, *, most: int | None = None, only: Iterable[Partition] = ()
+    ) -> dict[Partition, list[Any]]:
+        """Records as they come, after at most so many seconds; each as aiokafka has it.
+
+        Without ``most``, all that were fetched meanwhile, however many those are. ``only``: from these
+        partitions; from all if there is none.
+        """
         if not self._followed:
             # aiokafka would wait for its first partition, however long that takes.
             await asyncio.sleep(seconds)
             return {}
+        chosen = [TopicPartition(*one) for one in only]
         async with self._explained():
-            batches = await self._committed.getmany(timeout_ms=int(1000 * seconds))
+            batches = await self._committed.getmany(
+                *chosen, timeout_ms=int(1000 * seconds), max_records=most
+            )
             return {(tp.topic, tp.partition): records for tp, records in batches.items()}
 
     async def position(self, partition: Partition) -> int:
@@ -106,6 +123,34 @@ class Follower:
     async def ends(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         """The offset after the last record of each, open transactions included."""
         return await self._offsets(self._ends.end_offsets, partitions)
+
+    async def readable(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        """The offset up to which each can be read now: before its first open transaction."""
+        return await self._offsets(self._committed.end_offsets, partitions)
+
+    async def unread(self) -> dict[Partition, int]:
+        """The number of offsets of each partition that were not returned yet, open transactions included; to be
+        asked at intervals.
+
+        Raises TransactionOpen if a transaction that stays open has kept one from being read for a while.
+        """
+        ends = await self.ends([(tp.topic, tp.partition) for tp in self._followed])
+        positions = {one: await self.position(one) for one in ends}
+        await self._refuse_open({one: at for one, at in positions.items() if at < ends[one]})
+        return {one: max(0, end - positions[one]) for one, end in ends.items()}
+
+    async def _refuse_open(self, waiting: Mapping[Partition, int]) -> None:
+        """Ask for the open transactions of partitions that have more to read and do not move."""
+        now, paused = asyncio.get_running_loop().time(), self._committed.paused()
+        before, self._waiting = self._waiting, {}
+        for one, at in waiting.items():
+            if TopicPartition(*one) not in paused:
+                same = before.get(one)
+                self._waiting[one] = same if same is not None and same[0] == at else (at, now)
+        still = [one for one, (_, since) in self._waiting.items() if now - since > HELD]
+        for one in still[:_MOST_PARTITIONS]:
+            await refuse_open(self._options, *one, position=waiting[one])
+            self._waiting[one] = waiting[one], now
 
     def pause(self, partitions: Collection[Partition]) -> None:
         """Fetch no more of these, and all others again."""

@@ -16,7 +16,7 @@ from app.logical_schemas.plan import LogicalSchemasPlan, LogicalSchemasStatus
 from app.logical_schemas.run import LogicalSchemasRun
 from app.pipeline.publish.publisher import TopicPlans
 from app.service.status import State
-from connectors.errors import KafkaLost
+from connectors.errors import KafkaLost, TransactionOpen
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal.state import DestinationState, fold
 from tables.logical_schemas.decisions import UNIT, Decision, Verb, note_of_decision
@@ -52,6 +52,8 @@ class Kafka:
         self.fails = False
         self.hidden: set[str] = set()
         """Topics of which the follower returns nothing, as if a transaction were open."""
+        self.hangs = False
+        """Whether a transaction has stayed open in a topic for long."""
         self.later: list[Callable[[], None]] = []
         """What is done within a run, one after another, each time that all is read."""
 
@@ -119,6 +121,11 @@ class Follower:
 
     async def position(self, partition: tuple[str, int]) -> int:
         return self._positions[partition]
+
+    async def unread(self) -> dict[tuple[str, int], int]:
+        if self._kafka.hangs:
+            raise TransactionOpen(topic=SCHEMAS)
+        return {}
 
     async def read(self, _seconds: float) -> dict[tuple[str, int], list[Any]]:
         found = {}
@@ -239,6 +246,14 @@ async def test_nothing_is_published_before_all_topics_are_read(scene: Scene) -> 
     scene.is_known = True
     await scene.run()
     assert states(scene) == ["equal"]
+
+
+async def test_a_transaction_that_stays_open_is_shown_and_not_waited_for_in_silence(
+    scene: Scene,
+) -> None:
+    scene.kafka.hangs = True
+    with pytest.raises(TransactionOpen):
+        await scene.run()
 
 
 async def test_a_commit_that_failed_is_made_by_the_next_run(scene: Scene) -> None:

@@ -1,0 +1,117 @@
+"""Partitions that are followed, by consumers in memory."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from connectors.errors import TransactionOpen
+from connectors.kafka.reading import follower as module
+from connectors.kafka.reading.follower import Follower, Partition
+
+A, B, C = ("a", 0), ("b", 0), ("c", 1)
+
+
+class FakeConsumer:
+    """Partitions with an end; what is read of them moves the position."""
+
+    def __init__(self) -> None:
+        self.positions: dict[TopicPartition, int] = {}
+        self.ends: dict[TopicPartition, int] = {}
+        self.held: set[TopicPartition] = set()
+        self.asked: list[tuple[tuple[TopicPartition, ...], int | None]] = []
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        self.positions = dict.fromkeys(partitions, 0)
+
+    def seek(self, tp: TopicPartition, offset: int) -> None:
+        self.positions[tp] = offset
+
+    async def position(self, tp: TopicPartition) -> int:
+        return self.positions[tp]
+
+    async def end_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: self.ends[tp] for tp in partitions}
+
+    def paused(self) -> set[TopicPartition]:
+        return self.held
+
+    async def getmany(
+        self, *partitions: TopicPartition, timeout_ms: int, max_records: int | None
+    ) -> dict[TopicPartition, list[Any]]:
+        assert timeout_ms == 0
+        self.asked.append((partitions, max_records))
+        return {}
+
+
+class Scene:
+    """A follower of three partitions, and the partitions that brokers were asked about."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.committed, self.all = FakeConsumer(), FakeConsumer()
+        self.follower = Follower(
+            {}, cast(AIOKafkaConsumer, self.committed), cast(AIOKafkaConsumer, self.all)
+        )
+        self.asked: list[tuple[str, int, int]] = []
+        self.open: set[Partition] = set()
+
+        async def refuse(_: object, topic: str, partition: int, *, position: int) -> None:
+            self.asked.append((topic, partition, position))
+            if (topic, partition) in self.open:
+                raise TransactionOpen(topic=topic)
+
+        monkeypatch.setattr(module, "refuse_open", refuse)
+        monkeypatch.setattr(module, "HELD", 0.0)
+
+    async def begin(self) -> None:
+        await self.follower.follow({A: 3, B: 5, C: 7})
+        for one, end in ((A, 3), (B, 5), (C, 7)):
+            self.committed.ends[TopicPartition(*one)] = end
+            self.all.ends[TopicPartition(*one)] = end
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    return Scene(monkeypatch)
+
+
+async def test_a_transaction_that_stays_open_is_an_error_and_one_that_ends_is_none(
+    scene: Scene,
+) -> None:
+    await scene.begin()
+    assert await scene.follower.unread() == {A: 0, B: 0, C: 0}
+    for one in (A, B, C):
+        scene.all.ends[TopicPartition(*one)] += 4
+    scene.open = {A, B, C}
+    # Only now have they more; how long they were at their ends before does not matter.
+    assert await scene.follower.unread() == {A: 4, B: 4, C: 4}
+    # One was read since, another is held back on purpose.
+    scene.committed.positions[TopicPartition(*A)] += 2
+    scene.committed.held = {TopicPartition(*C)}
+    with pytest.raises(TransactionOpen, match="topic=b"):
+        await scene.follower.unread()
+    assert scene.asked == [("b", 0, 5)]
+
+
+async def test_what_does_not_move_for_another_reason_is_waited_for(scene: Scene) -> None:
+    await scene.begin()
+    scene.all.ends[TopicPartition(*B)] = 9
+    for _ in range(3):
+        assert (await scene.follower.unread())[B] == 4
+    assert scene.asked == [("b", 0, 5)] * 2
+
+
+async def test_what_can_be_read_ends_before_an_open_transaction(scene: Scene) -> None:
+    await scene.begin()
+    scene.all.ends[TopicPartition(*B)] = 9
+    assert await scene.follower.readable([B]) == {B: 5}
+    assert await scene.follower.ends([B]) == {B: 9}
+
+
+async def test_a_read_takes_no_more_than_is_wanted(scene: Scene) -> None:
+    await scene.begin()
+    await scene.follower.read(0, most=10)
+    await scene.follower.read(0, only=[B])
+    assert scene.committed.asked == [((), 10), ((TopicPartition(*B),), None)]
