@@ -32,8 +32,12 @@ class RegistryServer:
     """Words in a subject for which schemas are incompatible."""
     failing: int = 0
     """Requests that are answered by a fault of its own."""
+    closing: bool = False
+    """Whether each connection ends with its first answer."""
     requests: list[tuple[str, str]] = field(default_factory=list)
     """Method and path of each request."""
+    connections: int = 0
+    """The number of connections so far."""
     held: MemoryRegistry = field(default_factory=MemoryRegistry)
     lock: Lock = field(default_factory=Lock)
 
@@ -75,6 +79,15 @@ def schema_registry(**more: Any) -> Iterator[RegistryServer]:
     server = RegistryServer(**more)
 
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"  # keeps connections open
+
+        def setup(self) -> None:
+            super().setup()
+            if server.closing:
+                self.protocol_version = "HTTP/1.0"
+            with server.lock:
+                server.connections += 1
+
         def _answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             login = self.headers.get("Authorization") or ""

@@ -11,8 +11,6 @@ import base64
 import http.client
 import json
 import ssl
-import urllib.error
-import urllib.request
 from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import quote
@@ -23,11 +21,11 @@ from connectors.errors import (
     SchemaRegistryDenied,
     SchemaRegistryLost,
 )
+from connectors.schema_registry.requests import Answer, Requests
 
 _TYPE = "application/vnd.schemaregistry.v1+json"
-_ANSWER_SECONDS = 10
 _DENIED = (401, 403)
-_TOO_MANY, _SERVER_FAULT = 429, 500
+_NO_SUCCESS, _TOO_MANY, _SERVER_FAULT = 300, 429, 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +51,7 @@ class ConfluentRegistry:
 
     def __init__(self, access: RegistryAccess) -> None:
         self._access = access
+        self._requests = Requests(access.url, self._context)
         self._known: dict[tuple[str, str], int] = {}
 
     def register(self, subject: str, schema: str) -> int:
@@ -63,21 +62,16 @@ class ConfluentRegistry:
         return found
 
     def _register(self, subject: str, schema: str) -> int:
-        request = urllib.request.Request(  # noqa: S310 - the settings take http and https alone
-            f"{self._access.url.rstrip('/')}/subjects/{quote(subject, safe='')}/versions",
-            data=json.dumps({"schema": schema}).encode(),
-            headers={"Content-Type": _TYPE, "Accept": _TYPE, **self._authorization()},
-        )
+        path = f"/subjects/{quote(subject, safe='')}/versions"
+        headers = {"Content-Type": _TYPE, "Accept": _TYPE, **self._authorization()}
         try:
-            with urllib.request.urlopen(  # noqa: S310 - as above
-                request, timeout=_ANSWER_SECONDS, context=self._context()
-            ) as answer:
-                return int(json.load(answer)["id"])
-        except urllib.error.HTTPError as error:
-            with error:
-                raise self._error(_kind(error.code), _said(error), subject) from None
-        except (OSError, http.client.HTTPException) as error:
+            answer = self._requests.post(path, json.dumps({"schema": schema}).encode(), headers)
+        except (OSError, ValueError, http.client.HTTPException) as error:
             raise self._error(SchemaRegistryLost, str(error), subject) from error
+        if answer.status >= _NO_SUCCESS:
+            raise self._error(_kind(answer.status), _said(answer), subject)
+        try:
+            return int(json.loads(answer.body)["id"])
         except (ValueError, KeyError, TypeError) as error:
             what = f"its answer has no id: {error!r}"
             raise self._error(SchemaRegistryLost, what, subject) from error
@@ -89,9 +83,7 @@ class ConfluentRegistry:
         pair = self._access.username.encode() + b":" + self._access.password.encode()
         return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
 
-    def _context(self) -> ssl.SSLContext | None:
-        if not self._access.url.startswith("https:"):
-            return None
+    def _context(self) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=self._access.ca_file or None)
 
     def _error(self, kind: type[AqueductError], what: str, subject: str) -> AqueductError:
@@ -124,10 +116,10 @@ def _kind(status: int) -> type[AqueductError]:
     return SchemaRefused
 
 
-def _said(error: urllib.error.HTTPError) -> str:
+def _said(answer: Answer) -> str:
     """The status, with the registry's own text."""
     try:
-        text = str(json.load(error)["message"])
-    except (OSError, ValueError, KeyError, TypeError):
-        text = error.reason
-    return f"{error.code}: {text}"
+        text = str(json.loads(answer.body)["message"])
+    except (ValueError, KeyError, TypeError):
+        text = answer.reason
+    return f"{answer.status}: {text}"

@@ -28,7 +28,9 @@ from app.pipeline.decoders.messages import (
     Numbered,
     PickledState,
     Ready,
+    Working,
 )
+from app.pipeline.decoders.progress import on_progress
 from app.pipeline.decoders.protocols import Decoded, Stage
 from app.pipeline.portions.portion import Portion
 from connectors.errors import AqueductError, DecoderLost
@@ -80,6 +82,7 @@ class Decoder:
 
     def _begin(self) -> Stage:
         begin: Begin = self._inbox.get()
+        on_progress(lambda: self._send(Working()))
         try:
             stage: Stage = pickle.loads(begin.spec).make()  # noqa: S301 - from our parent
         except Exception as error:

@@ -65,6 +65,10 @@ class Numbered(NamedTuple):
     news: bytes | None
 
 
+class Working(NamedTuple):
+    """From a decoder: it is at work, and waits for another program, such as the schema registry."""
+
+
 class Finished(NamedTuple):
     """From a decoder: a portion's pieces, in their order."""
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from app.pipeline.decoders.progress import report_progress
 from app.pipeline.formats.avro.message import RegisteredSchema, schema_number, schema_text
 from app.pipeline.formats.avro.schema import (
     Schema,
@@ -115,7 +116,10 @@ class Avro:
         return merged_topic(prefix, destination, topic) if is_share else topic
 
     def _registered(self, subject: str, schema: Schema) -> RegisteredSchema:
+        # A registry may take long to answer, of many schemas in turn.
+        report_progress()
         number = self._registry.register(subject, schema_text(schema))
+        report_progress()
         return self._schemas.setdefault(number, RegisteredSchema.of(number, schema))
 
     def detach_images(self, value: bytes) -> DetachedImages:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from pathlib import Path
 
 import pytest
 
+from app.pipeline.decoders.stall_watch import STALL_SECONDS
 from connectors.errors import (
     AqueductError,
     Retry,
@@ -14,6 +17,7 @@ from connectors.errors import (
     SchemaRegistryDenied,
     SchemaRegistryLost,
 )
+from connectors.schema_registry import requests
 from connectors.schema_registry.registry import ConfluentRegistry, RegistryAccess
 from connectors.secret import FileSecret
 from devstack.ports import free_port
@@ -36,6 +40,76 @@ def test_a_schema_has_one_id_and_is_registered_once() -> None:
         ]
         assert server.held.subjects == {"aq.a/b-value": [1, 2], "c-value": [1]}
         assert server.held.schemas == {1: SCHEMA, 2: OTHER}
+
+
+@pytest.mark.parametrize(("closing", "connections"), [(False, 1), (True, 2)])
+def test_one_connection_stays_open_as_long_as_the_registry_has_it(
+    closing: bool, connections: int
+) -> None:
+    with schema_registry(closing=closing) as server:
+        registry = ConfluentRegistry(RegistryAccess(url=server.url))
+        assert [registry.register("a", one) for one in (SCHEMA, OTHER)] == [1, 2]
+        assert server.connections == connections
+
+
+def test_a_connection_that_was_closed_meanwhile_is_replaced() -> None:
+    with schema_registry() as server:
+        registry = ConfluentRegistry(RegistryAccess(url=server.url))
+        registry.register("a", SCHEMA)
+        assert registry._requests._open is not None
+        registry._requests._open.sock.shutdown(socket.SHUT_RDWR)
+        assert registry.register("a", OTHER) == 2
+
+
+def test_all_addresses_of_a_dead_registry_share_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+
+    class Silent(socket.socket):
+        """Drops what is sent to it."""
+
+        def settimeout(self, value: float | None, /) -> None:
+            assert value is not None
+            limits.append(value)
+
+        def connect(self, _address: object, /) -> None:
+            raise TimeoutError("timed out")
+
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"192.0.2.{n}", 80)) for n in (1, 2, 3)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: found)
+    monkeypatch.setattr(socket, "socket", Silent)
+    with pytest.raises(SchemaRegistryLost, match="timed out"):
+        ConfluentRegistry(RegistryAccess(url="http://registry.example")).register("a", SCHEMA)
+    assert len(limits) == 3
+    assert sum(limits) < STALL_SECONDS / 2
+
+
+def test_the_next_address_is_tried_where_one_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    dead = ("127.0.0.1", free_port())
+    with schema_registry() as server:
+        addresses = [dead, ("127.0.0.1", server.port)]
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", one) for one in addresses]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_: found)
+        assert ConfluentRegistry(RegistryAccess(url=server.url)).register("a", SCHEMA) == 1
+
+
+def test_a_name_that_is_not_resolved_in_time_is_a_lost_registry(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended = threading.Event()
+
+    def resolve(*_: object) -> list[object]:
+        ended.wait(30)
+        raise OSError("too late")
+
+    assert requests._LIMIT_SECONDS < STALL_SECONDS
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(requests, "_LIMIT_SECONDS", 0.05)
+    registry = ConfluentRegistry(RegistryAccess(url="http://registry.example"))
+    try:
+        with pytest.raises(SchemaRegistryLost, match="no answer within"):
+            registry.register("a", SCHEMA)
+    finally:
+        ended.set()
 
 
 def test_what_it_refuses_is_named_with_its_own_text() -> None:

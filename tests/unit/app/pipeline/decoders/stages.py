@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from app.pipeline.decoders.progress import report_progress
 from app.pipeline.portions.portion import Effect, Portion
 from app.pipeline.statement_effect import Applied
 from connectors.errors import AqueductError, CorruptEvent, UnsupportedEvent
@@ -99,6 +100,10 @@ class CountingDecoded:
     def encode(self) -> list[Made]:
         """Wait or fail as the chunk says; a piece of as many bytes as it wants."""
         time.sleep(self.order.get("encode", 0))
+        for _ in range(self.order.get("waits", 0)):
+            time.sleep(self.order["wait"])
+            if self.order["reports"]:
+                report_progress()
         _act(self.order.get("encode_fault", ""))
         assert self.piece is not None
         self.piece.body = self.data * self.order.get("times", 1)

@@ -93,6 +93,19 @@ def test_a_decoder_that_is_frozen_is_ended_once_it_is_its_turn(which: int) -> No
         wait_until(lambda: not any(is_alive(pid) for pid in running.pids))
 
 
+@pytest.mark.parametrize("reports", [False, True])
+def test_one_that_waits_for_another_program_is_left_alone_as_long_as_it_reports_progress(
+    *, reports: bool
+) -> None:
+    outlet = Outlet()
+    with decoders(1, outlet, limits=Limits(stall_seconds=2.0)) as running:
+        assert running.put(ordered(0, waits=30, wait=0.2, reports=reports))
+        wait_until(lambda: bool(outlet.pieces) or outlet.ended.is_set())
+        assert len(outlet.pieces) == reports
+        if not reports:
+            assert isinstance(outlet.error, DecoderStalled)
+
+
 def test_a_decoder_that_is_frozen_without_work_is_left_alone() -> None:
     outlet = Outlet()
     with decoders(2, outlet, limits=Limits(stall_seconds=0.3)) as running:

@@ -11,6 +11,7 @@ import fastavro
 import orjson
 import pytest
 
+from app.pipeline.decoders import progress
 from app.pipeline.formats.avro.format import Avro, AvroFactory
 from app.pipeline.formats.avro.message import RegisteredSchema, schema_number
 from app.pipeline.formats.avro.schema import (
@@ -56,6 +57,22 @@ def written(
 ) -> dict[str, Any]:
     encode = avro(registry).rows(version_of(*columns))
     return read(registry, encode(envelope_of(before, after, **source)))
+
+
+def test_progress_is_reported_before_and_after_each_registration(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: list[str] = []
+
+    class Registry(MemoryRegistry):
+        def register(self, subject: str, schema: str) -> int:
+            found.append("register")
+            return super().register(subject, schema)
+
+    monkeypatch.setattr(progress, "_reports", [lambda: found.append("report")])
+    one = avro(Registry())
+    one.rows(version_of(("id", "int")))
+    assert found == ["report", "register", "report"]
 
 
 @pytest.mark.parametrize(

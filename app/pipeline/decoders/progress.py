@@ -1,0 +1,21 @@
+"""The report of a decoder that it waits for another program, and so is neither stalled nor busy.
+
+Invariant: one function for each process, set before its first portion; elsewhere a report has no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+_reports: list[Callable[[], None]] = []
+
+
+def on_progress(report: Callable[[], None]) -> None:
+    """Set what is called for each report of this process."""
+    _reports[:] = [report]
+
+
+def report_progress() -> None:
+    """Report that the decoder goes on, though no piece is finished; each wait has a limit of its own."""
+    for report in _reports:
+        report()
