@@ -18,6 +18,7 @@ import traceback
 from collections import deque
 from typing import Any
 
+from app.pipeline.decoder_progress import on_progress
 from app.pipeline.decoders.errors import named
 from app.pipeline.decoders.messages import (
     Begin,
@@ -30,7 +31,6 @@ from app.pipeline.decoders.messages import (
     Ready,
     Working,
 )
-from app.pipeline.decoders.progress import on_progress
 from app.pipeline.decoders.protocols import Decoded, Stage
 from app.pipeline.portions.portion import Portion
 from connectors.errors import AqueductError, DecoderLost

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from app.pipeline.decoders.progress import report_progress
+from app.pipeline.decoder_progress import report_progress
 from app.pipeline.formats.avro.message import RegisteredSchema, schema_number, schema_text
 from app.pipeline.formats.avro.schema import (
     Schema,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from app.pipeline.decoders.progress import report_progress
+from app.pipeline.decoder_progress import report_progress
 from app.pipeline.portions.portion import Effect, Portion
 from app.pipeline.statement_effect import Applied
 from connectors.errors import AqueductError, CorruptEvent, UnsupportedEvent

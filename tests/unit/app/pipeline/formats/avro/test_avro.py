@@ -11,7 +11,7 @@ import fastavro
 import orjson
 import pytest
 
-from app.pipeline.decoders import progress
+from app.pipeline import decoder_progress
 from app.pipeline.formats.avro.format import Avro, AvroFactory
 from app.pipeline.formats.avro.message import RegisteredSchema, schema_number
 from app.pipeline.formats.avro.schema import (
@@ -69,7 +69,7 @@ def test_progress_is_reported_before_and_after_each_registration(
             found.append("register")
             return super().register(subject, schema)
 
-    monkeypatch.setattr(progress, "_reports", [lambda: found.append("report")])
+    monkeypatch.setattr(decoder_progress, "_reports", [lambda: found.append("report")])
     one = avro(Registry())
     one.rows(version_of(("id", "int")))
     assert found == ["report", "register", "report"]
