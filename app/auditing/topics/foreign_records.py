@@ -1,7 +1,7 @@
 """Records in another format than the envelope, as far as an audit sees them.
 
-Invariant: their existence, order, numbers and epochs are judged like those of any record. Their values, keys,
-partitions and tombstones are not, and the audit counts them by name.
+Invariant: their existence, order, numbers, epochs and format are judged like those of any record. Their values,
+keys, partitions and tombstones are not, and the audit counts them by name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from app.auditing.topics.topics import Versions
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.reading.record_source import format_of, source_of
 from connectors.mysql.ddl.definition import TableName
-from tables.routes.routes import Routes
+from tables.mapping.rules import DEBEZIUM
+from tables.routes.routes import Route, Routes
 
 FORMAT = "format"
 
@@ -34,6 +35,14 @@ def contents_of(record: StoredRecord) -> dict[str, Any]:
 def is_foreign(record: StoredRecord) -> bool:
     """Whether a record or a tombstone is of another format."""
     return format_of(record) is not None
+
+
+def format_fault(value: dict[str, Any], route: Route | None) -> str | None:
+    """Return what is wrong with the format of a record's contents; None if nothing, or no mapping states it."""
+    found = value.get(FORMAT, DEBEZIUM)
+    if route is None or route.mapped is None or found == route.format:
+        return None
+    return f"its format is {found}, and that of the mapping in force for its seq is {route.format}"
 
 
 def topics_of(name: TableName, routes: Routes, versions: Versions) -> set[str]:

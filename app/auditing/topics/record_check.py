@@ -214,16 +214,19 @@ class RecordCheck:
 
     def _compared(self, one: _One, change: Change, half: str) -> None:
         source, subject = one.value["source"], self.subject
+        routes = subject.routes.of_number(one.seq)
+        route = routes.of(change.shape.name)
+        if what := foreign.format_fault(one.value, route):
+            self._fault(Kind.DIFFERENT, one, what)
+            return
         if foreign.FORMAT in one.value:
             self.verdict.unjudged[foreign.unjudged(one.value[foreign.FORMAT])] += 1
-            routes = subject.routes.of_number(one.seq)
             if one.topic not in foreign.topics_of(change.shape.name, routes, subject.versions):
                 self._fault(Kind.DIFFERENT, one, "it is not in a topic of its table")
             return
         name = (source["db"], source["table"])
         version = subject.versions.get((*name, source["schema"] or 0))
-        routes = subject.routes.of_number(one.seq)
-        route, comparer = routes.of(change.shape.name), self._comparer(routes)
+        comparer = self._comparer(routes)
         if route is None:
             what = "the mapping that was in force for its seq does not publish its table"
             self._fault(Kind.DIFFERENT, one, what)

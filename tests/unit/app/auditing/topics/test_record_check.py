@@ -12,11 +12,12 @@ from app.auditing.change_store import Store
 from app.auditing.routes_in_force import RoutesInForce
 from app.auditing.topics.record_check import RecordCheck, Subject
 from app.auditing.truth.changes import Truth
-from app.auditing.verdict import Verdict
+from app.auditing.verdict import Kind, Verdict
 from app.auditing.window import End
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
+from tables.mapping.yaml_form import from_yaml
 from tables.routes.routes import Routes
 from tests.unit.app.auditing.truth.test_changes import (
     SOURCE,
@@ -28,15 +29,16 @@ from tests.unit.app.auditing.truth.test_changes import (
 TOPIC = "aq.shop.t"
 
 
-def examined(found: Truth) -> RecordCheck:
+def examined(found: Truth, *, mapping: str | None = None) -> RecordCheck:
     end = End(
         server_uuid="u",
         coordinates=Coordinates("binlog.000001", 5000),
         gtids=GtidSet.parse(f"{SOURCE}:1-9"),
         partial=None,
     )
+    routes = Routes(prefix="aq", mapping=from_yaml(mapping) if mapping else None)
     subject = Subject(
-        routes=RoutesInForce.always(Routes(prefix="aq")), destination="shop", ddl_topic="aq.__ddl.shop",
+        routes=RoutesInForce.always(routes), destination="shop", ddl_topic="aq.__ddl.shop",
         seq=9, end=end, server_uuid="u", versions={}, partitions={TOPIC: 1}, beginnings={},
     )  # fmt: skip
     return RecordCheck(subject, found, Verdict(destination="shop"))
@@ -96,6 +98,25 @@ def test_of_a_record_in_another_format_all_but_its_values_is_judged() -> None:
         assert one.verdict.faults == {
             "repeated": 3, "seq_gaps": 1, "different": 1, "foreign": 1, "epochs_back": 1,
         }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("stated", "found", "fault"),
+    [
+        ("canal", "canal", None),
+        ("maxwell", "canal", "its format is canal, and that of the mapping in force for its seq is maxwell"),
+        ("debezium", "canal", "its format is canal, and that of the mapping in force for its seq is debezium"),
+        ("canal", "debezium", "its format is debezium, and that of the mapping in force for its seq is canal"),
+    ],
+)  # fmt: skip
+def test_a_record_has_the_format_of_its_mapping(stated: str, found: str, fault: str | None) -> None:
+    with Store() as store:
+        table = f"tables: {{shop.t: {{from: [shop.t], format: {stated}}}}}"
+        one = examined(truth(store, transaction(1, rows("t", 5))), mapping=table)
+        plain = record(0, "1#0", {**delete(1), "op": "c"})
+        one.take(TOPIC, 0, foreign(0, "1#0", 1) if found == "canal" else plain)
+        shown = [finding.what for finding in one.verdict.shown.get(Kind.DIFFERENT, [])]
+        assert shown == ([] if fault is None else [fault])
 
 
 def test_a_record_in_another_format_without_its_numbers_is_foreign() -> None:
