@@ -84,6 +84,8 @@ def merge_plans(settings: Settings, options: dict[str, Any], topics: TopicPlans)
             topics=topics,
             kafka_options=options,
             compression=settings.publish.compression,
+            max_bytes=settings.publish.max_bytes,
+            max_batch_bytes=min(MAX_BATCH_BYTES, topics.max_message_bytes),
         )
         for name, merge in settings.merge.items()
     ]

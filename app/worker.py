@@ -131,15 +131,16 @@ def build(settings: Settings) -> AqueductApp:
     tail = destinations.tail = journal_tail(
         journal.name, journal.partitions, options=options, notify=destinations.notify
     )
-    merges = Merges(merge_plans(settings, options, plans), installation)
+    identity = Identity(worker=settings.worker.id, address=settings.worker.advertised_address)
+    merges = Merges(merge_plans(settings, options, plans), installation, identity)
     logical = LogicalSchemasStatus()
     units = merges.units()
     if is_mapped(settings):
         schemas_plan = logical_schemas_plan(
             settings, options, plans, _routes(destinations, mappings)
         )
-        units.append(logical_schemas_unit(schemas_plan, logical, installation))
-    destinations.leadership = _leadership(settings, Work(destinations, units))
+        units.append(logical_schemas_unit(schemas_plan, logical, installation, identity))
+    destinations.leadership = _leadership(settings, Work(destinations, units), identity)
     topic = app.topic(
         journal.name,
         key_type=bytes,
@@ -178,16 +179,15 @@ def build(settings: Settings) -> AqueductApp:
     return app
 
 
-def _leadership(settings: Settings, work: Work) -> Leadership:
+def _leadership(settings: Settings, work: Work, identity: Identity) -> Leadership:
     coordination = coordination_plan(settings)
     if coordination is None:
         return SingleWorker(work)
     client, root, delay = coordination
-    worker = settings.worker
     return ZooKeeperLeadership(
         work,
         opens(client),
-        identity=Identity(worker=worker.id, address=worker.advertised_address),
+        identity=identity,
         nodes=Nodes(root),
         prefix=settings.prefix,
         delay=delay,

@@ -1,11 +1,14 @@
 """Cursors of a merge in the journal: how far each shard's topic was merged.
 
 Invariant: a cursor is in the Kafka transaction with the records that it counts, so each is merged exactly once.
-One record of the journal holds all partitions of one topic.
+One record of the journal holds all partitions of one topic. A cursor proves its offsets: it has a checksum of
+the record before each, which a topic that was truncated or recreated lacks.
 """
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -23,6 +26,8 @@ class MergeCursor:
     topic: str
     offsets: dict[str, int]
     """The next offset to merge, by the number of the partition."""
+    checksums: dict[str, int] = field(default_factory=dict)
+    """Of the record before that offset, by the number of the partition; see ``checksum``."""
     ts_ms: int
     """In milliseconds since 1970, by the worker's clock."""
 
@@ -46,9 +51,22 @@ class MergeCursors:
         cursor = self.by_topic.get(topic)
         return None if cursor is None else cursor.offsets.get(str(partition))
 
+    def checksum(self, topic: str, partition: int) -> int | None:
+        """That of the last record of a partition that was merged; None if it is not known."""
+        cursor = self.by_topic.get(topic)
+        return None if cursor is None else cursor.checksums.get(str(partition))
+
 
 MERGE_PART = StatePart(lambda _: MergeCursors())
 MERGE: Kind[Any] = Kind(name="merge", part=MERGE_PART)
+
+
+def checksum(key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> int:
+    """Of a record, by which another one at its offset is recognized."""
+    found = zlib.crc32(value or b"", zlib.crc32(key or b""))
+    for name, content in headers:
+        found = zlib.crc32(content or b"", zlib.crc32(name.encode(), found))
+    return found
 
 
 def note_of(cursor: MergeCursor) -> Entry:

@@ -20,6 +20,7 @@ from app.coordination.write_permit import WritePermit
 from app.destination.takeover.committed_state import committed_state
 from app.logical_schemas.plan import LogicalSchemasPlan, LogicalSchemasStatus
 from app.service.status import State
+from app.units.takeover import UnitTakeover
 from app.units.unit import Installation
 from connectors.errors import JournalUnreadable
 from connectors.kafka.producer import TransactionalProducer
@@ -28,6 +29,7 @@ from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end
 from connectors.kafka.topics.topics import Topics
 from connectors.mysql.ddl.definition import TableName
 from connectors.wire import ddl_topic, schemas_topic
+from tables.journal.state import DestinationState
 from tables.logical_schemas.decisions import (
     DECISION,
     DECISIONS_PART,
@@ -64,6 +66,7 @@ class LogicalSchemasRun:
     status: LogicalSchemasStatus
     permit: WritePermit
     installation: Installation
+    takeover: UnitTakeover
     succeeded: Callable[[], None]
     """Called after each commit."""
     _tables: LogicalTables = field(default_factory=LogicalTables)
@@ -85,13 +88,13 @@ class LogicalSchemasRun:
             compression=plan.compression,
         )
         try:
-            self.permit.check()
-            await producer.init_transactions()
+            await self.takeover.take_id(producer, self.permit)
             topic = plan.topics.logical_schemas()
             await Topics(plan.kafka_options).ensure(topic)
             await self._read_published(topic.name)
             async with Follower.opened(plan.kafka_options) as follower:
-                await self._read_decisions(follower)
+                state = await self._read_decisions(follower)
+                await self.takeover.claim(producer, self.permit, state)
                 while True:
                     routes = self.plan.routes()
                     if routes is not None:
@@ -118,7 +121,7 @@ class LogicalSchemasRun:
             for name, ts_ms in one.dropped.items():
                 self._tables.drop(name, ts_ms)
 
-    async def _read_decisions(self, follower: Follower) -> None:
+    async def _read_decisions(self, follower: Follower) -> DestinationState:
         """Read all decisions up to now, and follow the journal from there on."""
         journal = self.plan.journal
         ends = await follower.ends([(journal.topic, journal.number)])
@@ -127,6 +130,7 @@ class LogicalSchemasRun:
         self._decisions = state.parts[DECISIONS_PART]
         # What both the read and the follower return changes nothing the second time.
         await self._add(follower, ends)
+        return state
 
     async def _look(self, follower: Follower, routes: Mapping[str, Routes]) -> None:
         """Follow the topics of table versions and statements from their beginnings, once they exist."""

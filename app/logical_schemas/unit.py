@@ -9,8 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from app.coordination.write_permit import WritePermit
+from app.coordination.znodes import Identity
 from app.logical_schemas.plan import LogicalSchemasPlan, LogicalSchemasStatus
 from app.logical_schemas.run import LogicalSchemasRun
+from app.units.takeover import UnitTakeover
 from app.units.unit import Installation, Unit
 from tables.logical_schemas.decisions import UNIT
 from tables.mapping.mapping import Mapping as TableMapping
@@ -18,9 +20,13 @@ from tables.routes.routes import Routes
 
 
 def logical_schemas_unit(
-    plan: LogicalSchemasPlan, status: LogicalSchemasStatus, installation: Installation
+    plan: LogicalSchemasPlan,
+    status: LogicalSchemasStatus,
+    installation: Installation,
+    identity: Identity,
 ) -> Unit:
-    """Return the unit of work."""
+    """Return the unit of work; ``identity``: this worker's."""
+    takeover = UnitTakeover(identity=identity, journal=plan.journal)
 
     async def run(permit: WritePermit, succeeded: Callable[[], None]) -> None:
         await LogicalSchemasRun(
@@ -28,6 +34,7 @@ def logical_schemas_unit(
             status=status,
             permit=permit,
             installation=installation,
+            takeover=takeover,
             succeeded=succeeded,
         ).run()
 

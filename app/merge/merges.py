@@ -6,17 +6,23 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from app.coordination.write_permit import WritePermit
+from app.coordination.znodes import Identity
 from app.merge.plan import MergePlan, MergeStatus
 from app.merge.run import MergeRun
+from app.pipeline.publish.budget import Budget
+from app.units.takeover import UnitTakeover
 from app.units.unit import Installation, Unit
 
 
 class Merges:
     """All merges of a worker."""
 
-    def __init__(self, plans: Iterable[MergePlan], installation: Installation) -> None:
+    def __init__(
+        self, plans: Iterable[MergePlan], installation: Installation, identity: Identity
+    ) -> None:
+        """``identity``: this worker's."""
         self._states = [MergeStatus(plan) for plan in plans]
-        self._installation = installation
+        self._installation, self._identity = installation, identity
 
     def units(self) -> list[Unit]:
         """One unit of work for each."""
@@ -28,6 +34,8 @@ class Merges:
 
     def _unit(self, status: MergeStatus) -> Unit:
         plan = status.plan
+        takeover = UnitTakeover(identity=self._identity, journal=plan.journal)
+        budget = Budget(plan.max_bytes)
 
         async def run(permit: WritePermit, succeeded: Callable[[], None]) -> None:
             await MergeRun(
@@ -35,6 +43,8 @@ class Merges:
                 status=status,
                 permit=permit,
                 installation=self._installation,
+                takeover=takeover,
+                budget=budget,
                 succeeded=succeeded,
             ).run()
 

@@ -1,9 +1,9 @@
 """The order of one partition of a merged topic: the records of its shards, by the time of their commit.
 
 Invariant: records of one shard keep their order, whatever their times are, and each is released once. A record
-is released when no shard that counts can still have an earlier one, or when it has waited long enough. The idea
-is that of the timeline barrier in Canal's GroupEventSink; where Canal puts heartbeats among the events, each
-shard here has a time up to which it is known to be complete.
+is released when no shard that counts can still have an earlier one, or when it has waited long enough and what
+came meanwhile is read. The idea is that of the timeline barrier in Canal's GroupEventSink; where Canal puts
+heartbeats among the events, each shard here has a time up to which it is known to be complete.
 """
 
 from __future__ import annotations
@@ -27,17 +27,24 @@ class Held(NamedTuple):
     value: bytes | None
     headers: Headers
 
+    @property
+    def bytes(self) -> int:
+        """Of its key and value."""
+        return len(self.key or b"") + len(self.value or b"")
+
 
 class Lane:
     """One shard's records of one partition."""
 
-    __slots__ = ("_last_ms", "_reached_ms", "bytes", "records", "shard")
+    __slots__ = ("_last_ms", "_reached_ms", "bytes", "read_as_of", "records", "shard")
 
     def __init__(self, shard: str) -> None:
         self.shard = shard
         self.records: deque[Held] = deque()
         self.bytes = 0
         """Of keys and values held."""
+        self.read_as_of = float("-inf")
+        """The time, by the monotonic clock, up to which all is read that could be read then."""
         self._last_ms = 0
         self._reached_ms = 0
 
@@ -53,16 +60,20 @@ class Lane:
         """Append a record; one without a time of its own, such as a tombstone, belongs to the one before."""
         self._last_ms = max(self._last_ms, time_ms or 0)
         self.records.append(Held(self._last_ms, read_at, offset, key, value, headers))
-        self.bytes += len(key or b"") + len(value or b"")
+        self.bytes += self.records[-1].bytes
 
     def complete_until(self, time_ms: int) -> None:
         """Record that all records of commits before a time were read."""
         self._reached_ms = max(self._reached_ms, time_ms)
 
+    def read_all(self, as_of: float) -> None:
+        """Record that all is read that could be read at a time."""
+        self.read_as_of = max(self.read_as_of, as_of)
+
     def pop(self) -> Held:
         """Remove the first record and return it."""
         held = self.records.popleft()
-        self.bytes -= len(held.key or b"") + len(held.value or b"")
+        self.bytes -= held.bytes
         return held
 
 
@@ -72,7 +83,8 @@ class PartitionOrder:
     __slots__ = ("_emitted_ms", "_wait", "lanes", "late")
 
     def __init__(self, lanes: Iterable[Lane], *, wait: float | None) -> None:
-        """``wait``: seconds that a record waits for earlier ones of other shards; None: without limit."""
+        """``wait``: seconds that a record waits for earlier ones of other shards to come to Kafka; None:
+        without limit."""
         self.lanes = tuple(lanes)
         self._wait = wait
         self._emitted_ms = 0
@@ -83,7 +95,7 @@ class PartitionOrder:
         """Continue an order with fewer lanes."""
         self._emitted_ms, self.late = before._emitted_ms, before.late
 
-    def take(self, now: float, stalled: Collection[str] = ()) -> list[tuple[Lane, Held]]:
+    def take(self, stalled: Collection[str] = ()) -> list[tuple[Lane, Held]]:
         """Remove and return the records that may be published now, in their order.
 
         Shards that are ``stalled`` are not waited for; their records come first, as they are late in any case.
@@ -103,25 +115,27 @@ class PartitionOrder:
                 return taken
             first = waiting[0]
             bound = waiting[1].records[0].time_ms if len(waiting) > 1 else None
-            complete = min((lane.reached_ms for lane in lanes if not lane.records), default=None)
-            run = self._run_of(first, bound, complete, now)
+            run = self._run_of(first, bound, [lane for lane in lanes if not lane.records])
             if not run:
                 return taken
             taken += run
 
     def _run_of(
-        self, lane: Lane, bound: int | None, complete: int | None, now: float
+        self, lane: Lane, bound: int | None, empty: Collection[Lane]
     ) -> list[tuple[Lane, Held]]:
         """Take the first records of a lane, up to the head of the next one."""
         run: list[tuple[Lane, Held]] = []
         records, wait = lane.records, self._wait
+        complete = min((one.reached_ms for one in empty), default=None)
         while records:
             head = records[0]
             if bound is not None and head.time_ms > bound:
                 break
-            must_wait = complete is not None and head.time_ms > complete
-            if must_wait and (wait is None or now - head.read_at < wait):
-                break
+            if complete is not None and head.time_ms > complete:
+                # What Kafka has of the others is read first, however long that takes.
+                until = min(one.read_as_of for one in empty if one.reached_ms < head.time_ms)
+                if wait is None or until < head.read_at + wait:
+                    break
             run.append((lane, self._note(lane.pop())))
         return run
 

@@ -41,6 +41,10 @@ class MergePlan:
     topics: TopicPlans
     kafka_options: Mapping[str, Any]
     compression: str | None
+    max_bytes: int
+    """Of keys and values in one Kafka transaction."""
+    max_batch_bytes: int
+    """Of a record batch, before compression."""
 
     @property
     def unit(self) -> str:
@@ -64,6 +68,8 @@ class ShardStatus:
     """Merged by this worker."""
     held: int = 0
     """Read and not yet merged."""
+    unread: int | None = None
+    """Offsets of its topics that were not read at the last look; None before the first one of a run."""
 
 
 @dataclass(slots=True)
@@ -79,6 +85,11 @@ class MergeStatus:
 
     def __post_init__(self) -> None:
         self.shards = {name: ShardStatus() for name in self.plan.destinations}
+
+    def begin(self) -> None:
+        """A run begins, which has read nothing yet."""
+        for one in self.shards.values():
+            one.held, one.unread = 0, None
 
     def show(self, state: State, error: str | None = None) -> None:
         """Show a state, and log it if it is news."""
@@ -118,6 +129,7 @@ class MergeStatus:
                     if one.reached_ms is None
                     else round(max(0.0, now - one.reached_ms / 1000), 1),
                     "stalled": one.is_stalled,
+                    "unread": one.unread,
                     "held": one.held,
                     "records": one.records,
                 }

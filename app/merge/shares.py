@@ -2,26 +2,24 @@
 
 Invariant: a partition is complete up to a time only if everything was read that it contained when its shard was
 known to have published that far. Kafka shows a transaction's end in one partition before it does in another.
+Reading continues after the record that was merged last, or not at all.
 """
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
+from app.merge.marks import Marks
 from app.merge.ordering import Lane, PartitionOrder
 from app.merge.plan import MergePlan
-from connectors.errors import RecordsGone
+from app.merge.starts import Proof, proven, start_of
+from connectors.errors import RecordForeign
 from connectors.kafka.reading.follower import Follower, Partition
 from connectors.wire import HEADER_COMMITTED_MS, merged_topic, progress_topic, shard_topics
 from tables.merge_cursor import MergeCursors
-
-log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 1.0
 """Between two looks for new topics and partitions."""
@@ -30,8 +28,8 @@ _CONFIRM_SECONDS = 0.05
 _HELD_BYTES = 128 * 1024 * 1024
 """Of keys and values, of all partitions together."""
 _LEAST_HELD = 256 * 1024
-_MARKS = 50
-"""Offsets of a progress topic that are read at first; each record takes two."""
+_MOST_READ = 5000
+"""Records that are taken in at once, before it is checked how many are held."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,6 +41,10 @@ class Share:
     """Where its records go."""
     pending: tuple[int, int] | None = None
     """A time, and the offset up to which it is complete once that is read."""
+    asked: tuple[float, int] | None = None
+    """A time, and the offset up to which it could be read then."""
+    proof: Proof | None = None
+    """The record that was merged last, until it was read again."""
 
 
 @dataclass(slots=True)
@@ -57,22 +59,37 @@ class Shares:
     orders: dict[Partition, PartitionOrder] = field(default_factory=dict)
     """By the partition of the merged topic."""
     by_partition: dict[Partition, Share] = field(default_factory=dict)
-    marks: dict[str, int] = field(default_factory=dict)
-    """The newest time, in milliseconds, before which all of a shard's commits are published."""
+    marks: Marks = field(init=False)
+    unread_offsets: dict[str, int] = field(default_factory=dict)
+    """The offsets of each shard's topics that were not read at the last look."""
     _marks_at_look: dict[str, int] = field(default_factory=dict)
-    """The same before the last look for topics: a topic that it did not find has none of these records."""
-    _progress: dict[Partition, str] = field(default_factory=dict)
-    """The progress topics that are followed, with the shard of each."""
+    """The marks before the last look for topics: a topic that it did not find has none of these records."""
     _looked: float = float("-inf")
     _asked: float = float("-inf")
 
+    def __post_init__(self) -> None:
+        self.marks = Marks(self.plan, self.follower)
+
     async def look(self) -> dict[str, int]:
-        """Find new topics and partitions at intervals; return the partition counts of their merged topics."""
+        """Find new topics and partitions at intervals; return the partition counts of their merged topics.
+
+        Raises TransactionOpen if a transaction that stays open keeps one from being read.
+        """
         now = time.monotonic()
         if now - self._looked < _LOOK_SECONDS:
             return {}
         self._looked = now
-        marks = dict(self.marks)
+        merged = await self._find()
+        unread = dict.fromkeys(self.plan.destinations, 0)
+        for one, count in (await self.follower.unread()).items():
+            if one in self.by_partition:
+                unread[self.by_partition[one].lane.shard] += count
+        self.unread_offsets = unread
+        return merged
+
+    async def _find(self) -> dict[str, int]:
+        """Follow new topics and partitions; return the partition counts of their merged topics."""
+        marks = dict(self.marks.newest)
         prefixes = {one: shard_topics(self.plan.prefix, one) for one in self.plan.destinations}
         progress = {progress_topic(self.plan.prefix, one): one for one in self.plan.destinations}
         found = await self.follower.partitions([*prefixes.values(), *progress])
@@ -83,7 +100,7 @@ class Shares:
             if owner is not None:
                 new |= {(topic, one): owner for one in range(count)}
             elif topic in progress:
-                await self._follow_progress(topic, progress[topic])
+                await self.marks.follow(topic, progress[topic])
         new = {one: owner for one, owner in new.items() if one not in self.by_partition}
         if not new:
             return {}
@@ -94,40 +111,21 @@ class Shares:
         await self._follow(new)
         return merged
 
-    async def _follow_progress(self, topic: str, shard: str) -> None:
-        if (topic, 0) in self._progress:
-            return
-        end = (await self.follower.ends([(topic, 0)]))[topic, 0]
-        first = (await self.follower.beginnings([(topic, 0)]))[topic, 0]
-        self._progress[topic, 0] = shard
-        await self.follower.follow({(topic, 0): max(first, end - _MARKS)})
-
     async def _follow(self, new: Mapping[Partition, str]) -> None:
         firsts = await self.follower.beginnings(new.keys())
-        starts = {one: self._start(one, firsts[one]) for one in new}
-        await self.check(starts)
+        ends = await self.follower.ends(new.keys())
+        starts = {
+            one: start_of(self.plan, self.cursors, one, first=firsts[one], end=ends[one])
+            for one in new
+        }
+        await self.check({one: start.offset for one, start in starts.items()})
         for one, shard in new.items():
             topic, number = one
             merged = merged_topic(self.plan.prefix, shard, topic), number
-            self.by_partition[one] = Share(lane=Lane(shard), merged=merged)
+            self.by_partition[one] = Share(lane=Lane(shard), merged=merged, proof=starts[one].proof)
         for merged in {self.by_partition[one].merged for one in new}:
             self._order(merged)
-        await self.follower.follow(starts)
-
-    def _start(self, one: Partition, first: int) -> int:
-        """The offset to begin with; raise RecordsGone if its record was deleted."""
-        wanted, (topic, partition) = self.cursors.offset(*one) or 0, one
-        if wanted < first and self.plan.accepts_gone:
-            log.warning(
-                "merge %s: records deleted before they were merged are omitted: %s [%d] from offset %d to %d",
-                self.plan.name, topic, partition, wanted, first - 1,
-            )  # fmt: skip
-        elif wanted < first:
-            raise RecordsGone(
-                f"{first - wanted} offsets were deleted before they were merged",
-                merge=self.plan.name, topic=topic, partition=partition, offset=wanted, first=first,
-            )  # fmt: skip
-        return max(wanted, first)
+        await self.follower.follow({one: start.read_from for one, start in starts.items()})
 
     def _order(self, merged: Partition) -> None:
         """Put the shares of a merged partition in order, those that were known and new ones alike."""
@@ -148,24 +146,32 @@ class Shares:
 
     async def read(self, seconds: float) -> int:
         """Take in records as they come, after at most so many seconds; return their count."""
-        count, now = 0, time.monotonic()
-        for one, records in (await self.follower.read(seconds)).items():
-            if one in self._progress:
-                self._take_marks(self._progress[one], records)
-                continue
-            add, now = self.by_partition[one].lane.add, time.monotonic()
-            for record in records:
-                value, headers = record.value, list(record.headers)
-                time_ms = committed_ms(value, headers)
-                add(time_ms, now, record.offset, record.key, value, headers)
-            count += len(records)
+        await self.marks.read()
+        count = 0
+        for one, records in (await self.follower.read(seconds, most=_MOST_READ)).items():
+            if one in self.marks.partitions:
+                self.marks.take(one, records)
+            else:
+                count += self._take(one, records)
         self._hold_back()
         return count
 
-    def _take_marks(self, shard: str, records: list[Any]) -> None:
+    def _take(self, one: Partition, records: list[Any]) -> int:
+        """Add records to their lane; return their count."""
+        share, now = self.by_partition[one], time.monotonic()
+        if share.proof is not None and records:
+            records, share.proof = proven(self.plan, one, share.proof, records), None
         for record in records:
-            mark = int(orjson.loads(record.value)["complete_ms"])
-            self.marks[shard] = max(self.marks.get(shard, 0), mark)
+            value, headers = record.value, list(record.headers)
+            try:
+                time_ms = committed_ms(value, headers)
+            except ValueError:
+                raise RecordForeign(
+                    "the time of its commit cannot be read",
+                    merge=self.plan.name, topic=one[0], partition=one[1], offset=record.offset,
+                ) from None  # fmt: skip
+            share.lane.add(time_ms, now, record.offset, record.key, value, headers)
+        return len(records)
 
     def _hold_back(self) -> None:
         """Fetch nothing more of a partition that holds much, since others are waited for."""
@@ -175,20 +181,30 @@ class Shares:
         )
 
     async def confirm(self) -> None:
-        """Find out up to which time the partitions are complete that others wait for."""
+        """Find out up to which time the partitions are complete that others wait for, and as of when they are
+        read."""
         blocking = self._blocking()
-        if not blocking:
-            return
+        await self._complete(blocking)
+        now = time.monotonic()
+        if blocking and now - self._asked >= _CONFIRM_SECONDS:
+            self._asked = now
+            await self._ask(blocking)
+            await self._complete(blocking)
+
+    async def _complete(self, blocking: Mapping[Partition, Share]) -> None:
         for one, share in blocking.items():
-            if share.pending is not None and await self.follower.position(one) >= share.pending[1]:
+            position = await self.follower.position(one)
+            if share.pending is not None and position >= share.pending[1]:
                 share.lane.complete_until(share.pending[0])
                 share.pending = None
-        now = time.monotonic()
-        if now - self._asked < _CONFIRM_SECONDS:
-            return
-        self._asked = now
+            if share.asked is not None and position >= share.asked[1]:
+                share.lane.read_all(share.asked[0])
+                share.asked = None
+
+    async def _ask(self, blocking: Mapping[Partition, Share]) -> None:
+        """Ask for the ends of partitions."""
         # A mark is noted before the question, so the answer includes all that it covers.
-        marks = dict(self.marks)
+        marks = dict(self.marks.newest)
         wanted = {
             one: mark
             for one, share in blocking.items()
@@ -197,6 +213,11 @@ class Shares:
         }
         for one, end in (await self.follower.ends(wanted.keys())).items():
             self.by_partition[one].pending = wanted[one], end
+        if self.plan.passes:
+            now = time.monotonic()
+            unasked = [one for one, share in blocking.items() if share.asked is None]
+            for one, end in (await self.follower.readable(unasked)).items():
+                self.by_partition[one].asked = now, end
 
     def _blocking(self) -> dict[Partition, Share]:
         """The shares without records in partitions where others have some."""
@@ -212,11 +233,12 @@ class Shares:
 
         Only marks that were known before the look: a later one may be of records in a topic made since.
         """
-        known = {share.lane for share in self.by_partition.values()}
+        known, now = {share.lane for share in self.by_partition.values()}, time.monotonic()
         for order in self.orders.values():
             for lane in order.lanes:
                 if lane not in known:
                     lane.complete_until(self._marks_at_look.get(lane.shard, 0))
+                    lane.read_all(now)
 
 
 def committed_ms(value: bytes | None, headers: list[tuple[str, bytes]]) -> int | None:

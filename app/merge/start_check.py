@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from app.merge.plan import MergePlan
-from connectors.errors import JournalOutdated
+from connectors.errors import JournalOutdated, RecordForeign
 from connectors.kafka.reading.follower import Partition
 from connectors.kafka.reading.newest_records import newest
 from connectors.kafka.reading.partition_reader import StoredRecord, read_first
@@ -42,18 +42,21 @@ class Origin(NamedTuple):
 
 
 def origin_of(value: bytes, headers: Iterable[tuple[str, bytes]]) -> Origin:
-    """Return the origin of a record with a value; formats other than the envelope have it in headers."""
+    """Return the origin of a record with a value; formats other than the envelope have it in headers.
+
+    Raises KeyError, TypeError or ValueError if it has none.
+    """
     found = dict(headers)
     if HEADER_SEQ in found:
         name = found[HEADER_DESTINATION].decode()
         return Origin(name, int(found[HEADER_EPOCH]), int(found[HEADER_SEQ]))
     source: dict[str, Any] = orjson.loads(value)["source"]
-    return Origin(source["name"], source["epoch"], source["seq"])
+    return Origin(str(source["name"]), int(source["epoch"]), int(source["seq"]))
 
 
 async def check_starts(plan: MergePlan, starts: Mapping[Partition, int]) -> None:
     """Raise JournalOutdated if the merge would begin with a record that was merged; ``starts``: its offsets in
-    the shards' topics."""
+    the shards' topics. RecordForeign if a record that is compared has no origin."""
     topics = {
         merged_topic(plan.prefix, one, topic)
         for topic, _ in starts
@@ -62,7 +65,7 @@ async def check_starts(plan: MergePlan, starts: Mapping[Partition, int]) -> None
     }
     options = plan.kafka_options
     for found in await newest(options, topics, since_ms=None, wanted=_has_value):
-        last = origin_of(found.record.value, found.record.headers)
+        last = _origin(plan, (found.topic, found.partition), found.record)
         share = shard_topic(plan.prefix, last.destination, found.topic), found.partition
         if share not in starts:
             continue
@@ -71,12 +74,22 @@ async def check_starts(plan: MergePlan, starts: Mapping[Partition, int]) -> None
         )
         if record is None:
             continue
-        following = origin_of(record.value, record.headers)
+        following = _origin(plan, share, record)
         if following[1:] <= last[1:]:
             raise JournalOutdated(
                 f"its cursor is at seq {following.seq} of {last.destination}, and {found.topic} has {last.seq}",
                 merge=plan.name, topic=journal_topic(plan.prefix), offset=record.offset, remedy=_REMEDY,
             )  # fmt: skip
+
+
+def _origin(plan: MergePlan, of: Partition, record: StoredRecord) -> Origin:
+    try:
+        return origin_of(record.value, record.headers)
+    except (KeyError, TypeError, ValueError):
+        raise RecordForeign(
+            "it has no destination, epoch and seq",
+            merge=plan.name, topic=of[0], partition=of[1], offset=record.offset,
+        ) from None  # fmt: skip
 
 
 def _has_value(record: StoredRecord) -> bool:

@@ -67,6 +67,7 @@ from connectors.errors.position import StartIncomplete as StartIncomplete
 from connectors.errors.position import TimeInFuture as TimeInFuture
 from connectors.errors.record import BatchTooLarge as BatchTooLarge
 from connectors.errors.record import DeadLetterLimitReached as DeadLetterLimitReached
+from connectors.errors.record import RecordForeign as RecordForeign
 from connectors.errors.record import RecordNotEncodable as RecordNotEncodable
 from connectors.errors.record import RecordTooLarge as RecordTooLarge
 from connectors.errors.schema import DdlUnresolved as DdlUnresolved

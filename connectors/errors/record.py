@@ -37,6 +37,15 @@ class RecordNotEncodable(AqueductError):
     )
 
 
+class RecordForeign(AqueductError):
+    """A record was not written by Aqueduct, in a topic that nothing else may write to."""
+
+    remedy = (
+        "Nothing was skipped. Find out which program writes to the topic, and stop it. Then restore the topic "
+        "from a copy without that record; or name new topics in the mapping."
+    )
+
+
 class DeadLetterLimitReached(AqueductError):
     """More rows could not be decoded than the settings allow in an hour."""
 

@@ -8,8 +8,9 @@ first. If Kafka does not return the group's members, the takeover does not wait.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from app.destination.plan import Plan
 from app.destination.takeover.process_identity import is_gone, is_here, this_process
@@ -50,7 +51,8 @@ class OtherWorkers:
         Fenced: another has led it since this one ``claimed`` it, and may be alive. A worker that
         was suspended resumes with a connection error, and would take the id back otherwise.
         """
-        living = await self._living()
+        plan = self.plan
+        living = await living_workers(plan.kafka_options, plan.rules.prefix, plan.worker, plan.name)
         if not claimed and not living:
             return
         cursor, leader = await last_claim(self.plan.journal, self.checkpoint)
@@ -60,29 +62,34 @@ class OtherWorkers:
             if claimed:
                 raise Fenced(f"epoch {cursor.epoch} is in the journal, this led in {claimed}")
             return
-        self._judge(leader, claimed, living)
+        refuse_living(leader, living, had_led=bool(claimed))
 
-    def _judge(self, leader: Leader, claimed: int, living: frozenset[str] | None) -> None:
-        if leader.process == this_process():
-            return
-        if living is None and claimed and not is_gone(leader.process):
-            raise Fenced(f"worker {leader.worker} leads in epoch {leader.epoch}")
-        if leader.process in (living or ()):
-            raise AnotherWorkerLeads(
-                f"worker {leader.worker!r}{_at(leader)}, in epoch {leader.epoch}",
-                destination=self.plan.name,
-            )
-        if claimed:
-            log.info("%s: worker %s, which led it, is gone", self.plan.name, leader.worker)
 
-    async def _living(self) -> frozenset[str] | None:
-        """The processes of other workers in the group; None if unknown."""
-        try:
-            found = await members(self.plan.kafka_options, group_of(self.plan.rules.prefix))
-        except AqueductError as error:
-            log.info("%s: other workers are not known: %s", self.plan.name, error)
-            return None
-        return frozenset(living(found, self.plan.worker))
+def refuse_living(leader: Leader, living: frozenset[str] | None, *, had_led: bool) -> None:
+    """Raise AnotherWorkerLeads if a leader lives, Fenced if it may and this worker ``had_led`` before."""
+    if leader.process == this_process():
+        return
+    if living is None and had_led and not is_gone(leader.process):
+        raise Fenced(f"worker {leader.worker} leads in epoch {leader.epoch}")
+    if leader.process in (living or ()):
+        raise AnotherWorkerLeads(
+            f"worker {leader.worker!r}{_at(leader)}, in epoch {leader.epoch}",
+            destination=leader.destination,
+        )
+    if had_led:
+        log.info("%s: worker %s, which led it, is gone", leader.destination, leader.worker)
+
+
+async def living_workers(
+    options: Mapping[str, Any], prefix: str, worker: str, name: str
+) -> frozenset[str] | None:
+    """The processes of other workers in the group; None if unknown, which is logged for what is to be led."""
+    try:
+        found = await members(options, group_of(prefix))
+    except AqueductError as error:
+        log.info("%s: other workers are not known: %s", name, error)
+        return None
+    return frozenset(living(found, worker))
 
 
 def living(clients: Iterable[str], worker: str) -> Iterable[str]:

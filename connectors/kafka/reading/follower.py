@@ -1,8 +1,8 @@
 """Many partitions followed from given offsets on, among them topics that appear later.
 
 Invariant: committed records only, those of a partition in order, each once; no group is joined and no offset is
-stored. The caller decides where each partition begins. A transaction that stays open is an error, once the caller
-asks for what is unread.
+stored. The caller decides where each partition begins. A transaction that stays open is an error, once the
+caller asks for what is unread.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from app.logical_schemas.plan import LogicalSchemasPlan, LogicalSchemasStatus
 from app.logical_schemas.run import LogicalSchemasRun
 from app.pipeline.publish.publisher import TopicPlans
 from app.service.status import State
+from app.units.takeover import UnitTakeover
 from connectors.errors import KafkaLost, TransactionOpen
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal.state import DestinationState, fold
@@ -52,6 +53,7 @@ class Kafka:
         self.fails = False
         self.hidden: set[str] = set()
         """Topics of which the follower returns nothing, as if a transaction were open."""
+        self.steps: list[str] = []
         self.hangs = False
         """Whether a transaction has stayed open in a topic for long."""
         self.later: list[Callable[[], None]] = []
@@ -86,6 +88,7 @@ class Kafka:
         yield self
         if self.fails:
             raise KafkaLost("no answer to the commit")
+        self.steps.append("committed")
         self.transactions.append([topic for topic, _, _ in self._sent])
         for topic, key, value in self._sent:
             self.topics.setdefault(topic, []).append((key, value))
@@ -146,6 +149,20 @@ class Follower:
         return found
 
 
+class Takeover:
+    """Takes note of the steps, in the order of what is read and published."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._kafka = kafka
+
+    async def take_id(self, *_: object) -> None:
+        self._kafka.steps.append("id taken")
+
+    async def claim(self, _producer: object, _permit: object, state: DestinationState) -> None:
+        assert state.destination == UNIT
+        self._kafka.steps.append("claimed")
+
+
 class Scene:
     """An installation, and the runs in it one after another."""
 
@@ -178,6 +195,7 @@ class Scene:
             status=self.status,
             permit=WritePermit(),
             installation=installation,
+            takeover=cast(UnitTakeover, Takeover(self.kafka)),
             succeeded=lambda: None,
         )
         with contextlib.suppress(Ended):
@@ -193,6 +211,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
         return None
 
     async def state(_: object) -> DestinationState:
+        kafka.steps.append("journal read")
         return fold(UNIT, kafka.records(JOURNAL))
 
     async def read(_: object, topic: str, _partition: int) -> list[StoredRecord]:
@@ -232,6 +251,12 @@ async def test_a_change_is_published_once_over_any_restart(scene: Scene) -> None
     assert scene.status.state is State.RUNNING
 
 
+async def test_a_run_takes_the_id_and_claims_the_unit_before_it_publishes(scene: Scene) -> None:
+    scene.kafka.alter("a1", 1, ID)
+    await scene.run()
+    assert scene.kafka.steps == ["id taken", "journal read", "claimed", "committed"]
+
+
 async def test_nothing_is_published_before_all_topics_are_read(scene: Scene) -> None:
     scene.kafka.alter("a1", 1, ID)
     scene.kafka.write("aq.__ddl.b", {})
@@ -248,7 +273,7 @@ async def test_nothing_is_published_before_all_topics_are_read(scene: Scene) -> 
     assert states(scene) == ["equal"]
 
 
-async def test_a_transaction_that_stays_open_is_shown_and_not_waited_for_in_silence(
+async def test_a_transaction_that_stays_open_is_shown_and_not_waited_for_silently(
     scene: Scene,
 ) -> None:
     scene.kafka.hangs = True

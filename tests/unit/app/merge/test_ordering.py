@@ -25,7 +25,10 @@ def add(lane: Lane, *times: int | None, read_at: float = 0.0) -> None:
 def taken(
     order: PartitionOrder, now: float = 0.0, stalled: tuple[str, ...] = ()
 ) -> list[tuple[str, int]]:
-    return [(lane.shard, held.time_ms) for lane, held in order.take(now, stalled)]
+    """What is taken if all lanes are read as of now."""
+    for lane in order.lanes:
+        lane.read_all(now)
+    return [(lane.shard, held.time_ms) for lane, held in order.take(stalled)]
 
 
 def test_records_come_by_time_as_far_as_every_shard_is_known() -> None:
@@ -70,6 +73,23 @@ def test_a_record_waits_no_longer_than_it_may() -> None:
     assert taken(order, now=11.9) == []
     assert taken(order, now=12.0) == [("a", 7)]
     assert taken(order, now=13.0) == [("a", 8)]
+
+
+def test_a_record_waits_until_all_is_read_that_came_while_it_waited() -> None:
+    a, b, c = (found := lanes("a", "b", "c")).values()
+    order = PartitionOrder(found.values(), wait=2.0)
+    add(a, 7, 9, read_at=10.0)
+    b.complete_until(7)
+    c.read_all(1e9)
+    # Of c nothing is known, and nothing is to be read; b is not needed before its time.
+    assert [held.time_ms for _, held in order.take()] == [7]
+    b.read_all(11.9)
+    assert order.take() == []
+    # A dead shard is not waited for all the same.
+    assert [held.time_ms for _, held in order.take(("b",))] == [9]
+    add(a, 11, read_at=10.0)
+    b.read_all(12.0)
+    assert [held.time_ms for _, held in order.take()] == [11]
 
 
 def test_what_comes_too_late_is_published_and_counted() -> None:
@@ -142,10 +162,12 @@ def test_each_record_is_released_once_in_its_shard_s_order(
         shard = chance.choice(sorted(name for name, each in rest.items() if each))  # type: ignore[attr-defined]
         found[shard].add(rest[shard].pop(0), now, len(rest[shard]), None, b"v", [])
         now += 1.0
-        released += [(lane.shard, held.offset) for lane, held in order.take(now, stalled)]
+        for lane in found.values():
+            lane.read_all(now)
+        released += [(lane.shard, held.offset) for lane, held in order.take(stalled)]
     for lane in found.values():
         lane.complete_until(1000)
-    released += [(lane.shard, held.offset) for lane, held in order.take(now)]
+    released += [(lane.shard, held.offset) for lane, held in order.take()]
     for shard in SHARDS:
         mine = [offset for name, offset in released if name == shard]
         assert mine == list(reversed(range(len(times.get(shard, [])))))
@@ -162,7 +184,7 @@ def test_without_a_limit_records_of_clocks_that_go_forward_come_by_time(
     for shard, step in arrivals:
         last[shard] += step
         found[shard].add(last[shard], 0.0, 0, None, b"v", [])
-        released += [held.time_ms for _, held in order.take(1e9)]
+        released += [held.time_ms for _, held in order.take()]
     assert all(before <= after for before, after in itertools.pairwise(released))
     assert order.late == 0
     if all(last.values()):

@@ -10,7 +10,7 @@ import pytest
 
 from app.merge import start_check as module
 from app.merge.start_check import Origin, check_starts, origin_of
-from connectors.errors import JournalOutdated
+from connectors.errors import JournalOutdated, RecordForeign
 from connectors.kafka.reading.newest_records import Newest
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tests.unit.app.merge.test_shares import PLAN
@@ -68,6 +68,17 @@ def test_a_cursor_after_the_newest_merged_record_is_a_beginning(begin: Any) -> N
 def test_an_older_cursor_is_an_error(begin: Any, start: int) -> None:
     with pytest.raises(JournalOutdated, match=rf"at seq {(4, 7)[start]} of a, and aq.trade has 7"):
         begin(record(7), STORED, start)
+
+
+FOREIGN = [b"{", b"[]", b"{}", b'{"source":{"name":"a","epoch":"x","seq":1}}', b'{"source":7}']
+
+
+@pytest.mark.parametrize("value", FOREIGN)
+def test_a_record_that_another_program_wrote_is_named(begin: Any, value: bytes) -> None:
+    with pytest.raises(RecordForeign, match=r"topic=aq.trade, partition=1, offset=5"):
+        begin(StoredRecord(b"k", value, 5), STORED, 0)
+    with pytest.raises(RecordForeign, match=r"topic=aq.__shard.a.trade, partition=1, offset=6"):
+        begin(record(7), [StoredRecord(b"k", value, 6)], 0)
 
 
 def test_other_formats_have_their_origin_in_headers() -> None:

@@ -9,11 +9,12 @@ from pydantic import ValidationError
 
 from app.settings.model import Settings
 from app.wiring import merge_plans, routes_of, topic_plans
+from connectors.kafka.record_batches import MAX_BATCH_BYTES
 
 SOURCE = {"host": "127.0.0.1", "port": 3306, "user": "u", "password": "p"}
 
 
-def settings(merge: dict[str, Any]) -> Settings:
+def settings(merge: dict[str, Any], **more: Any) -> Settings:
     return Settings.model_validate(
         {
             "prefix": "aq",
@@ -23,6 +24,7 @@ def settings(merge: dict[str, Any]) -> Settings:
                 for number, name in enumerate(("a", "b", "c"), start=1)
             },
             "merge": merge,
+            **more,
         }
     )
 
@@ -50,3 +52,14 @@ def test_a_merge_s_destinations_have_topics_of_their_own() -> None:
     assert [routes_of(found, name).merged for name in ("a", "b", "c")] == [True, True, False]
     (plan,) = merge_plans(found, {}, topic_plans(found))
     assert (plan.unit, plan.destinations, plan.passes) == ("merge.m", ("a", "b"), False)
+
+
+@pytest.mark.parametrize(("limit", "batch"), [(300_000, 300_000), (1 << 24, MAX_BATCH_BYTES)])
+def test_a_merge_publishes_by_the_sizes_in_the_settings(limit: int, batch: int) -> None:
+    found = settings(
+        {"m": {"destinations": ["a", "b"]}},
+        publish={"max_bytes": 1 << 20},
+        topics={"max_message_bytes": limit},
+    )
+    (plan,) = merge_plans(found, {}, topic_plans(found))
+    assert (plan.max_bytes, plan.max_batch_bytes) == (1 << 20, batch)
