@@ -27,6 +27,7 @@ from spark_sink import __version__
 from spark_sink.errors import BadSettings, ReloadRefused, SinkError
 from spark_sink.log import configure
 from spark_sink.metrics import Metrics
+from spark_sink.recent.reading import fresh
 from spark_sink.settings import Settings, read
 from spark_sink.spark import session
 from spark_sink.spark.error_mapping import named
@@ -81,7 +82,7 @@ def _act(
     options: argparse.Namespace, spark: SparkSession, settings: Settings, stop: threading.Event
 ) -> None:
     if options.command == "show":
-        rows = open_warehouse(spark, settings.warehouse).tables.current(*options.table)
+        rows = fresh(spark, settings.warehouse, *options.table, claim_checks=settings.claim_checks)
         _print(*shown(rows, options.limit))
         return
     if options.command == "dump":

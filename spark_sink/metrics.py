@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
+from spark_sink.source.offsets import Offsets
+
 _SECONDS = (0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300, 900, 3600)
 
 
@@ -40,6 +42,18 @@ class Metrics:
         self._lag = Histogram(
             "aqueduct_sink_lag_seconds",
             "From the source's commit of a batch's oldest change to its being applied.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._visible = Gauge(
+            "aqueduct_sink_visible_offset",
+            "The offset up to which (exclusive) a partition is stored, merged or as recent changes.",
+            ["topic", "partition"],
+            registry=self.registry,
+        )
+        self._visible_lag = Histogram(
+            "aqueduct_sink_visible_lag_seconds",
+            "From the source's commit of the oldest of some recent changes to their being stored.",
             buckets=_SECONDS,
             registry=self.registry,
         )
@@ -88,6 +102,13 @@ class Metrics:
         """Notes up to where partitions are applied."""
         for (topic, partition), offset in offsets.items():
             self._offset.labels(topic, str(partition)).set(offset)
+
+    def visible(self, offsets: Offsets, *, oldest_ms: int | None, now: float) -> None:
+        """Notes up to where partitions are stored, and the lag of the oldest change since the last time."""
+        for (topic, partition), offset in offsets.items():
+            self._visible.labels(topic, str(partition)).set(offset)
+        if oldest_ms is not None:
+            self._visible_lag.observe(max(0.0, now - oldest_ms / 1000))
 
     def batch(self, *, seconds: float) -> None:
         """Counts a batch."""

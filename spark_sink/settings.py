@@ -74,6 +74,8 @@ class Settings(BaseSettings):
     checkpoint: str = ""
     mode: Literal["continuous", "available-now"] = "continuous"
     trigger_interval: Annotated[float, Field(ge=0, le=3600)] = 0.5
+    fresh: bool = True
+    merge_interval: Annotated[float, Field(ge=0, le=3600)] = 120
     max_offsets_per_trigger: Annotated[int, Field(ge=1)] = 100_000
     claim_checks: str = ""
     include: str = ""

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_sink.background.reload import Reloader
 from spark_sink.background.tasks import BackgroundTasks
-from spark_sink.batch.apply import Applier
+from spark_sink.batch.apply import THREADS, Applier
 from spark_sink.batch.read_ahead import Ahead
 from spark_sink.errors import (
     KafkaUnreachable,
@@ -32,6 +32,7 @@ from spark_sink.errors import (
 from spark_sink.lag.watch import Watch
 from spark_sink.metrics import Metrics
 from spark_sink.names import ORIGIN
+from spark_sink.recent.follower import Follower
 from spark_sink.settings import Settings
 from spark_sink.source.kafka import KafkaTopics, admin, matching, pattern, read_schemas, stream
 from spark_sink.source.schemas import SchemaBook
@@ -78,6 +79,18 @@ class Sink:
             claim_checks=settings.claim_checks,
         )
         self._reloader = Reloader(applier=self._applier, topics=topics)
+        self._recent = (
+            Follower(
+                spark,
+                settings,
+                log=self._warehouse.recent,
+                merged=lambda: self._applier.applied,
+                schemas=lambda: read_schemas(spark, settings),
+                metrics=metrics,
+            )
+            if settings.fresh and settings.mode == "continuous"
+            else None
+        )
         self._watch = Watch(topics.ends, lambda: self._applier.applied, metrics, clock=time.time)
         self._maintenance = Maintenance(
             warehouse=self._warehouse,
@@ -98,6 +111,7 @@ class Sink:
             waits=self._waits,
             reloader=self._reloader,
             maintenance=self._maintenance,
+            recent=self._recent,
         )
 
     def run(self, stop: threading.Event) -> None:
@@ -128,6 +142,8 @@ class Sink:
         start = self._from_kafka(stop)
         if start is None:
             return None
+        if self._recent is not None:
+            self._recent.look()
         self._waits.refresh()
         if settings.mode == "available-now":
             for request in list(self._waits.requests):
@@ -152,6 +168,8 @@ class Sink:
         while query.isActive and self._failure is None and not stop.wait(_POLL_SECONDS):
             if time.monotonic() - last >= _SECONDS_BETWEEN_REQUESTS:
                 last = time.monotonic()
+                if self._recent is not None:
+                    self._recent.look()
                 self._beside.look(stop)
                 self._failure = self._failure or self._beside.failure
         self._watch.end()
@@ -242,11 +260,16 @@ class Sink:
     def _batch(self, records: DataFrame, batch_id: int) -> None:
         try:
             context = records.sparkSession.sparkContext
+            moved = self._checkpoint.offsets(batch_id)
+            if self._recent is not None:
+                self._recent.wait_for(moved[1])
+                # While readers see all changes as recent ones, merging leaves them the processors.
+                self._applier.threads = 1 if self._recent.is_covering else THREADS
             self._applier.apply(
                 records.coalesce(max(1, context.defaultParallelism)),
                 batch_id,
                 query_id=str(context.getLocalProperty("sql.streaming.queryId")),
-                moved=lambda: self._checkpoint.offsets(batch_id),
+                moved=lambda: moved,
             )
         except Exception as fault:
             # Kept here: through the JVM and back it would come as text, and of a long text Spark's
@@ -256,6 +279,8 @@ class Sink:
 
     def _end(self, query: StreamingQuery) -> None:
         """Lets the batch in hand finish if it soon does, else leaves it for the next start."""
+        if self._recent is not None:
+            self._recent.stop()
         waited = 0.0
         while query.isActive and waited < _SECONDS_FOR_LAST_BATCH:
             status: dict[str, Any] = query.status

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from spark_sink.batch.apply import Applier, merged
-from spark_sink.batch.contents import TablePart, contents, envelopes, of_table, unusable
+from spark_sink.batch.contents import TablePart, contents, envelopes, unusable
 from spark_sink.errors import (
     KeyChanged,
     MalformedRecord,
@@ -27,7 +27,7 @@ from spark_sink.errors import (
     UnsupportedPartialImage,
 )
 from spark_sink.names import literal, quoted
-from spark_sink.source.envelope import place
+from spark_sink.source.envelope import of_table, place
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import TableVersion, VersionKey
 from spark_sink.warehouse.convert import keys_sql, needs_time_zone, row_sql, target

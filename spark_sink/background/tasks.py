@@ -1,4 +1,7 @@
-"""Background tasks: requested reloads and maintenance, one at a time in a thread beside the batches."""
+"""Background tasks: requested reloads, maintenance, and removal of what recent changes no longer use.
+
+One runs at a time, in a thread beside the batches.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,13 @@ class _Reloader(Protocol):
     def answer(self, request: Request) -> None: ...
 
 
+class _Recent(Protocol):
+    @property
+    def is_untidy(self) -> bool: ...
+
+    def remove_unused(self) -> None: ...
+
+
 class _Maintenance(Protocol):
     def due(self) -> Name | None: ...
 
@@ -43,12 +53,13 @@ class BackgroundTasks:
     waits: _Waits
     reloader: _Reloader
     maintenance: _Maintenance
+    recent: _Recent | None = None
     failure: Exception | None = None
     """The first error that ended a task."""
     _thread: threading.Thread | None = field(default=None, init=False)
 
     def look(self, stop: threading.Event) -> None:
-        """Starts a reload or the maintenance of a table, if one is due and neither is running."""
+        """Starts the first task that is due, unless one is running."""
         if self._thread is not None and self._thread.is_alive():
             return
         work: Callable[[], None] | None = None
@@ -56,6 +67,8 @@ class BackgroundTasks:
             work = partial(self.reloader.answer, request)
         elif (name := self.maintenance.due()) is not None:
             work = partial(self.maintenance.maintain, name)
+        elif self.recent is not None and self.recent.is_untidy:
+            work = self.recent.remove_unused
         if work is not None:
             self._thread = threading.Thread(target=self._guarded, args=(work, stop), daemon=True)
             self._thread.start()

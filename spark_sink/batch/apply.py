@@ -22,23 +22,22 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.batch.compact import changes, several, standing
-from spark_sink.batch.contents import Contents, TablePart, contents, envelopes, of_table
+from spark_sink.batch.contents import Contents, TablePart, contents, envelopes
 from spark_sink.batch.partial_images import partial_images, whole
 from spark_sink.batch.read_ahead import Ahead
 from spark_sink.errors import MalformedRecord, TableError, UnsupportedPartialImage
 from spark_sink.metrics import Metrics
-from spark_sink.names import literal
 from spark_sink.source.claims import redeemed
-from spark_sink.source.envelope import refused_record
+from spark_sink.source.envelope import of_table, refused_record
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook, TableVersion
 from spark_sink.warehouse.ledger import Entry, Floor, Floors, Source, spans
 from spark_sink.warehouse.protocol import Name, Tables, Warehouse
 from spark_sink.warehouse.shape import Shape, shaped
-from spark_sink.warehouse.waiting_tables import LOADED, Waits
+from spark_sink.warehouse.waiting_tables import Waits, loaded_sql
 
 _log = logging.getLogger(__name__)
-_THREADS = 4
+THREADS = 4
 _ROWS = 20_000
 _BYTES = 16 * 1024 * 1024
 _LARGE = 50_000
@@ -62,6 +61,8 @@ class Applier:
     claim_checks: str = ""
     """The path of the claim store, if it is not the worker's own."""
     clock: Callable[[], float] = time.time
+    threads: int = THREADS
+    """Tables that are merged at a time."""
     gate: threading.Lock = field(default_factory=threading.Lock)
     """Held by a batch, and by a reload that hands its table back to the batches."""
     merged: Counter[Name] = field(default_factory=Counter)
@@ -95,7 +96,7 @@ class Applier:
         self._announce(batch_id, moved)
         self.waits.refresh()
         batch = envelopes(records)
-        if cut := self._cut_sql(moved[0]):
+        if cut := loaded_sql(self.waits.tables.values(), moved[0]):
             batch = batch.where(f"NOT coalesce({cut}, false)")
         # A local checkpoint, since Delta refuses a cached source and would copy an uncached one.
         batch = batch.localCheckpoint(eager=False)
@@ -126,17 +127,6 @@ class Applier:
         if is_first or offsets >= _LARGE:
             note = "; the first after a start takes longest" if is_first else ""
             _log.info("batch started batch=%d offsets=%d%s", batch_id, offsets, note)
-
-    def _cut_sql(self, start: Offsets) -> str:
-        """Records that a reload has applied already, of older versions perhaps."""
-        return " OR ".join(
-            f"({of_table(one.name)} AND topic = {literal(topic)} AND partition = {partition}"
-            f" AND offset < {until})"
-            for one in self.waits.tables.values()
-            if one.kind == LOADED
-            for (topic, partition), until in sorted(one.offsets.items())
-            if start.get((topic, partition), 0) < until
-        )
 
     def _wait(self, name: Name, fault: TableError, offsets: Offsets, *, start: Offsets) -> None:
         before = self.waits.tables.get(name)
@@ -216,7 +206,7 @@ class Applier:
                 _log.info("table merged table=%s.%s seconds=%.1f", *part.name, seconds)
 
         if known:
-            _in_parallel(merge, known, session=batch.sparkSession)
+            _in_parallel(merge, known, session=batch.sparkSession, threads=self.threads)
         return faults
 
     def _merge(
@@ -310,21 +300,36 @@ def merged(
 
     Raises UnsupportedPartialImage where one lacks a column that nothing completes.
     """
-    if part.is_partial and not shape.keyed:
-        raise _partial_images(batch, part)
+    held = tables.rows(shape, beside=batch) if part.is_partial else None
     try:
-        if part.is_partial:
-            rows = standing(batch, shape, versions, floors=floors, marked=True)
-            held = tables.rows(shape, beside=batch)
-            rows = whole(rows, held, shape, several=several(versions))
-        else:
-            rows = changes(batch, shape, versions, floors=floors)
+        rows = merged_rows(batch, part, shape, versions, floors, held=held)
         at_hand = few(rows=part.ops.total(), size=part.size)
         tables.merge(shape, local(rows) if at_hand else rows)
     except (PySparkException, Py4JJavaError) as fault:
         if record := refused_record(str(fault)):
             raise MalformedRecord(record) from fault
         raise
+
+
+def merged_rows(
+    batch: DataFrame,
+    part: TablePart,
+    shape: Shape,
+    versions: list[TableVersion],
+    floors: Floors,
+    *,
+    held: DataFrame | None,
+) -> DataFrame:
+    """The rows that a batch has for a table: the last of each key, or all images of a log.
+
+    `held` are the table's rows, which complete images that lack columns.
+    """
+    if not part.is_partial:
+        return changes(batch, shape, versions, floors=floors)
+    if not shape.keyed or held is None:
+        raise _partial_images(batch, part)
+    rows = standing(batch, shape, versions, floors=floors, marked=True)
+    return whole(rows, held, shape, several=several(versions))
 
 
 def _partial_images(batch: DataFrame, part: TablePart) -> UnsupportedPartialImage:
@@ -385,12 +390,14 @@ def _entries(
     ]
 
 
-def _in_parallel(act: Callable[[Part], None], parts: list[Part], *, session: SparkSession) -> None:
+def _in_parallel(
+    act: Callable[[Part], None], parts: list[Part], *, session: SparkSession, threads: int
+) -> None:
     """Runs `act` on all parts; raises the first part's error after all have ended."""
     if len(parts) == 1:
         act(parts[0])
         return
-    with ThreadPoolExecutor(min(_THREADS, len(parts))) as pool:
+    with ThreadPoolExecutor(min(threads, len(parts))) as pool:
         # Each thread gets the batch's Spark properties, so a stop cancels its jobs too; and each a
         # copy, since Spark writes into them.
         done = [pool.submit(inheritable_thread_target(session)(act), part) for part in parts]

@@ -21,7 +21,6 @@ from spark_sink.errors import (
     TableError,
     UnsupportedWire,
 )
-from spark_sink.names import literal
 from spark_sink.source.claims import Claim
 from spark_sink.source.envelope import ENVELOPE, FIELDS, JSON_OPTIONS, NUMBER, place
 from spark_sink.source.schemas import VersionKey
@@ -84,13 +83,16 @@ class Contents:
         return [claim for part in self.tables.values() for claim in part.claims]
 
 
-def envelopes(records: DataFrame) -> DataFrame:
-    """Kafka's records as the columns of `wire.FIELDS`, without tombstones."""
+def envelopes(records: DataFrame, *more: str) -> DataFrame:
+    """Kafka's records as the columns of `envelope.FIELDS`, without tombstones.
+
+    `more` are further expressions, over the record's `text` too.
+    """
     text = records.where("value IS NOT NULL").selectExpr(
         "topic", "partition", "offset", "headers", "CAST(value AS STRING) AS text"
     )
     parsed = text.withColumn("e", f.from_json("text", ENVELOPE, JSON_OPTIONS))
-    return parsed.selectExpr(*(f"{sql} AS `{name}`" for name, sql in FIELDS.items()))
+    return parsed.selectExpr(*more, *(f"{sql} AS `{name}`" for name, sql in FIELDS.items()))
 
 
 def contents(batch: DataFrame) -> Contents:
@@ -121,11 +123,6 @@ def contents(batch: DataFrame) -> Contents:
     )
     _refuse(rows)
     return _gathered(rows)
-
-
-def of_table(name: tuple[str, str]) -> str:
-    """The condition that a record is of a table."""
-    return f"(database = {literal(name[0])} AND `table` = {literal(name[1])})"
 
 
 def unusable() -> str:

@@ -15,9 +15,10 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from spark_sink.batch.contents import envelopes, of_table
+from spark_sink.batch.contents import envelopes
 from spark_sink.batch.partial_images import Change, halves, partners
 from spark_sink.names import literal
+from spark_sink.source.envelope import of_table
 from spark_sink.source.kafka import Topics
 from spark_sink.source.offsets import Offsets
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from spark_sink.names import literal
+
 NUMBER: Final = 1
 
 _CORRUPT: Final = "__not_json"
@@ -92,6 +94,11 @@ FIELDS: Final = {
 }
 
 _MARK: Final = "aqueduct-poison"
+
+
+def of_table(name: tuple[str, str]) -> str:
+    """The condition that a record is of a table."""
+    return f"(database = {literal(name[0])} AND `table` = {literal(name[1])})"
 
 
 def poison_sql(reason: str) -> str:

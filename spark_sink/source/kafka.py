@@ -19,6 +19,8 @@ from spark_sink.settings import Settings
 from spark_sink.source.offsets import Offsets
 
 _METADATA_MAX_AGE_MS = 1000
+_ENOUGH_TO_MERGE = 20_000
+"""Offsets that are merged without waiting for more."""
 _RECORDS = (
     "topic STRING, partition INT, offset BIGINT, key BINARY, value BINARY, "
     "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
@@ -32,8 +34,33 @@ def stream(spark: SparkSession, settings: Settings, *, starting_offsets: str) ->
         reader.option("subscribePattern", pattern(settings))
         .option("startingOffsets", starting_offsets)
         .option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
+        .options(**_held_back(settings))
         .load()
     )
+
+
+def _held_back(settings: Settings) -> dict[str, str]:
+    """The options that let few changes wait for more, while readers see them as recent changes."""
+    if not settings.fresh or settings.mode == "available-now":
+        return {}
+    return {
+        "minOffsetsPerTrigger": str(min(_ENOUGH_TO_MERGE, settings.max_offsets_per_trigger)),
+        "maxTriggerDelay": f"{round(settings.merge_interval * 1000)}ms",
+    }
+
+
+def recent_stream(spark: SparkSession, settings: Settings, *, starting_offsets: str) -> DataFrame:
+    """The records of all row topics and of the schemas topic, as many at a time as there are."""
+    reader = spark.readStream.format("kafka").options(**options(settings))
+    wanted = f"(?:{pattern(settings)})|{_exactly(schemas_topic(settings.prefix))}"
+    return (
+        reader.option("subscribePattern", wanted).option("startingOffsets", starting_offsets).load()
+    )
+
+
+def _exactly(topic: str) -> str:
+    """The Java regular expression of one topic."""
+    return topic.replace(".", r"\.")
 
 
 def read_schemas(spark: SparkSession, settings: Settings) -> list[str]:
@@ -104,6 +131,11 @@ class KafkaTopics:
     def ends(self) -> dict[tuple[str, int], int]:
         """The committed ends of all row topics."""
         return self.ranges(())[1]
+
+    def schemas_end(self) -> dict[tuple[str, int], int]:
+        """The committed end of the schemas topic; empty without that topic."""
+        with admin(self._spark, self._settings) as kafka:
+            return kafka.ranges(_exactly(schemas_topic(self._settings.prefix)))[1]
 
     def read(
         self, start: Mapping[tuple[str, int], int], end: Mapping[tuple[str, int], int]

@@ -38,6 +38,8 @@ _DEFAULTS: Final = {
 }
 _LOCAL: Final = {
     "spark.ui.enabled": "false",
+    # A small job does not wait for all tasks of a large one.
+    "spark.scheduler.mode": "FAIR",
     # Tables are merged side by side, so a partition more is only more tasks.
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.leafNodeDefaultParallelism": "1",

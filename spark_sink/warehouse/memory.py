@@ -14,10 +14,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spark_sink.errors import UnknownTable
+from spark_sink.recent.coverage import Cut
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import OWN_COLUMNS
 from spark_sink.warehouse.ledger import Entry, Floor, Source
-from spark_sink.warehouse.protocol import Name
+from spark_sink.warehouse.protocol import Name, Recent
 from spark_sink.warehouse.shape import Shape
 
 Row = Mapping[str, Any]
@@ -81,7 +82,13 @@ class MemoryTables:
             ],
         )
 
-    def rows(self, shape: Shape, *, beside: Rows | None = None) -> Rows:  # noqa: ARG002 - lists go together
+    def rows(
+        self,
+        shape: Shape,
+        *,
+        beside: Rows | None = None,  # noqa: ARG002 - lists go together
+        fixed: bool = False,  # noqa: ARG002 - a write replaces them
+    ) -> Rows:
         """See protocol.Tables."""
         names = [name for name, _ in shape.all_columns]
         return [{name: row.get(name) for name in names} for row in self._rows(shape)]
@@ -189,6 +196,43 @@ class MemoryWaits:
         self._log.append(dict(row))
 
 
+class MemoryRecent:
+    """See protocol.RecentLog."""
+
+    def __init__(self) -> None:
+        self._rows: list[Row] = []
+        self._cut: Cut | None = None
+
+    def begin(self, rows: Rows, cut: Cut, *, versions: Iterable[str]) -> None:
+        """See protocol.RecentLog."""
+        first = [{"kind": "version", "text": text} for text in versions]
+        self._rows, self._cut = [*first, *rows], cut
+
+    def add(self, rows: Rows, cut: Cut) -> None:
+        """See protocol.RecentLog."""
+        self._rows, self._cut = [*self._rows, *rows], cut
+
+    def rewrite(self, rows: Rows, cut: Cut) -> None:
+        """See protocol.RecentLog."""
+        held = [row for row in self._rows if row["kind"] == "version" or _covers(cut, row)]
+        self._rows, self._cut = [*held, *rows], cut
+
+    def remove_unused(self) -> None:
+        """See protocol.RecentLog."""
+
+    def newest(self, name: Name) -> Recent[Rows] | None:
+        """See protocol.RecentLog."""
+        if self._cut is None:
+            return None
+        records = [row for row in self._rows if row["kind"] == "record"]
+        own = [row for row in records if (row["database"], row["table"]) == name]
+        return Recent(
+            cut=self._cut,
+            records=[{k: v for k, v in row.items() if k not in {"kind", "text"}} for row in own],
+            versions=[row["text"] for row in self._rows if row["kind"] == "version"],
+        )
+
+
 class MemoryUpkeep:
     """See protocol.Upkeep."""
 
@@ -255,6 +299,7 @@ class MemoryWarehouse:
         self.ledger = MemoryLedger()
         self.floors = MemoryFloors()
         self.waits = MemoryWaits()
+        self.recent = MemoryRecent()
         self.upkeep = MemoryUpkeep(self.tables)
         self.notes = MemoryNotes()
 
@@ -287,6 +332,10 @@ def _is_below(shape: Shape, row: Row, floor: Floor) -> bool:
 
 def _place(row: Row) -> tuple[int, int]:
     return row["__epoch"], row["__seq"]
+
+
+def _covers(cut: Cut, row: Row) -> bool:
+    return bool(row["offset"] >= cut.since.get((row["topic"], row["partition"]), 0))
 
 
 def _is_old(row: Row, before: int) -> bool:

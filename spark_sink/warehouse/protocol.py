@@ -9,8 +9,10 @@ Invariant: each write is an atomic commit of its own and safe to repeat.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
+from spark_sink.recent.coverage import Cut
 from spark_sink.source.offsets import Offsets
 from spark_sink.warehouse.ledger import Entry, Floor
 from spark_sink.warehouse.shape import Shape
@@ -42,8 +44,12 @@ class Tables(Protocol[Rows]):
     def truncate(self, shape: Shape, floor: Floor) -> None:
         """Removes the rows from before a truncate, of the truncated source table only."""
 
-    def rows(self, shape: Shape, *, beside: Rows | None = None) -> Rows:
-        """All rows, with the bookkeeping columns; `beside` are rows that they will be combined with."""
+    def rows(self, shape: Shape, *, beside: Rows | None = None, fixed: bool = False) -> Rows:
+        """All rows, with the bookkeeping columns.
+
+        `beside` are rows that they will be combined with; `fixed` rows are those of now, whenever
+        they are read.
+        """
 
     def replace(self, shape: Shape, rows: Rows, *, cut: tuple[int, Offsets] | None = None) -> None:
         """Replaces the table's shape and rows in one commit.
@@ -96,6 +102,40 @@ class WaitLog(Protocol):
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Adds a row."""
+
+
+class RecentLog(Protocol[Rows]):
+    """Records that are stored before they are merged.
+
+    Rows have `kind` ("record" or "version"), `text` (of a version: its value in the schemas topic) and the
+    columns of `envelope.FIELDS`.
+    """
+
+    def begin(self, rows: Rows, cut: Cut, *, versions: Iterable[str]) -> None:
+        """Replaces everything by these rows and these values of the schemas topic."""
+
+    def add(self, rows: Rows, cut: Cut) -> None:
+        """Adds rows; `cut` is then what all stored rows cover."""
+
+    def rewrite(self, rows: Rows, cut: Cut) -> None:
+        """Adds rows, and removes the records from before `cut.since`."""
+
+    def remove_unused(self) -> None:
+        """Removes what has not been used for minutes."""
+
+    def newest(self, name: Name) -> Recent[Rows] | None:
+        """What is stored of a table as of the newest commit; None before the first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recent(Generic[Rows]):
+    """One commit of the recent changes, as a reader of one table sees it."""
+
+    cut: Cut
+    records: Rows
+    """The columns of `envelope.FIELDS`."""
+    versions: list[str]
+    """All stored values of the schemas topic."""
 
 
 class Upkeep(Protocol):
@@ -155,6 +195,10 @@ class Warehouse(Protocol[Rows]):
     @property
     def waits(self) -> WaitLog:
         """The waiting tables."""
+
+    @property
+    def recent(self) -> RecentLog[Rows]:
+        """Records that are not merged yet."""
 
     @property
     def upkeep(self) -> Upkeep:

@@ -16,7 +16,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from spark_sink.errors import TableError
-from spark_sink.names import action
+from spark_sink.names import action, literal
+from spark_sink.source.envelope import of_table
 from spark_sink.source.offsets import Offsets
 from spark_sink.warehouse.protocol import Name, WaitLog
 
@@ -225,3 +226,18 @@ def _text(offsets: Offsets) -> str:
 
 def _offsets(text: str) -> dict[tuple[str, int], int]:
     return {(topic, partition): at for topic, partition, at in json.loads(text)}
+
+
+def loaded_sql(states: Iterable[WaitState], start: Offsets, name: Name | None = None) -> str:
+    """The condition that a reload has applied a record already, of an older version perhaps.
+
+    Empty if no reload reaches past `start`; `name` limits it to one table.
+    """
+    return " OR ".join(
+        f"({of_table(one.name)} AND topic = {literal(topic)} AND partition = {partition}"
+        f" AND offset < {until})"
+        for one in states
+        if one.kind == LOADED and name in (None, one.name)
+        for (topic, partition), until in sorted(one.offsets.items())
+        if start.get((topic, partition), 0) < until
+    )

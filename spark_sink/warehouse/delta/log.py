@@ -44,6 +44,10 @@ class DeltaLog:
         """Removes files that the table has not used for longer than its retention."""
         self._spark.sql(f"VACUUM {delta(self._path)}")
 
+    def checkpoint(self) -> None:
+        """Writes a checkpoint of the log, so that readers list only the commits after it."""
+        self._log.checkpoint(self._snapshot(), self._scala.Option.empty())
+
     def forget(self) -> None:
         """Removes entries that are older than the table's retention and covered by a checkpoint."""
         snapshot = self._snapshot()

@@ -18,7 +18,7 @@ from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import OWN_COLUMNS, SOURCE_COLUMNS
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.conflict import again_on_conflict
-from spark_sink.warehouse.delta.images import standing_images
+from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.delta.statements import (
     KEY_PROPERTY,
     NAME_PROPERTY,
@@ -29,6 +29,7 @@ from spark_sink.warehouse.delta.statements import (
     replace_sql,
     truncate_sql,
 )
+from spark_sink.warehouse.images import standing_images
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.shape import Shape
 
@@ -112,11 +113,16 @@ class DeltaTables:
         """See protocol.Tables."""
         Files(self._spark).delete(table_path(self._root, database, table))
 
-    def rows(self, shape: Shape, *, beside: DataFrame | None = None) -> DataFrame:
+    def rows(
+        self, shape: Shape, *, beside: DataFrame | None = None, fixed: bool = False
+    ) -> DataFrame:
         """See protocol.Tables. Reads in the session of `beside`, since a batch has its own."""
         path = table_path(self._root, shape.database, shape.table)
         session = self._spark if beside is None else beside.sparkSession
-        return session.read.format("delta").load(path)
+        reader = session.read.format("delta")
+        if fixed:
+            reader = reader.option("versionAsOf", DeltaLog(session, path).version())
+        return reader.load(path)
 
     def current(self, database: str, table: str, *, bookkeeping: bool = False) -> DataFrame:
         """See protocol.Tables."""

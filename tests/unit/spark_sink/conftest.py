@@ -8,6 +8,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from spark_sink import errors
 from spark_sink.background.reload import Reloader
 from spark_sink.batch.apply import Applier
 from spark_sink.metrics import Metrics
+from spark_sink.recent.coverage import Cut, Step
+from spark_sink.recent.follower import stored
+from spark_sink.recent.reading import fresh
 from spark_sink.settings import Settings
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook
@@ -42,6 +46,7 @@ class Warehouse:
         self.metrics = Metrics()
         self.records: list[dict[str, Any]] = []
         self.first = 0
+        self.since: dict[tuple[str, int], int] = {}
         self._numbers = itertools.count()
         self.restart()
 
@@ -94,6 +99,26 @@ class Warehouse:
         except Exception as fault:
             raise named(fault) from fault
 
+    def store(self, start: Offsets, step: Step = Step.ADD) -> None:
+        """Stores all records from `start` on as recent changes."""
+        until = self.ends()
+        rows = stored(self.read(start, until), "aq.__schemas")
+        if step is Step.BEGIN:
+            self.since = dict(start)
+        cut = Cut(since=self.since, until=until, at_ms=next(self._numbers))
+        if step is Step.BEGIN:
+            self.kept.recent.begin(rows, cut, versions=self.schemas)
+        elif step is Step.REWRITE:
+            self.since |= self.kept.ledger.applied()
+            self.kept.recent.rewrite(rows, replace(cut, since=self.since))
+        else:
+            self.kept.recent.add(rows, cut)
+
+    def fresh(self, table: str = "t") -> list[dict[str, Any]]:
+        """The table's current rows with recent changes."""
+        rows = fresh(self.spark, self.path, "shop", table)
+        return [row.asDict(recursive=True) for row in rows.collect()]
+
     def waiting(self, table: str = "t") -> WaitState | None:
         """The table's waiting state, or None."""
         self.applier.waits.refresh()
@@ -131,7 +156,7 @@ class Warehouse:
 
     def read(self, start: Offsets, end: Offsets) -> DataFrame:
         """See reload.Topics."""
-        return self._frame(
+        return self.frame(
             [
                 record
                 for at, until in end.items()
@@ -146,7 +171,8 @@ class Warehouse:
         frame = current(self.spark, self.path, "shop", table, bookkeeping=bookkeeping)
         return [row.asDict(recursive=True) for row in frame.collect()]
 
-    def _frame(self, rows: list[dict[str, Any]]) -> DataFrame:
+    def frame(self, rows: list[dict[str, Any]]) -> DataFrame:
+        """Records in the columns of Spark's Kafka source."""
         from pyspark.sql import functions as f
 
         parsed = f.from_json(

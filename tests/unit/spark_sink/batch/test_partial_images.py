@@ -134,7 +134,7 @@ class Halved(Warehouse):
         return dict.fromkeys(self.at, 0), ends
 
     def read(self, start: Offsets, end: Offsets) -> DataFrame:
-        return self._frame(
+        return self.frame(
             [
                 one
                 for one in self.records

@@ -1,0 +1,1 @@
+"""Recent changes: records stored within a second, before they are merged, and tables with them applied."""

@@ -1,0 +1,88 @@
+"""Which offsets the recent changes cover.
+
+Invariant: what is covered is one range of each partition without a gap, and it begins at or before what is
+merged. While more is unmerged than readers can well fold, nothing is covered, and the merge alone catches up.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from spark_sink.source.offsets import Offsets
+
+BATCHES: Final = 50
+"""Batches after which what is merged is removed: a reader opens a file for each."""
+MOST_UNMERGED: Final = 50_000
+"""Offsets that are not merged, up to which batches are stored as recent changes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """The offsets [since, until) of each partition that the recent changes hold, and when they were stored."""
+
+    since: Offsets
+    until: Offsets
+    at_ms: int
+
+    def text(self) -> str:
+        """The cut as stored."""
+        ranges = [[*at, self.since.get(at, 0), until] for at, until in sorted(self.until.items())]
+        return json.dumps({"version": 1, "at_ms": self.at_ms, "ranges": ranges})
+
+    @classmethod
+    def of(cls, text: str) -> Cut:
+        """The stored cut."""
+        body = json.loads(text)
+        since = {(topic, number): first for topic, number, first, _ in body["ranges"]}
+        until = {(topic, number): last for topic, number, _, last in body["ranges"]}
+        return cls(since=since, until=until, at_ms=body["at_ms"])
+
+    def continues(self, merged: Offsets) -> bool:
+        """Whether nothing lies between what is merged and the recent changes."""
+        return all(first <= merged.get(at, 0) for at, first in self.since.items())
+
+
+class Step(Enum):
+    """The treatment of a batch of recent changes."""
+
+    OMIT = "omit"
+    """It is not stored; the merge alone brings it into the tables."""
+    BEGIN = "begin"
+    """It replaces all that is stored."""
+    ADD = "add"
+    """It is added."""
+    REWRITE = "rewrite"
+    """It is added, and what is merged is removed."""
+
+
+@dataclass(slots=True)
+class Coverage:
+    """The range that is covered now, and the step for each batch."""
+
+    most_unmerged: int = MOST_UNMERGED
+    batches: int = BATCHES
+    since: dict[tuple[str, int], int] | None = field(default=None, init=False)
+    """None while nothing is covered."""
+    _added: int = field(default=0, init=False)
+
+    def step(self, start: Offsets, until: Offsets, merged: Offsets) -> Step:
+        """Judges a batch of the offsets [start, until)."""
+        if unmerged(until, merged) > self.most_unmerged:
+            self.since = None
+            return Step.OMIT
+        if self.since is None:
+            self.since, self._added = dict(start), 0
+            return Step.BEGIN
+        self._added += 1
+        if self._added % self.batches:
+            return Step.ADD
+        self.since |= {at: max(first, self.since.get(at, 0)) for at, first in merged.items()}
+        return Step.REWRITE
+
+
+def unmerged(until: Offsets, merged: Offsets) -> int:
+    """The number of offsets up to `until` that are not merged."""
+    return sum(max(0, end - merged.get(at, 0)) for at, end in until.items())

@@ -1,0 +1,208 @@
+"""The query that stores recent changes: a second, light stream of the same topics, beside the one that merges.
+
+A merge plans several jobs for each table and takes seconds; storing a batch of all tables is one small commit.
+
+Invariant: a batch is merged only once the recent changes hold it, as long as they are covered, so that a
+reader who combines both never sees one table later than another. If this query fails, it is started
+again, and merging continues: recent changes are a copy, and nothing depends on them but how early readers see changes.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.observation import Observation
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spark_sink.batch.contents import envelopes
+from spark_sink.errors import SinkError
+from spark_sink.metrics import Metrics
+from spark_sink.names import RECENT_CHECKPOINT, literal, schemas_topic
+from spark_sink.recent.coverage import Coverage, Cut, Step
+from spark_sink.settings import Settings
+from spark_sink.source.kafka import KafkaTopics, recent_stream
+from spark_sink.source.offsets import Offsets
+from spark_sink.spark.checkpoint import Checkpoint
+from spark_sink.spark.error_mapping import named
+from spark_sink.spark.files import Files
+from spark_sink.warehouse.ledger import starting_offsets
+from spark_sink.warehouse.protocol import RecentLog
+
+_log = logging.getLogger(__name__)
+POOL: Final = "recent"
+"""The scheduler's pool, which gets a task slot before the merge's many tasks do."""
+_SECONDS_BETWEEN_STARTS: Final = 5.0
+_SECONDS_BETWEEN_REMOVALS: Final = 300.0
+_SECONDS_FOR_COVERAGE: Final = 10.0
+
+
+class Follower:
+    """Starts the query, and again when it has failed."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        settings: Settings,
+        *,
+        log: RecentLog[DataFrame],
+        merged: Callable[[], Offsets],
+        schemas: Callable[[], Iterable[str]],
+        metrics: Metrics,
+    ) -> None:
+        """``merged``: up to where partitions are merged; ``schemas``: all values of the schemas topic."""
+        self._spark = spark
+        self._settings = settings
+        self._log = log
+        self._merged = merged
+        self._schemas = schemas
+        self._metrics = metrics
+        self._files = Files(spark)
+        self._folder = f"{settings.checkpoint}{RECENT_CHECKPOINT}"
+        self._checkpoint = Checkpoint(self._files, self._folder)
+        self._schemas_topic = schemas_topic(settings.prefix)
+        self._topics = KafkaTopics(spark, settings)
+        self._coverage = Coverage()
+        self._until: Offsets = {}
+        self._reached = threading.Condition()
+        self._query: StreamingQuery | None = None
+        self._failure: Exception | None = None
+        self._started_at = float("-inf")
+        self._is_beginning = False
+        """Whether the query has started and judged no batch yet."""
+        self._has_unused = False
+        self._removed_at = time.monotonic()
+
+    def look(self) -> None:
+        """Starts the query unless it runs; a failure is logged, and tried again later."""
+        if self._query is not None and self._query.isActive:
+            return
+        if self._query is not None:
+            fault = self._failure or self._query.exception()
+            self._query = self._failure = None
+            self._uncover()
+            if fault is not None:
+                _log.warning("recent changes stopped, starting again: %s", named(fault))
+        if time.monotonic() - self._started_at < _SECONDS_BETWEEN_STARTS:
+            return
+        self._started_at = time.monotonic()
+        try:
+            self._is_beginning = True
+            self._query = self._start()
+        except (SinkError, PySparkException, Py4JError) as fault:
+            self._uncover()
+            _log.warning("recent changes not started, trying again: %s", named(fault))
+
+    @property
+    def is_covering(self) -> bool:
+        """Whether readers see all changes before they are merged."""
+        return self._coverage.since is not None
+
+    @property
+    def is_untidy(self) -> bool:
+        """Whether files that are no longer used should be removed."""
+        return self._has_unused and time.monotonic() - self._removed_at > _SECONDS_BETWEEN_REMOVALS
+
+    def remove_unused(self) -> None:
+        """Removes files of recent changes that are merged."""
+        self._has_unused, self._removed_at = False, time.monotonic()
+        self._log.remove_unused()
+
+    def stop(self) -> None:
+        """Ends the query."""
+        self._uncover()
+        if self._query is not None:
+            self._query.stop()
+
+    def wait_for(self, until: Offsets) -> None:
+        """Waits until the recent changes hold a batch that is to be merged, or cover nothing.
+
+        Not for long: if this query does not get on, merging does.
+        """
+        with self._reached:
+            self._reached.wait_for(lambda: self._holds(until), _SECONDS_FOR_COVERAGE)
+
+    def _holds(self, until: Offsets) -> bool:
+        if self._is_beginning:
+            return False
+        return self._coverage.since is None or all(
+            self._until.get(at, 0) >= end for at, end in until.items()
+        )
+
+    def _uncover(self) -> None:
+        with self._reached:
+            self._coverage.since, self._is_beginning = None, False
+            self._reached.notify_all()
+
+    def _start(self) -> StreamingQuery:
+        # A checkpoint would only repeat what is merged by now.
+        self._files.delete(self._folder)
+        merged = dict(self._merged())
+        earliest, latest = self._topics.ranges(())
+        known = {at: offset for at, offset in merged.items() if at in latest}
+        # Its values so far are read where a coverage begins.
+        versions = self._topics.schemas_end()
+        start = starting_offsets(
+            {**known, **versions}, {**earliest, **versions}, {**latest, **versions}
+        )
+        context = self._spark.sparkContext
+        context.setLocalProperty("spark.scheduler.pool", POOL)
+        try:
+            records = recent_stream(self._spark, self._settings, starting_offsets=start)
+            interval = f"{round(self._settings.trigger_interval * 1000)} milliseconds"
+            return (
+                records.writeStream.foreachBatch(self._batch)
+                .queryName("recent changes")
+                .option("checkpointLocation", self._folder)
+                .trigger(processingTime=interval)
+                .start()
+            )
+        finally:
+            context.setLocalProperty("spark.scheduler.pool", "default")
+
+    def _batch(self, records: DataFrame, batch_id: int) -> None:
+        try:
+            self._store(records, *self._checkpoint.offsets(batch_id))
+        except Exception as fault:
+            # Through the JVM and back it would come as text.
+            self._failure = self._failure or fault
+            raise
+
+    def _store(self, records: DataFrame, start: Offsets, until: Offsets) -> None:
+        start, until = self._of_rows(start), self._of_rows(until)
+        step = self._coverage.step(start, until, dict(self._merged()))
+        if step is Step.OMIT:
+            self._uncover()
+            return
+        rows = stored(records, self._schemas_topic)
+        cut = Cut(since=self._coverage.since or {}, until=until, at_ms=int(time.time() * 1000))
+        seen = Observation()
+        rows = rows.observe(seen, f.min("ts_ms").alias("oldest"), f.count("ts_ms").alias("rows"))
+        if step is Step.BEGIN:
+            self._log.begin(rows, cut, versions=self._schemas())
+        elif step is Step.REWRITE:
+            self._log.rewrite(rows, cut)
+        else:
+            self._log.add(rows, cut)
+        self._has_unused |= step is not Step.ADD
+        with self._reached:
+            self._until, self._is_beginning = until, False
+            self._reached.notify_all()
+        self._metrics.visible(until, oldest_ms=seen.get["oldest"], now=time.time())
+
+    def _of_rows(self, offsets: Offsets) -> dict[tuple[str, int], int]:
+        return {at: offset for at, offset in offsets.items() if at[0] != self._schemas_topic}
+
+
+def stored(records: DataFrame, schemas: str) -> DataFrame:
+    """Kafka's records as the rows of a RecentLog; those of the topic `schemas` are versions."""
+    own = f"topic = {literal(schemas)}"
+    more = (f"if({own}, 'version', 'record') AS kind", f"if({own}, text, NULL) AS text")
+    return envelopes(records, *more).coalesce(1)

@@ -1,0 +1,212 @@
+"""Tables with their recent changes, as readers see them.
+
+What is merged is read first, then the tables at fixed versions, then the recent changes: so nothing lies
+between the merged rows and these, and no table holds more than the recent changes do. All tables that are read
+together are therefore of one cut of Kafka's offsets.
+
+Invariant: recent changes are applied whole or not at all. Where a table waits, or one of them cannot be
+applied, the table is read as it was last merged.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from spark_sink.batch.apply import merged_rows
+from spark_sink.batch.contents import TablePart, contents
+from spark_sink.errors import TableError, UnknownTable
+from spark_sink.names import quoted
+from spark_sink.source.claims import redeemed
+from spark_sink.source.schemas import OWN_COLUMNS, SchemaBook
+from spark_sink.warehouse.identity import NEWER, below_sql, same_key
+from spark_sink.warehouse.images import standing_images
+from spark_sink.warehouse.ledger import Floors, Source
+from spark_sink.warehouse.opening import open_warehouse
+from spark_sink.warehouse.protocol import Name, Recent, Warehouse
+from spark_sink.warehouse.shape import Shape, shaped
+from spark_sink.warehouse.waiting_tables import Waits, loaded_sql
+
+_log = logging.getLogger(__name__)
+_ATTEMPTS: Final = 3
+
+
+def fresh(
+    spark: SparkSession,
+    warehouse: str,
+    database: str,
+    table: str,
+    *,
+    bookkeeping: bool = False,
+    claim_checks: str = "",
+) -> DataFrame:
+    """The current rows of a table with its recent changes, without deleted rows.
+
+    `spark` needs Delta's two session settings (docs/sink.md), and `claim_checks` is the sink's setting of that
+    name. `bookkeeping` adds the bookkeeping columns. Raises UnknownTable.
+    """
+    (rows,) = fresh_tables(
+        spark, warehouse, [(database, table)], bookkeeping=bookkeeping, claim_checks=claim_checks
+    ).values()
+    return rows
+
+
+def fresh_tables(
+    spark: SparkSession,
+    warehouse: str,
+    names: Iterable[Name],
+    *,
+    bookkeeping: bool = False,
+    claim_checks: str = "",
+) -> dict[Name, DataFrame]:
+    """The current rows of several tables, all up to the same offsets of Kafka. See `fresh`."""
+    held = open_warehouse(spark, warehouse)
+    reader = _Reader(warehouse=held, claim_checks=claim_checks)
+    return reader.read(list(names), bookkeeping=bookkeeping)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Merged:
+    """A table as it is merged: its shape and its rows at a fixed version; no shape before its first row."""
+
+    shape: Shape | None
+    rows: DataFrame | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reader:
+    warehouse: Warehouse[DataFrame]
+    claim_checks: str
+
+    def read(self, names: list[Name], *, bookkeeping: bool) -> dict[Name, DataFrame]:
+        waits = Waits(self.warehouse.waits, time.time)
+        for _ in range(_ATTEMPTS):
+            waits.refresh()
+            offsets = self.warehouse.ledger.applied()
+            merged = {name: self._merged(name) for name in names}
+            recent = {name: self.warehouse.recent.newest(name) for name in names}
+            if all(one is None or one.cut.continues(offsets) for one in recent.values()):
+                break
+        else:
+            recent = dict.fromkeys(names)
+        return {
+            name: self._rows(name, merged[name], recent[name], waits, bookkeeping=bookkeeping)
+            for name in names
+        }
+
+    def _merged(self, name: Name) -> _Merged:
+        shape = self.warehouse.tables.shape(*name)
+        rows = self.warehouse.tables.rows(shape, fixed=True) if shape is not None else None
+        return _Merged(shape=shape, rows=rows)
+
+    def _rows(
+        self,
+        name: Name,
+        merged: _Merged,
+        recent: Recent[DataFrame] | None,
+        waits: Waits,
+        *,
+        bookkeeping: bool,
+    ) -> DataFrame:
+        combined: tuple[Shape, DataFrame] | None = None
+        if recent is not None and not waits.waiting(name):
+            records = recent.records
+            if applied := loaded_sql(waits.tables.values(), recent.cut.since, name):
+                records = records.where(f"NOT coalesce({applied}, false)")
+            try:
+                combined = self._combined(name, merged, records, recent.versions)
+            except TableError as fault:
+                _log.warning("recent changes not applied table=%s.%s: %s", *name, fault)
+        if combined is None:
+            if merged.shape is None or merged.rows is None:
+                raise UnknownTable(".".join(name))
+            combined = merged.shape, merged.rows
+        return _seen(*combined, bookkeeping=bookkeeping)
+
+    def _combined(
+        self, name: Name, merged: _Merged, records: DataFrame, versions: list[str]
+    ) -> tuple[Shape, DataFrame] | None:
+        """The table's shape and rows with recent changes; None without any."""
+        records = records.localCheckpoint(eager=False)
+        part = contents(records).tables.get(name)
+        if part is None:
+            return None
+        if part.fault:
+            raise part.fault
+        if part.claims:
+            whole = records.where("claim IS NULL")
+            records = whole.unionByName(redeemed(records, part.claims, store=self.claim_checks))
+        book = SchemaBook(lambda: versions)
+        known = list(book.versions(part.versions).values())
+        if merged.shape is None and not known:
+            return None
+        shape = shaped(merged.shape, known, name=name, apart=part.is_apart)
+        floors = self._floors(name, part)
+        rows = _standing(_fitted(merged, shape, records), shape, floors)
+        if not part.has_rows:
+            return shape, rows
+        changed = merged_rows(records, part, shape, known, floors, held=rows)
+        if not shape.keyed:
+            changed = changed.join(_marks(rows), _MARKS, "left_anti")
+            return shape, rows.unionByName(changed)
+        return shape, _replaced(rows, changed.localCheckpoint(eager=False), shape)
+
+    def _floors(self, name: Name, part: TablePart) -> Floors:
+        found: dict[Source, tuple[int, int]] = {}
+        for floor in (*self.warehouse.floors.highest(), *part.truncates):
+            if (floor.database, floor.table) == name:
+                found[floor.source] = max(floor.place, found.get(floor.source, floor.place))
+        return found
+
+
+_MARKS: Final = ["__destination", "__seq", "__delta"]
+"""The columns that identify an image in a table without a key."""
+
+
+def _marks(rows: DataFrame) -> DataFrame:
+    return rows.select(*_MARKS)
+
+
+def _fitted(merged: _Merged, shape: Shape, beside: DataFrame) -> DataFrame:
+    """The merged rows in the columns and types of `shape`."""
+    if merged.rows is None or merged.shape is None:
+        columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in shape.all_columns)
+        return beside.sparkSession.createDataFrame([], columns)
+    held = dict(merged.shape.all_columns)
+    return merged.rows.selectExpr(
+        *(
+            f"CAST({quoted(name) if name in held else 'NULL'} AS {kind}) AS {quoted(name)}"
+            for name, kind in shape.all_columns
+        )
+    )
+
+
+def _standing(rows: DataFrame, shape: Shape, floors: Floors) -> DataFrame:
+    """The rows that no truncate has removed."""
+    for source, floor in floors.items():
+        rows = rows.where(f"NOT coalesce({below_sql(shape, source, floor)}, false)")
+    return rows
+
+
+def _replaced(rows: DataFrame, changed: DataFrame, shape: Shape) -> DataFrame:
+    """The rows with those that are newer in `changed`, which has one row of each key."""
+    same, newer = f.expr(same_key(shape)), f.expr(NEWER)
+    few = f.broadcast(changed).alias("s")
+    kept = rows.alias("t").join(few, same & newer, "left_anti")
+    at = ("__destination", "__epoch", "__seq")
+    old = rows.alias("t").join(few, same & ~newer).select(*(f"s.{name}" for name in at))
+    return kept.unionByName(changed.join(f.broadcast(old), list(at), "left_anti"))
+
+
+def _seen(shape: Shape, rows: DataFrame, *, bookkeeping: bool) -> DataFrame:
+    """The rows that readers see."""
+    if not shape.keyed:
+        return standing_images(rows, shape, bookkeeping=bookkeeping)
+    rows = rows.where("NOT __deleted")
+    return rows if bookkeeping else rows.drop(*OWN_COLUMNS)

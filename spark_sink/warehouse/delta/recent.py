@@ -1,0 +1,112 @@
+"""Recent changes in one Delta table: each batch is one commit, with a row for what all commits cover."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.readwriter import DataFrameWriter
+
+from spark_sink.names import literal
+from spark_sink.recent.coverage import Cut
+from spark_sink.source.envelope import FIELDS, of_table
+from spark_sink.spark.files import Files
+from spark_sink.warehouse.delta.log import DeltaLog
+from spark_sink.warehouse.protocol import Name, Recent
+
+_OPTIONS: Final = {
+    # One is written by each rewrite; a reader lists the few commits since.
+    "delta.checkpointInterval": "1000",
+    # Of kind, database and table, by which readers skip files.
+    "delta.dataSkippingStatsColumns": "kind,database,`table`",
+}
+_FIRST: Final = ("kind", "database", "table", "text")
+
+
+class DeltaRecent:
+    """See protocol.RecentLog."""
+
+    def __init__(self, spark: SparkSession, path: str, *, retention_seconds: int) -> None:
+        self._spark = spark
+        self._path = path
+        self._retention = retention_seconds
+
+    def begin(self, rows: DataFrame, cut: Cut, *, versions: Iterable[str]) -> None:
+        """See protocol.RecentLog."""
+        first = _literal(rows, "version", versions)
+        self._replace(_with_cut(_joined(rows, first), cut))
+
+    def add(self, rows: DataFrame, cut: Cut) -> None:
+        """See protocol.RecentLog."""
+        self._write(_with_cut(rows, cut), "append").save(self._path)
+
+    def rewrite(self, rows: DataFrame, cut: Cut) -> None:
+        """See protocol.RecentLog."""
+        session = rows.sparkSession
+        held = (
+            session.read.format("delta").load(self._path).where(f"kind <> 'cut' AND {_from(cut)}")
+        )
+        self._replace(_with_cut(_joined(rows, held), cut))
+        DeltaLog(session, self._path).checkpoint()
+
+    def remove_unused(self) -> None:
+        """See protocol.RecentLog."""
+        log = DeltaLog(self._spark, self._path)
+        log.vacuum()
+        log.forget()
+
+    def newest(self, name: Name) -> Recent[DataFrame] | None:
+        """See protocol.RecentLog."""
+        if not Files(self._spark).names(f"{self._path}/_delta_log"):
+            return None
+        version = DeltaLog(self._spark, self._path).version()
+        reader = self._spark.read.format("delta").option("versionAsOf", version)
+        held = reader.load(self._path)
+        texts = held.where("kind <> 'record'").select("kind", "text").collect()
+        cuts = [Cut.of(row.text) for row in texts if row.kind == "cut"]
+        if not cuts:
+            return None
+        return Recent(
+            cut=max(cuts, key=lambda cut: cut.at_ms),
+            records=held.where(f"kind = 'record' AND {of_table(name)}").select(*FIELDS),
+            versions=[row.text for row in texts if row.kind == "version"],
+        )
+
+    def _replace(self, rows: DataFrame) -> None:
+        # Set when the table is made: to alter them later would fail the batch that commits just then.
+        kept = f"interval {self._retention} seconds"
+        retention = dict.fromkeys(("deletedFileRetentionDuration", "logRetentionDuration"), kept)
+        writer = self._write(rows, "overwrite").option("overwriteSchema", True).options(**_OPTIONS)
+        writer.options(**{f"delta.{name}": value for name, value in retention.items()}).save(
+            self._path
+        )
+
+    def _write(self, rows: DataFrame, mode: str) -> DataFrameWriter:
+        others = [name for name in rows.columns if name not in _FIRST]
+        return rows.select(*_FIRST, *others).write.format("delta").mode(mode)
+
+
+def _from(cut: Cut) -> str:
+    """The condition that a row is none that `cut` no longer covers."""
+    below = " OR ".join(
+        f"(topic = {literal(topic)} AND partition = {number} AND offset < {first})"
+        for (topic, number), first in sorted(cut.since.items())
+    )
+    return f"NOT (kind = 'record' AND ({below}))" if below else "true"
+
+
+def _with_cut(rows: DataFrame, cut: Cut) -> DataFrame:
+    return _joined(rows, _literal(rows, "cut", [cut.text()])).coalesce(1)
+
+
+def _joined(rows: DataFrame, more: DataFrame) -> DataFrame:
+    return rows.unionByName(more, allowMissingColumns=True)
+
+
+def _literal(rows: DataFrame, kind: str, texts: Iterable[str]) -> DataFrame:
+    """Rows of texts, in the session of the other rows."""
+    array = f.array(*(f.lit(text) for text in texts)).cast("array<string>")
+    one = rows.sparkSession.range(1, numPartitions=1)
+    return one.select(f.lit(kind).alias("kind"), f.explode(array).alias("text"))

@@ -1,0 +1,117 @@
+"""What every log of recent changes does alike: the one in memory, and Delta's on a real Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_sink.recent.coverage import Cut
+from spark_sink.recent.follower import stored
+from spark_sink.source.envelope import FIELDS
+from spark_sink.warehouse.memory import MemoryWarehouse
+from spark_sink.warehouse.opening import open_warehouse
+from spark_sink.warehouse.protocol import Warehouse
+from tests.unit.spark_sink.conftest import Warehouse as Records
+from tests.unit.spark_sink.conftest import spark
+from tests.unit.spark_sink.history import Change, schema
+
+__all__ = ["spark"]
+NAME = ("shop", "t")
+AT = ("aq.shop.t", 0)
+SCHEMAS = "aq.__schemas"
+FIRST = schema(("id", "int"))
+SECOND = schema(("id", "int"), ("v", "int"), version=2)
+
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A warehouse, whatever form its rows have."""
+
+    warehouse: Warehouse[Any]
+    records: Records | None = None
+
+    def rows(self, *offsets: int, versions: tuple[str, ...] = (), table: str = "t") -> Any:
+        """Rows of records at these offsets, and of these values of the schemas topic."""
+        if self.records is None:
+            empty = dict.fromkeys(FIELDS)
+            place = {"topic": AT[0], "partition": AT[1], "database": "shop", "table": table}
+            made = [
+                {"kind": "record", "text": None, **empty, **place, "offset": one} for one in offsets
+            ]
+            return [*made, *({"kind": "version", "text": text, **empty} for text in versions)]
+        values = [
+            (AT[0], one, Change(op="c", seq=one + 1, table=table, after={"id": one}).value())
+            for one in offsets
+        ]
+        values += [(SCHEMAS, at, text) for at, text in enumerate(versions)]
+        kafka = [
+            {"topic": topic, "partition": 0, "offset": at, "key": None, "value": value}
+            for topic, at, value in values
+        ]
+        return stored(self.records.frame(kafka), SCHEMAS)
+
+    def found(self, name: tuple[str, str] = NAME) -> tuple[list[int], list[str]]:
+        """The offsets of the stored records of a table, and the stored versions."""
+        recent = self.warehouse.recent.newest(name)
+        assert recent is not None
+        rows = recent.records
+        rows = rows if self.records is None else [row.asDict() for row in rows.collect()]
+        assert all(set(row) == set(FIELDS) for row in rows)
+        return sorted(row["offset"] for row in rows), sorted(map(_version, recent.versions))
+
+
+def _version(text: str) -> str:
+    return f"v{json.loads(text)['version']}"
+
+
+def cut(since: int, until: int) -> Cut:
+    return Cut(since={AT: since}, until={AT: until}, at_ms=until)
+
+
+@pytest.fixture(params=["memory", pytest.param("delta", marks=pytest.mark.spark)])
+def case(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Case]:
+    if request.param == "memory":
+        yield Case(MemoryWarehouse())
+        return
+    session = request.getfixturevalue("spark")
+    yield Case(open_warehouse(session, str(tmp_path)), Records(session, tmp_path / "other"))
+
+
+def test_records_and_versions_are_added_until_a_new_beginning_replaces_them(case: Case) -> None:
+    log = case.warehouse.recent
+    assert log.newest(NAME) is None
+    log.begin(case.rows(3, 4), cut(3, 5), versions=[FIRST])
+    assert case.found() == ([3, 4], ["v1"])
+    assert case.found(("shop", "other")) == ([], ["v1"])
+    log.add(case.rows(5, versions=(SECOND,)), cut(3, 6))
+    assert case.found() == ([3, 4, 5], ["v1", "v2"])
+    log.add(case.rows(6, table="other"), cut(3, 7))
+    assert case.found() == ([3, 4, 5], ["v1", "v2"])
+    assert case.found(("shop", "other")) == ([6], ["v1", "v2"])
+    newest = log.newest(NAME)
+    assert newest is not None
+    assert newest.cut == cut(3, 7)
+    log.begin(case.rows(9), cut(9, 10), versions=[FIRST])
+    assert case.found() == ([9], ["v1"])
+
+
+def test_a_rewrite_removes_merged_records_and_no_version(case: Case) -> None:
+    log = case.warehouse.recent
+    log.begin(case.rows(0, 1, 2), cut(0, 3), versions=[FIRST])
+    held = log.newest(NAME)
+    log.rewrite(case.rows(3, versions=(SECOND,)), cut(2, 4))
+    assert case.found() == ([2, 3], ["v1", "v2"])
+    log.remove_unused()
+    assert case.found() == ([2, 3], ["v1", "v2"])
+    # A reader keeps what it has begun to read.
+    assert held is not None
+    assert held.cut == cut(0, 3)
+    count = len(held.records) if case.records is None else held.records.count()
+    assert count == 3

@@ -1,0 +1,52 @@
+"""Which batches are stored as recent changes, and what they then cover."""
+
+from __future__ import annotations
+
+from spark_sink.recent.coverage import Coverage, Cut, Step
+
+A, B = ("aq.shop.a", 0), ("aq.shop.b", 1)
+
+
+def test_a_cut_reads_back_as_it_was_stored() -> None:
+    cut = Cut(since={A: 3}, until={A: 7, B: 2}, at_ms=5)
+    assert Cut.of(cut.text()) == Cut(since={A: 3, B: 0}, until={A: 7, B: 2}, at_ms=5)
+
+
+def test_recent_changes_begin_at_a_batch_and_continue_until_too_much_is_unmerged() -> None:
+    coverage, found = Coverage(most_unmerged=10), []
+    for start, until, merged in [
+        ({A: 0}, {A: 11}, {A: 0}),
+        ({A: 11}, {A: 12, B: 1}, {A: 5}),
+        ({A: 12, B: 1}, {A: 13, B: 1}, {A: 5}),
+        ({A: 13, B: 1}, {A: 13, B: 9}, {A: 5}),
+        # What was stored before is followed by a gap.
+        ({A: 13, B: 9}, {A: 14, B: 9}, {A: 13, B: 9}),
+    ]:
+        found.append((coverage.step(start, until, merged), coverage.since))
+    assert found == [
+        (Step.OMIT, None),
+        (Step.BEGIN, {A: 11}),
+        (Step.ADD, {A: 11}),
+        (Step.OMIT, None),
+        (Step.BEGIN, {A: 13, B: 9}),
+    ]
+
+
+def test_what_is_merged_is_removed_every_few_batches() -> None:
+    coverage = Coverage(batches=2)
+    coverage.step({A: 5}, {A: 6, B: 4}, {A: 2})
+    assert coverage.step({A: 6, B: 4}, {A: 7, B: 4}, {A: 6, B: 3}) is Step.ADD
+    assert coverage.since == {A: 5}
+    assert coverage.step({A: 7, B: 4}, {A: 8, B: 4}, {A: 4, B: 3}) is Step.REWRITE
+    assert coverage.since == {A: 5, B: 3}
+    coverage.step({A: 8, B: 4}, {A: 9, B: 4}, {A: 7, B: 4})
+    assert coverage.step({A: 9, B: 4}, {A: 9, B: 5}, {A: 7, B: 4}) is Step.REWRITE
+    assert coverage.since == {A: 7, B: 4}
+
+
+def test_a_cut_continues_what_is_merged_only_without_a_gap() -> None:
+    cut = Cut(since={A: 5}, until={A: 9, B: 3}, at_ms=0)
+    assert cut.continues({A: 5})
+    assert cut.continues({A: 8, B: 1})
+    assert not cut.continues({A: 4})
+    assert not cut.continues({})
