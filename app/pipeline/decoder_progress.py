@@ -16,6 +16,6 @@ def on_progress(report: Callable[[], None]) -> None:
 
 
 def report_progress() -> None:
-    """Report that the decoder goes on, though no piece is finished; each wait has a limit of its own."""
+    """Report that the decoder is at work, though no piece is finished; each wait has a limit of its own."""
     for report in _reports:
         report()
