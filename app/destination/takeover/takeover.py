@@ -54,7 +54,7 @@ from tables.journal.state import DestinationState
 from tables.journal_format import Entry as Note
 from tables.operator.control import DesiredState
 from tables.quarantine import Quarantine, note_of
-from tables.routes.repartitions import Growth, Spread, growth, partitions_of, spread_of
+from tables.routes.repartitions import Growth, Spread, growth, partitions_of, spread_of, tag_counts
 from tables.schema_history.position import HistoryPosition
 from tables.table_filter import named_databases
 
@@ -135,7 +135,7 @@ class Takeover:
             if self.mapping is not None:
                 notes += self._mapping_notes(self.mapping, led)
             # Once nothing can refuse the mapping any more.
-            led = replace(led, spread=await self._spread(grown, topics, led.publisher))
+            led = replace(led, spread=await self._spread(grown, topics, led))
             # Set before, as the claim may be committed without an acknowledgement.
             self.signals.claimed = led.opened.cursor.epoch
             await led.publisher.claim(notes)
@@ -161,16 +161,17 @@ class Takeover:
         return [*notes, *map(note_of, again)]
 
     async def _spread(
-        self, grown: Mapping[str, Growth], topics: Topics, publisher: Publisher
+        self, grown: Mapping[str, Growth], topics: Topics, led: TakenOver
     ) -> Mapping[str, Spread]:
         """Give topics the partitions that the mapping asks for; earlier leaders are fenced, so what they
         have written is before the ends that are read.
         """
+        counts = {topic: one.partitions for topic, one in grown.items()}
+        tagged = tag_counts(self.plan.rules.routes, led.state.versions, grown)
+        if counts or tagged:
+            await topics.grow({**counts, **tagged})
         if not grown:
             return {}
-        counts = {topic: one.partitions for topic, one in grown.items()}
-        tagged = {name: one.partitions for one in grown.values() for name in one.tag_topics}
-        await topics.grow({**counts, **tagged})
         async with Follower.opened(self.plan.kafka_options) as follower:
             ends = await follower.ends(partitions_of(grown.items()))
         for topic, one in grown.items():
@@ -178,7 +179,7 @@ class Takeover:
                 "%s: keys of %s are in %d partitions from here on, instead of %d",
                 self.plan.name, topic, one.partitions, one.before,
             )  # fmt: skip
-        publisher.written |= counts
+        led.publisher.written |= counts
         return spread_of(grown, ends)
 
     async def _installation(self, topics: Topics) -> str:
@@ -213,6 +214,8 @@ class Takeover:
         async def confirm(*, is_new: bool) -> None:
             if await confirmed != installation:
                 raise RunRestarts(f"as the journal is of {await confirmed}, not of {installation}")
+            # A merge may be added to a destination with a past; this topic has nothing that can be lost.
+            await topics.ensure(*self.plan.topics.progress_of(self.plan.name))
             await self.plan.topics.ready(topics, self.plan.name, is_new=is_new)
 
         # The previous leader is fenced, so the server has all transactions that the journal mentions.
