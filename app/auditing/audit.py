@@ -21,6 +21,7 @@ from app.auditing.errors import NotAuditable
 from app.auditing.routes_in_force import RoutesInForce
 from app.auditing.topics import totals
 from app.auditing.topics.record_check import DEAD, PARKED, RecordCheck, Subject
+from app.auditing.topics.shares import Copies, Shares
 from app.auditing.topics.topics import (
     Journal,
     Partition,
@@ -116,7 +117,10 @@ def audit(scope: Scope) -> Verdict:
     versions: Versions = {}
     if schemas_topic(scope.prefix) in topics:
         versions = schemas(scope.published, scope.prefix, scope.destination)
+    shares = Shares(prefix=scope.prefix, destination=scope.destination)
     names = row_topics(scope.prefix, topics, versions)
+    merged = sorted({shares.home(name) for name in names if shares.is_share(name)} & set(topics))
+    names = sorted({*names, *merged})
     ddl = ddl_topic(scope.prefix, scope.destination)
     rows = [*names, *([ddl] if ddl in topics else [])]
     wanted = [(name, number) for name in rows for number in range(topics[name])]
@@ -135,6 +139,7 @@ def audit(scope: Scope) -> Verdict:
         partitions=topics,
         beginnings={part: beginnings[part] for part in parts},
         claims=scope.claims,
+        shares=shares,
     )
     begin = scope.begin
     if begin is None and not scope.from_start:
@@ -150,7 +155,9 @@ def audit(scope: Scope) -> Verdict:
                 scope.destination,
                 versions=versions,
                 routes=routes,
+                shares=shares,
             )
+            _read_applied(scope, warehouse, subject)
         window = Window(
             begin=begin, until=scope.until, end=end, server_uuid=scope.binlog.server_uuid
         )
@@ -159,7 +166,10 @@ def audit(scope: Scope) -> Verdict:
         of_rows = replace(subject, beginnings=_of_rows(subject, wanted))
         watch = None if warehouse is None else warehouse.take
         done = RecordCheck(of_rows, truth, verdict, watch)
-        scope.published.read(wanted, done.take)
+        own = [part for part in wanted if shares.is_share(part[0])]
+        scope.published.read(own, done.take)
+        done.copies = Copies(frozenset(merged), bytes(done.numbers) if own else b"")
+        scope.published.read([part for part in wanted if not shares.is_share(part[0])], done.take)
         latest = journal(scope.published, scope.prefix, scope.destination, partitions=partitions)
         _parked(scope, done, latest, topics)
         _dead_letters(scope, done, topics)
@@ -186,6 +196,21 @@ def audit(scope: Scope) -> Verdict:
             scope.published.read([(marker_topic, 0)], taken.take)
             taken.close()
     return verdict
+
+
+def _read_applied(scope: Scope, warehouse: Warehouse, subject: Subject) -> None:
+    """Find out how far the sink has applied the destination's shares, by the topics they are merged into."""
+    shares, counts = subject.shares, subject.partitions
+    homes = {
+        (shares.home(topic), number)
+        for topic, number in subject.beginnings
+        if shares.is_share(topic)
+    }
+    existing = sorted(part for part in homes if part[1] < counts.get(part[0], 0))
+    for part in homes:
+        if part not in subject.beginnings or subject.beginnings[part]:
+            warehouse.applied.cut(part)
+    scope.published.read(existing, warehouse.applied.take)
 
 
 def _uncounted(subject: Subject, journal_records: Journal) -> set[str]:

@@ -27,6 +27,8 @@ class TableVerdict:
     different: int = 0
     behind: int = 0
     """Records that the sink has not applied yet: no fault."""
+    is_complete: bool = True
+    """Whether it is known of each record if the sink has applied it."""
     unjudged: Counter[str] = field(default_factory=Counter)
     shown: list[str] = field(default_factory=list)
 

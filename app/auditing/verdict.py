@@ -110,8 +110,13 @@ class Verdict:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the witness has read all rows."""
-        return not self.unread
+        """Whether the witness has read all rows, and each row of the warehouse could be judged."""
+        return not self.unread and not self._undetermined
+
+    @property
+    def _undetermined(self) -> list[str]:
+        """The warehouse's tables of which it is not known how far they are applied."""
+        return [table.name for table in self.tables or () if not table.is_complete]
 
     @property
     def faults(self) -> dict[str, int]:
@@ -141,7 +146,13 @@ class Verdict:
                 report.append(f"  … and {self.counts[kind] - len(found)} more")
         if self.tables is not None:
             report += lines(self.tables)
-        if not self.is_complete:
+        if self._undetermined:
+            tables = ", ".join(self._undetermined)
+            report.append(
+                f"incomplete: it is not known which records of {tables} the sink has applied; nothing is "
+                "proven of rows that the warehouse lacks or has in an older state"
+            )
+        if self.unread:
             report.append(
                 f"incomplete: {self.witness} cannot read all rows; nothing is proven of those rows, "
                 "and of those after them in their transactions"

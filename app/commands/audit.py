@@ -2,7 +2,7 @@
 reading.
 
 Invariant: read-only, beside a running worker. Exit 0: everything is right; 1: something is wrong;
-3: nothing is wrong in what was judged, but the witness could not read all rows.
+3: nothing is wrong in what was judged, but not all could be, mostly as the witness could not read all rows.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from app.auditing.topics.shares import Shares
 from app.auditing.topics.topics import Versions
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.reading.record_source import format_of, source_of
@@ -45,14 +46,14 @@ def format_fault(value: dict[str, Any], route: Route | None) -> str | None:
     return f"its format is {found}, and that of the mapping in force for its seq is {route.format}"
 
 
-def topics_of(name: TableName, routes: Routes, versions: Versions) -> set[str]:
+def topics_of(name: TableName, routes: Routes, versions: Versions, shares: Shares) -> set[str]:
     """The topics of a table: that of its route, and those of all its versions, as no record names its own."""
     route, number = routes.of(name), 1
     found = set() if route is None else {route.topic}
     while version := versions.get((*name, number)):
         found.add(version.topic)
         number += 1
-    return found
+    return shares.with_homes(found)
 
 
 def unjudged(name: str) -> str:

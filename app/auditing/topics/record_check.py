@@ -19,6 +19,7 @@ from app.auditing.routes_in_force import RoutesInForce
 from app.auditing.topics import foreign_records as foreign
 from app.auditing.topics.claim_checks import Claims, is_whole
 from app.auditing.topics.record_comparison import Comparer, key_fault
+from app.auditing.topics.shares import Copies, Shares
 from app.auditing.topics.topics import Partition, Versions
 from app.auditing.truth.changes import Truth
 from app.auditing.verdict import Finding, Kind, Verdict
@@ -35,6 +36,7 @@ Watch = Callable[[str, int, StoredRecord, dict[str, Any]], None]
 
 WHOLE, OLD_HALF, NEW_HALF, PARKED, DEAD = 1, 2, 4, 8, 16
 """The parts seen of a change, one bit each."""
+_COPIES = "copies in merged topics, of which only the order is checked"
 _HALVES = {"": WHOLE, "0": OLD_HALF, "1": NEW_HALF}
 
 
@@ -54,6 +56,8 @@ class Subject:
     beginnings: Mapping[Partition, int]
     claims: ClaimStore | None = None
     """The store of images that were too large for their topic."""
+    shares: Shares = field(default_factory=Shares)
+    """The destination's shares of merged topics."""
 
 
 @dataclass(slots=True)
@@ -65,6 +69,8 @@ class PartitionState:
     epoch: int = 0
     first_seq: int | None = None
     first_position: int | None = None
+    copied: str = ""
+    """The ChangeId of the last record that is a copy of a share's."""
     tombstones: dict[bytes, Finding] = field(default_factory=dict)
     """Deletes whose tombstone was not read yet, by key."""
 
@@ -94,6 +100,8 @@ class RecordCheck:
         self.held: dict[Partition, PartitionState] = {}
         self.statements: set[int] = set()
         self.greatest = 0
+        self.copies = Copies()
+        """Set once the shares were read, before any other topic is."""
         self.others: Counter[str] = Counter()
         self._comparers: dict[int, tuple[Routes, Comparer]] = {}
         """By the id of the routes, which are kept so that it is not reused."""
@@ -130,6 +138,9 @@ class RecordCheck:
             return
         one = _One(topic, partition, record, value, change_id, seq)
         held = self.held.setdefault((topic, partition), PartitionState())
+        if self.copies.has(topic, seq):
+            self._copy(one, held)
+            return
         self._number(one, held, epoch)
         if topic == self.subject.ddl_topic:
             self._statement(one)
@@ -143,6 +154,15 @@ class RecordCheck:
     def has_number(self, seq: int) -> bool:
         """Whether some record has this number."""
         return seq <= self.subject.seq and bool(self.numbers[seq >> 3] & 1 << (seq & 7))
+
+    def _copy(self, one: _One, held: PartitionState) -> None:
+        """Check the order of a copy alone: the record itself is judged in its share."""
+        self.verdict.unjudged[_COPIES] += 1
+        if one.seq <= held.seq:
+            self._fault(Kind.OUT_OF_ORDER, one, f"seq {one.seq} follows seq {held.seq}")
+        if held.first_seq is None:
+            held.first_seq = one.seq
+        held.seq, held.copied = max(held.seq, one.seq), one.change_id
 
     def _number(self, one: _One, held: PartitionState, epoch: int) -> None:
         seq = one.seq
@@ -221,7 +241,9 @@ class RecordCheck:
             return
         if foreign.FORMAT in one.value:
             self.verdict.unjudged[foreign.unjudged(one.value[foreign.FORMAT])] += 1
-            if one.topic not in foreign.topics_of(change.shape.name, routes, subject.versions):
+            if one.topic not in foreign.topics_of(
+                change.shape.name, routes, subject.versions, subject.shares
+            ):
                 self._fault(Kind.DIFFERENT, one, "it is not in a topic of its table")
             return
         name = (source["db"], source["table"])
@@ -231,7 +253,7 @@ class RecordCheck:
             what = "the mapping that was in force for its seq does not publish its table"
             self._fault(Kind.DIFFERENT, one, what)
             return
-        topics = {route.topic, version.topic if version else ""}
+        topics = subject.shares.with_homes({route.topic, version.topic if version else ""})
         if name != change.shape.name or one.topic not in topics:
             what = f"it names {'.'.join(map(str, name))}, the change is of {'.'.join(change.shape.name)}"
             self._fault(Kind.DIFFERENT, one, what)
@@ -266,6 +288,8 @@ class RecordCheck:
         found = held.tombstones.pop(record.key, None)
         change_id = dict(record.headers).get(HEADER_CHANGE_ID, b"").decode()
         if found is not None and found.change_id == change_id:
+            return
+        if held.copied and held.copied == change_id:
             return
         name, _, rest = change_id.rpartition("#")
         transaction = self.truth.store.transaction(name)

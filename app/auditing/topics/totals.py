@@ -107,6 +107,25 @@ def _rule_that_omits(route: Route, change: Change | None) -> str | None:
 
 
 def _is_expired(done: RecordCheck, topic: str, position: int) -> bool:
+    """Whether the topic may have had it, or, before a merge, the topic that it is now merged into."""
+    home = done.subject.shares.home(topic)
+    return _is_cut_before(done, topic, position) or (
+        home != topic
+        and not _has_begun(done, topic, position)
+        and _is_cut_before(done, home, position)
+    )
+
+
+def _has_begun(done: RecordCheck, topic: str, position: int) -> bool:
+    """Whether a topic has a record of this position or an earlier one."""
+    return any(
+        held.first_position is not None and held.first_position <= position * 2 + 1
+        for (name, _), held in done.held.items()
+        if name == topic
+    )
+
+
+def _is_cut_before(done: RecordCheck, topic: str, position: int) -> bool:
     """Whether the topic may have had it: a partition that does not begin at 0 lacks what is older."""
     for number in range(done.subject.partitions.get(topic, 0)):
         if done.subject.beginnings.get((topic, number), 0) > 0:
@@ -266,12 +285,12 @@ def cursor(done: RecordCheck, latest: CursorRecord) -> None:
 
 
 def values_of(done: RecordCheck, rank: int) -> dict[str, int]:
-    """Records with a value of a transaction, by topic."""
+    """Records with a value of a transaction, by the topic that subscribers read."""
     found: dict[str, int] = {}
     routes = done.subject.routes.of_transaction(done.truth.store, rank)
     for n, shape in done.truth.store.of(rank):
         count, route = (done.seen[n] & 7).bit_count(), routes.of(shape.name)
         if count and route is not None:
-            topic = route.topic
+            topic = done.subject.shares.home(route.topic)
             found[topic] = found.get(topic, 0) + count
     return found

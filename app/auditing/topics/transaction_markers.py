@@ -32,7 +32,8 @@ class MarkerCheck:
     def __init__(self, done: RecordCheck, topic: str, uncounted: set[str]) -> None:
         self._done = done
         self._topic = topic
-        self._uncounted = uncounted
+        self._home = done.subject.shares.home
+        self._uncounted = {self._home(name) for name in uncounted}
         """Topics of tables that were ever quarantined."""
         self._open: _Open | None = None
         self._rank = 0
@@ -82,7 +83,10 @@ class MarkerCheck:
             self._fault(f"its part {now.parts} is numbered {value['part']}", name, record)
         collections = value["data_collections"]
         assert isinstance(collections, list)
-        counted = Counter({each["topic"]: each["event_count"] for each in collections})
+        # A transaction from before a merge counts the merged topic, a later one the share.
+        counted: Counter[str] = Counter()
+        for each in collections:
+            counted[self._home(each["topic"])] += each["event_count"]
         if counted.total() != value["event_count"]:
             self._fault("its counts do not add up", name, record)
         now.counts += counted
@@ -115,7 +119,7 @@ class MarkerCheck:
                 continue
             store = self._done.truth.store
             route = self._done.subject.routes.of_transaction(store, rank).of(shape.name)
-            if route is None or route.topic in self._uncounted:
+            if route is None or self._home(route.topic) in self._uncounted:
                 continue
             last_rank = rank
             if expired and (self._first is None or rank < self._first):

@@ -16,7 +16,9 @@ import orjson
 
 from app.auditing.routes_in_force import RoutesInForce
 from app.auditing.table_verdict import TableVerdict
+from app.auditing.topics.shares import Shares
 from app.auditing.topics.topics import Described, Versions
+from app.auditing.warehouse.applied import NEVER, Applied, NumberPosition
 from app.auditing.warehouse.keys import of_record, of_row
 from app.auditing.warehouse.store import ExpectedRow, WarehouseRow, WarehouseStore
 from app.auditing.warehouse.values import different
@@ -24,10 +26,10 @@ from connectors.kafka.reading.partition_reader import StoredRecord
 
 _LONGEST_PAIRING = 10_000
 """Rows of a table that are held in memory to classify them; beyond, they are only counted."""
-NumberPosition = tuple[int, int]
-"""Epoch and number."""
-_NEVER: NumberPosition = (-1, -1)
 _EMPTYING = "rows of a table that is being truncated"
+_UNKNOWN = (
+    "records of shares whose merged records are gone, so that it is not known which are applied"
+)
 
 
 @dataclass(slots=True)
@@ -43,9 +45,11 @@ class _Table:
     key: tuple[str, ...] = ()
     emptied: dict[tuple[str, str] | None, NumberPosition] = field(default_factory=dict)
     """The last truncate that is applied, by real table; None: of a table that is not mapped."""
-    may_be_emptied: NumberPosition = _NEVER
+    may_be_emptied: NumberPosition = NEVER
     """One that the sink was about to apply."""
     not_applied: int = 0
+    unknown: int = 0
+    """Records of which it is not known whether they are applied."""
     topics: set[str] = field(default_factory=set)
 
     def key_of(self, values: Iterable[Any], unrepresentable: Mapping[str, str] | None) -> bytes:
@@ -65,12 +69,14 @@ class Warehouse:
         *,
         versions: Versions,
         routes: RoutesInForce,
+        shares: Shares | None = None,
     ) -> None:
         self._store = store
         self._routes = routes
         self._destination = destination
         self._versions = versions
-        self._until: dict[tuple[str, int], int] = {}
+        self._shares = shares or Shares()
+        self.applied = Applied({}, self._shares)
         self._tables: dict[tuple[str, str], _Table] = {}
         self._floors: dict[tuple[str, str], NumberPosition] = {}
         """Truncates that the sink had begun once its tables were read: they may have been applied."""
@@ -89,7 +95,8 @@ class Warehouse:
                 table.kinds = dict(zip(table.columns, part["types"], strict=True))
                 table.key = tuple(name.lower() for name in part["key"])
             elif "format" in part:
-                self._until = {(topic, number): until for topic, number, until in part["applied"]}
+                until = {(topic, number): until for topic, number, until in part["applied"]}
+                self.applied = Applied(until, self._shares)
             else:
                 self._floors = {
                     (database, name): (epoch, seq)
@@ -127,15 +134,17 @@ class Warehouse:
         table = self._table(name if route is None else route.logical)
         table.topics.add(topic)
         position = (int(source["epoch"]), int(source["seq"]))
-        is_applied = record.offset < self._until.get((topic, partition), 0)
-        # The sink reads the topic that a merge makes of this one, with offsets of its own.
-        if not is_applied and not (is_mapped and routes.merged):
+        at = topic, partition
+        is_applied = self.applied.has(at, record.offset, position)
+        if not is_applied and self.applied.is_unknown(at):
+            table.unknown += 1
+        elif not is_applied:
             table.not_applied += 1
         if value["op"] == "t":
             if is_applied:
                 of = name if is_mapped else None
-                table.emptied[of] = max(table.emptied.get(of, _NEVER), position)
-            elif position <= self._floors.get(table.name, _NEVER):
+                table.emptied[of] = max(table.emptied.get(of, NEVER), position)
+            elif position <= self._floors.get(table.name, NEVER):
                 table.may_be_emptied = max(table.may_be_emptied, position)
             return
         # A running sink may have merged what its ledger does not have yet.
@@ -202,10 +211,13 @@ class Warehouse:
         self, table: _Table, seen: Callable[[int], bool], *, is_whole: bool
     ) -> TableVerdict:
         verdict = TableVerdict(".".join(table.name), behind=table.not_applied)
+        if table.unknown:
+            verdict.unjudged[_UNKNOWN] += table.unknown
+            verdict.is_complete = False
         for source, position in table.emptied.items():
             self._store.empty(table.t, position, source)
-        floor = self._floors.get(table.name, _NEVER)
-        if not is_whole and floor > max(table.emptied.values(), default=_NEVER):
+        floor = self._floors.get(table.name, NEVER)
+        if not is_whole and floor > max(table.emptied.values(), default=NEVER):
             # The topic may have older rows in one partition, while the truncate's partition no
             # longer has it.
             table.may_be_emptied = max(table.may_be_emptied, floor)
@@ -213,7 +225,7 @@ class Warehouse:
         for wanted, content in self._store.wanted(table.t):
             database, name, image, absent = orjson.loads(wanted.image)
             position = (wanted.epoch, wanted.seq)
-            if position < self._dropped.get((database, name), _NEVER):
+            if position < self._dropped.get((database, name), NEVER):
                 verdict.unjudged["rows from before their table was dropped or renamed"] += 1
             elif content is not None:
                 types = _types(self._versions.get((database, name, wanted.version)))

@@ -11,6 +11,8 @@ import pytest
 from app.auditing.change_store import Store
 from app.auditing.routes_in_force import RoutesInForce
 from app.auditing.topics.record_check import RecordCheck, Subject
+from app.auditing.topics.shares import Copies, Shares
+from app.auditing.topics.totals import _is_expired
 from app.auditing.truth.changes import Truth
 from app.auditing.verdict import Kind, Verdict
 from app.auditing.window import End
@@ -39,7 +41,8 @@ def examined(found: Truth, *, mapping: str | None = None) -> RecordCheck:
     routes = Routes(prefix="aq", mapping=from_yaml(mapping) if mapping else None)
     subject = Subject(
         routes=RoutesInForce.always(routes), destination="shop", ddl_topic="aq.__ddl.shop",
-        seq=9, end=end, server_uuid="u", versions={}, partitions={TOPIC: 1}, beginnings={},
+        seq=9, end=end, shares=Shares(prefix="aq", destination="shop"),
+        server_uuid="u", versions={}, partitions={TOPIC: 1}, beginnings={},
     )  # fmt: skip
     return RecordCheck(subject, found, Verdict(destination="shop"))
 
@@ -125,3 +128,79 @@ def test_a_record_in_another_format_without_its_numbers_is_foreign() -> None:
         plain = record(0, "1#0", {"data": []})
         one.take(TOPIC, 0, replace(plain, headers=(*plain.headers, ("format", b"canal"))))
         assert one.verdict.faults == {"foreign": 1}
+
+
+SHARE = "aq.__shard.shop.shop.t"
+
+
+def created(seq: int) -> dict[str, Any]:
+    return {**delete(seq), "op": "c", "before": None, "after": {"id": 7}}
+
+
+def keyed(offset: int, change: str, value: dict[str, Any] | None) -> StoredRecord:
+    return replace(record(offset, change, value), key=b'{"id":7}')
+
+
+def shared(found: Truth) -> RecordCheck:
+    """A check that has read the share, with the records 2 and 3, the last one a delete."""
+    one = examined(found, mapping=WHOLE)
+    merged = Routes(prefix="aq", destination="shop", merged=True, mapping=from_yaml(WHOLE))
+    counts = {TOPIC: 1, SHARE: 1, "aq.shop.other": 1}
+    one.subject = replace(one.subject, routes=RoutesInForce.always(merged), partitions=counts)
+    one.take(SHARE, 0, keyed(0, "2#0", created(2)))
+    one.take(SHARE, 0, keyed(1, "3#0", delete(3)))
+    one.take(SHARE, 0, keyed(2, "3#0", None))
+    one.copies = Copies(frozenset({TOPIC}), bytes(one.numbers))
+    return one
+
+
+WHOLE = "tables: {shop.t: {from: [shop.t]}}"
+HISTORY = (
+    transaction(1, rows("t", 7)),
+    transaction(2, rows("t", 7), at=300),
+    transaction(3, rows("t", 7).replace("Write", "Delete").replace("INSERT INTO", "DELETE FROM").replace(
+        "### SET", "### WHERE"), at=500),
+)  # fmt: skip
+
+
+def test_copies_in_the_merged_topic_are_not_repeated_and_keep_their_order() -> None:
+    with Store() as store:
+        one = shared(truth(store, *HISTORY))
+        assert one.verdict.records == 2
+        assert one.verdict.counts == {}
+        # A record from before the merge is judged like any other.
+        one.take(TOPIC, 0, keyed(0, "1#0", created(1)))
+        assert one.verdict.records == 3
+        one.take(TOPIC, 0, keyed(1, "2#0", created(2)))
+        one.take(TOPIC, 0, keyed(2, "3#0", delete(3)))
+        one.take(TOPIC, 0, keyed(3, "3#0", None))
+        assert one.verdict.records == 3
+        assert one.verdict.counts == {}
+        assert (
+            one.verdict.unjudged["copies in merged topics, of which only the order is checked"] == 2
+        )
+        one.take(TOPIC, 0, keyed(4, "2#0", created(2)))
+        assert one.verdict.counts == {Kind.OUT_OF_ORDER: 1}
+        # In a topic that the share is not merged into, it is a second record.
+        one.take("aq.shop.other", 0, keyed(0, "2#0", created(2)))
+        assert one.verdict.counts[Kind.REPEATED] == 1
+
+
+@pytest.mark.parametrize(
+    ("cut", "number", "expired"),
+    [
+        ({}, 1, False),
+        # The topic from before the merge has lost what was in it, the share has not.
+        ({(TOPIC, 0): 5}, 1, True),
+        ({(TOPIC, 0): 5}, 3, False),
+        ({(SHARE, 0): 5}, 1, True),
+    ],
+)
+def test_a_change_from_before_the_merge_may_be_gone_from_the_merged_topic(
+    cut: dict[tuple[str, int], int], number: int, *, expired: bool
+) -> None:
+    with Store() as store:
+        one = shared(truth(store, *HISTORY))
+        one.subject = replace(one.subject, beginnings=cut)
+        positions = [position for position, _, _ in store.positions()]
+        assert _is_expired(one, SHARE, positions[number - 1]) == expired

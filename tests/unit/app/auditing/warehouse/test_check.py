@@ -13,6 +13,7 @@ import pytest
 
 from app.auditing.routes_in_force import RoutesInForce
 from app.auditing.table_verdict import TableVerdict, lines
+from app.auditing.topics.shares import Shares
 from app.auditing.topics.topics import Described, Versions
 from app.auditing.verdict import Verdict
 from app.auditing.warehouse.check import Warehouse
@@ -24,6 +25,7 @@ from tables.mapping.yaml_form import from_yaml
 from tables.routes.routes import Routes
 
 TOPIC = "aq.shop.t"
+SHARE, MERGED = "aq.__shard.shop.t", "aq.t"
 VERSION = Described(
     columns=("id", "v"),
     types=("int", "varchar(9)"),
@@ -65,6 +67,11 @@ class Case:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.applied = 100
+        self.applied_topic = TOPIC
+        self.topic = TOPIC
+        """The topic of the records; of a share, ``merged`` has what the sink reads."""
+        self.merged: list[StoredRecord] = []
+        self.is_merged_cut = False
         self.floors: list[list[Any]] = []
         self.cut: set[str] = set()
         self.columns = ["id", "v"]
@@ -74,7 +81,7 @@ class Case:
         self.routes = Routes(prefix="aq")
 
     def dump(self, rows: Iterable[dict[str, Any]]) -> Path:
-        head = {**HEAD, "applied": [[TOPIC, 0, self.applied]]}
+        head = {**HEAD, "applied": [[self.applied_topic, 0, self.applied]]}
         name = {"database": "shop", "table": "t"}
         table = {**name, "columns": self.columns, "types": self.types, "key": self.key}
         rows = list(rows)
@@ -96,12 +103,17 @@ class Case:
                 "shop",
                 versions=self.versions,
                 routes=RoutesInForce.always(self.routes),
+                shares=Shares(prefix="aq", destination="shop"),
             )
+            if self.is_merged_cut:
+                warehouse.applied.cut((MERGED, 0))
+            for one in self.merged:
+                warehouse.applied.take(MERGED, 0, one)
             for value in changes:
                 seq = value["source"]["seq"]
                 seen.add(seq)
                 record = StoredRecord(self.key_of(value), orjson.dumps(value), seq)
-                warehouse.take("ddl" if "ddl" in value else TOPIC, 0, record, value)
+                warehouse.take("ddl" if "ddl" in value else self.topic, 0, record, value)
             (found,) = warehouse.judge(seen.__contains__, cut=self.cut)
         return found
 
@@ -222,18 +234,69 @@ def test_a_truncate_of_one_shard_leaves_the_rows_of_the_others(case: Case) -> No
     assert counted(case.verdict([*RIGHT, row(6, 7, "x")], history)) == (0, 1, 0)
 
 
-def test_records_of_a_share_are_not_counted_as_not_applied(case: Case) -> None:
-    case.applied = 0
-    assert case.verdict(RIGHT, HISTORY).behind == len(HISTORY)
-    case.routes = Routes(
-        prefix="aq",
-        destination="shop",
-        merged=True,
-        mapping=from_yaml("tables: {shop.t: {topic: t}}"),
-    )
+def merge(case: Case, history: list[dict[str, Any]], *, applied: int) -> None:
+    """Merge the share's records with those of another destination; so many of the former are applied."""
+    case.topic, case.applied_topic = SHARE, MERGED
+    mapping = from_yaml("tables: {shop.t: {topic: t}}")
+    case.routes = Routes(prefix="aq", destination="shop", merged=True, mapping=mapping)
+    case.versions["shop", "t", 1] = replace(VERSION, topic=SHARE)
+    case.merged, case.applied = [], 50
+    for number, value in enumerate(history):
+        case.merged.append(copied(value, "shop", 50 + 2 * number))
+        # Of another destination, with any number.
+        case.merged.append(copied(value, "other", 51 + 2 * number))
+        if number < applied:
+            case.applied = 52 + 2 * number
+
+
+def copied(value: dict[str, Any], destination: str, offset: int) -> StoredRecord:
+    source = value["source"] | {"name": destination}
+    if destination != "shop":
+        source["seq"] += 1000
+    return StoredRecord(b"", orjson.dumps(value | {"source": source}), offset)
+
+
+def test_a_share_is_applied_as_far_as_the_topic_that_it_is_merged_into(case: Case) -> None:
+    merge(case, HISTORY, applied=5)
     found = case.verdict(RIGHT, HISTORY)
-    assert found.behind == 0
-    assert counted(found) == (0, 0, 0)
+    assert found.line() == "shop.t: rows=2 missing=0 extra=0 different=0 behind=0"
+    assert counted(case.verdict([], HISTORY)) == (2, 0, 0)
+    # A lost update and a lost delete.
+    assert counted(case.verdict([RIGHT[0], row(1, 1, "a"), RIGHT[2]], HISTORY)) == (0, 0, 1)
+    assert counted(case.verdict([*RIGHT[:2], row(4, 3, "d")], HISTORY)) == (0, 1, 0)
+    merge(case, HISTORY, applied=2)
+    found = case.verdict([row(1, 1, "a"), row(2, 2, "b")], HISTORY)
+    assert (counted(found), found.behind) == ((0, 0, 0), 3)
+    assert counted(case.verdict([row(2, 2, "b")], HISTORY)) == (1, 0, 0)
+    merge(case, HISTORY, applied=0)
+    found = case.verdict([], HISTORY)
+    assert (counted(found), found.behind) == ((0, 0, 0), 5)
+
+
+def test_a_truncate_of_a_share_leaves_nothing_of_what_came_before_it(case: Case) -> None:
+    history = [*HISTORY, change("t", 6, {}, keyed=False)]
+    emptied = [row(6, 1, None, deleted=True), row(6, 2, None, deleted=True)]
+    merge(case, history, applied=6)
+    assert counted(case.verdict(emptied, history)) == (0, 0, 0)
+    assert counted(case.verdict(RIGHT, history)) == (0, 2, 0)
+
+
+def test_a_share_whose_merged_records_are_gone_is_not_judged_and_the_audit_incomplete(
+    case: Case,
+) -> None:
+    merge(case, HISTORY, applied=5)
+    case.merged, case.is_merged_cut = [], True
+    found = case.verdict([], HISTORY)
+    assert (counted(found), found.behind, found.unjudged.total()) == ((0, 0, 0), 0, 5)
+    verdict = Verdict(destination="shop", tables=[found])
+    assert verdict.is_clean
+    assert not verdict.is_complete
+    assert not verdict.to_json()["complete"]
+    assert any(line.startswith("incomplete: ") and "shop.t" in line for line in verdict.lines())
+    # Without a ledger of the topic, the sink has applied nothing.
+    case.applied = 0
+    found = case.verdict([], HISTORY)
+    assert (found.behind, found.is_complete) == (5, True)
 
 
 def test_a_log_without_key_has_each_image_once(case: Case) -> None:
