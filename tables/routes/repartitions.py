@@ -65,6 +65,25 @@ def growth(routes: Routes, versions: Mapping[TableName, TableVersion]) -> dict[s
     return found
 
 
+def tag_counts(
+    routes: Routes, versions: Mapping[TableName, TableVersion], grown: Mapping[str, Growth]
+) -> dict[str, int]:
+    """Return the counts of all topics of tags: that of the topic whose records each has again.
+
+    A topic of a tag keeps the count with which it was written while its tag is in no rule.
+    """
+    found: dict[str, int] = {}
+    for name, version in versions.items():
+        route = routes.of(name)
+        if route is None or route.topic != version.topic:
+            continue
+        growth = grown.get(route.topic)
+        count = growth.partitions if growth else version.partitions or routes.partitions
+        for topic in route.tag_topics.values():
+            found[topic] = max(count, found.get(topic, 0))
+    return found
+
+
 def _fault(topic: str, count: int, route: Route, *, is_merged: bool) -> str | None:
     """What keeps a topic's count from becoming that of its rule."""
     assert route.mapped is not None

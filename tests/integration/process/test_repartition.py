@@ -150,3 +150,49 @@ def test_keys_are_over_more_partitions_from_a_boundary_on_that_readers_can_see(
     assert [(one.partition, one.seq) for one in tagged] == [
         (one.partition, one.seq) for one in found
     ]
+
+
+def test_the_topic_of_a_tag_that_is_added_again_follows_its_rows(
+    stack: Stack,
+    mysql: Mysql,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    database = f"tag{uuid.uuid4().hex[:8]}"
+    run(mysql, f"CREATE DATABASE {database}")
+    run(mysql, f"CREATE TABLE {database}.shop (id int PRIMARY KEY, x int)")
+    wanted = pair_settings(stack, mysql, tmp_path, database=database)
+    wanted["mapping"] = {"store": "zookeeper"}
+    topic, tagged = (f"{wanted['prefix']}.{one}" for one in ("trade", "__tag.all.trade"))
+    with Pair(wanted, tmp_path) as pair:
+        pair.write("one")
+        monkeypatch.setenv("AQUEDUCT_CONFIG", str(pair.config("one")))
+        pair.start("one")
+        count = 0
+
+        def version() -> object:
+            one = pair.status("one").get("destinations", {}).get("shop", {})
+            return one["mapping"].get("version") if one.get("state") == "RUNNING" else None
+
+        tags = "tag_topics: [all], "
+        for number, (partitions, more, tagging) in enumerate(
+            (
+                (BEFORE, "", tags),
+                (AFTER, f", repartition_from: {BEFORE}", ""),
+                (AFTER, "", tags),
+            ),
+            start=1,
+        ):
+            file = tmp_path / "mapping.yaml"
+            text = RULES.format(database, partitions, more)
+            file.write_text(text.replace(tags, tagging))
+            assert main(["mapping", "set", str(file), "--why", "a test"]) == 0
+            pair.until(lambda: version() == number)  # noqa: B023 - called at once
+            values = ", ".join(f"({count + key}, 1)" for key in range(20))
+            run(mysql, f"INSERT INTO {database}.shop VALUES {values}")
+            count += 20
+            pair.until(lambda: len(records(stack, topic, partitions)) == count)  # noqa: B023
+    rows = records(stack, topic, AFTER)
+    assert [(one.partition, one.seq) for one in records(stack, tagged, AFTER)] == [
+        (one.partition, one.seq) for one in (*rows[:20], *rows[40:])
+    ]

@@ -10,7 +10,7 @@ import pytest
 from connectors.errors import MappingError
 from connectors.mysql.position import Coordinates
 from tables.mapping.yaml_form import from_yaml
-from tables.routes.repartitions import Growth, growth, partitions_of, spread_of
+from tables.routes.repartitions import Growth, growth, partitions_of, spread_of, tag_counts
 from tables.routes.routes import Routes
 from tables.table_version import Definition, TableVersion
 
@@ -25,13 +25,45 @@ def version(table: str, partitions: int | None, topic: str) -> TableVersion:
     )  # fmt: skip
 
 
-def grown(rules: str, *counts: int | None, topic: str = "aq.t", **more: Any) -> dict[str, Growth]:
+def routed(
+    rules: str, *counts: int | None, topic: str = "aq.t", **more: Any
+) -> tuple[Routes, dict[tuple[str, str], TableVersion]]:
+    """The routes by these rules of one of two tables, and the versions of the tables."""
     text = f"{{databases: {{s: {{topic: t}}}}, tables: {{s.a: {{{rules}}}}}}}"
     routes = Routes(prefix="aq", partitions=3, mapping=from_yaml(text), **more)
-    tables = {
+    return routes, {
         ("s", name): version(name, one, topic) for name, one in zip("ab", counts, strict=False)
     }
-    return growth(routes, tables)
+
+
+def grown(rules: str, *counts: int | None, topic: str = "aq.t", **more: Any) -> dict[str, Growth]:
+    return growth(*routed(rules, *counts, topic=topic, **more))
+
+
+TAGGED = "tags: {'': x, f: y}, tag_topics: [x, y]"
+
+
+@pytest.mark.parametrize(
+    ("rules", "counts", "found"),
+    [
+        # The topic may have grown while no rule named the tag.
+        (f"partitions: 4, {TAGGED}", (4, 4), 4),
+        (f"partitions: 4, repartition_from: 2, {TAGGED}", (2, 2), 4),
+        (TAGGED, (2,), 2),
+        (TAGGED, (None,), 3),
+    ],
+)
+def test_topics_of_tags_have_as_many_partitions_as_that_of_the_rows(
+    rules: str, counts: tuple[int | None, ...], found: int
+) -> None:
+    routes, versions = routed(rules, *counts)
+    counted = tag_counts(routes, versions, growth(routes, versions))
+    assert counted == {"aq.__tag.x.t": found, "aq.__tag.y.t": found}
+
+
+def test_rules_without_topics_of_tags_have_none_to_grow() -> None:
+    assert tag_counts(*routed("tags: {'': x}", 2), {}) == {}
+    assert tag_counts(*routed(TAGGED, 2, topic="aq.before"), {}) == {}
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,10 @@ from tables.journal import state as journal
 from tables.journal.checkpoint import MemoryCheckpoint
 from tables.journal.installation import installation_key
 from tables.journal.partition import JournalPartition
+from tables.mapping.yaml_form import from_yaml
 from tables.operator.source_choice import Current, note_of
 from tables.routes.routes import Routes
+from tables.table_version import Definition, TableVersion
 from tests.properties.app.interleaved.worker import PLANS
 
 SERVER = "aaaaaaaa-0000-0000-0000-000000000001"
@@ -46,6 +48,8 @@ class Scene:
         self.events: list[str] = []
         self.asked: list[str] = []
         self.silent: set[str] = set()
+        self.grown: dict[str, int] = {}
+        """Topics of which more partitions were asked for."""
         self.gone: set[str] = set()
         """Topics that do not exist."""
         self.released = threading.Event()
@@ -99,6 +103,10 @@ class Scene:
                 made = [plan.name for plan in plans if plan.name not in self.checked]
                 if gone := [name for name in made if name in before]:
                     raise TopicGone(topic=gone[0])
+
+            async def grow(self, counts: Mapping[str, int]) -> None:
+                scene.grown.update(counts)
+                scene.events.append("grown")
 
             async def check(self, *plans: TopicPlan) -> None:
                 await asyncio.sleep(0.05)
@@ -310,6 +318,28 @@ async def test_a_topic_of_a_destination_is_made_once_in_its_life(
         await scene.lead()
     assert error.value.context["topic"] == gone
     assert "claimed" not in scene.events
+
+
+async def test_the_topic_of_a_tag_that_is_added_again_has_the_partitions_of_its_rows(
+    scene: Scene,
+) -> None:
+    rules = "{tables: {shop.orders: {topic: t, partitions: 4, tags: {'': x}, tag_topics: [x]}}}"
+    cast(Any, scene.plan).rules.routes = Routes(
+        prefix="aq", destination="shop", mapping=from_yaml(rules)
+    )
+    version = TableVersion(
+        destination="shop", database="shop", table="orders", version=1, topic="aq.t",
+        definition=Definition(columns=(), primary_key=()),
+        gtid=None, coordinates=Coordinates("b.000001", 4), ts_ms=1, partitions=4,
+    )  # fmt: skip
+    scene.write(
+        installation_note("i"),
+        cursor_note(),
+        (journal.version_key(version), journal.encoded(version.to_json())),
+    )
+    await scene.lead()
+    assert scene.grown == {"aq.__tag.x.t": 4}
+    assert scene.events.index("grown") < scene.events.index("claimed")
 
 
 async def test_an_epoch_is_claimed_that_an_older_copy_of_the_journal_cannot_claim_again(
