@@ -153,10 +153,11 @@ def is_merged(stack: Stack, pair: Pair, shards: Shards) -> bool:
     return sum(map(len, records(stack, f"{pair.wanted['prefix']}.trade"))) == 3 * shards.count
 
 
-def rewind(stack: Stack, prefix: str, shard: str) -> None:
-    """Write a shard's first cursor again."""
+def rewind(stack: Stack, prefix: str, shard: str, to: int = 0) -> None:
+    """Write a shard's first cursor again, or another one."""
     topic, unit = f"{prefix}.__shard.{shard}.trade", "merge.trade"
-    key, value = note_of(MergeCursor(merge=unit, topic=topic, offsets={"0": 0, "1": 0}, ts_ms=1))
+    offsets = {str(part): to for part in range(PARTITIONS)}
+    key, value = note_of(MergeCursor(merge=unit, topic=topic, offsets=offsets, ts_ms=1))
 
     async def write() -> None:
         async with AIOKafkaProducer(bootstrap_servers=stack.kafka) as producer:
@@ -228,6 +229,51 @@ def test_a_stalled_shard_is_passed_and_kills_repeat_nothing(
         assert main(["destination", "resume", "west"]) == 0
         pair.until(lambda: is_merged(stack, pair, shards))
         pair.until(lambda: not merge_of(pair)["shards"]["west"]["stalled"])
+    check_each_once(stack, wanted["prefix"])
+
+
+def test_without_zookeeper_one_worker_merges_until_it_has_ended(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    shards = Shards(mysql)
+    wanted = shards.settings(stack, tmp_path)
+    del wanted["zookeeper"]
+
+    def of(name: str) -> dict[str, Any]:
+        found: dict[str, Any] = pair.status(name).get("merges", {}).get("trade", {})
+        return found
+
+    def is_ready_to_end(name: str) -> bool:
+        """Whether all is merged, by what an operator sees."""
+        found = of(name)
+        return found.get("state") == "RUNNING" and all(
+            (one["unread"], one["held"]) == (0, 0) for one in found["shards"].values()
+        )
+
+    with Pair(wanted, tmp_path) as pair:
+        pair.start("one")
+        shards.write()
+        pair.until(lambda: is_merged(stack, pair, shards))
+        pair.start("two")
+        pair.until(lambda: of("two").get("state") == "FENCED")
+        assert of("two")["error"].startswith("AnotherWorkerLeads: "), of("two")
+        shards.write()
+        pair.until(lambda: is_merged(stack, pair, shards))
+        # It was not taken from the first, which would have taken it back.
+        assert (of("one")["state"], of("one")["error"]) == ("RUNNING", None)
+        assert "Fenced" not in pair.workers["one"].log
+        pair.end("one", signal.SIGTERM)
+        pair.until(lambda: of("two").get("state") == "RUNNING")
+        shards.write()
+        pair.until(lambda: is_merged(stack, pair, shards))
+        pair.until(lambda: is_ready_to_end("two"))
+        pair.end("two", signal.SIGKILL)
+        # A shard's topic that was made again ends before the cursor.
+        rewind(stack, wanted["prefix"], "east", to=10**6)
+        pair.start("two")
+        pair.until(lambda: of("two").get("state") == "FAILED")
+        assert of("two")["error"].startswith("TopicUnfit: "), of("two")
+        assert of("two")["shards"]["east"]["unread"] is None
     check_each_once(stack, wanted["prefix"])
 
 
