@@ -4,7 +4,7 @@ A merge plans several jobs for each table and takes seconds; storing a batch of 
 
 Invariant: a batch is merged only once the recent changes hold it, as long as they are covered, so that a
 reader who combines both never sees one table later than another. If this query fails, it is started
-again, and merging continues: recent changes are a copy, and nothing depends on them but how early readers see changes.
+again, and merging continues: recent changes are a copy, on which only depends how early readers see them.
 """
 
 from __future__ import annotations
