@@ -32,7 +32,7 @@ from spark_sink.errors import (
 from spark_sink.lag.watch import Watch
 from spark_sink.metrics import Metrics
 from spark_sink.names import ORIGIN
-from spark_sink.recent.follower import Follower
+from spark_sink.recent.follower import BatchFailed, Follower
 from spark_sink.settings import Settings
 from spark_sink.source.kafka import KafkaTopics, admin, matching, pattern, read_schemas, stream
 from spark_sink.source.schemas import SchemaBook
@@ -51,10 +51,6 @@ _POLL_SECONDS: Final = 0.2
 _SECONDS_FOR_KAFKA: Final = 60.0
 _SECONDS_BETWEEN_TRIES: Final = 2.0
 _SECONDS_BETWEEN_REQUESTS: Final = 1.0
-
-
-class BatchFailed(Exception):
-    """The batch failed; its cause is stored separately."""
 
 
 class Sink:

@@ -44,6 +44,10 @@ _SECONDS_BETWEEN_REMOVALS: Final = 300.0
 _SECONDS_FOR_COVERAGE: Final = 10.0
 
 
+class BatchFailed(Exception):
+    """The batch failed; its cause is stored separately."""
+
+
 class Follower:
     """Starts the query, and again when it has failed."""
 
@@ -171,9 +175,9 @@ class Follower:
         try:
             self._store(records, *self._checkpoint.offsets(batch_id))
         except Exception as fault:
-            # Through the JVM and back it would come as text.
+            # Through the JVM and back it would come as text, which may overflow Spark's stack.
             self._failure = self._failure or fault
-            raise
+            raise BatchFailed from None
 
     def _store(self, records: DataFrame, start: Offsets, until: Offsets) -> None:
         start, until = self._of_rows(start), self._of_rows(until)

@@ -19,6 +19,9 @@ from spark_sink.settings import Settings
 from spark_sink.source.offsets import Offsets
 
 _METADATA_MAX_AGE_MS = 1000
+_FETCH_MAX_WAIT_MS = 5
+"""Spark reads only what is there, and then asks for the partition's offsets on the connection on which the
+client has just asked for more: with Kafka's 500 ms, each partition of each batch took half a second."""
 _ENOUGH_TO_MERGE = 20_000
 """Offsets that are merged without waiting for more."""
 _RECORDS = (
@@ -84,6 +87,7 @@ def options(settings: Settings) -> dict[str, str]:
     """What every read of Kafka has in common."""
     return {
         "kafka.metadata.max.age.ms": str(_METADATA_MAX_AGE_MS),
+        "kafka.fetch.max.wait.ms": str(_FETCH_MAX_WAIT_MS),
         **{f"kafka.{k.removeprefix('kafka.')}": v for k, v in settings.kafka_options.items()},
         "kafka.bootstrap.servers": settings.bootstrap_servers,
         "kafka.isolation.level": "read_committed",

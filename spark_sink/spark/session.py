@@ -33,6 +33,8 @@ _DEFAULTS: Final = {
     # The batch is cached and Kafka's offsets are fixed, so its rows are the same on each reading.
     "spark.databricks.delta.merge.materializeSource": "none",
     "spark.sql.adaptive.enabled": "false",
+    # Spark keeps 64, and with more partitions makes a consumer for each of them in each batch.
+    "spark.kafka.consumer.cache.capacity": "2000",
     # One MERGE compiles some hundred small programs; Spark keeps 100, and so compiles them each time.
     "spark.sql.codegen.cache.maxEntries": "3000",
 }
