@@ -10,15 +10,12 @@ import asyncio
 import contextlib
 import json
 import os
-import re
 import shutil
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer
@@ -27,6 +24,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from bench import session
 from bench.errors import RunFailed
 from demo.checks import percentile
+from demo.visible import At, Visible
 from devstack import Stack
 from devstack.ports import free_port
 
@@ -39,50 +37,7 @@ _PARTITIONS: Final = 4
 _PREFIX: Final = "fresh"
 _IDS: Final = 500
 """Rows of each table, which are inserted first and then updated."""
-_GAUGES: Final = ("aqueduct_sink_visible_offset", "aqueduct_sink_applied_offset")
-_LINE: Final = re.compile(r'^(\w+)\{partition="(\d+)",topic="([^"]+)"\} (\S+)$', re.MULTILINE)
 _PATIENCE: Final = 300.0
-
-At = tuple[str, int]
-
-
-@dataclass(slots=True)
-class Seen:
-    """When each partition's offsets became visible, as the sink's metrics have it."""
-
-    port: int
-    reached: dict[At, list[tuple[float, int]]] = field(default_factory=dict)
-
-    def look(self) -> None:
-        """Read the metrics once; a sink that does not answer yet has shown nothing."""
-        try:
-            with urllib.request.urlopen(
-                f"http://127.0.0.1:{self.port}/metrics", timeout=5
-            ) as answer:
-                text = answer.read().decode()
-        except OSError:
-            return
-        now, found = time.time(), dict[tuple[str, At], int]()
-        for name, partition, topic, value in _LINE.findall(text):
-            found[name, (topic, int(partition))] = int(float(value))
-        for at in {at for _, at in found}:
-            offset = max(found.get((name, at), 0) for name in _GAUGES)
-            held = self.reached.setdefault(at, [])
-            if not held or held[-1][1] < offset:
-                held.append((now, offset))
-
-    def run(self, stop: Event) -> None:
-        """Look until a stop."""
-        while not stop.wait(0.1):
-            self.look()
-
-    def has(self, ends: dict[At, int]) -> bool:
-        """Whether everything up to these ends is visible."""
-        return all((self.reached.get(at) or [(0, 0)])[-1][1] >= end for at, end in ends.items())
-
-    def when(self, at: At, offset: int) -> float:
-        """The time at which an offset was first seen to be visible."""
-        return next(time for time, until in self.reached[at] if until > offset)
 
 
 @dataclass(slots=True)
@@ -131,7 +86,7 @@ class Writer:
         return {at: offset + 1 for at, offset, _ in self.sent}
 
 
-async def _load(kafka: str, seen: Seen) -> list[float]:
+async def _load(kafka: str, seen: Visible) -> list[float]:
     """Fill the tables, then write at the rate; returns the lags of the latter in seconds."""
     await _create(kafka)
     producer = AIOKafkaProducer(bootstrap_servers=kafka, enable_idempotence=True)
@@ -153,14 +108,19 @@ async def _load(kafka: str, seen: Seen) -> list[float]:
         await _until(seen, writer)
     finally:
         await producer.stop()
-    return [seen.when(at, offset) - sent for at, offset, sent in writer.sent[first:]]
+    return [_when(seen, at, offset) - sent for at, offset, sent in writer.sent[first:]]
+
+
+def _when(seen: Visible, at: At, offset: int) -> float:
+    """The time at which an offset was first seen to be visible."""
+    return next(one.at_ms for one in seen.seen[at] if one.until > offset) / 1000
 
 
 def _next(written: int, due: int) -> Iterator[tuple[int, int]]:
     return ((n % TABLES, n // TABLES % _IDS) for n in range(written, written + due))
 
 
-async def _until(seen: Seen, writer: Writer) -> None:
+async def _until(seen: Visible, writer: Writer) -> None:
     deadline = time.monotonic() + _PATIENCE
     while not seen.has(writer.ends()):
         if time.monotonic() > deadline:
@@ -208,7 +168,7 @@ def story() -> None:
     """Run once."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
-    seen, stop = Seen(free_port()), Event()
+    seen = Visible(free_port())
     with Stack(FOLDER / "stack", ("kafka",)) as stack:
         command = [sys.executable, "-m", "spark_sink", "--config"]
         sink = stack.children.start(
@@ -216,12 +176,11 @@ def story() -> None:
             label="the sink",
             log=FOLDER / "sink.log",
         )
-        looking = Thread(target=seen.run, args=(stop,), daemon=True)
-        looking.start()
+        seen.start()
         try:
             lags = asyncio.run(_load(stack.kafka, seen))
         finally:
-            stop.set()
+            seen.stop()
             cpu = _cpu_seconds(sink.popen.pid)
             sink.popen.terminate()
             sink.popen.wait(60)

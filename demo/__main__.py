@@ -25,6 +25,7 @@ from demo.report import Console
 from demo.supervise import NEVER, Program, Restarting, Supervisor
 from demo.topics import Layout
 from demo.verdict import Evidence, Verdict
+from demo.visible import Visible
 from demo.warehouse import Answer, Request
 from devstack import Stack
 from devstack.errors import DevstackError
@@ -100,6 +101,9 @@ def _story(keeper: Keeper, ending: contextlib.ExitStack) -> int:
     console.print_line("starting the worker and the sink")
     worker = _start(parts.worker(files, at), ending, restarting=Restarting())
     sink = _start(parts.sink(files, at), ending)
+    visible = Visible(at.sink_http)
+    ending.callback(visible.stop)
+    visible.start()
     watch = Watch(worker, sink, at=at, destination=DATABASE, console=console)
     watch.until_running(_PATIENCE)
     _until_arrived(watch, server, at)
@@ -124,7 +128,7 @@ def _story(keeper: Keeper, ending: contextlib.ExitStack) -> int:
             truth=source_truth,
             contents=contents,
             compared=compared.compared,
-            applied=compared.applied,
+            applied=visible.seen,
             restarts=worker.restarts,
         ),
         at_least=LEAST,

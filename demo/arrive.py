@@ -46,14 +46,14 @@ class Watch:
         return observe.worker_status(self._at.worker_http, self._destination)
 
     def offsets(self) -> dict[tuple[str, int], int] | None:
-        """The offsets that the sink has applied; None while it does not answer."""
+        """The offsets up to which readers of the warehouse see changes; None while the sink does not answer."""
         return observe.sink_offsets(self._at.sink_http)
 
     def describe(self) -> str:
         """Both in a few words."""
         status, rows = self.status(), observe.sink_rows(self._at.sink_http)
         worker = "worker does not answer" if status is None else f"published {status.seq:,}"
-        sink = "sink does not answer" if rows is None else f"in the warehouse {rows:,}"
+        sink = "sink does not answer" if rows is None else f"merged into the warehouse {rows:,}"
         return f"{worker}, {sink}"
 
     def until_running(self, seconds: float) -> None:
@@ -73,7 +73,7 @@ class Watch:
         )
 
     def until_applied(self, kafka: str, wanted: list[str], seconds: float) -> None:
-        """Wait until the sink has applied every record that these topics hold now."""
+        """Wait until readers of the warehouse see every record that these topics hold now."""
         ends = asyncio.run(topics.ends(kafka, wanted))
 
         def applied() -> bool:

@@ -5,7 +5,7 @@ import json
 import re
 from dataclasses import dataclass
 
-_GAUGE = re.compile(r"^aqueduct_sink_applied_offset\{([^}]*)\} (\S+)$", re.MULTILINE)
+_GAUGE = re.compile(r"^aqueduct_sink_(?:applied|visible)_offset\{([^}]*)\} (\S+)$", re.MULTILINE)
 _ROWS = re.compile(r"^aqueduct_sink_rows_total\{[^}]*\} (\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 _TIMEOUT = 3.0
@@ -39,9 +39,9 @@ def worker_status(port: int, destination: str) -> Status | None:
 
 
 def sink_offsets(port: int) -> dict[tuple[str, int], int] | None:
-    """Return the next offset to apply of each topic and partition; None while the sink does not answer."""
+    """Return the offset up to which readers see each partition; None while the sink does not answer."""
     body = _get(port, "/metrics")
-    return None if body is None else applied_offsets(body)
+    return None if body is None else visible_offsets(body)
 
 
 def sink_rows(port: int) -> int | None:
@@ -50,12 +50,13 @@ def sink_rows(port: int) -> int | None:
     return None if body is None else sum(int(float(value)) for value in _ROWS.findall(body))
 
 
-def applied_offsets(metrics: str) -> dict[tuple[str, int], int]:
-    """The gauge of applied offsets, from Prometheus' text format."""
-    offsets = {}
+def visible_offsets(metrics: str) -> dict[tuple[str, int], int]:
+    """The offsets that are merged or stored as recent changes, from Prometheus' text format."""
+    offsets: dict[tuple[str, int], int] = {}
     for labels, value in _GAUGE.findall(metrics):
         label = dict(_LABEL.findall(labels))
-        offsets[label["topic"], int(label["partition"])] = int(float(value))
+        at = label["topic"], int(label["partition"])
+        offsets[at] = max(int(float(value)), offsets.get(at, 0))
     return offsets
 
 

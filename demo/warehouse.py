@@ -11,10 +11,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from demo.canonical import Key, Row, differences, row
-from demo.checks import Applied
 from demo.load import Server
 from demo.verdict import Compared
 
@@ -44,10 +43,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """By table the result of the comparison; by topic and partition the offsets in the sink's ledger."""
+    """By table the result of the comparison."""
 
     compared: Mapping[str, Compared]
-    applied: Mapping[tuple[str, int], list[Applied]]
 
 
 def ask(request: Request, path: Path) -> None:
@@ -60,11 +58,8 @@ def answer(path: Path) -> Answer | None:
     if not path.exists():
         return None
     dump = json.loads(path.read_text())
-    applied: dict[tuple[str, int], list[Applied]] = {}
-    for topic, partition, first, until, at_ms in dump["applied"]:
-        applied.setdefault((topic, partition), []).append(Applied(first, until, at_ms))
     compared = {table: Compared(**result) for table, result in dump["compared"].items()}
-    return Answer(compared=compared, applied=applied)
+    return Answer(compared=compared)
 
 
 def main(request_path: Path, answer_path: Path, sink_config: Path) -> None:
@@ -78,7 +73,7 @@ def main(request_path: Path, answer_path: Path, sink_config: Path) -> None:
         spark.range(1).count()  # the first job loads most of Spark's classes
         request = Request(**json.loads(_awaited(request_path)))
         compared = {t: asdict(_compare(spark, request, sink.warehouse, t)) for t in request.tables}
-        _write(answer_path, {"compared": compared, "applied": _ledger(spark, sink.warehouse)})
+        _write(answer_path, {"compared": compared})
     finally:
         session.close(spark)
 
@@ -98,11 +93,11 @@ def _write(path: Path, document: object) -> None:
 
 def _compare(spark: "SparkSession", request: Request, warehouse: str, table: str) -> Compared:
     from spark_sink.errors import UnknownTable
-    from spark_sink.warehouse.delta import current
+    from spark_sink.recent.reading import fresh
 
     types, key, source = _source(request, table)
     try:
-        held = current(spark, warehouse, request.database, table).collect()
+        held = fresh(spark, warehouse, request.database, table).collect()
     except UnknownTable:
         held = []
     theirs = keyed((found.asDict() for found in held), types, key)
@@ -135,14 +130,6 @@ def keyed(
     """Rows as text by their key."""
     found: Iterator[dict[str, str | None]] = (row(values, types) for values in rows)
     return {tuple(values[column] for column in key): values for values in found}
-
-
-def _ledger(spark: "SparkSession", warehouse: str) -> list[list[Any]]:
-    from spark_sink.names import LEDGER
-
-    columns = ("topic", "partition", "from_offset", "until_offset", "applied_at_ms")
-    rows = spark.read.format("delta").load(f"{warehouse}/{LEDGER}").select(*columns).collect()
-    return [list(found) for found in rows]
 
 
 if __name__ == "__main__":

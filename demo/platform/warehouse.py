@@ -20,16 +20,20 @@ Rows = dict[tuple[str, ...], Image]
 def main(config: Path, answer: Path) -> None:
     """Read all logical tables."""
     from spark_sink import settings
+    from spark_sink.recent.reading import fresh_tables
     from spark_sink.spark import session
-    from spark_sink.warehouse.delta import current
 
     sink = settings.read(config)
     spark = session.start(sink)
     try:
         found = []
-        for name in LOGICAL:
-            rows = current(spark, sink.warehouse, *name.split("."), bookkeeping=True).collect()
-            found += [[name, {k: _text(v) for k, v in row.asDict().items()}] for row in rows]
+        names = [(one.partition(".")[0], one.partition(".")[2]) for one in LOGICAL]
+        tables = fresh_tables(spark, sink.warehouse, names, bookkeeping=True)
+        for name, rows in tables.items():
+            found += [
+                [".".join(name), {k: _text(v) for k, v in row.asDict().items()}]
+                for row in rows.collect()
+            ]
         unfinished = answer.with_suffix(".unfinished")
         unfinished.write_text(json.dumps(found))
         unfinished.rename(answer)
