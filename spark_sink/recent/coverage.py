@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from spark_sink.names import literal
 from spark_sink.source.offsets import Offsets
 
 BATCHES: Final = 50
@@ -43,6 +44,19 @@ class Cut:
     def continues(self, merged: Offsets) -> bool:
         """Whether nothing lies between what is merged and the recent changes."""
         return all(first <= merged.get(at, 0) for at, first in self.since.items())
+
+    def after_sql(self, merged: Offsets) -> str:
+        """The condition that a record is covered, and after what is merged.
+
+        Without it, changes of rows that are deleted since would count again once their markers are purged.
+        """
+        left = {at: until for at, until in self.until.items() if until > merged.get(at, 0)}
+        ranges = (
+            f"(topic = {literal(topic)} AND partition = {number} AND offset >= "
+            f"{merged.get((topic, number), 0)} AND offset < {until})"
+            for (topic, number), until in sorted(left.items())
+        )
+        return " OR ".join(ranges) or "false"
 
 
 class Step(Enum):

@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Final
 
 from py4j.protocol import Py4JError
@@ -120,10 +121,11 @@ class Follower:
         self._log.remove_unused()
 
     def stop(self) -> None:
-        """Ends the query."""
+        """Ends the query, whatever it is doing: what it has not stored yet will be merged."""
         self._uncover()
         if self._query is not None:
-            self._query.stop()
+            with suppress(PySparkException, Py4JError):
+                self._query.stop()
 
     def wait_for(self, until: Offsets) -> None:
         """Waits until the recent changes hold a batch that is to be merged, or cover nothing.

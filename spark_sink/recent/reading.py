@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -24,6 +24,7 @@ from spark_sink.batch.contents import TablePart, contents
 from spark_sink.errors import TableError, UnknownTable
 from spark_sink.names import quoted
 from spark_sink.source.claims import redeemed
+from spark_sink.source.envelope import of_table
 from spark_sink.source.schemas import OWN_COLUMNS, SchemaBook
 from spark_sink.warehouse.identity import NEWER, below_sql, same_key
 from spark_sink.warehouse.images import standing_images
@@ -90,13 +91,16 @@ class _Reader:
             waits.refresh()
             offsets = self.warehouse.ledger.applied()
             merged = {name: self._merged(name) for name in names}
-            recent = {name: self.warehouse.recent.newest(name) for name in names}
-            if all(one is None or one.cut.continues(offsets) for one in recent.values()):
+            recent = self.warehouse.recent.newest()
+            if recent is None or recent.cut.continues(offsets):
                 break
         else:
-            recent = dict.fromkeys(names)
+            recent = None
+        if recent is not None:
+            records = recent.records.where(recent.cut.after_sql(offsets))
+            recent = replace(recent, records=records)
         return {
-            name: self._rows(name, merged[name], recent[name], waits, bookkeeping=bookkeeping)
+            name: self._rows(name, merged[name], recent, waits, bookkeeping=bookkeeping)
             for name in names
         }
 
@@ -116,7 +120,7 @@ class _Reader:
     ) -> DataFrame:
         combined: tuple[Shape, DataFrame] | None = None
         if recent is not None and not waits.waiting(name):
-            records = recent.records
+            records = recent.records.where(of_table(name))
             if applied := loaded_sql(waits.tables.values(), recent.cut.since, name):
                 records = records.where(f"NOT coalesce({applied}, false)")
             try:

@@ -220,15 +220,16 @@ class MemoryRecent:
     def remove_unused(self) -> None:
         """See protocol.RecentLog."""
 
-    def newest(self, name: Name) -> Recent[Rows] | None:
+    def newest(self) -> Recent[Rows] | None:
         """See protocol.RecentLog."""
         if self._cut is None:
             return None
         records = [row for row in self._rows if row["kind"] == "record"]
-        own = [row for row in records if (row["database"], row["table"]) == name]
         return Recent(
             cut=self._cut,
-            records=[{k: v for k, v in row.items() if k not in {"kind", "text"}} for row in own],
+            records=[
+                {k: v for k, v in row.items() if k not in {"kind", "text"}} for row in records
+            ],
             versions=[row["text"] for row in self._rows if row["kind"] == "version"],
         )
 

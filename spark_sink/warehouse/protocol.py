@@ -123,17 +123,17 @@ class RecentLog(Protocol[Rows]):
     def remove_unused(self) -> None:
         """Removes what has not been used for minutes."""
 
-    def newest(self, name: Name) -> Recent[Rows] | None:
-        """What is stored of a table as of the newest commit; None before the first."""
+    def newest(self) -> Recent[Rows] | None:
+        """What is stored as of the newest commit; None before the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recent(Generic[Rows]):
-    """One commit of the recent changes, as a reader of one table sees it."""
+    """The recent changes as of one commit."""
 
     cut: Cut
     records: Rows
-    """The columns of `envelope.FIELDS`."""
+    """Those of all tables, in the columns of `envelope.FIELDS`."""
     versions: list[str]
     """All stored values of the schemas topic."""
 

@@ -11,10 +11,10 @@ from pyspark.sql.readwriter import DataFrameWriter
 
 from spark_sink.names import literal
 from spark_sink.recent.coverage import Cut
-from spark_sink.source.envelope import FIELDS, of_table
+from spark_sink.source.envelope import FIELDS
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.log import DeltaLog
-from spark_sink.warehouse.protocol import Name, Recent
+from spark_sink.warehouse.protocol import Recent
 
 _OPTIONS: Final = {
     # One is written by each rewrite; a reader lists the few commits since.
@@ -57,7 +57,7 @@ class DeltaRecent:
         log.vacuum()
         log.forget()
 
-    def newest(self, name: Name) -> Recent[DataFrame] | None:
+    def newest(self) -> Recent[DataFrame] | None:
         """See protocol.RecentLog."""
         if not Files(self._spark).names(f"{self._path}/_delta_log"):
             return None
@@ -70,7 +70,7 @@ class DeltaRecent:
             return None
         return Recent(
             cut=max(cuts, key=lambda cut: cut.at_ms),
-            records=held.where(f"kind = 'record' AND {of_table(name)}").select(*FIELDS),
+            records=held.where("kind = 'record'").select(*FIELDS),
             versions=[row.text for row in texts if row.kind == "version"],
         )
 
