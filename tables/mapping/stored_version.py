@@ -13,7 +13,7 @@ import orjson
 
 from connectors.errors import MappingError
 from tables.mapping.mapping import Mapping
-from tables.mapping.yaml_form import from_yaml, to_yaml
+from tables.mapping.yaml_form import from_json, from_yaml, to_json, to_yaml
 
 MAX_STORED_BYTES = 900_000
 """Of one version, compressed: ZooKeeper's ``jute.maxbuffer`` limits a request to 1 MiB."""
@@ -29,7 +29,7 @@ class StoredVersion:
     number: int
     """From 1, without gaps."""
     text: str
-    """In YAML as ``to_yaml`` writes it."""
+    """In JSON as ``to_json`` writes it; versions that were stored earlier are in YAML."""
     digest: str
     """SHA-256 of the mapping's contents, in hexadecimal."""
     by: str
@@ -53,7 +53,7 @@ class StoredVersion:
         """Return the version of a mapping."""
         return cls(
             number=number,
-            text=to_yaml(mapping),
+            text=to_json(mapping),
             digest=mapping.digest,
             by=by,
             why=why,
@@ -63,7 +63,7 @@ class StoredVersion:
 
     def mapping(self) -> Mapping:
         """Return the mapping; raise MappingError if this program cannot read it, or reads another content."""
-        found = from_yaml(self.text)
+        found = from_json(self.text) if self.text.startswith("{") else from_yaml(self.text)
         if found.digest != self.digest:
             raise MappingError(
                 f"version {self.number} was stored with the digest {self.digest}, and its text has "
@@ -71,6 +71,10 @@ class StoredVersion:
                 "the mapping again"
             )
         return found
+
+    def to_yaml(self) -> str:
+        """Return the mapping as a text in YAML; raise MappingError as ``mapping`` does."""
+        return to_yaml(self.mapping())
 
     def to_bytes(self) -> bytes:
         """Return it as stored; raise MappingError if it is too large for a node of ZooKeeper."""

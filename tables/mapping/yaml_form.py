@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import yaml
 
 from connectors.errors import MappingError
@@ -47,6 +48,19 @@ def from_yaml(text: str) -> Mapping:
         found = loader.construct_document(node) if node is not None else {}
     except yaml.YAMLError as error:
         raise MappingError.listed([f"it is not YAML: {' '.join(str(error).split())}"]) from None
+    return _assembled(found, repeated)
+
+
+def from_json(text: str) -> Mapping:
+    """The mapping of a text that ``to_json`` returned; raise MappingError that lists all faults."""
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise MappingError.listed([f"it is not JSON: {error}"]) from None
+    return _assembled(found, "")
+
+
+def _assembled(found: Any, repeated: str) -> Mapping:
     into = Assembly()
     if repeated:
         into.fault("mapping", repeated)
@@ -122,14 +136,22 @@ def _tags(into: Assembly, where: str, entry: dict[str, Any]) -> dict[str, str]:
 
 def to_yaml(mapping: Mapping) -> str:
     """The text of a mapping, of which ``from_yaml`` makes an equal one."""
-    found = {
+    return str(yaml.safe_dump(_content(mapping), sort_keys=False, allow_unicode=True))
+
+
+def to_json(mapping: Mapping) -> str:
+    """The same content in JSON, which is read and written many times as fast."""
+    return orjson.dumps(_content(mapping)).decode()
+
+
+def _content(mapping: Mapping) -> dict[str, Any]:
+    return {
         "databases": {
             one.name: _common(one) | ({"format": one.format} if one.format else {})
             for one in mapping.databases
         },
         "tables": {one.label: _written(one) for one in mapping.tables},
     }
-    return str(yaml.safe_dump(found, sort_keys=False, allow_unicode=True))
 
 
 def _common(one: LogicalDatabase | LogicalTable) -> dict[str, Any]:

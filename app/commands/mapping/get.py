@@ -27,11 +27,11 @@ def run(options: argparse.Namespace) -> int:
     """Print its YAML, or all of it as JSON; who, when and why are comments of the YAML."""
     found = run_operation(_version(load(), options.version))
     if options.format == "json":
-        print_answer("json", version_value(found) | {"mapping": found.text}, ())
+        print_answer("json", version_value(found) | {"mapping": found.to_yaml()}, ())
         return 0
     head = f"version {found.number} by {found.by}, {time_text(found.ts_ms)}: {found.why}"
     # One line, whatever the reason holds: the rest is YAML.
-    sys.stdout.write(f"# {printed(head)}\n{found.text}")
+    sys.stdout.write(f"# {printed(head)}\n{found.to_yaml()}")
     return 0
 
 

@@ -9,7 +9,7 @@ from connectors.errors import MappingError
 from tables.mapping.differences import Difference, differences
 from tables.mapping.documents import from_documents
 from tables.mapping.logical import Tag
-from tables.mapping.yaml_form import from_yaml, to_yaml
+from tables.mapping.yaml_form import from_json, from_yaml, to_json, to_yaml
 
 SEED = {
     "com.pajk.Roma.dbs/ROMA_GROUP": '[{"logicDb":"logicDb1","realDbs":"realDb11,realDb12"},'
@@ -36,6 +36,7 @@ def test_yaml_pickle_and_another_order_make_the_same_mapping() -> None:
     mapping = from_documents(SEED)
     for other in (
         from_yaml(to_yaml(mapping)),
+        from_json(to_json(mapping)),
         pickle.loads(pickle.dumps(mapping)),
         from_documents(dict(reversed(SEED.items()))),
     ):
@@ -187,7 +188,7 @@ def test_a_table_of_a_database_that_is_not_listed_gives_its_topic_no_second_form
 
 def test_the_format_of_a_database_survives_yaml_and_other_rules_are_no_keys_of_it() -> None:
     mapping = from_yaml("{databases: {a: {format: canal}}, tables: {a.x: {format: maxwell}}}")
-    assert from_yaml(to_yaml(mapping)) == mapping
+    assert from_yaml(to_yaml(mapping)) == from_json(to_json(mapping)) == mapping
     assert mapping.digest != from_yaml("{databases: {a: {}}, tables: {a.x: {}}}").digest
     with pytest.raises(MappingError, match="'key' is unknown"):
         from_yaml("{databases: {a: {key: [b]}}}")
@@ -199,7 +200,7 @@ def test_rules_survive_yaml() -> None:
         " column_actions: {b: {hmac: k1}, c: {truncate: 4}, d: redact, e: {redact: x},"
         " f: {hmac: k1, domain: mail}}}}"
     )
-    assert from_yaml(to_yaml(mapping)) == mapping
+    assert from_yaml(to_yaml(mapping)) == from_json(to_json(mapping)) == mapping
     assert mapping.of(("s_63", "x")) is not None
     assert mapping.of(("s_64", "x")) is None
 

@@ -11,7 +11,7 @@ from connectors.errors import MappingError
 from tables.mapping.logical import LogicalTable
 from tables.mapping.mapping import Mapping
 from tables.mapping.stored_version import StoredVersion
-from tables.mapping.yaml_form import from_yaml
+from tables.mapping.yaml_form import from_yaml, to_yaml
 
 MAPPING = from_yaml(
     "databases: {trade: {from: [s_1, s_2], topic: trade}}\n"
@@ -27,6 +27,11 @@ def test_a_version_is_read_back_with_an_equal_mapping() -> None:
     found = StoredVersion.from_bytes(3, stored().to_bytes())
     assert found == stored()
     assert found.mapping() == MAPPING
+
+
+def test_a_version_that_was_stored_in_yaml_is_still_read() -> None:
+    assert replace(stored(), text=to_yaml(MAPPING)).mapping() == MAPPING
+    assert from_yaml(stored().to_yaml()) == MAPPING
 
 
 def test_a_text_that_was_changed_is_refused() -> None:
