@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from app.destination.background import beside
 from connectors.errors import JournalOutdated
 from connectors.kafka.reading.newest_records import Newest, newest
 from connectors.kafka.reading.partition_reader import StoredRecord, read_each
@@ -38,7 +39,10 @@ class Published:
         """Raise JournalOutdated if they hold more than the cursor counts."""
         if state.cursor is None:
             return
-        for one in await self.newest(state):
+        async with beside(self._versions(state.cursor)) as versions:
+            rows = await self.newest(state)
+            news = await versions
+        for one in rows:
             source = source_of(one.record)
             if _number(source) > (state.cursor.epoch, state.cursor.seq) or (
                 source["seq"] > state.cursor.seq
@@ -46,7 +50,7 @@ class Published:
                 raise self._outdated(
                     one, f"epoch {source['epoch']} seq {source['seq']}", state.cursor
                 )
-        for one in await self._versions(state.cursor):
+        for one in news:
             version = TableVersion.from_json(orjson.loads(one.record.value))
             if not _is_known(version, state):
                 raise self._outdated(
