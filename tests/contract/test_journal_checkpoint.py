@@ -76,6 +76,11 @@ class InFaust:
     async def rows(self, upto: int) -> Mapping[str, Row]:
         await until_in_loop(lambda: latest(self._checkpoint.rows) >= upto, glance=0.1)
         assert latest(self._checkpoint.rows) == upto
+        # The agent removes older rows after it has put the new one, with other work in between.
+        seen, now = None, set(self._checkpoint.rows)
+        while seen != now:
+            await asyncio.sleep(0.5)
+            seen, now = now, set(self._checkpoint.rows)
         return self._checkpoint.rows
 
 
