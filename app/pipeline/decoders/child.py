@@ -19,6 +19,7 @@ from collections import deque
 from typing import Any
 
 from app.pipeline.decoder_progress import on_progress
+from app.pipeline.decoders.allocator import keep_memory
 from app.pipeline.decoders.errors import named
 from app.pipeline.decoders.messages import (
     Begin,
@@ -144,6 +145,7 @@ class Decoder:
 def serve(descriptor: int) -> None:
     """Run a decoder in the main thread for the parent at the other end of the socket."""
     sys.setswitchinterval(_SWITCH_SECONDS)
+    keep_memory()
     end = socket.socket(fileno=descriptor)
     end.set_inheritable(False)
     Decoder(Connection(end)).run()

@@ -21,7 +21,7 @@ def test_each_subscriber_gets_what_the_binlogs_state_under_the_mapping_in_force(
         capture_output=True,
         text=True,
         check=False,
-        timeout=900,
+        timeout=1800,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     found = LAST_LINE.fullmatch(done.stdout.splitlines()[-1])
