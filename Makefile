@@ -19,7 +19,7 @@ SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-platform demo-stop test test-long test-servers test-sink check crash crash-requests crash-brokers audit-wide crash-sink fuzz ddl-random bench bench-flat bench-large bench-new-tables bench-replay bench-routes bench-takeover bench-sink-age bench-sink-aged bench-sink-fresh lock stack-up stack-down stack-status clean
+.PHONY: help setup demo demo-platform demo-stop test test-long test-servers test-sink check crash crash-requests crash-brokers audit-wide crash-sink fuzz ddl-random bench bench-flat bench-large bench-new-tables bench-replay bench-routes bench-sink bench-takeover bench-sink-age bench-sink-aged bench-sink-fresh lock stack-up stack-down stack-status clean
 
 help: ## list what can be done
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -101,6 +101,9 @@ bench-routes: setup ## what a mapping of 5,000 tables costs, by its rules; and 5
 
 bench-takeover: setup ## takeovers from a journal of one day and of 30; BEFORE=1 adds Kafka's own settings
 	@BEFORE=$(BEFORE) $(VENV_PYTHON) -m bench.takeover_age
+
+bench-sink: setup ## a backlog brought into the warehouse, beside a simple job on the same topics; RUNS=1 and ONLY=W2 are shorter
+	@RUNS=$(RUNS) ONLY='$(ONLY)' SINK='$(SINK)' $(VENV_PYTHON) -m bench.sink
 
 bench-sink-age: setup ## a real sink from a real Kafka through BATCHES=20000 batches: hours; ended, it continues where it was
 	@BATCHES=$(BATCHES) $(VENV_PYTHON) -m bench.sink_run

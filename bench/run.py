@@ -136,6 +136,21 @@ def measure(
     )
 
 
+def published(peer: Peer, task: Task, *, timeout: float = LONGEST_STANDSTILL) -> list[str]:
+    """Let a peer publish a workload, and keep its topics; return their names."""
+    shutil.rmtree(task.folder, ignore_errors=True)
+    task.folder.mkdir(parents=True)
+    topics = dict.fromkeys(peer.topics(task), task.partitions)
+    program = peer.program(task)
+    log = task.folder / f"{peer.name}.log"
+    child = task.servers.children.start(program.command, label=peer.name, log=log, env=program.env)
+    try:
+        _watch(child, peer, task, row_topics=topics, timeout=timeout)
+    finally:
+        child.kill()
+    return list(topics)
+
+
 def _watch(
     child: Child, peer: Peer, task: Task, *, row_topics: dict[str, int], timeout: float
 ) -> tuple[list[_Look], float]:

@@ -25,10 +25,12 @@ from pyspark.sql import SparkSession
 
 from spark_sink import __version__
 from spark_sink.errors import BadSettings, ReloadRefused, SinkError
+from spark_sink.lag.report import lag_lines
 from spark_sink.log import configure
 from spark_sink.metrics import Metrics
 from spark_sink.recent.reading import fresh
 from spark_sink.settings import Settings, read
+from spark_sink.source.kafka import KafkaTopics
 from spark_sink.spark import session
 from spark_sink.spark.error_mapping import named
 from spark_sink.stream import Sink
@@ -92,6 +94,10 @@ def _act(
         return
     if options.command == "status":
         _print(*status_lines(open_warehouse(spark, settings.warehouse)))
+        return
+    if options.command == "lag":
+        earliest, ends = KafkaTopics(spark, settings).ranges(())
+        _print(*lag_lines(open_warehouse(spark, settings.warehouse), earliest, ends))
         return
     if options.command == "reload":
         _reload(options, spark, settings, stop)
@@ -194,6 +200,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "status", help="list the tables, with the reason and remedy of each that waits"
     )
+    commands.add_parser("lag", help="print what Kafka has and the warehouse has not, per partition")
     reload = commands.add_parser("reload", help="reload a table that waits, or rebuild one")
     reload.add_argument("table", metavar="DATABASE.TABLE", type=_table)
     reload.add_argument(

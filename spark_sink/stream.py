@@ -39,6 +39,7 @@ from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark.checkpoint import Checkpoint, check_origin
 from spark_sink.spark.error_mapping import cause, named
 from spark_sink.spark.files import Files
+from spark_sink.spark.session import pace
 from spark_sink.warehouse.ledger import check_checkpoint_not_past_ledger, starting_offsets
 from spark_sink.warehouse.maintenance import Maintenance
 from spark_sink.warehouse.opening import open_warehouse
@@ -73,6 +74,7 @@ class Sink:
             metrics=metrics,
             ahead=Ahead(topics),
             claim_checks=settings.claim_checks,
+            pace=pace(settings),
         )
         self._reloader = Reloader(applier=self._applier, topics=topics)
         self._recent = (

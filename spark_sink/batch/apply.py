@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.batch.compact import changes, several, standing
 from spark_sink.batch.contents import Contents, TablePart, contents, envelopes
+from spark_sink.batch.pace import Pace
 from spark_sink.batch.partial_images import partial_images, whole
 from spark_sink.batch.read_ahead import Ahead
 from spark_sink.errors import MalformedRecord, TableError, UnsupportedPartialImage
@@ -63,6 +64,8 @@ class Applier:
     clock: Callable[[], float] = time.time
     threads: int = THREADS
     """Tables that are merged at a time."""
+    pace: Pace | None = None
+    """How Spark executes small and large batches; None leaves it as the session has it."""
     gate: threading.Lock = field(default_factory=threading.Lock)
     """Held by a batch, and by a reload that hands its table back to the batches."""
     merged: Counter[Name] = field(default_factory=Counter)
@@ -95,6 +98,7 @@ class Applier:
         started = self.clock()
         self._announce(batch_id, moved)
         self.waits.refresh()
+        self._keep_pace(records, sum(end - start for start, end in spans(*moved).values()))
         batch = envelopes(records)
         if cut := loaded_sql(self.waits.tables.values(), moved[0]):
             batch = batch.where(f"NOT coalesce({cut}, false)")
@@ -109,6 +113,8 @@ class Applier:
         if found.claims:
             batch, found, faults = self.fetched(without(batch, passed_by), found)
         parts = [part for part in found.tables.values() if part.name not in faults]
+        if parts:
+            self._keep_pace(batch, max(part.ops.total() for part in parts))
         faults |= self._merge_all(batch, parts, moved[1])
         for name, fault in faults.items():
             self._wait(name, fault, _from(moved, found.tables[name]), start=moved[0])
@@ -127,6 +133,10 @@ class Applier:
         if is_first or offsets >= _LARGE:
             note = "; the first after a start takes longest" if is_first else ""
             _log.info("batch started batch=%d offsets=%d%s", batch_id, offsets, note)
+
+    def _keep_pace(self, rows: DataFrame, number: int) -> None:
+        if self.pace is not None:
+            self.pace.keep(rows.sparkSession, number)
 
     def _wait(self, name: Name, fault: TableError, offsets: Offsets, *, start: Offsets) -> None:
         before = self.waits.tables.get(name)
@@ -304,7 +314,8 @@ def merged(
     try:
         rows = merged_rows(batch, part, shape, versions, floors, held=held)
         at_hand = few(rows=part.ops.total(), size=part.size)
-        tables.merge(shape, local(rows) if at_hand else rows)
+        # A MERGE reads its source twice, and would parse the records each time.
+        tables.merge(shape, local(rows) if at_hand else rows.localCheckpoint(eager=False))
     except (PySparkException, Py4JJavaError) as fault:
         if record := refused_record(str(fault)):
             raise MalformedRecord(record) from fault

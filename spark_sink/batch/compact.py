@@ -88,18 +88,26 @@ def fold_windows(shape: Shape, *, several_destinations: bool) -> list[str]:
 
 
 def steps(shape: Shape, columns: Sequence[Column], *, marked: bool = False) -> list[list[str]]:
-    """The projections from (meta, image, sign) to the table's row: text, values, reason, row."""
-    kept = [*_meta(shape), "image", "sign"]
-    fields = ", ".join(f"{quoted(column.name)} STRING" for column in columns)
+    """The projections from (meta, image, sign) to the table's row: members, text, values, reason, row.
+
+    An image is parsed once. Its members are nearly always the columns in their order, and then found by it.
+    """
+    kept = [*_meta(shape), "sign"]
     options = f"map('mode', 'PERMISSIVE', 'maxStringLen', '{LONGEST_TEXT}')"
-    text = f"from_json(image, {literal(fields)}, {options}) AS r"
+    names = ", ".join(literal(column.name) for column in columns)
+    text = ", ".join(
+        f"if(whole, texts[{place}], try_element_at(m, {literal(column.name)})) AS {quoted(column.name)}"
+        for place, column in enumerate(columns)
+    )
     values = ", ".join(
         f"{column.reading.sql.format(text=f'r.{quoted(column.name)}')} AS {quoted(column.name)}"
         for column in columns
     )
     return [
-        [*kept, text],
-        [*kept, "r", f"struct({values}) AS v"],
+        [*kept, f"from_json(image, 'MAP<STRING, STRING>', {options}) AS m"],
+        [*kept, "m", "map_values(m) AS texts", f"map_keys(m) <=> array({names}) AS whole"],
+        [*kept, "m", "whole", f"struct({text}) AS r"],
+        [*kept, "m", "whole", "r", f"struct({values}) AS v"],
         [*kept, "r", "v", f"{reason_sql(shape, columns)} AS reason"],
         [*_row(shape, columns), *(_marks(shape, columns) if marked else [])],
     ]
@@ -108,15 +116,17 @@ def steps(shape: Shape, columns: Sequence[Column], *, marked: bool = False) -> l
 def reason_sql(shape: Shape, columns: Sequence[Column]) -> str:
     """Why an image is no row of its version; NULL where it is one."""
     names = ", ".join(literal(name) for name in sorted(column.name for column in columns))
-    given = "sort_array(concat(json_object_keys(image), coalesce(absent, CAST(array() AS ARRAY<STRING>))))"
+    given = "sort_array(concat(map_keys(m), coalesce(absent, CAST(array() AS ARRAY<STRING>))))"
     strange = f"NOT ({given} <=> array({names}))"
     if shape.keyed:
         # Of a delete the key is enough.
         strange = (
-            f"if(op = 'd', coalesce(size(array_except(json_object_keys(image), array({names}))), 1) <> 0, "
+            f"if(op = 'd', coalesce(size(array_except(map_keys(m), array({names}))), 1) <> 0, "
             f"{strange})"
         )
-    whens = [f"WHEN {strange} THEN 'the columns are not those of its version'"]
+    # Nearly always there is nothing to compare further.
+    usual = "whole AND coalesce(size(absent), 0) = 0"
+    whens = [f"WHEN NOT ({usual}) AND {strange} THEN 'the columns are not those of its version'"]
     for column in columns:
         own = quoted(column.name)
         if not column.reading.total and not column.reading.temporal:

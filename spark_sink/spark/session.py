@@ -20,6 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from spark_sink.batch.pace import FEW_ROWS, Pace
 from spark_sink.errors import BadSettings, JavaMissing
 from spark_sink.required_conf import ALWAYS
 from spark_sink.settings import Settings
@@ -42,20 +43,27 @@ _LOCAL: Final = {
     "spark.ui.enabled": "false",
     # A small job does not wait for all tasks of a large one.
     "spark.scheduler.mode": "FAIR",
-    # Tables are merged side by side, so a partition more is only more tasks.
-    "spark.sql.shuffle.partitions": "1",
+    # Each batch has what suits its size; tables are merged side by side, so few rows need one partition.
+    **FEW_ROWS,
     "spark.sql.leafNodeDefaultParallelism": "1",
     # Else VACUUM lists a table's few folders in 10,000 tasks.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     "spark.databricks.delta.snapshotPartitions": "1",
-    # To generate and compile programs costs a small batch more than all its rows.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # What it infers of a plan with hundreds of expressions takes a fifth of a small batch's time.
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
+
+
+# Planning runs often but never long; only what runs for each row is worth the second compiler. With its usual
+# thresholds it takes half of all processor time until five large batches are merged.
+_COMPILER: Final = (
+    "-XX:Tier4InvocationThreshold=200000",
+    "-XX:Tier4MinInvocationThreshold=100000",
+    "-XX:Tier4CompileThreshold=400000",
+    "-XX:Tier4BackEdgeThreshold=2000000",
+)
 
 
 def submitted() -> bool:
@@ -115,6 +123,15 @@ def _launch(wanted: dict[str, str]) -> None:
     SparkContext._ensure_initialized(gateway=gateway)
 
 
+def pace(settings: Settings) -> Pace | None:
+    """How batches are executed; None on a cluster, whose session is its operator's."""
+    return (
+        Pace(given=settings.spark_options)
+        if settings.master.startswith("local") and not submitted()
+        else None
+    )
+
+
 def refuse_others(given: SparkConf) -> None:
     """Refuse settings of `spark-submit` or its defaults that the sink needs otherwise."""
     other = [
@@ -158,7 +175,7 @@ def _own_jvm(settings: Settings) -> dict[str, str]:
     options = [
         f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}",
         "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",
+        *_COMPILER,
         "-XX:ReservedCodeCacheSize=256m",
         # Else the first batch collects garbage each time the heap or the classes outgrow their place.
         f"-Xms{settings.driver_memory}",

@@ -82,9 +82,10 @@ def _altered(name: str, kind: str) -> str:
     return f"{quoted(name)} TYPE {kind}"
 
 
-def merge_sql(path: str, shape: Shape, *, source: str) -> str:
-    """The MERGE of the view `source`, which `compact.changes` made."""
-    merge = f"MERGE INTO {delta(path)} AS t USING {quoted(source)} AS s ON {same_key(shape)}"
+def merge_sql(path: str, shape: Shape, *, source: str, within: str = "") -> str:
+    """The MERGE of the view `source`, which `compact.changes` made; `within` is a further condition."""
+    on = f"{same_key(shape)}{within}"
+    merge = f"MERGE INTO {delta(path)} AS t USING {quoted(source)} AS s ON {on}"
     # Columns are listed: with `*`, Delta fails on a name with a backtick.
     names = [quoted(name) for name, _ in shape.all_columns]
     if shape.keyed:

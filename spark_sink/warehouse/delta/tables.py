@@ -18,6 +18,7 @@ from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import OWN_COLUMNS, SOURCE_COLUMNS
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.conflict import again_on_conflict
+from spark_sink.warehouse.delta.key_range import key_range_sql
 from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.delta.statements import (
     KEY_PROPERTY,
@@ -77,7 +78,8 @@ class DeltaTables:
         rows.createOrReplaceTempView(view)
         path = table_path(self._root, shape.database, shape.table)
         try:
-            again_on_conflict(lambda: session.sql(merge_sql(path, shape, source=view)))
+            statement = merge_sql(path, shape, source=view, within=key_range_sql(shape, rows))
+            again_on_conflict(lambda: session.sql(statement))
         finally:
             session.catalog.dropTempView(view)
 

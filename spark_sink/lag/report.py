@@ -1,0 +1,43 @@
+"""What Kafka has and the warehouse has not, per partition, as a command prints it.
+
+Invariant: read-only. It needs Kafka and the warehouse, and no running sink.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from spark_sink.source.offsets import Offsets
+from spark_sink.warehouse.protocol import Warehouse
+
+
+def lag_lines(
+    warehouse: Warehouse[Any], earliest: Offsets, ends: Offsets, *, now: float | None = None
+) -> Iterator[str]:
+    """The lines: one for each partition, then the sums.
+
+    `earliest` and `ends` are Kafka's first offsets and its ends that readers of committed records see. A
+    partition of which Kafka has deleted records that were never merged is marked: the sink would stop there.
+    """
+    merged, newest = warehouse.ledger.applied(), warehouse.ledger.newest_ms()
+    recent = warehouse.recent.newest()
+    covered = recent.cut.until if recent is not None and recent.cut.continues(merged) else {}
+    unmerged = unseen = 0
+    for (topic, partition), end in sorted(ends.items()):
+        at = merged.get((topic, partition), 0)
+        first = earliest.get((topic, partition), 0)
+        visible = max(at, covered.get((topic, partition), 0))
+        unmerged += max(0, end - max(at, first))
+        unseen += max(0, end - max(visible, first))
+        lost = f"; offsets {at} to {first} are deleted in Kafka" if at < first and at else ""
+        yield (
+            f"{topic} partition {partition}: merged to {at}, visible to {visible}, "
+            f"committed to {end}{lost}"
+        )
+    seconds = "never"
+    if newest:
+        age = (time.time() if now is None else now) - newest / 1000
+        seconds = f"{max(0.0, age):.0f} s ago"
+    yield f"not merged: {unmerged} offsets; not visible: {unseen} offsets; last batch merged: {seconds}"

@@ -1,0 +1,97 @@
+"""The range of a batch's keys, and that a MERGE with it finds every row that has one of them."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from spark_sink.names import quoted
+from spark_sink.warehouse.delta.key_range import key_range_sql
+from spark_sink.warehouse.opening import open_warehouse
+from spark_sink.warehouse.shape import Shape
+from tests.unit.spark_sink.conftest import spark
+
+__all__ = ["spark"]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+
+def _shape(*key: tuple[str, str]) -> Shape:
+    return Shape("shop", "t", (*key, ("v", "int")), tuple(name for name, _ in key))
+
+
+def _rows(session: SparkSession, shape: Shape, *keys: tuple[Any, ...], seq: int = 1) -> DataFrame:
+    names = [name for name, _ in shape.columns]
+    whole = [
+        {
+            **dict(zip(names, (*key, seq), strict=True)), "__destination": "shop", "__epoch": 1, "__seq": seq,
+            "__deleted": False, "__schema": 1, "__ts_ms": seq,
+        }
+        for key in keys
+    ]  # fmt: skip
+    fields = ", ".join(f"{quoted(name)}: {kind}" for name, kind in shape.all_columns)
+    parsed = f.from_json(f.lit(json.dumps(whole, default=str)), f"array<struct<{fields}>>")
+    return session.range(1, numPartitions=1).select(f.inline(parsed))
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "wanted"),
+    [
+        ("int", (3, -7, 5), "BETWEEN -7 AND 5"),
+        ("bigint", (2**63 - 1, 0), f"BETWEEN 0 AND {2**63 - 1}"),
+        ("decimal(20,0)", (Decimal(2**64 - 1), Decimal(1)), f"BETWEEN 1BD AND {2**64 - 1}BD"),
+        ("string", ("it's", "a\\b"), r"BETWEEN 'a\\b' AND 'it\'s'"),
+        ("date", ("2026-01-01",), ""),
+        ("string", ("k" * 300,), ""),
+    ],
+)
+def test_the_range_is_from_the_least_to_the_greatest(
+    spark: SparkSession, kind: str, keys: tuple[Any, ...], wanted: str
+) -> None:
+    shape = _shape(("id", kind))
+    found = key_range_sql(shape, _rows(spark, shape, *((key,) for key in keys)))
+    assert found == (f" AND t.`id` {wanted}" if wanted else "")
+
+
+def test_a_key_of_several_columns_has_a_range_of_each(spark: SparkSession) -> None:
+    shape = _shape(("order`s", "int"), ("at", "date"), ("line", "smallint"))
+    rows = _rows(spark, shape, (1, "2026-01-01", 9), (4, "2026-01-02", 2))
+    assert (
+        key_range_sql(shape, rows)
+        == " AND t.`order``s` BETWEEN 1 AND 4 AND t.`line` BETWEEN 2 AND 9"
+    )
+
+
+def test_without_rows_there_is_no_range(spark: SparkSession) -> None:
+    shape = _shape(("id", "int"))
+    assert key_range_sql(shape, _rows(spark, shape)) == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        ("int", (-(2**31), -1, 0, 7, 2**31 - 1)),
+        ("decimal(20,0)", (Decimal(0), Decimal(2**63), Decimal(2**64 - 1))),
+        # Delta cuts the bounds of long texts, and orders by bytes as Spark does.
+        ("string", ("", "A", "a", "z" * 150, "é", "Ω" * 40, "🚀", "🚀" * 40)),
+    ],
+)
+def test_a_merge_finds_every_row_that_has_a_key_of_the_batch(
+    spark: SparkSession, tmp_path: Path, kind: str, keys: tuple[Any, ...]
+) -> None:
+    shape, tables = _shape(("id", kind)), open_warehouse(spark, str(tmp_path)).tables
+    tables.evolve(None, shape)
+    for half in (keys[::2], keys[1::2]):  # a file of each
+        tables.merge(shape, _rows(spark, shape, *((key,) for key in half)))
+    tables.merge(shape, _rows(spark, shape, (keys[-1],), seq=2))
+    tables.merge(shape, _rows(spark, shape, *((key,) for key in keys), seq=100))
+    found = tables.current("shop", "t").collect()
+    assert sorted((str(row.id), row.v) for row in found) == sorted((str(key), 100) for key in keys)
