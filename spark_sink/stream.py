@@ -34,7 +34,15 @@ from spark_sink.metrics import Metrics
 from spark_sink.names import ORIGIN
 from spark_sink.recent.follower import BatchFailed, Follower
 from spark_sink.settings import Settings
-from spark_sink.source.kafka import KafkaTopics, admin, matching, pattern, read_schemas, stream
+from spark_sink.source.kafka import (
+    KafkaTopics,
+    admin,
+    enough_to_merge,
+    matching,
+    pattern,
+    read_schemas,
+    stream,
+)
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark.checkpoint import Checkpoint, check_origin
 from spark_sink.spark.error_mapping import cause, named
@@ -116,12 +124,12 @@ class Sink:
         """Runs until `stop` is set, or (available-now) until all is applied; raises SinkError."""
         failure: Exception | None = None
         try:
-            query = self._start(stop)
-            if query is None:
+            start = self._prepared(stop)
+            if start is None:
                 return
-            self._attend(query, stop)
+            query = self._attend(start, stop)
             self._end(query)
-            failure = self._failure or query.exception()
+            failure = self._failure or (query.exception() if query is not None else None)
             if failure is None and self._settings.mode == "available-now" and not stop.is_set():
                 self._watch.look()
                 while name := self._maintenance.due():
@@ -134,8 +142,8 @@ class Sink:
         if self._settings.mode == "available-now" and not stop.is_set():
             self._refuse_waiting()
 
-    def _start(self, stop: threading.Event) -> StreamingQuery | None:
-        """The query; None where a stop was asked for before Kafka answered."""
+    def _prepared(self, stop: threading.Event) -> str | None:
+        """The offsets to start from, once all is ready; None where a stop came before Kafka answered."""
         settings = self._settings
         start = self._from_kafka(stop)
         if start is None:
@@ -146,24 +154,34 @@ class Sink:
         if settings.mode == "available-now":
             for request in list(self._waits.requests):
                 self._reloader.answer(request)
+        _log.info("sink started mode=%s topics=%s", settings.mode, pattern(settings))
+        return start
+
+    def _start(self, start: str) -> StreamingQuery:
+        settings = self._settings
         records = stream(self._spark, settings, starting_offsets=start)
         writer = records.writeStream.foreachBatch(self._batch).option(
             "checkpointLocation", settings.checkpoint
         )
         if settings.mode == "available-now":
-            query = writer.trigger(availableNow=True).start()
-        else:
-            interval = f"{round(settings.trigger_interval * 1000)} milliseconds"
-            query = writer.trigger(processingTime=interval).start()
-        _log.info("sink started mode=%s topics=%s", settings.mode, pattern(settings))
-        return query
+            return writer.trigger(availableNow=True).start()
+        interval = f"{round(settings.trigger_interval * 1000)} milliseconds"
+        return writer.trigger(processingTime=interval).start()
 
-    def _attend(self, query: StreamingQuery, stop: threading.Event) -> None:
-        """Waits for the query's end or a stop; looks for requests and at Kafka's ends beside it."""
+    def _attend(self, start: str, stop: threading.Event) -> StreamingQuery | None:
+        """Starts the query once merging is due, and waits for its end or a stop.
+
+        Beside it, looks for requests and at Kafka's ends. Returns None where it was never due.
+        """
         looks = threading.Thread(target=self._watch.run, args=(stop,), daemon=True)
         looks.start()
-        last = 0.0
-        while query.isActive and self._failure is None and not stop.wait(_POLL_SECONDS):
+        query: StreamingQuery | None = None
+        began, last = time.monotonic(), 0.0
+        while (query is None or query.isActive) and self._failure is None:
+            if query is None and self._must_merge(time.monotonic() - began):
+                query = self._start(start)
+            if stop.wait(_POLL_SECONDS):
+                break
             if time.monotonic() - last >= _SECONDS_BETWEEN_REQUESTS:
                 last = time.monotonic()
                 if self._recent is not None:
@@ -171,6 +189,19 @@ class Sink:
                 self._beside.look(stop)
                 self._failure = self._failure or self._beside.failure
         self._watch.end()
+        return query
+
+    def _must_merge(self, waited: float) -> bool:
+        """Whether the first merge is due, so many seconds after the start.
+
+        It takes longest by far, as nothing of it has ever run. While readers see all changes without it, it
+        waits as later ones do.
+        """
+        return (
+            self._recent is None
+            or waited >= self._settings.merge_interval
+            or not self._recent.suffices(enough_to_merge(self._settings))
+        )
 
     def _refuse_waiting(self) -> None:
         waiting = [one for one in self._waits.tables.values() if one.waits]
@@ -275,10 +306,12 @@ class Sink:
             self._failure = self._failure or fault
             raise BatchFailed from None
 
-    def _end(self, query: StreamingQuery) -> None:
+    def _end(self, query: StreamingQuery | None) -> None:
         """Lets the batch in hand finish if it soon does, else leaves it for the next start."""
         if self._recent is not None:
             self._recent.stop()
+        if query is None:
+            return
         waited = 0.0
         while query.isActive and waited < _SECONDS_FOR_LAST_BATCH:
             status: dict[str, Any] = query.status

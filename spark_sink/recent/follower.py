@@ -27,7 +27,7 @@ from spark_sink.batch.contents import envelopes
 from spark_sink.errors import SinkError
 from spark_sink.metrics import Metrics
 from spark_sink.names import RECENT_CHECKPOINT, literal, schemas_topic
-from spark_sink.recent.coverage import Coverage, Cut, Step
+from spark_sink.recent.coverage import Coverage, Cut, Step, unmerged
 from spark_sink.settings import Settings
 from spark_sink.source.kafka import KafkaTopics, recent_stream
 from spark_sink.source.offsets import Offsets
@@ -43,6 +43,8 @@ POOL: Final = "recent"
 _SECONDS_BETWEEN_STARTS: Final = 5.0
 _SECONDS_BETWEEN_REMOVALS: Final = 300.0
 _SECONDS_FOR_COVERAGE: Final = 10.0
+_SECONDS_TO_BEGIN: Final = 60.0
+"""Of waiting for the first batch, which may never come if nothing is written."""
 
 
 class BatchFailed(Exception):
@@ -109,6 +111,12 @@ class Follower:
     def is_covering(self) -> bool:
         """Whether readers see all changes before they are merged."""
         return self._coverage.since is not None
+
+    def suffices(self, most: int) -> bool:
+        """Whether readers see all changes, of which fewer than `most` are not merged; or will at once."""
+        if self._is_beginning:
+            return time.monotonic() - self._started_at < _SECONDS_TO_BEGIN
+        return self.is_covering and unmerged(self._until, self._merged()) < most
 
     @property
     def is_untidy(self) -> bool:

@@ -23,7 +23,6 @@ _FETCH_MAX_WAIT_MS = 5
 """Spark reads only what is there, and then asks for the partition's offsets on the connection on which the
 client has just asked for more: with Kafka's 500 ms, each partition of each batch took half a second."""
 _ENOUGH_TO_MERGE = 20_000
-"""Offsets that are merged without waiting for more."""
 _RECORDS = (
     "topic STRING, partition INT, offset BIGINT, key BINARY, value BINARY, "
     "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
@@ -42,12 +41,17 @@ def stream(spark: SparkSession, settings: Settings, *, starting_offsets: str) ->
     )
 
 
+def enough_to_merge(settings: Settings) -> int:
+    """The number of offsets that are merged without waiting for more."""
+    return min(_ENOUGH_TO_MERGE, settings.max_offsets_per_trigger)
+
+
 def _held_back(settings: Settings) -> dict[str, str]:
     """The options that let few changes wait for more, while readers see them as recent changes."""
     if not settings.fresh or settings.mode == "available-now":
         return {}
     return {
-        "minOffsetsPerTrigger": str(min(_ENOUGH_TO_MERGE, settings.max_offsets_per_trigger)),
+        "minOffsetsPerTrigger": str(enough_to_merge(settings)),
         "maxTriggerDelay": f"{round(settings.merge_interval * 1000)}ms",
     }
 

@@ -50,7 +50,7 @@ class Installation:
         self.config = folder / "sink.yaml"
         self.config.write_text(
             f"prefix: {self.prefix}\nbootstrap_servers: {kafka}\nwarehouse: {folder}/wh\n"
-            f"metrics: {{port: {self.port}}}\nlog: {{file: {folder}/details.log}}\n"
+            f"metrics: {{port: {self.port}}}\nlog: {{file: {folder}/details.log}}\nmerge_interval: 1\n"
         )
 
     def command(self, *arguments: str) -> list[str]:

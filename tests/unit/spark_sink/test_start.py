@@ -169,3 +169,29 @@ def test_a_missing_java_is_named_before_anything_else(tmp_path: Path) -> None:
     assert "JavaMissing: Spark needs Java 17 or later" in ended.stderr
     assert "JAVA_HOME is /nowhere" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+class _Recent:
+    """Recent changes that suffice below a number of offsets."""
+
+    def __init__(self, unmerged: int) -> None:
+        self._unmerged = unmerged
+
+    def suffices(self, most: int) -> bool:
+        return self._unmerged < most
+
+
+@pytest.mark.parametrize(
+    ("unmerged", "waited", "wanted"),
+    [(0, 0.0, False), (19_999, 119.0, False), (20_000, 0.0, True), (0, 120.0, True)],
+)
+def test_the_first_merge_waits_while_readers_see_all_changes_without_it(
+    sink: Callable[..., Sink], unmerged: int, waited: float, wanted: bool
+) -> None:
+    one = sink()
+    one._recent = _Recent(unmerged)  # type: ignore[assignment]
+    assert one._must_merge(waited) is wanted
+
+
+def test_without_recent_changes_the_first_merge_is_due_at_once(sink: Callable[..., Sink]) -> None:
+    assert sink("available-now")._must_merge(0.0)

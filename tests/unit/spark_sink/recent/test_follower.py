@@ -1,0 +1,67 @@
+"""Whether readers see all changes without a merge."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_sink.metrics import Metrics
+from spark_sink.recent.follower import Follower
+from spark_sink.settings import Settings
+from spark_sink.source.offsets import Offsets
+from spark_sink.warehouse.memory import MemoryRecent
+from tests.unit.spark_sink.conftest import spark
+
+__all__ = ["spark"]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+A = ("aq.shop.a", 0)
+
+
+@pytest.fixture
+def made(spark: SparkSession) -> Callable[[Offsets], Follower]:
+    """Makes one that has stored nothing, where so much is merged."""
+
+    def make(merged: Offsets) -> Follower:
+        settings = Settings(prefix="aq", bootstrap_servers="127.0.0.1:1", warehouse="/nowhere")
+        return Follower(
+            spark,
+            settings,
+            log=MemoryRecent(),  # type: ignore[arg-type]
+            merged=lambda: merged,
+            schemas=list,
+            metrics=Metrics(),
+        )
+
+    return make
+
+
+def test_before_it_has_started_and_while_nothing_is_covered_it_does_not_suffice(
+    made: Callable[[Offsets], Follower],
+) -> None:
+    assert not made({}).suffices(10)
+
+
+def test_covered_changes_suffice_until_many_are_unmerged(
+    made: Callable[[Offsets], Follower],
+) -> None:
+    one = made({A: 5})
+    one._coverage.since, one._until = {A: 5}, {A: 14}
+    assert one.suffices(10)
+    one._until = {A: 15}
+    assert not one.suffices(10)
+
+
+def test_its_first_batch_is_waited_for_but_not_forever(
+    made: Callable[[Offsets], Follower],
+) -> None:
+    one = made({})
+    one._is_beginning, one._started_at = True, time.monotonic() - 30
+    assert one.suffices(10)
+    one._started_at = time.monotonic() - 61
+    assert not one.suffices(10)
