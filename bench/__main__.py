@@ -74,7 +74,7 @@ class Bench:
 
 def story() -> None:
     """Run the benchmark, from the servers to the last line."""
-    pairs_wanted, more = _pairs_wanted(), _with_others()
+    pairs_wanted, more = session.pairs_wanted(PAIRS), _with_others()
     with servers.running(session.FOLDER, (*COUNTED, *SHOWN)) as (at, workloads):
         bench = Bench(at, workloads)
         ours, debezium = Aqueduct(), Debezium(at)
@@ -108,13 +108,6 @@ def _conclude(results: list[Result], pairs: list[Pair]) -> None:
     texts = [pair.to_text() for pair in pairs]
     print("\n".join(["", *report.table(results), "", *texts, f"all figures: {kept}"]))
     print(report.last_line(pairs), flush=True)
-
-
-def _pairs_wanted() -> int:
-    text = os.environ.get("RUNS") or str(PAIRS)
-    if not text.isdecimal() or not int(text):
-        raise BenchError(f"RUNS is {text!r}; give the number of paired runs, such as {PAIRS}")
-    return int(text)
 
 
 def _with_others() -> bool:

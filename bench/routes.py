@@ -8,7 +8,6 @@ and in 512.
 from __future__ import annotations
 
 import itertools
-import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +17,6 @@ import yaml
 
 from bench import report, servers, session
 from bench.binlogs import Workload
-from bench.errors import BenchError
 from bench.peers.aqueduct import Aqueduct
 from bench.peers.peer import FIRST_SERVER_ID, Peer, Task
 from bench.report import Pair
@@ -145,7 +143,7 @@ def story() -> None:
     with servers.running(FOLDER, (W1, W2, _WHOLE, _SHARDED)) as (at, workloads):
         bench = Bench(at, workloads)
         bench.warm_up()
-        for turn in range(_pairs_wanted()):
+        for turn in range(session.pairs_wanted(PAIRS)):
             first = turn % 2 == 1
             for name in (W1.name, W2.name):
                 for case in cases(name):
@@ -169,13 +167,6 @@ def story() -> None:
         f"shards={ratios['shards', 'shards']:.2f}",
         flush=True,
     )
-
-
-def _pairs_wanted() -> int:
-    text = os.environ.get("RUNS") or str(PAIRS)
-    if not text.isdecimal() or not int(text):
-        raise BenchError(f"RUNS is {text!r}; give the number of paired runs, such as {PAIRS}")
-    return int(text)
 
 
 if __name__ == "__main__":

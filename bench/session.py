@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 import shutil
 import signal
 import sys
@@ -64,3 +65,11 @@ def _only_one() -> Iterator[None]:
         except BlockingIOError:
             raise BenchError("another benchmark is running; wait for it, or end it") from None
         yield
+
+
+def pairs_wanted(default: int) -> int:
+    """The number of paired runs, from RUNS; raises BenchError."""
+    text = os.environ.get("RUNS") or str(default)
+    if not text.isdecimal() or not int(text):
+        raise BenchError(f"RUNS is {text!r}; give the number of paired runs, such as {default}")
+    return int(text)

@@ -30,6 +30,7 @@ from bench.peers.peer import FIRST_SERVER_ID, Task
 from bench.run import published
 from bench.servers import Servers
 from bench.workloads import DATABASE, W1, W2, Recipe
+from devstack.processes import tail
 from devstack.programs import environment
 
 FOLDER: Final = session.FOLDER / "sink"
@@ -90,7 +91,9 @@ class Bench:
     def _simple(self) -> Applied:
         with _folder("simple") as folder:
             of = (self._recipe.name, self._topic, self._at.kafka, str(folder), self._shuffle)
-            seconds, rows, ids = _result(_python("bench.peers.simple_sink", *of, folder=folder))
+            seconds, rows, ids = _result(
+                self._python("bench.peers.simple_sink", *of, folder=folder)
+            )
             return Applied(seconds=seconds, rows=rows, ids=ids)
 
     def _ours(self) -> Applied:
@@ -106,11 +109,26 @@ class Bench:
                 **json.loads(os.environ.get("SINK") or "{}"),
             }
             config.write_text(json.dumps(settings))
-            text = _python("spark_sink", "--config", str(config), folder=folder)
+            text = self._python("spark_sink", "--config", str(config), folder=folder)
             table = folder / "warehouse" / DATABASE / self._recipe.tables[0]
-            counted = _python("bench.peers.simple_sink", "count", str(table), folder=folder)
+            counted = self._python("bench.peers.simple_sink", "count", str(table), folder=folder)
             _, rows, ids = _result(counted)
             return Applied(seconds=_seconds(text), rows=rows, ids=ids)
+
+    def _python(self, module: str, *arguments: str, folder: Path) -> str:
+        """Run a module to its end; returns what it printed."""
+        log = folder / f"{module}.log"
+        command = [sys.executable, "-m", module, *arguments]
+        child = self._at.children.start(command, label=module, log=log, env=environment())
+        try:
+            status = child.popen.wait(_LONGEST)
+        except subprocess.TimeoutExpired:
+            raise RunFailed(f"{module} has not ended in {_LONGEST:.0f} s; see {log}") from None
+        finally:
+            child.kill()
+        if status:
+            raise RunFailed(f"{module} ended with status {status}; from {log}:\n{tail(log)}")
+        return log.read_text()
 
 
 def _seconds(log: str) -> float:
@@ -120,24 +138,6 @@ def _seconds(log: str) -> float:
         raise RunFailed(f"the sink applied no batch; its log: {log[-1000:]}")
     first, last = (datetime.strptime(one[:23], _TIME) for one in (lines[0], lines[-1]))  # noqa: DTZ007
     return (last - first).total_seconds()
-
-
-def _python(module: str, *arguments: str, folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", module, *arguments],
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=_LONGEST,
-    )
-    (folder / f"{module}.log").write_text(done.stdout)
-    if done.returncode:
-        raise RunFailed(
-            f"{module} ended with status {done.returncode}; its last lines: {done.stdout[-1500:]}"
-        )
-    return done.stdout
 
 
 def _result(text: str) -> tuple[float, int, int]:
@@ -159,6 +159,8 @@ def story() -> None:
     """Run all pairs, and print the last line."""
     ratios: dict[str, list[float]] = {}
     wanted = os.environ.get("ONLY", "").split() or [W1.name, W2.name]
+    if not {*wanted} <= {W1.name, W2.name}:
+        raise BenchError(f"ONLY is {' '.join(wanted)!r}; give W1, W2 or both")
     with servers.running(FOLDER, (W1, W2)) as (at, workloads):
         for number, name in enumerate(wanted):
             recipe = workloads[name].recipe
@@ -173,17 +175,12 @@ def story() -> None:
             (topic,) = published(Aqueduct(), task)
             bench = Bench(at, recipe, topic, task.prefix)
             bench.choose()
-            ratios[name] = [bench.pair(ours_first=turn % 2 == 1) for turn in range(_pairs_wanted())]
+            ratios[name] = [
+                bench.pair(ours_first=turn % 2 == 1) for turn in range(session.pairs_wanted(PAIRS))
+            ]
     print(f"all figures: {report.keep(session.RESULTS, 'sink', {'ratios': ratios})}")
-    told = " ".join(f"ratio_{name.lower()}={median(found):.2f}" for name, found in ratios.items())
-    print(f"bench-sink: {told}", flush=True)
-
-
-def _pairs_wanted() -> int:
-    text = os.environ.get("RUNS") or str(PAIRS)
-    if not text.isdecimal() or not int(text):
-        raise BenchError(f"RUNS is {text!r}; give the number of paired runs, such as {PAIRS}")
-    return int(text)
+    medians = " ".join(f"ratio_{name.lower()}={median(of):.2f}" for name, of in ratios.items())
+    print(f"bench-sink: {medians}", flush=True)
 
 
 if __name__ == "__main__":

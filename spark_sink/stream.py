@@ -175,6 +175,12 @@ class Sink:
         """
         looks = threading.Thread(target=self._watch.run, args=(stop,), daemon=True)
         looks.start()
+        try:
+            return self._until_ended(start, stop)
+        finally:
+            self._watch.end()
+
+    def _until_ended(self, start: str, stop: threading.Event) -> StreamingQuery | None:
         query: StreamingQuery | None = None
         began, last = time.monotonic(), 0.0
         while (query is None or query.isActive) and self._failure is None:
@@ -188,7 +194,6 @@ class Sink:
                     self._recent.look()
                 self._beside.look(stop)
                 self._failure = self._failure or self._beside.failure
-        self._watch.end()
         return query
 
     def _must_merge(self, waited: float) -> bool:

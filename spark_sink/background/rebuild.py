@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from spark_sink.batch.apply import Applier, merged
+from spark_sink.batch.apply import Applier
 from spark_sink.batch.contents import TablePart, contents, envelopes, unusable
+from spark_sink.batch.merging import merged
 from spark_sink.errors import (
     KeyChanged,
     MalformedRecord,

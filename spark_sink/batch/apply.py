@@ -14,33 +14,27 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark import inheritable_thread_target
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_sink.batch.compact import changes, several, standing
 from spark_sink.batch.contents import Contents, TablePart, contents, envelopes
+from spark_sink.batch.merging import merged
 from spark_sink.batch.pace import Pace
-from spark_sink.batch.partial_images import partial_images, whole
 from spark_sink.batch.read_ahead import Ahead
-from spark_sink.errors import MalformedRecord, TableError, UnsupportedPartialImage
+from spark_sink.errors import TableError
 from spark_sink.metrics import Metrics
 from spark_sink.source.claims import redeemed
-from spark_sink.source.envelope import of_table, refused_record
+from spark_sink.source.envelope import of_table
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook, TableVersion
 from spark_sink.warehouse.ledger import Entry, Floor, Floors, Source, spans
-from spark_sink.warehouse.protocol import Name, Tables, Warehouse
+from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.shape import Shape, shaped
 from spark_sink.warehouse.waiting_tables import Waits, loaded_sql
 
 _log = logging.getLogger(__name__)
 THREADS = 4
-_ROWS = 20_000
-_BYTES = 16 * 1024 * 1024
 _LARGE = 50_000
 """Offsets of a batch that is announced before it is applied."""
 _LONG_SECONDS = 10.0
@@ -298,78 +292,11 @@ class Applier:
         )
 
 
-def merged(
-    tables: Tables[DataFrame],
-    batch: DataFrame,
-    part: TablePart,
-    shape: Shape,
-    versions: list[TableVersion],
-    floors: Floors,
-) -> None:
-    """Merges a table's rows of some versions; raises MalformedRecord where one of them has no value.
-
-    Raises UnsupportedPartialImage where one lacks a column that nothing completes.
-    """
-    held = tables.rows(shape, beside=batch) if part.is_partial else None
-    try:
-        rows = merged_rows(batch, part, shape, versions, floors, held=held)
-        at_hand = few(rows=part.ops.total(), size=part.size)
-        # A MERGE reads its source twice, and would parse the records each time.
-        tables.merge(shape, local(rows) if at_hand else rows.localCheckpoint(eager=False))
-    except (PySparkException, Py4JJavaError) as fault:
-        if record := refused_record(str(fault)):
-            raise MalformedRecord(record) from fault
-        raise
-
-
-def merged_rows(
-    batch: DataFrame,
-    part: TablePart,
-    shape: Shape,
-    versions: list[TableVersion],
-    floors: Floors,
-    *,
-    held: DataFrame | None,
-) -> DataFrame:
-    """The rows that a batch has for a table: the last of each key, or all images of a log.
-
-    `held` are the table's rows, which complete images that lack columns.
-    """
-    if not part.is_partial:
-        return changes(batch, shape, versions, floors=floors)
-    if not shape.keyed or held is None:
-        raise _partial_images(batch, part)
-    rows = standing(batch, shape, versions, floors=floors, marked=True)
-    return whole(rows, held, shape, several=several(versions))
-
-
-def _partial_images(batch: DataFrame, part: TablePart) -> UnsupportedPartialImage:
-    """The error for a table without a key, whose earlier rows cannot be identified."""
-    found = batch.where(f"partial AND {of_table(part.name)}").select("topic", "partition", "offset")
-    return partial_images([(row.topic, row.partition, row.offset) for row in found.collect()])
-
-
 def without(batch: DataFrame, names: Iterable[Name]) -> DataFrame:
     """The batch without the records of some tables."""
     for name in names:
         batch = batch.where(f"NOT {of_table(name)}")
     return batch
-
-
-def few(*, rows: int, size: int) -> bool:
-    """Whether the driver can well hold that many rows, whose JSON images have `size` bytes."""
-    return rows <= _ROWS and size <= _BYTES
-
-
-def local(rows: DataFrame) -> DataFrame:
-    """The same rows as a plan without a job, which a MERGE would else run again and again.
-
-    They stay in the JVM. Exact only with `spark.sql.datetime.java8API.enabled`: the older Java
-    classes of dates are of another calendar.
-    """
-    session: Any = rows.sparkSession
-    held = rows._jdf.collectAsList()
-    return DataFrame(session._jsparkSession.createDataFrame(held, rows._jdf.schema()), session)
 
 
 Part = tuple[DataFrame, TablePart]

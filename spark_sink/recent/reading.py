@@ -19,8 +19,8 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from spark_sink.batch.apply import merged_rows
 from spark_sink.batch.contents import TablePart, contents
+from spark_sink.batch.merging import merged_rows
 from spark_sink.errors import TableError, UnknownTable
 from spark_sink.names import quoted
 from spark_sink.source.claims import redeemed

@@ -124,6 +124,12 @@ def insert(seq: int, v: str, table: str = "t") -> Change:
     return Change(op="c", seq=seq, after={"id": seq, "v": v}, table=table)
 
 
+def offsets_in(printed: str, topic: str) -> list[int]:
+    """Up to where the topic is merged, visible and committed, by what `lag` printed."""
+    (line,) = (one for one in printed.splitlines() if one.startswith(f"{topic} partition 0: "))
+    return [int(number) for number in re.findall(r" to (\d+)", line)]
+
+
 def descendants(pid: int) -> list[int]:
     tasks = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [child for task in tasks for child in [int(task), *descendants(int(task))]]
@@ -171,6 +177,13 @@ async def test_rows_arrive_exactly_and_a_lost_checkpoint_loses_and_repeats_nothi
     assert "checkpoint lost" in again.stderr
     assert "rows=1 " in again.stderr
     assert at.rows("t") == {(1, "kept"), (2, "kept"), (4, "after")}
+    await at.write(insert(5, "not merged"))
+    lag = at.run("lag")
+    assert lag.returncode == 0, lag.stderr
+    merged = offsets_in(lag.stdout, at.topic("t"))
+    # The row and the marker of its transaction.
+    assert merged[0] == merged[1] == merged[2] - 2
+    assert "not merged: 2 offsets; not visible: 2 offsets; last batch merged: " in lag.stdout
 
 
 @pytest.mark.long("unit/spark_sink/warehouse/test_waiting_tables.py has it without a process")

@@ -188,8 +188,8 @@ class _Recent:
 def test_the_first_merge_waits_while_readers_see_all_changes_without_it(
     sink: Callable[..., Sink], unmerged: int, waited: float, wanted: bool
 ) -> None:
-    one = sink()
-    one._recent = _Recent(unmerged)  # type: ignore[assignment]
+    one: Any = sink()
+    one._recent = _Recent(unmerged)
     assert one._must_merge(waited) is wanted
 
 

@@ -11,7 +11,9 @@ import random
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
+from spark_sink.batch.pace import Pace
 from spark_sink.errors import (
     MalformedRecord,
     TypeConflict,
@@ -79,7 +81,7 @@ def test_batches_in_any_order_and_mixture_and_repeated_give_the_same_table(
 ) -> None:
     # Every other batch is taken for one too large for the driver.
     sides = itertools.cycle([True, False])
-    monkeypatch.setattr("spark_sink.batch.apply.few", lambda **_: next(sides))
+    monkeypatch.setattr("spark_sink.batch.merging.few", lambda **_: next(sides))
     rng = random.Random(seed)
     history = random_history(rng, 40)
     warehouse.schemas = [schema(("id", "int"), ("v", "int"), key=key)]
@@ -310,3 +312,22 @@ def test_json_text_and_null_differ(warehouse: Warehouse) -> None:
         *(Change(op="c", seq=n, after={"id": n, "doc": d}) for n, d in documents.items())
     )
     assert {row["id"]: row["doc"] for row in warehouse.rows()} == documents
+
+
+def test_a_batch_is_parsed_as_suits_its_offsets_and_merged_as_suits_its_largest_table(
+    warehouse: Warehouse,
+) -> None:
+    sizes: list[int] = []
+
+    class Recorded(Pace):
+        def keep(self, _session: SparkSession, rows: int) -> None:
+            sizes.append(rows)
+
+    warehouse.applier.pace = Recorded(given={})
+    warehouse.schemas = [
+        schema(("id", "int")),
+        schema(("id", "int"), table="u"),
+    ]
+    insert = [Change(op="c", seq=seq, after={"id": seq}) for seq in (1, 2)]
+    warehouse.take(*insert, None, Change(op="c", seq=3, after={"id": 3}, table="u"))
+    assert sizes == [4, 2]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_sink.batch.apply import few
+from spark_sink.batch.merging import few
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import cast
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.metrics import Metrics
 from spark_sink.recent.follower import Follower
 from spark_sink.settings import Settings
 from spark_sink.source.offsets import Offsets
 from spark_sink.warehouse.memory import MemoryRecent
+from spark_sink.warehouse.protocol import RecentLog
 from tests.unit.spark_sink.conftest import spark
 
 __all__ = ["spark"]
@@ -32,7 +34,7 @@ def made(spark: SparkSession) -> Callable[[Offsets], Follower]:
         return Follower(
             spark,
             settings,
-            log=MemoryRecent(),  # type: ignore[arg-type]
+            log=cast(RecentLog[DataFrame], MemoryRecent()),
             merged=lambda: merged,
             schemas=list,
             metrics=Metrics(),

@@ -33,7 +33,7 @@ def _rows(session: SparkSession, shape: Shape, *keys: tuple[Any, ...], seq: int 
     whole = [
         {
             **dict(zip(names, (*key, seq), strict=True)), "__destination": "shop", "__epoch": 1, "__seq": seq,
-            "__deleted": False, "__schema": 1, "__ts_ms": seq,
+            "__deleted": False, "__schema": 1, "__ts_ms": seq, "__delta": 1,
         }
         for key in keys
     ]  # fmt: skip
@@ -95,3 +95,18 @@ def test_a_merge_finds_every_row_that_has_a_key_of_the_batch(
     tables.merge(shape, _rows(spark, shape, *((key,) for key in keys), seq=100))
     found = tables.current("shop", "t").collect()
     assert sorted((str(row.id), row.v) for row in found) == sorted((str(key), 100) for key in keys)
+
+
+@pytest.mark.parametrize("keyed", [True, False], ids=["keyed", "log"])
+def test_a_merge_reads_no_file_without_a_key_of_the_batch(
+    spark: SparkSession, tmp_path: Path, keyed: bool
+) -> None:
+    shape = Shape("shop", "t", (("id", "int"), ("v", "int")), ("id",) if keyed else ())
+    tables = open_warehouse(spark, str(tmp_path)).tables
+    tables.evolve(None, shape)
+    tables.merge(shape, _rows(spark, shape, (1,), seq=1))
+    (file,) = (tmp_path / "shop/t").glob("*.parquet")
+    # To read it would fail.
+    file.unlink()
+    tables.merge(shape, _rows(spark, shape, (100,), seq=100))
+    assert len(list((tmp_path / "shop/t").glob("*.parquet"))) == 1

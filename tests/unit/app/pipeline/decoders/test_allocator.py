@@ -42,3 +42,19 @@ def _page_faults(case: str) -> int:
 def test_the_memory_of_a_portion_is_used_again() -> None:
     assert _page_faults("default") > 1_000, "it would be used again anyway"
     assert _page_faults("kept") < 500
+
+
+_SERVED = """
+import socket
+from app.pipeline.decoders import child
+child.keep_memory = lambda: print("kept")
+child.Decoder.run = lambda _: None
+child.serve(socket.socketpair()[0].detach())
+"""
+
+
+def test_a_decoder_sets_it_before_it_decodes() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _SERVED], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "kept\n"
