@@ -331,3 +331,15 @@ def test_a_batch_is_parsed_as_suits_its_offsets_and_merged_as_suits_its_largest_
     insert = [Change(op="c", seq=seq, after={"id": seq}) for seq in (1, 2)]
     warehouse.take(*insert, None, Change(op="c", seq=3, after={"id": 3}, table="u"))
     assert sizes == [4, 2]
+
+
+def test_members_in_another_order_are_the_same_row(warehouse: Warehouse) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("v", "int"), ("w", "int"))]
+    warehouse.take(
+        Change(op="c", seq=1, after={"id": 1, "v": 2, "w": 3}),
+        Change(op="c", seq=2, after={"w": 6, "id": 4, "v": 5}),
+    )
+    assert by_id(warehouse.rows()) == {
+        1: {"id": 1, "v": 2, "w": 3},
+        4: {"id": 4, "v": 5, "w": 6},
+    }
