@@ -92,7 +92,7 @@ class LogicalSchemasRun:
             topic = plan.topics.logical_schemas()
             await Topics(plan.kafka_options).ensure(topic)
             await self._read_published(topic.name)
-            async with Follower.opened(plan.kafka_options) as follower:
+            async with Follower.opened(plan.kafka_options, wait_seconds=_READ_SECONDS) as follower:
                 state = await self._read_decisions(follower)
                 await self.takeover.claim(producer, self.permit, state)
                 while True:
@@ -163,8 +163,9 @@ class LogicalSchemasRun:
     async def _read(self, follower: Follower, seconds: float) -> None:
         self.permit.check()
         read = await follower.read(seconds)
-        # Thousands of records take a while, in which the worker publishes.
-        await asyncio.to_thread(self._take, read)
+        if read:
+            # Thousands of records take a while, in which the worker publishes.
+            await asyncio.to_thread(self._take, read)
 
     def _take(self, read: Mapping[Partition, Iterable[Any]]) -> None:
         journal, schemas = self.plan.journal.topic, schemas_topic(self.plan.topics.prefix)

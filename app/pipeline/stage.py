@@ -103,6 +103,7 @@ class ChunkStage:
 
         ``learned``: the effects of earlier portions that this stage does not know yet.
         """
+        self.rules.routes.rest()
         for effect in learned:
             self._learn(effect)
         if isinstance(portion, CapturedChunk):

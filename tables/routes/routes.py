@@ -16,6 +16,7 @@ from connectors.errors import MappingError
 from connectors.mysql.ddl.definition import TableName
 from connectors.wire import MAX_TOPIC_LENGTH, row_topic, shard_topic, tag_topic
 from tables.mapping.mapping import MappedTable, Mapping
+from tables.mapping.packed import PackedMapping
 from tables.mapping.rules import DDL_TYPES, DEBEZIUM, OPERATIONS, Rules
 from tables.masking.keys import MaskingKeys
 from tables.masking.rules import MaskingRule, column_rules, masks
@@ -94,7 +95,7 @@ class Routes:
     """The name of the format of records without a rule, and of those that belong to no single table."""
     destination: str = ""
     """The destination, for keys that name the real table."""
-    mapping: Mapping | None = None
+    mapping: Mapping | PackedMapping | None = None
     """Logical names, topics and rules of real tables."""
     merged: bool = False
     """Whether rows of mapped tables go to topics of this destination alone, for a merge to read."""
@@ -117,8 +118,11 @@ class Routes:
         object.__setattr__(self, "omitted_statements", frozenset().union(*omitted))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The settings alone: a decoder's process computes its own routes."""
-        return _made, ({one.name: getattr(self, one.name) for one in fields(self) if one.init},)
+        """The settings alone: a decoder's process computes its own routes, and keeps the mapping packed."""
+        settings = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
+        if isinstance(self.mapping, Mapping):
+            settings["mapping"] = PackedMapping.of_mapping(self.mapping)
+        return _made, (settings,)
 
     def of(self, table: TableName) -> Route | None:
         """The route of a table of the source; None if it is not captured."""
@@ -127,6 +131,11 @@ class Routes:
         except KeyError:
             route = self._known[table] = self._route(table)
             return route
+
+    def rest(self) -> None:
+        """Free what only tables that are not known yet need, if none was met for some calls."""
+        if isinstance(self.mapping, PackedMapping):
+            self.mapping.rest()
 
     def topic(self, table: TableName) -> str:
         """The topic of a table's rows; raise LookupError if the table is not captured."""

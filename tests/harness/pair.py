@@ -137,8 +137,25 @@ class Pair:
         self.until(all_see)
 
     def until(self, reached: Callable[[], Any], seconds: float = TIMEOUT) -> Any:
-        """The first true value of ``reached``; fail with the ends of the logs on timeout."""
-        return until(reached, seconds=seconds, late=self._ends)
+        """The first true value of ``reached``; fail with the ends of the logs on timeout.
+
+        A member that a status lacks is one that is not there yet: a busy worker may not answer for a moment,
+        and one that takes over has only some of the members.
+        """
+        lacking: list[KeyError] = []
+
+        def reached_by_now() -> Any:
+            lacking.clear()
+            try:
+                return reached()
+            except KeyError as e:
+                lacking.append(e)
+                return None
+
+        def late() -> str:
+            return "\n".join([*(f"no member {one}" for one in lacking), self._ends()])
+
+        return until(reached_by_now, seconds=seconds, late=late)
 
     def _ends(self) -> str:
         return "\n".join(

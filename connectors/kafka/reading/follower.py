@@ -42,15 +42,21 @@ class Follower:
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def opened(cls, options: Mapping[str, Any]) -> AsyncIterator[Follower]:
-        """Connect; raises as all of its methods do: KafkaLost, KafkaDenied or RecordsGone."""
+    async def opened(
+        cls, options: Mapping[str, Any], *, wait_seconds: float = 0.05
+    ) -> AsyncIterator[Follower]:
+        """Connect; raises as all of its methods do: KafkaLost, KafkaDenied or RecordsGone.
+
+        ``wait_seconds``: how long a broker holds a fetch for which it has nothing. A partition that is added
+        meanwhile waits for it; an idle follower asks again each time, which costs both sides a millisecond.
+        """
         consumers = [
             AIOKafkaConsumer(
                 **options,
                 isolation_level=isolation,
                 auto_offset_reset="none",
                 enable_auto_commit=False,
-                fetch_max_wait_ms=50,
+                fetch_max_wait_ms=int(1000 * wait_seconds),
                 max_partition_fetch_bytes=_FETCH_BYTES,
             )
             for isolation in ("read_committed", "read_uncommitted")

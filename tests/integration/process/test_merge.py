@@ -142,6 +142,12 @@ def merge_of(pair: Pair) -> dict[str, Any]:
     return {}
 
 
+def shard_of(pair: Pair, shard: str) -> dict[str, Any]:
+    """The state of a shard in the running merge; empty while no worker answers that it runs."""
+    found: dict[str, Any] = merge_of(pair).get("shards", {}).get(shard, {})
+    return found
+
+
 def busy(pair: Pair) -> str | None:
     """The worker that leads the merge, once it has merged some records by itself."""
     found = merge_of(pair)
@@ -185,8 +191,8 @@ def test_a_merge_is_by_time_and_waits_for_a_stalled_shard_if_so_set(
         pair.until(lambda: is_merged(stack, pair, shards))
         assert main(["destination", "pause", "west"]) == 0
         shards.write(["east"])
-        pair.until(lambda: merge_of(pair).get("shards", {}).get("west", {}).get("stalled"))
-        assert merge_of(pair)["shards"]["east"]["held"] > 0
+        pair.until(lambda: shard_of(pair, "west").get("stalled"))
+        assert shard_of(pair, "east").get("held")
         assert not is_merged(stack, pair, shards)
         shards.write(["west"])
         assert main(["destination", "resume", "west"]) == 0
@@ -222,13 +228,13 @@ def test_a_stalled_shard_is_passed_and_kills_repeat_nothing(
         pair.until(lambda: is_merged(stack, pair, shards))
         assert main(["destination", "pause", "west"]) == 0
         shards.write(["west", "east"])
-        pair.until(lambda: merge_of(pair).get("shards", {}).get("west", {}).get("stalled"))
+        pair.until(lambda: shard_of(pair, "west").get("stalled"))
         before = sum(map(len, records(stack, f"{wanted['prefix']}.trade")))
         shards.write(["east"])
         pair.until(lambda: sum(map(len, records(stack, f"{wanted['prefix']}.trade"))) >= before + 3)
         assert main(["destination", "resume", "west"]) == 0
         pair.until(lambda: is_merged(stack, pair, shards))
-        pair.until(lambda: not merge_of(pair)["shards"]["west"]["stalled"])
+        pair.until(lambda: shard_of(pair, "west").get("stalled") is False)
     check_each_once(stack, wanted["prefix"])
 
 
@@ -307,7 +313,7 @@ def test_records_that_a_shard_lost_before_they_were_merged_stop_the_merge_until_
         for _ in range(5):
             shards.write(["east"])
         pair.until(lambda: sum(map(len, records(stack, east))) == published + 15)
-        pair.until(lambda: merge_of(pair)["shards"]["east"]["held"] > 0)
+        pair.until(lambda: shard_of(pair, "east").get("held"))
         pair.end("one", signal.SIGKILL)
         merged = records(stack, f"{prefix}.trade")
         assert sum(map(len, merged)) == 3 * 10

@@ -218,7 +218,8 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
         return kafka.records(topic)
 
     @contextlib.asynccontextmanager
-    async def opened(_: object) -> AsyncIterator[Follower]:
+    async def opened(_: object, *, wait_seconds: float) -> AsyncIterator[Follower]:
+        assert wait_seconds > 0
         yield Follower(kafka)
 
     producer = SimpleNamespace(

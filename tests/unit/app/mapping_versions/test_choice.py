@@ -14,6 +14,7 @@ from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.cursor import Cursor, Resume
 from tables.journal.state import DestinationState
+from tables.mapping.mapping import Mapping
 from tables.mapping.yaml_form import from_yaml
 from tables.routes.routes import Routes
 
@@ -108,7 +109,7 @@ class Runs:
         for key, value in notes:
             self.records.append(StoredRecord(offset=len(self.records), key=key, value=value))
         self.choice.claimed()
-        assert rules.routes.mapping is not None
+        assert isinstance(rules.routes.mapping, Mapping)
         return rules.routes.mapping.topics
 
     def push(self, one: UsableVersion) -> None:

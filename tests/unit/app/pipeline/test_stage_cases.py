@@ -9,6 +9,8 @@ import pytest
 from app.pipeline.publish.publisher import _after
 from connectors.errors import ResumeMismatch
 from tables.cursor import Resume
+from tables.mapping.packed import PackedMapping
+from tables.mapping.yaml_form import from_yaml
 from tests.made import SERVER as UUID
 from tests.made import chunk_of, event, gtid
 from tests.unit.app.pipeline.actions import TABLES, Action, Ddl, RowsOf
@@ -16,10 +18,12 @@ from tests.unit.app.pipeline.history import Source
 from tests.unit.app.pipeline.runs import (
     EVERYWHERE,
     NOWHERE,
+    RULES,
     WHOLE,
     by_topic,
     first_cursor,
     joined,
+    pickled,
     pieces_of,
     records_of,
     run,
@@ -139,3 +143,13 @@ def test_events_are_counted_by_type_and_by_what_was_done_with_them() -> None:
             (30, "filtered"): 2,
             (33, "decoded"): 1,
         }
+
+
+def test_a_decoder_packs_its_mapping_once_it_meets_no_new_table_any_more() -> None:
+    mapping = from_yaml("{tables: {trade.log: {from: [shop.log], topic: all}}}")
+    routes = pickled(replace(RULES.routes, mapping=mapping))
+    source = Source([[RowsOf(LOG, "c", ((1, 1),))] for _ in range(30)], gtids=True)
+    records = records_of(pieces_of(source, EVERYWHERE, routes=routes))
+    assert [one.topic for one in records if one.op == "c"] == ["aq.all"] * 30
+    assert isinstance(routes.mapping, PackedMapping)
+    assert not routes.mapping.is_unpacked
