@@ -107,7 +107,9 @@ class _OurConsumer(driver.Consumer):  # type: ignore[misc]
         if unread:
             log.info("the journal is folded from its beginning: partition(s) %s", _numbers(unread))
             for tp, offset in (await self.earliest_offsets(*unread)).items():
-                await self._seek(tp, offset)
+                # In the thread that fetches: elsewhere it could remove what that one is just returning, and
+                # Faust would end the process.
+                await self._thread.call_thread(self._thread.seek, tp, offset)
                 found[tp] = 0
         return found
 

@@ -139,7 +139,7 @@ class Pair:
     def until(self, reached: Callable[[], Any], seconds: float = TIMEOUT) -> Any:
         """The first true value of ``reached``; fail with the ends of the logs on timeout.
 
-        A member that a status lacks is one that is not there yet: a busy worker may not answer for a moment,
+        A member that a status lacks may come: a busy worker may not answer for a moment,
         and one that takes over has only some of the members.
         """
         lacking: list[KeyError] = []

@@ -30,6 +30,7 @@ CREATED = [
     )
 ]
 ROWS = 20
+_ALIKE = pytest.mark.long("the other two have each topic, and each time of the merge")
 
 
 def written(first: int) -> list[str]:
@@ -115,8 +116,15 @@ def audited(mysql: Mysql, folder: Path, name: str, *words: str) -> dict[str, Any
     return found
 
 
-@pytest.mark.parametrize("topic", ["", "trade"])
-@pytest.mark.parametrize("is_later", [False, True])
+@pytest.mark.parametrize(
+    ("topic", "is_later"),
+    [
+        ("", False),
+        ("trade", True),
+        pytest.param("", True, marks=_ALIKE),
+        pytest.param("trade", False, marks=_ALIKE),
+    ],
+)
 def test_a_merged_destination_is_right_and_what_its_warehouse_lacks_is_found(
     stack: Stack, mysql: Mysql, tmp_path: Path, *, topic: str, is_later: bool
 ) -> None:

@@ -17,7 +17,12 @@ from tests.harness.sql import run
 from tests.harness.topics import values
 
 
-@pytest.fixture(params=["MINIMAL", "FULL"])
+@pytest.fixture(
+    params=[
+        "MINIMAL",
+        pytest.param("FULL", marks=pytest.mark.long("MINIMAL, which needs the history more")),
+    ]
+)
 def mysql(request: pytest.FixtureRequest, stack: Stack) -> Iterator[Mysql]:
     """A server of the test's own; without full row metadata only the history has the columns' names."""
     options: dict[str, str | int] = {"server_id": 9, "binlog_row_metadata": str(request.param)}

@@ -41,6 +41,7 @@ def test_columns_of_any_name_keep_their_values(warehouse: Warehouse) -> None:
     assert warehouse.rows() == [first | {"${late}": None}]
 
 
+@pytest.mark.long("the keyed table above has the same names")
 def test_a_table_without_a_key_takes_columns_of_any_name(warehouse: Warehouse) -> None:
     warehouse.schemas = [schema(*COLUMNS, key=())]
     one: dict[str, Any] = {name: f"v{number}" for number, name in enumerate(NAMES)}

@@ -1,13 +1,17 @@
-"""The overrides of the Faust app: partition assignment while brokers know only some topics."""
+"""The overrides of the Faust app: partition assignment while brokers know only some topics, and seeks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from aiokafka.cluster import ClusterMetadata
 from aiokafka.protocol.metadata import MetadataResponse_v1
+from faust.types import TP
 
+from app.service import faust_app
 from app.service.faust_app import AqueductApp, Assignor
 from tables.journal.faust_checkpoint import FaustCheckpoint
 
@@ -51,3 +55,43 @@ def changelogs() -> list[str]:
 def test_all_is_given_out_whatever_a_broker_reports(assignor: Assignor, known: list[str]) -> None:
     every = set(range(PARTITIONS))
     assert given(assignor, described(known)) == dict.fromkeys((JOURNAL, *changelogs()), every)
+
+
+class FetchingThread:
+    """Faust's consumer thread, which fetches from its own event loop: nothing else may seek beside it."""
+
+    def __init__(self) -> None:
+        self.sought: dict[TP, int] = {}
+        self._is_inside = False
+
+    async def call_thread(self, act: Callable[..., Any], *args: Any) -> Any:
+        self._is_inside = True
+        try:
+            return act(*args)
+        finally:
+            self._is_inside = False
+
+    def seek(self, tp: TP, offset: int) -> None:
+        assert self._is_inside
+        self.sought[tp] = offset
+
+    async def seek_to_committed(self) -> dict[TP, int]:
+        return {UNREAD: 7, READ: 9}
+
+    async def earliest_offsets(self, *partitions: TP) -> dict[TP, int]:
+        return dict.fromkeys(partitions, 3)
+
+    def assignment(self) -> set[TP]:
+        return {UNREAD, READ}
+
+
+UNREAD, READ = TP("journal", 0), TP("journal", 1)
+
+
+async def test_a_partition_is_folded_from_its_beginning_by_the_thread_that_fetches_it() -> None:
+    thread = FetchingThread()
+    consumer = object.__new__(faust_app._OurConsumer)
+    consumer._thread = thread
+    consumer.app = SimpleNamespace(folded={"journal"}, folds_from_start=lambda number: number == 0)
+    assert await consumer.seek_to_committed() == {UNREAD: 0, READ: 9}
+    assert thread.sought == {UNREAD: 3}
