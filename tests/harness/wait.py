@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-TIMEOUT = 60.0
+TIMEOUT = 150.0
 """The default deadline in seconds."""
 GLANCE = 0.05
 """Seconds between two checks."""

@@ -108,7 +108,7 @@ def assert_tagged_alone(stack: Stack, prefix: str) -> None:
     with subscriber:
         found: list[int] = []
         while len(found) < len(tagged):
-            batch = subscriber.get_without_ack(500, timeout=20)
+            batch = subscriber.get_without_ack(500, timeout=60)
             found += [one.seq for one in batch]
             subscriber.ack(batch.id)
     assert sorted(found) == [int(value["source"]["seq"]) for value, _ in tagged]

@@ -96,21 +96,21 @@ async def test_results_appear_once_whatever_fails(copying: Copying) -> None:
             raise InterruptedError("planted")
 
     async with copying.member() as (subscriber, transactions):
-        batch = await subscriber.get_without_ack(timeout=20)
+        batch = await subscriber.get_without_ack(timeout=60)
         while len(batch) < 4:
             await subscriber.rollback()
-            batch = await subscriber.get_without_ack(timeout=20)
+            batch = await subscriber.get_without_ack(timeout=60)
         with pytest.raises(InterruptedError):
             await transactions.handle(batch, copy)
         with pytest.raises(StaleBatch, match="a Kafka transaction failed"):
             await transactions.handle(batch, copy)
-        again = await subscriber.get_without_ack(timeout=20)
+        again = await subscriber.get_without_ack(timeout=60)
         await transactions.handle(again, copy)
         assert subscriber.in_flight == ()
     assert await copying.copied() == [1, 2, 3, 4]
     await copying.publish(5)
     async with copying.member() as (subscriber, transactions):
-        (one,) = await subscriber.get_without_ack(timeout=20)
+        (one,) = await subscriber.get_without_ack(timeout=60)
         assert one.seq == 5
 
 
@@ -131,13 +131,13 @@ async def test_a_client_that_was_replaced_cannot_commit(copying: Copying) -> Non
         await other.__aexit__()
 
     async with copying.member() as (subscriber, transactions):
-        batch = await subscriber.get_without_ack(timeout=20)
+        batch = await subscriber.get_without_ack(timeout=60)
         with pytest.raises(StaleBatch, match="rebalanced"):
             await transactions.handle(batch, replaced)
         assert await copying.copied() == []
         with contextlib.suppress(StaleBatch):
             await transactions.handle(batch, copy)
-        await transactions.handle(await subscriber.get_without_ack(timeout=20), copy)
+        await transactions.handle(await subscriber.get_without_ack(timeout=60), copy)
     assert await copying.copied() == [2]
 
 
@@ -148,7 +148,7 @@ async def test_a_refused_result_is_not_committed_with_the_offset(copying: Copyin
         await outgoing.send(copying.results, bytes(1_020_000))
 
     async with copying.member() as (subscriber, transactions):
-        batch = await subscriber.get_without_ack(timeout=20)
+        batch = await subscriber.get_without_ack(timeout=60)
         with pytest.raises(BrokersRefused, match="TooLarge"):
             await transactions.handle(batch, too_large)
-        assert len(await subscriber.get_without_ack(timeout=20)) == 1
+        assert len(await subscriber.get_without_ack(timeout=60)) == 1
