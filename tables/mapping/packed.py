@@ -35,6 +35,15 @@ class PackedMapping:
         """The bytes alone."""
         return PackedMapping, (self._packed,)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether the contents are equal, those of a mapping that is not packed too."""
+        if isinstance(other, PackedMapping):
+            return self._unpacked() == other._unpacked()
+        return self._unpacked() == other if isinstance(other, Mapping) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._unpacked())
+
     @property
     def tables(self) -> tuple[LogicalTable, ...]:
         """See Mapping."""

@@ -1,11 +1,14 @@
-"""Published records as read by a consumer, in the order of each topic's sequence numbers."""
+"""Published records in the order of each topic's sequence numbers, and topics as an administrator sees them."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
+
+from aiokafka.admin import AIOKafkaAdminClient
 
 from connectors.kafka.reading.partition_reader import read_to_end
 from connectors.wire import ddl_topic
@@ -71,3 +74,17 @@ def statements(stack: Stack, prefix: str) -> list[Change]:
 def names(stack: Stack) -> set[str]:
     """The names of all topics."""
     return asyncio.run(consumed.names(stack.kafka))
+
+
+def on_kafka(stack: Stack, act: Callable[[AIOKafkaAdminClient], Awaitable[Any]]) -> Any:
+    """Do something as an administrator."""
+
+    async def done() -> Any:
+        admin = AIOKafkaAdminClient(bootstrap_servers=stack.kafka)
+        await admin.start()
+        try:
+            return await act(admin)
+        finally:
+            await admin.close()
+
+    return asyncio.run(done())

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import subprocess
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka.admin import NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from connectors.kafka.topics.plan import TopicPlan
@@ -22,7 +21,7 @@ from devstack.ports import free_port
 from tests.harness.forked import run_command
 from tests.harness.servers import own_mysql
 from tests.harness.sql import run
-from tests.harness.topics import changes, rows
+from tests.harness.topics import changes, on_kafka, rows
 from tests.harness.wait import until
 from tests.harness.worker import Worker, running, settings
 
@@ -48,20 +47,6 @@ def mysql(server: Mysql) -> Mysql:
         "INSERT INTO shop.orders VALUES (1)",
     )
     return server
-
-
-def on_kafka(stack: Stack, act: Callable[[AIOKafkaAdminClient], Awaitable[Any]]) -> Any:
-    """Do something as an administrator."""
-
-    async def done() -> Any:
-        admin = AIOKafkaAdminClient(bootstrap_servers=stack.kafka)
-        await admin.start()
-        try:
-            return await act(admin)
-        finally:
-            await admin.close()
-
-    return asyncio.run(done())
 
 
 def delete(stack: Stack, topic: str) -> None:
