@@ -219,7 +219,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
 
     @contextlib.asynccontextmanager
     async def opened(_: object, *, wait_seconds: float) -> AsyncIterator[Follower]:
-        assert wait_seconds > 0
+        assert wait_seconds == module._READ_SECONDS
         yield Follower(kafka)
 
     producer = SimpleNamespace(
