@@ -1,6 +1,7 @@
 # Two images: `worker` (no Spark, no Java) and `sink`.
 #   docker build --target worker --tag aqueduct-worker .
 #   docker build --target sink --tag aqueduct-sink .
+#   docker build --target sink-iceberg --tag aqueduct-sink-iceberg .
 
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 
@@ -54,7 +55,7 @@ RUN python -m venv /venv \
 FROM sink-packages AS jars
 WORKDIR /build
 COPY devstack/ devstack/
-COPY spark_sink/jars.lock spark_sink/jars.lock
+COPY spark_sink/jars.lock spark_sink/iceberg.lock spark_sink/
 RUN /venv/bin/python -m devstack jars
 
 FROM java AS sink
@@ -78,3 +79,8 @@ STOPSIGNAL SIGTERM
 # tini passes signals on and collects what the JVM leaves.
 ENTRYPOINT ["tini", "--"]
 CMD ["python", "-m", "spark_sink"]
+
+# With the jar of Iceberg, which only a sink with format: iceberg loads.
+FROM sink AS sink-iceberg
+COPY --from=jars /build/.cache/jars/iceberg /opt/iceberg-jars
+ENV AQUEDUCT_ICEBERG_JARS=/opt/iceberg-jars

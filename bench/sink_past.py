@@ -21,9 +21,9 @@ from urllib.parse import urlsplit
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.batch.apply import Applier
-from spark_sink.warehouse.delta.ledger import DeltaLedger
 from spark_sink.warehouse.maintenance import Maintenance
 from spark_sink.warehouse.protocol import Name
+from spark_sink.warehouse.sql.ledger import TableLedger
 
 _NEAR: Final = 2_000
 """The number of newest batches maintained on the configured schedule. Older ones are maintained a
@@ -43,7 +43,7 @@ class Past:
     position: tuple[str, int]
     """The topic and partition."""
     applier: Applier
-    ledger: DeltaLedger
+    ledger: TableLedger
     maintenance: Maintenance
     number: int = 0
     """The number of batches added, including the sink's own."""
@@ -70,7 +70,7 @@ class Past:
         ledger = self.folder / "__ledger"
         for line in self._files(self._entries(batches)):
             self._commit(ledger, [self._moved(ledger, line)])
-        # As at the end of each `DeltaLedger.append`.
+        # As at the end of each `TableLedger.append`.
         if sum(self.ledger.table.due() for _ in range(batches)):
             self.ledger.compact()
             del self._versions[ledger]

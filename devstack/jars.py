@@ -25,6 +25,7 @@ LOCKS = {
     "kafka": PROJECT / "devstack/kafka.lock",
     "zookeeper": PROJECT / "devstack/zookeeper.lock",
     "spark": PROJECT / "spark_sink/jars.lock",
+    "iceberg": PROJECT / "spark_sink/iceberg.lock",
 }
 
 

@@ -21,7 +21,7 @@ from tempfile import TemporaryFile
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink import __version__
 from spark_sink.errors import BadSettings, ReloadRefused, SinkError
@@ -37,6 +37,7 @@ from spark_sink.stream import Sink
 from spark_sink.text.printable import printed
 from spark_sink.warehouse.dump import dump, written
 from spark_sink.warehouse.opening import open_warehouse
+from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.table_status import shown, status_lines
 from spark_sink.warehouse.waiting_tables import Request, Waits
 
@@ -84,20 +85,27 @@ def _act(
     options: argparse.Namespace, spark: SparkSession, settings: Settings, stop: threading.Event
 ) -> None:
     if options.command == "show":
-        rows = fresh(spark, settings.warehouse, *options.table, claim_checks=settings.claim_checks)
+        rows = fresh(
+            spark,
+            settings.warehouse,
+            *options.table,
+            claim_checks=settings.claim_checks,
+            catalog=settings.catalog,
+            table_format=settings.format,
+        )
         _print(*shown(rows, options.limit))
         return
     if options.command == "dump":
         with written(options.file) as file:
-            number = dump(open_warehouse(spark, settings.warehouse), settings.warehouse, file)
+            number = dump(_warehouse(spark, settings), settings.warehouse, file)
         _log.info("warehouse dumped rows=%d", number)
         return
     if options.command == "status":
-        _print(*status_lines(open_warehouse(spark, settings.warehouse)))
+        _print(*status_lines(_warehouse(spark, settings)))
         return
     if options.command == "lag":
         earliest, ends = KafkaTopics(spark, settings).ranges(())
-        _print(*lag_lines(open_warehouse(spark, settings.warehouse), earliest, ends))
+        _print(*lag_lines(_warehouse(spark, settings), earliest, ends))
         return
     if options.command == "reload":
         _reload(options, spark, settings, stop)
@@ -111,6 +119,12 @@ def _act(
         metrics.failed(type(fault).__name__)
         raise
     _log.info("sink stopped")
+
+
+def _warehouse(spark: SparkSession, settings: Settings) -> Warehouse[DataFrame]:
+    return open_warehouse(
+        spark, settings.warehouse, table_format=settings.format, catalog=settings.catalog
+    )
 
 
 def _reload(
@@ -129,7 +143,7 @@ def _reload(
         time_zone=options.time_zone or "",
         topics=tuple(options.topic),
     )
-    waits = Waits(open_warehouse(spark, settings.warehouse).waits, time.time)
+    waits = Waits(_warehouse(spark, settings).waits, time.time)
     waits.ask(request)
     _log.info("reload requested table=%s; waiting for the sink", name)
     deadline = time.monotonic() + options.timeout

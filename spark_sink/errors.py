@@ -124,6 +124,14 @@ class WarehouseUnusable(SinkError):
     """The warehouse's or the checkpoint's folder cannot be used."""
 
 
+class ForeignWarehouse(SinkError):
+    """The warehouse's tables are in another format or catalog."""
+
+
+class JarMissing(SinkError):
+    """Spark lacks a jar that the warehouse's format needs."""
+
+
 class JavaMissing(SinkError):
     """Spark needs Java 17 or later, which could not be started."""
 

@@ -24,6 +24,7 @@ MAINTAINED: Final = "__maintained.json"
 SOURCES: Final = "__sources.json"
 CHECKPOINT: Final = "__checkpoint"
 ORIGIN: Final = "__origin.json"
+FORMAT: Final = "__format.json"
 
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-.")
 _LONGEST: Final = 200

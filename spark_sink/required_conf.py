@@ -5,11 +5,19 @@ Invariant: another value is refused by name, never ignored.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
-ALWAYS: Final = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+BY_FORMAT: Final[Mapping[str, Mapping[str, str]]] = {
+    "delta": {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    },
+    # Its catalog is set when the warehouse is opened; the SQL that the sink uses needs no extension.
+    "iceberg": {},
+}
+
+_ALWAYS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
@@ -22,3 +30,8 @@ ALWAYS: Final = {
     # Else Spark puts values, of environment variables too, for ${…} in the names of tables and columns.
     "spark.sql.variable.substitute": "false",
 }
+
+
+def required(table_format: str) -> dict[str, str]:
+    """The settings that the sink needs with a warehouse in this format."""
+    return {**BY_FORMAT[table_format], **_ALWAYS}

@@ -10,7 +10,15 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -21,10 +29,10 @@ from yaml import YAMLError
 
 from spark_sink.errors import BadSettings
 from spark_sink.names import CHECKPOINT
-from spark_sink.required_conf import ALWAYS
+from spark_sink.required_conf import required
 
 _ENV_PREFIX = "AQUEDUCT_SINK_"
-_JARS = Path(__file__).parent.parent / ".cache" / "jars" / "spark"
+_JARS = Path(__file__).parent.parent / ".cache" / "jars"
 _OURS = frozenset({"subscribe", "subscribepattern", "assign", "startingoffsets", "failondataloss"})
 
 
@@ -71,6 +79,8 @@ class Settings(BaseSettings):
     prefix: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,100}$")]
     bootstrap_servers: Annotated[str, Field(min_length=1)]
     warehouse: Annotated[str, Field(min_length=1)]
+    format: Literal["delta", "iceberg"] = "delta"
+    catalog: dict[str, str] = {}
     checkpoint: str = ""
     mode: Literal["continuous", "available-now"] = "continuous"
     trigger_interval: Annotated[float, Field(ge=0, le=3600)] = 0.5
@@ -84,7 +94,8 @@ class Settings(BaseSettings):
     spark_options: dict[str, str] = {}
     master: str = "local[2]"
     driver_memory: Annotated[str, Field(pattern=r"^[0-9]+[mg]$")] = "1g"
-    jars: Path = Path(os.environ.get("AQUEDUCT_SPARK_JARS") or _JARS)
+    jars: Path = Path(os.environ.get("AQUEDUCT_SPARK_JARS") or _JARS / "spark")
+    iceberg_jars: Path = Path(os.environ.get("AQUEDUCT_ICEBERG_JARS") or _JARS / "iceberg")
     maintenance: Maintenance = Field(default_factory=Maintenance)
     metrics: Metrics = Field(default_factory=Metrics)
     log: Log = Field(default_factory=Log)
@@ -116,9 +127,10 @@ class Settings(BaseSettings):
 
     @field_validator("spark_options")
     @classmethod
-    def _spark_s(cls, value: dict[str, str]) -> dict[str, str]:
+    def _spark_s(cls, value: dict[str, str], info: ValidationInfo) -> dict[str, str]:
         strange = sorted(key for key in value if not key.startswith("spark."))
-        fixed = sorted(key for key in value if key in ALWAYS)
+        needed = required(info.data.get("format", "delta"))
+        fixed = sorted(key for key in value if key in needed)
         faults = []
         if strange:
             faults.append(f"{', '.join(strange)}: a setting of Spark begins with spark.")
@@ -131,6 +143,21 @@ class Settings(BaseSettings):
             )
         if faults:
             raise ValueError("; ".join(faults))
+        return value
+
+    @field_validator("catalog")
+    @classmethod
+    def _of_one_catalog(cls, value: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        if value and info.data.get("format") == "delta":
+            raise ValueError("only with format: iceberg")
+        if value and not {"type", "catalog-impl"}.intersection(value):
+            raise ValueError(
+                "type or catalog-impl is missing: type is hive, rest, glue, jdbc or nessie"
+            )
+        if "cache-enabled" in value:
+            raise ValueError("cache-enabled cannot be set: exactness depends on it")
+        if value.get("type") == "hadoop" and "warehouse" in value:
+            raise ValueError("a hadoop catalog is in the folder of the setting warehouse")
         return value
 
     @model_validator(mode="after")

@@ -71,7 +71,13 @@ class Sink:
         self._files = Files(spark)
         self._checkpoint = Checkpoint(self._files, settings.checkpoint)
         retention = settings.maintenance.retention_seconds
-        self._warehouse = open_warehouse(spark, settings.warehouse, retention_seconds=retention)
+        self._warehouse = open_warehouse(
+            spark,
+            settings.warehouse,
+            table_format=settings.format,
+            catalog=settings.catalog,
+            retention_seconds=retention,
+        )
         self._failure: Exception | None = None
         self._waits = Waits(self._warehouse.waits, time.time)
         topics = KafkaTopics(spark, settings)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -25,11 +25,11 @@ from spark_sink.errors import TableError, UnknownTable
 from spark_sink.names import quoted
 from spark_sink.source.claims import redeemed
 from spark_sink.source.envelope import of_table
-from spark_sink.source.schemas import OWN_COLUMNS, SchemaBook
+from spark_sink.source.schemas import SchemaBook
 from spark_sink.warehouse.identity import NEWER, below_sql, same_key
-from spark_sink.warehouse.images import standing_images
+from spark_sink.warehouse.images import seen_rows
 from spark_sink.warehouse.ledger import Floors, Source
-from spark_sink.warehouse.opening import open_warehouse
+from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.protocol import Name, Recent, Warehouse
 from spark_sink.warehouse.shape import Shape, shaped
 from spark_sink.warehouse.waiting_tables import Waits, loaded_sql
@@ -46,16 +46,37 @@ def fresh(
     *,
     bookkeeping: bool = False,
     claim_checks: str = "",
+    catalog: Mapping[str, str] | None = None,
+    table_format: Format | None = None,
 ) -> DataFrame:
     """The current rows of a table with its recent changes, without deleted rows.
 
-    `spark` needs Delta's two session settings (docs/sink.md), and `claim_checks` is the sink's setting of that
-    name. `bookkeeping` adds the bookkeeping columns. Raises UnknownTable.
+    `spark` needs the settings and jars of the warehouse's format (docs/sink.md); `claim_checks` and `catalog`
+    are the sink's settings of those names. `table_format` is the expected format; without it, that of the
+    warehouse. `bookkeeping` adds the bookkeeping columns. Raises UnknownTable and ForeignWarehouse.
     """
-    (rows,) = fresh_tables(
-        spark, warehouse, [(database, table)], bookkeeping=bookkeeping, claim_checks=claim_checks
-    ).values()
+    held = open_warehouse(spark, warehouse, table_format=table_format, catalog=catalog)
+    names = [(database, table)]
+    (rows,) = _fresh(held, names, bookkeeping=bookkeeping, claim_checks=claim_checks).values()
     return rows
+
+
+def current(
+    spark: SparkSession,
+    warehouse: str,
+    database: str,
+    table: str,
+    *,
+    bookkeeping: bool = False,
+    catalog: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """The rows of a table as they were last merged, without deleted rows. See `fresh`.
+
+    For a table without a primary key, each row is repeated as often as the source has it, and its only
+    bookkeeping column is `__unrepresentable`.
+    """
+    tables = open_warehouse(spark, warehouse, catalog=catalog).tables
+    return tables.current(database, table, bookkeeping=bookkeeping)
 
 
 def fresh_tables(
@@ -65,10 +86,21 @@ def fresh_tables(
     *,
     bookkeeping: bool = False,
     claim_checks: str = "",
+    catalog: Mapping[str, str] | None = None,
 ) -> dict[Name, DataFrame]:
     """The current rows of several tables, all up to the same offsets of Kafka. See `fresh`."""
-    held = open_warehouse(spark, warehouse)
-    reader = _Reader(warehouse=held, claim_checks=claim_checks)
+    held = open_warehouse(spark, warehouse, catalog=catalog)
+    return _fresh(held, names, bookkeeping=bookkeeping, claim_checks=claim_checks)
+
+
+def _fresh(
+    warehouse: Warehouse[DataFrame],
+    names: Iterable[Name],
+    *,
+    bookkeeping: bool,
+    claim_checks: str,
+) -> dict[Name, DataFrame]:
+    reader = _Reader(warehouse=warehouse, claim_checks=claim_checks)
     return reader.read(list(names), bookkeeping=bookkeeping)
 
 
@@ -131,7 +163,8 @@ class _Reader:
             if merged.shape is None or merged.rows is None:
                 raise UnknownTable(".".join(name))
             combined = merged.shape, merged.rows
-        return _seen(*combined, bookkeeping=bookkeeping)
+        shape, rows = combined
+        return seen_rows(rows, shape, bookkeeping=bookkeeping)
 
     def _combined(
         self, name: Name, merged: _Merged, records: DataFrame, versions: list[str]
@@ -206,11 +239,3 @@ def _replaced(rows: DataFrame, changed: DataFrame, shape: Shape) -> DataFrame:
     at = ("__destination", "__epoch", "__seq")
     old = rows.alias("t").join(few, same & ~newer).select(*(f"s.{name}" for name in at))
     return kept.unionByName(changed.join(f.broadcast(old), list(at), "left_anti"))
-
-
-def _seen(shape: Shape, rows: DataFrame, *, bookkeeping: bool) -> DataFrame:
-    """The rows that readers see."""
-    if not shape.keyed:
-        return standing_images(rows, shape, bookkeeping=bookkeeping)
-    rows = rows.where("NOT __deleted")
-    return rows if bookkeeping else rows.drop(*OWN_COLUMNS)

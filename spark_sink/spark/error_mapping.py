@@ -13,6 +13,7 @@ from spark_sink.errors import (
     MalformedRecord,
     SinkError,
     SparkFailed,
+    WarehouseUnusable,
 )
 from spark_sink.source.envelope import refused_record
 
@@ -36,6 +37,11 @@ _FAILURES: Final[tuple[tuple[str, type[SinkError], str], ...]] = (
         r"org.apache.kafka.common.errors|Failed to create new KafkaAdminClient|KafkaException",
         KafkaUnreachable,
         "Check the brokers and restart",
+    ),
+    (
+        r"exceptions\.(REST|NotAuthorized|Forbidden|ServiceUnavailable)Exception|UncheckedSQLException",
+        WarehouseUnusable,
+        "Check the catalog that the settings name, then start the sink again",
     ),
 )
 

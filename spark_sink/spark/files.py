@@ -38,6 +38,14 @@ class Files:
         finally:
             stream.close()
 
+    def add(self, path: str, text: str) -> None:
+        """Makes a new file that readers see whole or not at all."""
+        where, system = self._at(path)
+        part = f"{where.getParent().toString()}/.{where.getName()}"
+        self.write(part, text)
+        if not system.rename(self._at(part)[0], where):
+            raise OSError(f"{path} could not be made")
+
     def names(self, folder: str) -> list[str]:
         """What a folder holds; empty where there is no folder."""
         where, system = self._at(folder)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 
 from spark_sink.batch.pace import FEW_ROWS, Pace
 from spark_sink.errors import BadSettings, JavaMissing
-from spark_sink.required_conf import ALWAYS
+from spark_sink.required_conf import required
 from spark_sink.settings import Settings
 
 _LOG4J: Final = Path(__file__).parent.parent / "log4j2.properties"
@@ -77,15 +77,15 @@ def start(settings: Settings) -> SparkSession:
     if submitted():
         # Before the JVM is known, a SparkConf has nothing of what spark-submit was given.
         SparkContext._ensure_initialized()
-    given = SparkConf()
-    refuse_others(given)
+    given, needed = SparkConf(), required(settings.format)
+    refuse_others(given, needed)
     asked = {k: v for k, v in settings.spark_options.items() if not given.contains(k)}
     defaults = {k: v for k, v in _DEFAULTS.items() if not given.contains(k)}
-    wanted = {**defaults, **own, **asked, **ALWAYS}
+    wanted = {**defaults, **own, **asked, **needed}
     if not submitted() and SparkContext._gateway is None:
         _launch(wanted)
         # PYSPARK_SUBMIT_ARGS comes after what the JVM is started with.
-        refuse_others(SparkConf())
+        refuse_others(SparkConf(), needed)
     builder = SparkSession.builder.appName(f"aqueduct-sink {settings.prefix}")
     for key, value in wanted.items():
         builder = builder.config(key, value)
@@ -132,12 +132,12 @@ def pace(settings: Settings) -> Pace | None:
     )
 
 
-def refuse_others(given: SparkConf) -> None:
+def refuse_others(given: SparkConf, needed: Mapping[str, str]) -> None:
     """Refuse settings of `spark-submit` or its defaults that the sink needs otherwise."""
     other = [
-        f"{key} is {value}, and must be {ALWAYS[key]}"
+        f"{key} is {value}, and must be {needed[key]}"
         for key, value in sorted(given.getAll())
-        if key in ALWAYS and value != ALWAYS[key]
+        if key in needed and value != needed[key]
     ]
     if other:
         raise BadSettings(
@@ -169,9 +169,9 @@ def close(spark: SparkSession) -> None:
 
 def _own_jvm(settings: Settings) -> dict[str, str]:
     """The settings that spark-submit would give, for `python -m spark_sink`."""
-    jars = sorted(settings.jars.glob("*.jar")) if settings.jars.is_dir() else []
-    if not jars:
-        raise BadSettings(f"jars: no jar in {settings.jars}", advice="Run: python -m devstack jars")
+    jars = _jars("jars", settings.jars)
+    if settings.format == "iceberg":
+        jars += _jars("iceberg_jars", settings.iceberg_jars)
     options = [
         f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}",
         "-XX:+UseSerialGC",
@@ -191,3 +191,11 @@ def _own_jvm(settings: Settings) -> dict[str, str]:
         "spark.driver.extraJavaOptions": " ".join(options),
         **local,
     }
+
+
+def _jars(name: str, folder: Path) -> list[Path]:
+    """The jars in the folder of a setting."""
+    found = sorted(folder.glob("*.jar")) if folder.is_dir() else []
+    if not found:
+        raise BadSettings(f"{name}: no jar in {folder}", advice="Run: python -m devstack jars")
+    return found

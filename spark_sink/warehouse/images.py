@@ -1,4 +1,4 @@
-"""The rows that readers see of a table without a key, which is stored as a log of signed images."""
+"""The rows that readers see; a table without a key is stored as a log of signed images."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from spark_sink.names import quoted
-from spark_sink.source.schemas import SOURCE_COLUMNS
+from spark_sink.source.schemas import OWN_COLUMNS, SOURCE_COLUMNS
 from spark_sink.warehouse.identity import SOURCES
 from spark_sink.warehouse.shape import Shape
 
 _SOURCES_OF = tuple(f"{name}_of" for name in SOURCES)
+
+
+def seen_rows(rows: DataFrame, shape: Shape, *, bookkeeping: bool) -> DataFrame:
+    """The rows of a table that readers see."""
+    if not shape.keyed:
+        return standing_images(rows, shape, bookkeeping=bookkeeping)
+    rows = rows.where("NOT __deleted")
+    return rows if bookkeeping else rows.drop(*OWN_COLUMNS)
 
 
 def standing_images(images: DataFrame, shape: Shape, *, bookkeeping: bool) -> DataFrame:

@@ -1,20 +1,84 @@
-"""The choice of the warehouse's format, made only here."""
+"""The choice of the warehouse's format, made only here.
+
+Invariant: a warehouse is opened in the format in which it was made. One in Iceberg has a note that names its
+format and the type of its catalog, written before its first table; one without that note is in Delta.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final, Literal
+
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_sink.warehouse.delta.ledger import EVERY, RETENTION_SECONDS
+from spark_sink.errors import ForeignWarehouse, WarehouseUnusable
+from spark_sink.names import FLOORS, FORMAT, LEDGER, ORIGIN, RECENT, WAITS
+from spark_sink.spark.error_mapping import cause
+from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.warehouse import DeltaWarehouse
+from spark_sink.warehouse.iceberg.catalog import kind
+from spark_sink.warehouse.iceberg.warehouse import IcebergWarehouse
 from spark_sink.warehouse.protocol import Warehouse
+from spark_sink.warehouse.sql.ledger import EVERY, RETENTION_SECONDS
+
+Format = Literal["delta", "iceberg"]
+_SIGNS: Final = frozenset({LEDGER, FLOORS, ORIGIN, RECENT, WAITS})
+"""What the first batch of a sink leaves in the folder."""
 
 
 def open_warehouse(
     spark: SparkSession,
     root: str,
     *,
+    table_format: Format | None = None,
+    catalog: Mapping[str, str] | None = None,
     every: int = EVERY,
     retention_seconds: int = RETENTION_SECONDS,
 ) -> Warehouse[DataFrame]:
-    """Returns the warehouse in a folder; `every` and `retention_seconds` bound the history it keeps."""
-    return DeltaWarehouse(spark, root, every=every, retention_seconds=retention_seconds)
+    """Returns the warehouse in a folder; `every` and `retention_seconds` bound the history it keeps.
+
+    Without `table_format`, that of the warehouse, or Delta if there is none yet. `catalog` are the properties
+    of Iceberg's catalog. Raises ForeignWarehouse, and WarehouseUnusable.
+    """
+    try:
+        made, of_catalog = _made(Files(spark), root.rstrip("/"))
+    except Py4JError as fault:
+        raise WarehouseUnusable(
+            f"{root}: {cause(str(fault))}",
+            advice="Set warehouse (and checkpoint) to a folder that the sink can write to",
+        ) from fault
+    if made and table_format and made != table_format:
+        raise ForeignWarehouse(
+            f"{root} is in {made}, and {table_format} is wanted",
+            advice=f"Set format: {made}, or name another folder",
+        )
+    if (table_format or made or "delta") == "delta":
+        return DeltaWarehouse(spark, root, every=every, retention_seconds=retention_seconds)
+    properties = catalog or {}
+    if of_catalog and of_catalog != kind(properties):
+        raise ForeignWarehouse(
+            f"the tables of {root} are in a catalog of type {of_catalog}, not {kind(properties)}",
+            advice="Set catalog as the sink that made the warehouse has it",
+        )
+    return IcebergWarehouse(
+        spark, root, catalog=properties, every=every, retention_seconds=retention_seconds
+    )
+
+
+def _made(files: Files, root: str) -> tuple[Format | None, str]:
+    """The format of an existing warehouse and the type of its catalog; None if there is no warehouse."""
+    text = files.read(f"{root}/{FORMAT}")
+    if text is None:
+        return ("delta" if _SIGNS.intersection(files.names(root)) else None), ""
+    note: dict[str, Any] = {}
+    with suppress(ValueError):
+        note = json.loads(text)
+    if note.get("version") != 1:
+        raise ForeignWarehouse(
+            f"{root}/{FORMAT} cannot be read by this version",
+            advice="Use the version of the sink that made it",
+        )
+    return note["format"], note["catalog"]

@@ -70,8 +70,14 @@ def homeless(modules: Iterable[Module]) -> Iterator[str]:
                 yield f"{module.file.path} imports {library}"
 
 
-FORMATS = ("spark_sink/warehouse/delta/",)
+FORMATS = ("spark_sink/warehouse/delta/", "spark_sink/warehouse/iceberg/")
 """The folders that know a table format; `opening.py` beside them selects one."""
+_SHARED = "spark_sink/warehouse/sql/"
+"""SQL that the formats have in common."""
+_NAMED = frozenset(
+    {"spark_sink/required_conf.py", "spark_sink/settings.py", "spark_sink/spark/session.py"}
+)
+"""Besides the choice, modules that may compare the setting of the format."""
 _CHOICE = "spark_sink/warehouse/opening.py"
 _FORMAT_SQL = re.compile(
     r"\b(MERGE INTO|INSERT INTO|DELETE FROM|UPDATE|(CREATE|ALTER|DROP)( OR REPLACE)? TABLE|OPTIMIZE|VACUUM"
@@ -89,7 +95,9 @@ def format_breaches(modules: Iterable[Module]) -> Iterator[str]:
         if path != _CHOICE and any(_of_format(source) for source, _ in module.imports()):
             yield f"{path} imports a table format"
         for text in _texts(module):
-            if _FORMAT_SQL.search(text) or text in _FORMAT_WORDS or "_delta_log" in text:
+            is_sql = _FORMAT_SQL.search(text) and not path.startswith(_SHARED)
+            is_name = text in _FORMAT_WORDS and path not in {_CHOICE, *_NAMED}
+            if is_sql or is_name or "_delta_log" in text:
                 yield f"{path} has {text!r}"
 
 

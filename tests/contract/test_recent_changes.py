@@ -1,4 +1,4 @@
-"""What every log of recent changes does alike: the one in memory, and Delta's on a real Spark."""
+"""What every log of recent changes does alike: the one in memory, and Delta's and Iceberg's on a real Spark."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from spark_sink.source.envelope import FIELDS
 from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import Warehouse
+from tests.unit.spark_sink.conftest import FORMATS, spark
 from tests.unit.spark_sink.conftest import Warehouse as Records
-from tests.unit.spark_sink.conftest import spark
 from tests.unit.spark_sink.history import Change, schema
 
 __all__ = ["spark"]
@@ -76,13 +76,16 @@ def cut(since: int, until: int) -> Cut:
     return Cut(since={AT: since}, until={AT: until}, at_ms=until)
 
 
-@pytest.fixture(params=["memory", pytest.param("delta", marks=pytest.mark.spark)])
+@pytest.fixture(
+    params=["memory", *(pytest.param(name, marks=pytest.mark.spark) for name in FORMATS)]
+)
 def case(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Case]:
     if request.param == "memory":
         yield Case(MemoryWarehouse())
         return
     session = request.getfixturevalue("spark")
-    yield Case(open_warehouse(session, str(tmp_path)), Records(session, tmp_path / "other"))
+    held = open_warehouse(session, str(tmp_path), table_format=request.param)
+    yield Case(held, Records(session, tmp_path / "other"))
 
 
 def test_records_and_versions_are_added_until_a_new_beginning_replaces_them(case: Case) -> None:

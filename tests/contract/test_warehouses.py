@@ -1,10 +1,12 @@
-"""What every warehouse does alike: the one in memory, and Delta's on a real Spark."""
+"""What every warehouse does alike: the one in memory, and Delta's and Iceberg's on a real Spark."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.shape import Shape
-from tests.unit.spark_sink.conftest import spark
+from tests.unit.spark_sink.conftest import FORMATS, spark
 
 __all__ = ["spark"]
 Row = dict[str, Any]
@@ -61,13 +63,15 @@ class Case:
         return [(row["id"], row["v"]) for row in rows]
 
 
-@pytest.fixture(params=["memory", pytest.param("delta", marks=pytest.mark.spark)])
+@pytest.fixture(
+    params=["memory", *(pytest.param(name, marks=pytest.mark.spark) for name in FORMATS)]
+)
 def case(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Case]:
     if request.param == "memory":
         yield Case(MemoryWarehouse())
         return
     session = request.getfixturevalue("spark")
-    yield Case(open_warehouse(session, str(tmp_path)), session)
+    yield Case(open_warehouse(session, str(tmp_path), table_format=request.param), session)
 
 
 def row(
@@ -165,6 +169,44 @@ def test_a_replacement_is_whole_keeps_its_cut_and_a_drop_ends_it(case: Case) -> 
     assert stage.shape(*NAME) is None
     assert case.current() == [(2, 20)]
     assert tables.cut(*NAME) == (7, {("aq.shop.t", 0): 42})
+    tables.replace(KEYED, case.rows(KEYED, row(3, 30, 3)))
+    assert (case.current(), tables.cut(*NAME)) == ([(3, 30)], None)
+
+
+def test_types_are_widened_and_keep_their_values_and_a_reload(case: Case) -> None:
+    tables = case.warehouse.tables
+    narrow = [("a", "int"), ("b", "int"), ("c", "float"), ("d", "decimal(10,2)"), ("e", "date")]
+    wide = ["bigint", "decimal(20,0)", "double", "decimal(14,4)", "timestamp_ntz"]
+    values = {"a": 1, "b": 2, "c": 0.5, "d": Decimal("3.25"), "e": date(2026, 1, 2)}
+    held = Shape("shop", "t", (*KEYED.columns, *narrow), ("id",))
+    written = {name: str(value) if name in "de" else value for name, value in values.items()}
+    given: dict[str, Any] = values if case.spark is None else written
+    rows = case.rows(held, row(1, 10, 1, **given))
+    tables.replace(held, rows, cut=(7, {}))
+    at = case.warehouse.upkeep.version(NAME)
+    columns = zip((name for name, _ in narrow), wide, strict=True)
+    wanted = Shape("shop", "t", (*KEYED.columns, *columns, ("f", "int")), ("id",))
+    tables.evolve(held, wanted)
+    assert (tables.shape(*NAME), tables.cut(*NAME)) == (wanted, (7, {}))
+    assert case.warehouse.upkeep.version(NAME) >= at
+    tables.evolve(tables.shape(*NAME), wanted)
+    (found,) = case.described(tables.rows(wanted, fixed=True))
+    if case.spark is not None:
+        values |= {"e": datetime(2026, 1, 2), "d": Decimal("3.2500")}  # noqa: DTZ001 - as Spark gives it
+    assert {name: found[name] for name in (*values, "f")} == {**values, "f": None}
+
+
+def test_fixed_rows_have_the_columns_of_their_table_and_stay(case: Case) -> None:
+    tables = case.warehouse.tables
+    tables.evolve(None, KEYED)
+    empty = tables.rows(KEYED, fixed=True)
+    case.merge(KEYED, row(1, 10, 1))
+    wider = Shape("shop", "t", (*KEYED.columns, ("w", "string")), ("id",))
+    tables.evolve(KEYED, wider)
+    held = tables.rows(wider, fixed=True)
+    case.merge(wider, row(1, 11, 2, w="x"), row(2, 20, 3, w="y"))
+    assert case.described(empty) == []
+    assert [(one["v"], one["w"]) for one in case.described(held)] == [(10, None)]
 
 
 def test_the_ledger_says_up_to_where_each_partition_is_applied(case: Case) -> None:

@@ -1,16 +1,15 @@
-"""A small Delta table for the sink's own records: each batch appends to it, and it is rewritten regularly."""
+"""A small Delta table for the sink's own records. See `sql.own_table`."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
 
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.log import DeltaLog
+from spark_sink.warehouse.sql.own_table import few_rows
 
 _FILES_OF_A_COMMIT: Final = 3
 
@@ -51,10 +50,8 @@ class OwnTable:
         write.option("mergeSchema", is_wider).save(self._path)
 
     def literal(self, columns: str, rows: Sequence[Mapping[str, object]]) -> DataFrame:
-        """A few rows as a DataFrame."""
-        # One JSON literal: it starts no Python worker.
-        parsed = f.from_json(f.lit(json.dumps(rows)), f"array<struct<{_colons(columns)}>>")
-        return self._spark.range(1, numPartitions=1).select(f.inline(parsed))
+        """See sql.own_table.OwnTable."""
+        return few_rows(self._spark, columns, rows)
 
     def due(self) -> bool:
         """Counts a commit and returns whether a rewrite is due.
@@ -73,7 +70,3 @@ class OwnTable:
         rows.coalesce(1).write.format("delta").mode("overwrite").save(self._path)
         log.vacuum()
         log.forget()
-
-
-def _colons(columns: str) -> str:
-    return ", ".join(column.strip().replace(" ", ": ", 1) for column in columns.split(","))

@@ -6,15 +6,14 @@ from collections.abc import Iterable
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
 from pyspark.sql.readwriter import DataFrameWriter
 
-from spark_sink.names import literal
 from spark_sink.recent.coverage import Cut
 from spark_sink.source.envelope import FIELDS
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.protocol import Recent
+from spark_sink.warehouse.sql.recent import from_sql, joined, ordered, read_recent, texts, with_cut
 
 _OPTIONS: Final = {
     # One is written by each rewrite; a reader lists the few commits since.
@@ -22,7 +21,6 @@ _OPTIONS: Final = {
     # Of kind, database and table, by which readers skip files.
     "delta.dataSkippingStatsColumns": "kind,database,`table`",
 }
-_FIRST: Final = ("kind", "database", "table", "text")
 
 
 class DeltaRecent:
@@ -35,20 +33,22 @@ class DeltaRecent:
 
     def begin(self, rows: DataFrame, cut: Cut, *, versions: Iterable[str]) -> None:
         """See protocol.RecentLog."""
-        first = _literal(rows, "version", versions)
-        self._replace(_with_cut(_joined(rows, first), cut))
+        first = texts(rows, "version", versions)
+        self._replace(with_cut(joined(rows, first), cut))
 
     def add(self, rows: DataFrame, cut: Cut) -> None:
         """See protocol.RecentLog."""
-        self._write(_with_cut(rows, cut), "append").save(self._path)
+        self._write(with_cut(rows, cut), "append").save(self._path)
 
     def rewrite(self, rows: DataFrame, cut: Cut) -> None:
         """See protocol.RecentLog."""
         session = rows.sparkSession
         held = (
-            session.read.format("delta").load(self._path).where(f"kind <> 'cut' AND {_from(cut)}")
+            session.read.format("delta")
+            .load(self._path)
+            .where(f"kind <> 'cut' AND {from_sql(cut)}")
         )
-        self._replace(_with_cut(_joined(rows, held), cut))
+        self._replace(with_cut(joined(rows, held), cut))
         DeltaLog(session, self._path).checkpoint()
 
     def remove_unused(self) -> None:
@@ -63,16 +63,7 @@ class DeltaRecent:
             return None
         version = DeltaLog(self._spark, self._path).version()
         reader = self._spark.read.format("delta").option("versionAsOf", version)
-        held = reader.load(self._path)
-        texts = held.where("kind <> 'record'").select("kind", "text").collect()
-        cuts = [Cut.of(row.text) for row in texts if row.kind == "cut"]
-        if not cuts:
-            return None
-        return Recent(
-            cut=max(cuts, key=lambda cut: cut.at_ms),
-            records=held.where("kind = 'record'").select(*FIELDS),
-            versions=[row.text for row in texts if row.kind == "version"],
-        )
+        return read_recent(reader.load(self._path), FIELDS)
 
     def _replace(self, rows: DataFrame) -> None:
         # Set when the table is made: to alter them later would fail the batch that commits just then.
@@ -84,29 +75,4 @@ class DeltaRecent:
         )
 
     def _write(self, rows: DataFrame, mode: str) -> DataFrameWriter:
-        others = [name for name in rows.columns if name not in _FIRST]
-        return rows.select(*_FIRST, *others).write.format("delta").mode(mode)
-
-
-def _from(cut: Cut) -> str:
-    """The condition that a row is none that `cut` no longer covers."""
-    below = " OR ".join(
-        f"(topic = {literal(topic)} AND partition = {number} AND offset < {first})"
-        for (topic, number), first in sorted(cut.since.items())
-    )
-    return f"NOT (kind = 'record' AND ({below}))" if below else "true"
-
-
-def _with_cut(rows: DataFrame, cut: Cut) -> DataFrame:
-    return _joined(rows, _literal(rows, "cut", [cut.text()])).coalesce(1)
-
-
-def _joined(rows: DataFrame, more: DataFrame) -> DataFrame:
-    return rows.unionByName(more, allowMissingColumns=True)
-
-
-def _literal(rows: DataFrame, kind: str, texts: Iterable[str]) -> DataFrame:
-    """Rows of texts, in the session of the other rows."""
-    array = f.array(*(f.lit(text) for text in texts)).cast("array<string>")
-    one = rows.sparkSession.range(1, numPartitions=1)
-    return one.select(f.lit(kind).alias("kind"), f.explode(array).alias("text"))
+        return ordered(rows).write.format("delta").mode(mode)

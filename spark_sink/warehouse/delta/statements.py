@@ -1,21 +1,21 @@
-"""SQL statements that create, widen, replace, fill and truncate a Delta table.
+"""SQL statements that create, widen and replace a Delta table.
 
-Invariant: each may be repeated, in any mixture with the others; `identity` decides which row wins.
+Invariant: each may be repeated, in any mixture with the others.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
-from spark_sink.names import literal, quoted
+from spark_sink.names import quoted
 from spark_sink.source.schemas import SOURCE_COLUMNS
-from spark_sink.warehouse.identity import NEWER, below_sql, same_key
-from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.shape import Shape
-
-KEY_PROPERTY = "aqueduct.primary_key"
-NAME_PROPERTY = "aqueduct.table"
+from spark_sink.warehouse.sql.statements import (
+    casts_sql,
+    columns_sql,
+    properties_sql,
+    shape_properties,
+)
 
 
 def delta(path: str) -> str:
@@ -25,28 +25,21 @@ def delta(path: str) -> str:
 
 def create_sql(path: str, shape: Shape) -> str:
     """The statement that creates a table of `shape`."""
-    columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in shape.all_columns)
     return (
-        f"CREATE TABLE IF NOT EXISTS {delta(path)} ({columns}) USING delta "
-        f"TBLPROPERTIES ({_properties(_own_properties(shape))})"
+        f"CREATE TABLE IF NOT EXISTS {delta(path)} ({columns_sql(shape)}) USING delta "
+        f"TBLPROPERTIES ({properties_sql(_own_properties(shape))})"
     )
 
 
 def replace_sql(path: str, shape: Shape, *, source: str, more: Mapping[str, str]) -> str:
     """The statement that replaces a table with the rows of the view `source`, in one commit."""
-    columns = ", ".join(
-        f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in shape.all_columns
-    )
-    properties = _properties({**_own_properties(shape), **more})
+    properties = properties_sql({**_own_properties(shape), **more})
     table = f"CREATE OR REPLACE TABLE {delta(path)} USING delta TBLPROPERTIES ({properties})"
-    return f"{table} AS SELECT {columns} FROM {quoted(source)}"  # noqa: S608 - every name is quoted
+    return f"{table} AS SELECT {casts_sql(shape)} FROM {quoted(source)}"  # noqa: S608 - every name is quoted
 
 
 def _own_properties(shape: Shape) -> dict[str, str]:
-    properties = {
-        KEY_PROPERTY: json.dumps(shape.key),
-        NAME_PROPERTY: json.dumps([shape.database, shape.table]),
-    }
+    properties = shape_properties(shape)
     if shape.mapped:
         properties["delta.columnMapping.mode"] = "name"
     return properties
@@ -67,7 +60,7 @@ def alter_sql(path: str, held: Shape, wanted: Shape) -> list[str]:
     if wider:
         properties["delta.enableTypeWidening"] = "true"
     table = f"ALTER TABLE {delta(path)}"
-    statements = [f"{table} SET TBLPROPERTIES ({_properties(properties)})"] if properties else []
+    statements = [f"{table} SET TBLPROPERTIES ({properties_sql(properties)})"] if properties else []
     if new:
         columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in new)
         statements.append(f"{table} ADD COLUMNS ({columns})")
@@ -80,40 +73,3 @@ def _altered(name: str, kind: str) -> str:
     if kind.startswith("struct<srid"):
         return f"{quoted(name)}.srid TYPE bigint"
     return f"{quoted(name)} TYPE {kind}"
-
-
-def merge_sql(path: str, shape: Shape, *, source: str, within: str = "") -> str:
-    """The MERGE of the view `source`, which `compact.changes` made; `within` is a further condition."""
-    on = f"{same_key(shape)}{within}"
-    merge = f"MERGE INTO {delta(path)} AS t USING {quoted(source)} AS s ON {on}"
-    # Columns are listed: with `*`, Delta fails on a name with a backtick.
-    names = [quoted(name) for name, _ in shape.all_columns]
-    if shape.keyed:
-        assignments = ", ".join(f"t.{name} = s.{name}" for name in names)
-        merge += f" WHEN MATCHED AND {NEWER} THEN UPDATE SET {assignments}"
-    values = ", ".join(f"s.{name}" for name in names)
-    return f"{merge} WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) VALUES ({values})"  # noqa: S608 - the same
-
-
-def truncate_sql(path: str, shape: Shape, floor: Floor) -> str:
-    """The statement that truncates: it marks existing rows as deleted, or deletes the images of a log."""
-    below = below_sql(shape, floor.source, floor.place)
-    if not shape.keyed:
-        # The floor excludes these images for good, so they need no marker.
-        return f"DELETE FROM {delta(path)} WHERE {below}"  # noqa: S608 - every name is quoted
-    emptied = [f"{quoted(name)} = NULL" for name, _ in shape.columns if name not in shape.key]
-    key = ", ".join(literal(name) for name in shape.key)
-    assignments = [
-        *emptied,
-        "__deleted = true",
-        f"__epoch = {floor.epoch}",
-        f"__seq = {floor.seq}",
-        f"__ts_ms = {floor.ts_ms}",
-        f"__unrepresentable = map_filter(__unrepresentable, (k, x) -> k IN ({key}))",
-    ]
-    update = f"UPDATE {delta(path)} SET {', '.join(assignments)}"  # noqa: S608 - the same
-    return f"{update} WHERE NOT __deleted AND {below}"
-
-
-def _properties(properties: dict[str, str]) -> str:
-    return ", ".join(f"{literal(k)} = {literal(v)}" for k, v in properties.items())

@@ -5,7 +5,6 @@ Invariant: this module creates, widens, fills and reads tables, and depends on n
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from itertools import count
 
@@ -18,23 +17,21 @@ from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import OWN_COLUMNS, SOURCE_COLUMNS
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.conflict import again_on_conflict
-from spark_sink.warehouse.delta.key_range import key_range_sql
 from spark_sink.warehouse.delta.log import DeltaLog
-from spark_sink.warehouse.delta.statements import (
-    KEY_PROPERTY,
-    NAME_PROPERTY,
-    alter_sql,
-    create_sql,
-    delta,
-    merge_sql,
-    replace_sql,
-    truncate_sql,
-)
-from spark_sink.warehouse.images import standing_images
+from spark_sink.warehouse.delta.statements import alter_sql, create_sql, delta, replace_sql
+from spark_sink.warehouse.images import seen_rows
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.shape import Shape
-
-CUT_PROPERTY = "aqueduct.cut"
+from spark_sink.warehouse.sql.key_range import key_range_sql
+from spark_sink.warehouse.sql.statements import (
+    CUT_PROPERTY,
+    cut_text,
+    key_of,
+    merge_sql,
+    name_of,
+    parse_cut,
+    truncate_sql,
+)
 
 
 class DeltaTables:
@@ -52,13 +49,13 @@ class DeltaTables:
         if found is None:
             return None
         properties, columns = found
-        if json.loads(properties.get(NAME_PROPERTY, "null")) != [database, table]:
+        if name_of(properties) != (database, table):
             raise ForeignTable(path, advice="Move it away; the sink creates its tables itself")
         return Shape(
             database,
             table,
             tuple((name, kind) for name, kind in columns if name not in OWN_COLUMNS),
-            tuple(json.loads(properties[KEY_PROPERTY])),
+            key_of(properties),
             mapped=properties.get("delta.columnMapping.mode", "none") != "none",
             apart=all(name in dict(columns) for name, _ in SOURCE_COLUMNS),
         )
@@ -78,7 +75,9 @@ class DeltaTables:
         rows.createOrReplaceTempView(view)
         path = table_path(self._root, shape.database, shape.table)
         try:
-            statement = merge_sql(path, shape, source=view, within=key_range_sql(shape, rows))
+            statement = merge_sql(
+                delta(path), shape, source=view, within=key_range_sql(shape, rows)
+            )
             again_on_conflict(lambda: session.sql(statement))
         finally:
             session.catalog.dropTempView(view)
@@ -86,7 +85,7 @@ class DeltaTables:
     def truncate(self, shape: Shape, floor: Floor) -> None:
         """See protocol.Tables."""
         path = table_path(self._root, shape.database, shape.table)
-        again_on_conflict(lambda: self._spark.sql(truncate_sql(path, shape, floor)))
+        again_on_conflict(lambda: self._spark.sql(truncate_sql(delta(path), shape, floor)))
 
     def replace(
         self,
@@ -131,10 +130,7 @@ class DeltaTables:
         shape = self.shape(database, table)
         if shape is None:
             raise UnknownTable(f"{database}.{table}")
-        if shape.keyed:
-            rows = self.rows(shape).where("NOT __deleted")
-            return rows if bookkeeping else rows.drop(*OWN_COLUMNS)
-        return standing_images(self.rows(shape), shape, bookkeeping=bookkeeping)
+        return seen_rows(self.rows(shape), shape, bookkeeping=bookkeeping)
 
     def names(self) -> list[tuple[str, str]]:
         """See protocol.Tables."""
@@ -152,8 +148,7 @@ class DeltaTables:
     def _name(self, path: str) -> tuple[str, str] | None:
         """The name from the table's properties, for a folder name that was cut short; None without it."""
         described = self._describe(path)
-        stored = json.loads(described[0].get(NAME_PROPERTY, "null")) if described else None
-        return None if stored is None else (stored[0], stored[1])
+        return name_of(described[0]) if described else None
 
     def _describe(self, path: str) -> tuple[dict[str, str], list[tuple[str, str]]] | None:
         try:
@@ -166,15 +161,3 @@ class DeltaTables:
                 return None
             raise
         return detail.properties, [(x.name, x.dataType.simpleString()) for x in schema.fields]
-
-
-def cut_text(since_ms: int, offsets: Offsets) -> str:
-    """The table property that records a reload: the wait that it ended and its offsets, as JSON."""
-    held = [[topic, partition, at] for (topic, partition), at in sorted(offsets.items())]
-    return json.dumps({"version": 1, "since_ms": since_ms, "offsets": held})
-
-
-def parse_cut(text: str) -> tuple[int, dict[tuple[str, int], int]]:
-    """Parses the text that `cut_text` wrote."""
-    body = json.loads(text)
-    return body["since_ms"], {(topic, number): at for topic, number, at in body["offsets"]}

@@ -13,6 +13,7 @@ from spark_sink.warehouse.delta.conflict import conflicts_by_name
 from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.delta.statements import delta
 from spark_sink.warehouse.protocol import Name
+from spark_sink.warehouse.sql.statements import old_markers_sql
 
 
 class DeltaUpkeep:
@@ -31,7 +32,7 @@ class DeltaUpkeep:
         """See protocol.Upkeep."""
         with conflicts_by_name():
             rows = self._spark.read.format("delta").load(self._path(name))
-            if rows.where(_old(before)).isEmpty():
+            if rows.where(old_markers_sql(before)).isEmpty():
                 return ()
             return {row[0] for row in rows.select("__destination").distinct().collect()}
 
@@ -40,8 +41,8 @@ class DeltaUpkeep:
         path = self._path(name)
         with conflicts_by_name():
             rows = self._spark.read.format("delta").load(path)
-            if not rows.where(_old(before)).isEmpty():
-                self._spark.sql(f"DELETE FROM {delta(path)} WHERE {_old(before)}")  # noqa: S608 - a number
+            if not rows.where(old_markers_sql(before)).isEmpty():
+                self._spark.sql(f"DELETE FROM {delta(path)} WHERE {old_markers_sql(before)}")  # noqa: S608 - a number
 
     def compact(self, name: Name) -> None:
         """See protocol.Upkeep."""
@@ -67,8 +68,3 @@ class DeltaUpkeep:
 
     def _path(self, name: Name) -> str:
         return table_path(self._root, *name)
-
-
-def _old(before: int) -> str:
-    """The condition that a row is a marker from before a time (ms)."""
-    return f"__deleted AND __ts_ms < {before}"

@@ -6,13 +6,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.names import FLOORS, LEDGER, RECENT, RELOAD, WAITS
 from spark_sink.spark.files import Files
-from spark_sink.warehouse.delta.ledger import EVERY, RETENTION_SECONDS, DeltaFloors, DeltaLedger
-from spark_sink.warehouse.delta.notes import FileNotes
 from spark_sink.warehouse.delta.own_table import OwnTable
 from spark_sink.warehouse.delta.recent import DeltaRecent
 from spark_sink.warehouse.delta.tables import DeltaTables
 from spark_sink.warehouse.delta.upkeep import DeltaUpkeep
 from spark_sink.warehouse.delta.waits import DeltaWaits
+from spark_sink.warehouse.notes import FileNotes
+from spark_sink.warehouse.sql.ledger import EVERY, RETENTION_SECONDS, TableFloors, TableLedger
 
 
 class DeltaWarehouse:
@@ -34,8 +34,8 @@ class DeltaWarehouse:
 
         self.tables = DeltaTables(spark, root)
         self.stage = DeltaTables(spark, f"{root}/{RELOAD}")
-        self.ledger = DeltaLedger(own(LEDGER), every=every)
-        self.floors = DeltaFloors(own(FLOORS))
+        self.ledger = TableLedger(own(LEDGER), every=every)
+        self.floors = TableFloors(own(FLOORS))
         self.waits = DeltaWaits(own(WAITS))
         self.recent = DeltaRecent(spark, f"{root}/{RECENT}", retention_seconds=retention)
         self.upkeep = DeltaUpkeep(spark, root)

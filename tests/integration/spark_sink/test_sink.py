@@ -20,7 +20,9 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from devstack import Stack
 from devstack.ports import free_port
+from spark_sink.warehouse.opening import Format
 from tests.harness import wait
+from tests.unit.spark_sink.conftest import FORMAT
 from tests.unit.spark_sink.history import Change, schema
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark]
@@ -45,12 +47,20 @@ def until(holds: Callable[[], bool], process: subprocess.Popen[str]) -> None:
 class Installation:
     """A sink's settings, its topics, and its process."""
 
-    def __init__(self, folder: Path, kafka: str, prefix: str = "sinktest") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        kafka: str,
+        prefix: str = "sinktest",
+        *,
+        table_format: Format = FORMAT,
+    ) -> None:
         self.folder, self.kafka, self.port, self.prefix = folder, kafka, free_port(), prefix
         self.config = folder / "sink.yaml"
         self.config.write_text(
             f"prefix: {self.prefix}\nbootstrap_servers: {kafka}\nwarehouse: {folder}/wh\n"
             f"metrics: {{port: {self.port}}}\nlog: {{file: {folder}/details.log}}\nmerge_interval: 1\n"
+            f"format: {table_format}\n"
         )
 
     def command(self, *arguments: str) -> list[str]:
@@ -142,10 +152,18 @@ def until_ended(pids: list[int]) -> None:
     wait.until(lambda: not left(), seconds=TIMEOUT, glance=0.2, late=lambda: f"{left()} still run")
 
 
+@pytest.mark.parametrize(
+    "table_format",
+    [
+        "delta",
+        pytest.param("iceberg", marks=pytest.mark.long("the contract has it without a process")),
+    ],
+)
 async def test_rows_arrive_exactly_and_a_lost_checkpoint_loses_and_repeats_nothing(
-    stack: Stack, tmp_path: Path
+    stack: Stack, tmp_path: Path, table_format: Format
 ) -> None:
-    at = Installation(tmp_path, stack.kafka)
+    prefix = f"sinktest{table_format}"
+    at = Installation(tmp_path, stack.kafka, prefix, table_format=table_format)
     await at.make_topics(f"{at.prefix}.__schemas")
     with at.running() as sink:
         await at.make_topics(at.topic("t"))
@@ -184,6 +202,16 @@ async def test_rows_arrive_exactly_and_a_lost_checkpoint_loses_and_repeats_nothi
     # The row and the marker of its transaction.
     assert merged[0] == merged[1] == merged[2] - 2
     assert "not merged: 2 offsets; not visible: 2 offsets; last batch merged: " in lag.stdout
+    other = "iceberg" if table_format == "delta" else "delta"
+    at.config.write_text(
+        at.config.read_text().replace(f"format: {table_format}", f"format: {other}")
+    )
+    for arguments in (["show", "shop.t"], ["--mode", "available-now"]):
+        refused = at.run(*arguments)
+        assert refused.returncode == 1
+        assert re.search(
+            f"ForeignWarehouse: .*/wh is in {table_format}, and {other} is wanted", refused.stderr
+        )
 
 
 @pytest.mark.long("unit/spark_sink/warehouse/test_waiting_tables.py has it without a process")

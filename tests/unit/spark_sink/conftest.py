@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import json
+import os
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from spark_sink import errors
 from spark_sink.background.reload import Reloader
@@ -21,28 +23,31 @@ from spark_sink.batch.apply import Applier
 from spark_sink.metrics import Metrics
 from spark_sink.recent.coverage import Cut, Step
 from spark_sink.recent.follower import stored
-from spark_sink.recent.reading import fresh
+from spark_sink.recent.reading import current, fresh
 from spark_sink.settings import Settings
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark import session
 from spark_sink.spark.error_mapping import named
-from spark_sink.warehouse.delta import current
-from spark_sink.warehouse.opening import open_warehouse
+from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.waiting_tables import Request, Waits, WaitState
 from tests.unit.spark_sink.history import Change
 
 TOPIC = ("aq.shop.t", 0)
+FORMATS: tuple[Format, ...] = ("delta", "iceberg")
+FORMAT: Format = "iceberg" if os.environ.get("SINK_FORMAT") == "iceberg" else "delta"
+"""The format of a warehouse in tests that have one: `make test-iceberg` runs them in Iceberg."""
+of_delta = pytest.mark.skipif(FORMAT != "delta", reason="is about Delta's own files")
 
 
 class Warehouse:
     """A warehouse that takes changes as one batch after another."""
 
-    def __init__(self, spark: SparkSession, path: Path) -> None:
+    def __init__(self, spark: SparkSession, path: Path, *, table_format: Format = FORMAT) -> None:
         self.spark = spark
         self.path = str(path)
         self.schemas: list[str] = []
-        self.kept = open_warehouse(spark, self.path)
+        self.kept = open_warehouse(spark, self.path, table_format=table_format)
         self.metrics = Metrics()
         self.records: list[dict[str, Any]] = []
         self.first = 0
@@ -171,10 +176,18 @@ class Warehouse:
         frame = current(self.spark, self.path, "shop", table, bookkeeping=bookkeeping)
         return [row.asDict(recursive=True) for row in frame.collect()]
 
+    def stored(self, table: str = "t") -> DataFrame:
+        """The table's rows as they are stored, markers too."""
+        shape = self.kept.tables.shape("shop", table)
+        assert shape is not None
+        return self.kept.tables.rows(shape)
+
+    def files(self, table: str = "t") -> int:
+        """The number of files that have the table's rows."""
+        return self.stored(table).select(f.input_file_name()).distinct().count()
+
     def frame(self, rows: list[dict[str, Any]]) -> DataFrame:
         """Records in the columns of Spark's Kafka source."""
-        from pyspark.sql import functions as f
-
         parsed = f.from_json(
             f.lit(json.dumps(rows)),
             "array<struct<topic:string,partition:int,offset:bigint,key:string,value:string,"
@@ -183,12 +196,23 @@ class Warehouse:
         return self.spark.range(1, numPartitions=1).select(f.inline(parsed))
 
 
+def _of_both_formats(folder: Path) -> Path:
+    """A folder with the jars of both formats: one session reads either."""
+    folder.mkdir()
+    for field in ("jars", "iceberg_jars"):
+        for jar in Settings.model_fields[field].default.glob("*.jar"):
+            (folder / jar.name).symlink_to(jar)
+    return folder
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    folder = tmp_path_factory.mktemp("session")
     settings = Settings(
         prefix="aq",
         bootstrap_servers="127.0.0.1:1",
-        warehouse=str(tmp_path_factory.mktemp("session")),
+        warehouse=str(folder / "wh"),
+        jars=_of_both_formats(folder / "jars"),
     )
     started = session.start(settings)
     yield started

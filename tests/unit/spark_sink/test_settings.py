@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from spark_sink.errors import BadSettings
+from spark_sink.required_conf import required
 from spark_sink.settings import read
+from spark_sink.spark import session
 
 GOOD = "prefix: aq\nbootstrap_servers: 127.0.0.1:9092\nwarehouse: /tmp/w\n"
 
@@ -91,3 +93,40 @@ def test_jars_are_added_to_the_sinks_own_and_never_put_in_their_place(file: Path
         read(file)
     file.write_text(f"{GOOD}spark_options: {{spark.jars.packages: 'org:a:1'}}\n")
     assert read(file).spark_options == {"spark.jars.packages": "org:a:1"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "fault"),
+    [
+        ("format: hudi", "format: .*delta.* or .*iceberg"),
+        ("catalog: {type: rest}", "catalog: .*only with format: iceberg"),
+        ("format: iceberg\ncatalog: {uri: x}", "type or catalog-impl is missing"),
+        (
+            "format: iceberg\ncatalog: {type: rest, cache-enabled: 'true'}",
+            "exactness depends on it",
+        ),
+        ("format: iceberg\ncatalog: {type: hadoop, warehouse: x}", "the setting warehouse"),
+    ],
+)
+def test_a_catalog_that_cannot_be_used_is_named(file: Path, lines: str, fault: str) -> None:
+    file.write_text(f"{GOOD}{lines}\n")
+    with pytest.raises(BadSettings, match=fault):
+        read(file)
+
+
+def test_deltas_extension_is_required_in_a_warehouse_of_delta_only(file: Path) -> None:
+    extension = "spark_options: {spark.sql.extensions: org.example.Mine}\n"
+    file.write_text(f"{GOOD}{extension}")
+    with pytest.raises(BadSettings, match=r"spark\.sql\.extensions cannot be set"):
+        read(file)
+    file.write_text(f"{GOOD}format: iceberg\n{extension}")
+    assert read(file).spark_options == {"spark.sql.extensions": "org.example.Mine"}
+    assert required("iceberg").items() <= required("delta").items()
+
+
+def test_the_jar_of_iceberg_is_asked_for_only_with_its_format(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.jar").touch()
+    file.write_text(f"{GOOD}jars: {tmp_path}\niceberg_jars: {tmp_path}/none\n")
+    assert session._own_jvm(read(file))["spark.jars"] == f"{tmp_path}/a.jar"
+    with pytest.raises(BadSettings, match=r"iceberg_jars: no jar in .*/none"):
+        session._own_jvm(read(file, format="iceberg"))

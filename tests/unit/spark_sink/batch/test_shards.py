@@ -13,7 +13,7 @@ from spark_sink.warehouse.delta.statements import create_sql
 from spark_sink.warehouse.ledger import Floor, Source
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.shape import Shape
-from tests.unit.spark_sink.conftest import TOPIC, Warehouse
+from tests.unit.spark_sink.conftest import TOPIC, Warehouse, of_delta
 from tests.unit.spark_sink.history import Change, Image, schema
 from tests.unit.spark_sink.warehouse.test_maintenance import kept
 
@@ -79,8 +79,9 @@ def test_equal_keys_of_two_shards_are_two_rows_whatever_becomes_of_one(
     warehouse.take(a("c", 5, row(2, 12)), a("d", 6, row(1, 10)))
     assert held(warehouse) == {(*one, 2): 12, (*other, 1): 20, (*other, 2): 22}
     # What marks a deleted row has none of its values.
-    stored = warehouse.spark.read.format("delta").load(f"{warehouse.path}/shop/t")
-    assert [(row.id, row.v) for row in stored.where("__deleted").collect()] == [(1, None)]
+    assert [(row.id, row.v) for row in warehouse.stored().where("__deleted").collect()] == [
+        (1, None)
+    ]
     # A truncate of one, in the same batch as a row of the other that was written before it.
     warehouse.take(b("c", 7, row(3, 23)), a("t", 8), a("c", 9, row(3, 13)))
     left = {(*one, 3): 13, (*other, 1): 20, (*other, 2): 22, (*other, 3): 23}
@@ -137,10 +138,11 @@ def test_the_purge_of_one_shards_markers_waits_for_no_other_and_spares_its_rows(
     warehouse.take(a("c", 1, row(1, 10), ts_ms=old), b("c", 1, row(1, 20), ts_ms=old))
     warehouse.take(a("d", 2, row(1, 10), ts_ms=old), b("t", 2, ts_ms=old), b("c", 3, row(1, 30)))
     kept(warehouse, Plan(every=1, purge_deleted_hours=10)).maintain(("shop", "t"))
-    rows = warehouse.spark.read.format("delta").load(f"{warehouse.path}/shop/t").collect()
+    rows = warehouse.stored().collect()
     assert [(one["__source_table"], one["v"]) for one in rows] == [("t_1", 30)]
 
 
+@of_delta
 def test_a_table_of_the_version_before_takes_mapped_rows_beside_its_own(
     warehouse: Warehouse,
 ) -> None:

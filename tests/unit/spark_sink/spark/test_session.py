@@ -11,16 +11,17 @@ from pyspark import SparkConf
 
 import spark_sink
 from spark_sink.errors import BadSettings
+from spark_sink.required_conf import required
 from spark_sink.spark import session
 
 
 def test_what_spark_submit_says_against_exactness_is_refused_by_name() -> None:
     given = SparkConf(loadDefaults=False)
     given.set("spark.sql.session.timeZone", "UTC").set("spark.sql.shuffle.partitions", "7")
-    session.refuse_others(given)
+    session.refuse_others(given, required("delta"))
     given.set("spark.sql.variable.substitute", "true")
     with pytest.raises(BadSettings, match=r"variable\.substitute is true, and must be false"):
-        session.refuse_others(given)
+        session.refuse_others(given, required("delta"))
 
 
 PACKAGE = Path(spark_sink.__file__).parent

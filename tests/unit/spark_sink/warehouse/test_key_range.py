@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from spark_sink.names import quoted
-from spark_sink.warehouse.delta.key_range import key_range_sql
-from spark_sink.warehouse.opening import open_warehouse
+from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.shape import Shape
-from tests.unit.spark_sink.conftest import spark
+from spark_sink.warehouse.sql.key_range import key_range_sql
+from tests.unit.spark_sink.conftest import FORMAT, FORMATS, spark
 
 __all__ = ["spark"]
 pytestmark = [
@@ -75,19 +75,34 @@ def test_without_rows_there_is_no_range(spark: SparkSession) -> None:
     assert key_range_sql(shape, _rows(spark, shape)) == ""
 
 
+TEXTS = ("", "A", "a", "z" * 150, "é", "Ω" * 40, "\uffee", "🚀", "🚀" * 40)
+"""The bounds of long texts are cut, and ordered by bytes as Spark does."""
+
+
 @pytest.mark.parametrize(
     ("kind", "keys"),
     [
         ("int", (-(2**31), -1, 0, 7, 2**31 - 1)),
         ("decimal(20,0)", (Decimal(0), Decimal(2**63), Decimal(2**64 - 1))),
-        # Delta cuts the bounds of long texts, and orders by bytes as Spark does.
-        ("string", ("", "A", "a", "z" * 150, "é", "Ω" * 40, "🚀", "🚀" * 40)),
+        ("string", TEXTS),
     ],
 )
 def test_a_merge_finds_every_row_that_has_a_key_of_the_batch(
     spark: SparkSession, tmp_path: Path, kind: str, keys: tuple[Any, ...]
 ) -> None:
-    shape, tables = _shape(("id", kind)), open_warehouse(spark, str(tmp_path)).tables
+    _check_merges(spark, tmp_path, kind, keys, table_format=FORMAT)
+
+
+@pytest.mark.skipif(FORMAT == "iceberg", reason="is the test above in that format")
+def test_a_merge_into_iceberg_finds_every_text(spark: SparkSession, tmp_path: Path) -> None:
+    _check_merges(spark, tmp_path, "string", TEXTS, table_format="iceberg")
+
+
+def _check_merges(
+    spark: SparkSession, folder: Path, kind: str, keys: tuple[Any, ...], *, table_format: Format
+) -> None:
+    shape = _shape(("id", kind))
+    tables = open_warehouse(spark, str(folder), table_format=table_format).tables
     tables.evolve(None, shape)
     for half in (keys[::2], keys[1::2]):  # a file of each
         tables.merge(shape, _rows(spark, shape, *((key,) for key in half)))
@@ -97,16 +112,17 @@ def test_a_merge_finds_every_row_that_has_a_key_of_the_batch(
     assert sorted((str(row.id), row.v) for row in found) == sorted((str(key), 100) for key in keys)
 
 
+@pytest.mark.parametrize("table_format", FORMATS)
 @pytest.mark.parametrize("keyed", [True, False], ids=["keyed", "log"])
 def test_a_merge_reads_no_file_without_a_key_of_the_batch(
-    spark: SparkSession, tmp_path: Path, keyed: bool
+    spark: SparkSession, tmp_path: Path, keyed: bool, table_format: Format
 ) -> None:
     shape = Shape("shop", "t", (("id", "int"), ("v", "int")), ("id",) if keyed else ())
-    tables = open_warehouse(spark, str(tmp_path)).tables
+    tables = open_warehouse(spark, str(tmp_path), table_format=table_format).tables
     tables.evolve(None, shape)
     tables.merge(shape, _rows(spark, shape, (1,), seq=1))
-    (file,) = (tmp_path / "shop/t").glob("*.parquet")
+    (file,) = (tmp_path / "shop/t").rglob("*.parquet")
     # To read it would fail.
     file.unlink()
     tables.merge(shape, _rows(spark, shape, (100,), seq=100))
-    assert len(list((tmp_path / "shop/t").glob("*.parquet"))) == 1
+    assert len(list((tmp_path / "shop/t").rglob("*.parquet"))) == 1

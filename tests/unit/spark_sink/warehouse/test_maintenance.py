@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import pytest
@@ -22,7 +22,7 @@ from spark_sink.warehouse.ledger import Entry, Floor, Source
 from spark_sink.warehouse.maintenance import Maintenance
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.sources import Sources
-from tests.unit.spark_sink.conftest import Warehouse
+from tests.unit.spark_sink.conftest import FORMAT, Warehouse, of_delta
 from tests.unit.spark_sink.history import Change, schema
 
 pytestmark = [
@@ -89,7 +89,7 @@ def floor(seq: int) -> Floor:
 def test_the_ledger_keeps_the_last_batches_and_the_last_of_each_partition(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    kept = open_warehouse(spark, str(tmp_path), every=2)
+    kept = open_warehouse(spark, str(tmp_path), every=2, table_format=FORMAT)
     kept.ledger.append([entry(0, 7)])
     for batch in range(1, 4):
         kept.ledger.append([entry(batch, 0)])
@@ -99,9 +99,9 @@ def test_the_ledger_keeps_the_last_batches_and_the_last_of_each_partition(
     assert again.ledger.applied() == {("aq.shop.t", 7): 10, ("aq.shop.t", 0): 40}
     assert again.ledger.newest_ms() == 1_003
     assert [floor.place for floor in again.floors.highest()] == [(1, 2)]
-    rows = spark.read.format("delta").load(f"{tmp_path}/__ledger")
-    assert sorted(row.batch_id for row in rows.collect()) == [0, 2, 3]
-    assert spark.read.format("delta").load(f"{tmp_path}/__floors").count() == 1
+    ledger, floors = cast(Any, again.ledger), cast(Any, again.floors)
+    assert sorted(row.batch_id for row in ledger.table.rows().collect()) == [0, 2, 3]
+    assert floors.table.rows().count() == 1
 
 
 @pytest.mark.long("the contract purges markers, test_marker_purge.py has the rules")
@@ -121,7 +121,7 @@ def test_old_markers_go_where_no_older_change_can_come_and_rows_stay(warehouse: 
     keeping = kept(warehouse, plan, complete_until=lambda: complete[0])
 
     def markers() -> list[int]:
-        rows = warehouse.spark.read.format("delta").load(f"{warehouse.path}/shop/t")
+        rows = warehouse.stored()
         return sorted(row.id for row in rows.where("__deleted").collect())
 
     assert keeping.due() == NAME
@@ -134,8 +134,7 @@ def test_old_markers_go_where_no_older_change_can_come_and_rows_stay(warehouse: 
     keeping.maintain(NAME)
     assert markers() == [3]
     assert [row["id"] for row in warehouse.rows()] == [9]
-    detail = warehouse.spark.sql(f"DESCRIBE DETAIL delta.`{warehouse.path}/shop/t`").collect()[0]
-    assert detail.numFiles == 1
+    assert warehouse.files() == 1
 
 
 @pytest.mark.long("test_sources has the rule")
@@ -165,7 +164,7 @@ def test_a_late_source_without_a_row_left_brings_no_deleted_row_back(warehouse: 
         ahead[0] += 1000
         keeping.due()
         keeping.maintain(NAME)
-        rows = warehouse.spark.read.format("delta").load(f"{warehouse.path}/shop/t")
+        rows = warehouse.stored()
         return rows.where("__deleted").count()
 
     assert markers() == 1
@@ -178,6 +177,7 @@ def test_a_late_source_without_a_row_left_brings_no_deleted_row_back(warehouse: 
     assert sorted(row["id"] for row in warehouse.rows()) == [1, 3, 4]
 
 
+@of_delta
 def test_neither_a_reader_of_an_old_snapshot_nor_a_batch_that_is_not_committed_loses_its_files(
     warehouse: Warehouse,
 ) -> None:
@@ -211,6 +211,7 @@ def test_neither_a_reader_of_an_old_snapshot_nor_a_batch_that_is_not_committed_l
     assert warehouse.rows() == []
 
 
+@of_delta
 def test_a_batch_and_a_compaction_that_lose_to_one_another_are_tried_again(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,8 +240,7 @@ def test_a_batch_and_a_compaction_that_lose_to_one_another_are_tried_again(
     assert compactions == [False, True]
     assert not gate.locked()
     assert sorted(row["id"] for row in warehouse.rows()) == [1, 2, 3]
-    detail = warehouse.spark.sql(f"DESCRIBE DETAIL delta.`{warehouse.path}/shop/t`").collect()[0]
-    assert detail.numFiles == 1
+    assert warehouse.files() == 1
 
 
 @pytest.mark.long("the markers' test has what is due in one process")

@@ -16,10 +16,9 @@ from spark_sink.errors import (
     TypeConflict,
     UnsupportedPartialImage,
 )
-from spark_sink.warehouse.delta.tables import DeltaTables
 from spark_sink.warehouse.table_status import status_lines
 from spark_sink.warehouse.waiting_tables import Waits
-from tests.unit.spark_sink.conftest import TOPIC, Warehouse
+from tests.unit.spark_sink.conftest import TOPIC, Warehouse, of_delta
 from tests.unit.spark_sink.history import Change, Image, schema
 
 pytestmark = [
@@ -134,7 +133,7 @@ def test_a_reload_that_is_killed_at_any_step_is_done_again(
         elif step == "end":
             broken.setattr(Waits, "loaded", killed)
         else:
-            broken.setattr(DeltaTables, step, killed)
+            broken.setattr(type(warehouse.kept.tables), step, killed)
         with pytest.raises(Killed):
             warehouse.reload()
     warehouse.restart()
@@ -302,7 +301,10 @@ def test_a_healthy_table_is_read_anew_only_from_its_beginning_and_only_if_kafka_
     warehouse.take(put(1, {"id": 1, "k": 10}), put(2, {"id": 2, "k": 20}))
     with pytest.raises(ReloadRefused, match="does not wait"):
         warehouse.reload()
-    warehouse.spark.sql(f"DELETE FROM delta.`{warehouse.path}/shop/t` WHERE id = 1")
+    shape = warehouse.kept.tables.shape("shop", "t")
+    assert shape is not None
+    damaged = warehouse.kept.tables.rows(shape, fixed=True).where("id <> 1")
+    warehouse.kept.tables.replace(shape, damaged)
     warehouse.reload(from_beginning=True)
     assert rows(warehouse) == [(1, 10), (2, 20)]
     warehouse.first = 1
@@ -374,6 +376,7 @@ def test_two_key_changes_among_many_changes_give_what_the_source_has(
     assert len(rows(warehouse)) > 3
 
 
+@of_delta
 @pytest.mark.long("test_mysql_types has what new tables hold")
 def test_an_srid_beyond_31_bits_is_held_by_old_tables_too(warehouse: Warehouse) -> None:
     warehouse.schemas = [schema(("id", "int"), ("g", "point"))]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from spark_sink.spark.files import Files
 
 
 class FileNotes:
     """See protocol.Notes."""
 
-    def __init__(self, files: Files, root: str) -> None:
+    def __init__(self, files: Files, root: str, *, first: Mapping[str, str] | None = None) -> None:
         self._files = files
         self._root = root
+        self._first = first or {}
 
     def read(self, name: str) -> str | None:
         """See protocol.Notes."""
@@ -21,5 +24,8 @@ class FileNotes:
         self._files.write(f"{self._root}/{name}", text)
 
     def make(self) -> None:
-        """See protocol.Notes."""
+        """See protocol.Notes. Also writes the first notes, those that do not exist."""
         self._files.make(self._root)
+        for name, text in self._first.items():
+            if self.read(name) is None:
+                self._files.add(f"{self._root}/{name}", text)

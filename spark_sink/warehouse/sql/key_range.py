@@ -1,7 +1,7 @@
 """The range of a batch's keys, by which a MERGE reads only the files that may hold one of them.
 
 Invariant: a row outside the range has the key of no row of the batch, so the range excludes nothing that
-matches. Delta keeps the least and the greatest value of each column of a file, and compares them with it.
+matches. A format keeps the least and the greatest value of a column of a file, and compares them with it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def key_range_sql(shape: Shape, rows: DataFrame) -> str:
 
 
 def _bounded(shape: Shape) -> list[str]:
-    """The columns of the key that are never NULL, and are ordered as in Delta's statistics."""
+    """The columns of the key that are never NULL, and are ordered as in a format's statistics."""
     if not shape.keyed:
         return ["__seq"]
     types = dict(shape.columns)

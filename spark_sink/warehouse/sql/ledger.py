@@ -1,4 +1,4 @@
-"""The ledger and the floors as Delta tables, each with a bounded history."""
+"""The ledger and the floors as tables of a format, each with a bounded history."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from pyspark.sql import functions as f
 
-from spark_sink.warehouse.delta.own_table import OwnTable
 from spark_sink.warehouse.ledger import Entry, Floor, Source
+from spark_sink.warehouse.sql.own_table import OwnTable
 
 _LEDGER_COLUMNS: Final = (
     "query_id STRING, batch_id BIGINT, topic STRING, partition INT, from_offset BIGINT, "
@@ -28,7 +28,7 @@ RETENTION_SECONDS: Final = 300
 """Retention of files and log entries of the sink's own tables, which are read within seconds."""
 
 
-class DeltaLedger:
+class TableLedger:
     """See protocol.Ledger."""
 
     def __init__(self, table: OwnTable, *, every: int = EVERY) -> None:
@@ -70,7 +70,7 @@ class DeltaLedger:
         self.table.rewrite(kept.drop("nth"))
 
 
-class DeltaFloors:
+class TableFloors:
     """See protocol.FloorLog."""
 
     def __init__(self, table: OwnTable) -> None:

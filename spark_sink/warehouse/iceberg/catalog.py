@@ -1,0 +1,192 @@
+"""The Iceberg catalog of a warehouse, under a name of its own in each Spark session.
+
+Without properties it is a Hadoop catalog: its tables lie in the warehouse's folder, as `<namespace>/<table>`,
+and it needs no server. Spark's settings of a catalog are made when the warehouse is opened; the session of a
+batch is a copy of that one.
+
+Invariant: no table is cached. A batch's session would otherwise have a cache of its own, and see a table as it
+was before the last commit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from spark_sink.errors import JarMissing
+from spark_sink.names import literal, quoted
+
+HADOOP: Final = "hadoop"
+_SPARK_CATALOG: Final = "org.apache.iceberg.spark.SparkCatalog"
+_ABSENT: Final = ("NoSuchTableException", "NoSuchNamespaceException")
+
+Place = tuple[str, str]
+"""Namespace and table, as named in the catalog."""
+
+
+def kind(properties: Mapping[str, str]) -> str:
+    """The type of a catalog with these properties, or its class."""
+    return properties.get("type") or properties.get("catalog-impl") or HADOOP
+
+
+def registered(spark: SparkSession, root: str, properties: Mapping[str, str]) -> str:
+    """Makes the session's settings of the catalog, and returns its name. Raises JarMissing."""
+    if "JavaPackage" in type(spark._jvm.org.apache.iceberg.spark.SparkCatalog).__name__:  # type: ignore[union-attr]
+        raise JarMissing(
+            "iceberg-spark-runtime is not on Spark's class path",
+            advice="Add the jar of spark_sink/iceberg.lock to the session (spark.jars)",
+        )
+    folder = {"type": HADOOP, "warehouse": root} if kind(properties) == HADOOP else {}
+    wanted = {**folder, **properties, "cache-enabled": "false"}
+    name = f"aqueduct_{digest(json.dumps(sorted(wanted.items())))}"
+    prefix = f"spark.sql.catalog.{name}"
+    for key, value in wanted.items():
+        spark.conf.set(f"{prefix}.{key}", value)
+    spark.conf.set(prefix, _SPARK_CATALOG)
+    return name
+
+
+def digest(text: str) -> str:
+    """A short name for a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+@dataclass(slots=True, kw_only=True)
+class Catalog:
+    """The tables of one catalog, by place."""
+
+    spark: SparkSession
+    name: str
+    prepare: Callable[[], None]
+    """Called before the first namespace is made."""
+    _made: set[str] = field(default_factory=set)
+
+    def sql_name(self, place: Place) -> str:
+        """The table, as Spark SQL names it."""
+        return f"{quoted(self.name)}.{_dotted(place)}"
+
+    def call(self, procedure: str, place: Place, **options: str) -> str:
+        """The statement that calls one of Iceberg's procedures on a table."""
+        given = ", ".join(literal(text) for pair in options.items() for text in pair)
+        more = f", options => map({given.replace('_', '-')})" if options else ""
+        table = literal(_dotted(place))
+        return f"CALL {quoted(self.name)}.system.{procedure}(table => {table}{more})"
+
+    def make_namespace(self, namespace: str) -> None:
+        """Makes the namespace if it does not exist."""
+        if namespace not in self._made:
+            self.prepare()
+            self.spark.sql(
+                f"CREATE NAMESPACE IF NOT EXISTS {quoted(self.name)}.{quoted(namespace)}"
+            )
+            self._made.add(namespace)
+
+    def table(self, place: Place) -> IcebergTable | None:
+        """The table as of its newest commit; None if it does not exist."""
+        try:
+            return IcebergTable(self.spark, self._catalog().loadTable(self._identifier(place)))
+        except Py4JJavaError as fault:
+            if any(name in str(fault) for name in _ABSENT):
+                return None
+            raise
+
+    def drop(self, place: Place) -> None:
+        """Removes the table and its files, if it exists."""
+        with _absent_is_fine():
+            self._catalog().dropTable(self._identifier(place), True)
+
+    def namespaces(self) -> list[str]:
+        """The namespaces of the first level; none if there is no warehouse yet."""
+        found: list[Any] = []
+        with _absent_is_fine():
+            found.extend(self._catalog().listNamespaces())
+        return sorted(str(one.level(0)) for one in found)
+
+    def tables(self, namespace: str) -> list[str]:
+        """The tables in a namespace; empty if it does not exist."""
+        found: list[Any] = []
+        with _absent_is_fine():
+            found.extend(self._catalog().listTables(self._namespace(namespace)))
+        return sorted(str(one.name()) for one in found)
+
+    def _catalog(self) -> Any:
+        util: Any = self.spark._jvm.org.apache.iceberg.spark.Spark3Util  # type: ignore[union-attr]
+        return util.loadIcebergCatalog(self.spark._jsparkSession, self.name)
+
+    def _identifier(self, place: Place) -> Any:
+        names: Any = self.spark._jvm.org.apache.iceberg.catalog  # type: ignore[union-attr]
+        return names.TableIdentifier.of(self._namespace(place[0]), place[1])
+
+    def _namespace(self, name: str) -> Any:
+        jvm: Any = self.spark._jvm
+        levels = self.spark.sparkContext._gateway.new_array(jvm.java.lang.String, 1)  # type: ignore[union-attr]
+        levels[0] = name
+        return jvm.org.apache.iceberg.catalog.Namespace.of(levels)
+
+
+class IcebergTable:
+    """A table as of the commit at which it was loaded."""
+
+    def __init__(self, spark: SparkSession, table: Any) -> None:
+        self._spark = spark
+        self._table = table
+
+    def properties(self) -> dict[str, str]:
+        """The table's properties."""
+        return {str(key): str(value) for key, value in self._table.properties().items()}
+
+    def columns(self) -> list[tuple[str, str]]:
+        """The columns and their types, as Spark names these."""
+        jvm: Any = self._spark._jvm
+        schema = jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(self._table.schema())
+        fields = StructType.fromJson(json.loads(schema.json())).fields
+        return [(one.name, one.dataType.simpleString()) for one in fields]
+
+    def snapshot(self) -> int | None:
+        """The number of the newest snapshot; None before the first row."""
+        newest = self._table.currentSnapshot()
+        return None if newest is None else int(newest.snapshotId())
+
+    def version(self) -> int:
+        """The number of commits with rows."""
+        newest = self._table.currentSnapshot()
+        return 0 if newest is None else int(newest.sequenceNumber())
+
+    def kept_snapshots(self) -> int:
+        """The number of snapshots that the table still lists."""
+        return int(self._table.history().size())
+
+    def location(self) -> str:
+        """The table's folder."""
+        return str(self._table.location())
+
+    def expire(self) -> None:
+        """Removes the snapshots, and the files of only these, that are older than the table's retention."""
+        self._table.expireSnapshots().cleanExpiredFiles(True).commit()
+
+    def remove_orphans(self, before_ms: int) -> None:
+        """Removes files that no snapshot has and that are from before that time (ms)."""
+        actions: Any = self._spark._jvm.org.apache.iceberg.spark.actions.SparkActions  # type: ignore[union-attr]
+        of_session = actions.get(self._spark._jsparkSession)
+        of_session.deleteOrphanFiles(self._table).olderThan(before_ms).execute()
+
+
+@contextmanager
+def _absent_is_fine() -> Iterator[None]:
+    try:
+        yield
+    except Py4JJavaError as fault:
+        if not any(name in str(fault) for name in _ABSENT):
+            raise
+
+
+def _dotted(place: Place) -> str:
+    return f"{quoted(place[0])}.{quoted(place[1])}"

@@ -1,0 +1,19 @@
+"""The commit conflicts of Iceberg."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from spark_sink.warehouse.sql.conflict import Conflicts
+
+# Not every ValidationException is one, so its messages are listed.
+_CONFLICTS: Final = Conflicts(
+    re.compile(
+        r"CommitFailedException|Found conflicting files|Found new conflicting delete|"
+        r"Found conflicting deleted files|missing data files|"
+        r"found new (position )?deletes? for replaced data file|Missing required files to delete"
+    )
+)
+again_on_conflict: Final = _CONFLICTS.again
+conflicts_by_name: Final = _CONFLICTS.by_name

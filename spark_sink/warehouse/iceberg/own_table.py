@@ -1,0 +1,93 @@
+"""A small Iceberg table for the sink's own records. See `sql.own_table`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from spark_sink.names import quoted
+from spark_sink.warehouse.iceberg.catalog import Catalog, Place
+from spark_sink.warehouse.iceberg.statements import PROPERTIES
+from spark_sink.warehouse.sql.own_table import few_rows
+from spark_sink.warehouse.sql.statements import properties_sql
+
+
+@dataclass(slots=True, kw_only=True)
+class IcebergOwnTable:
+    """A small table, due for a rewrite after every `every` commits of this process."""
+
+    spark: SparkSession
+    catalog: Catalog
+    place: Place
+    every: int
+    retention_seconds: int
+    _commits: int = 0
+    _columns: Sequence[tuple[str, str]] = ()
+
+    def read(self) -> DataFrame | None:
+        """See sql.own_table.OwnTable."""
+        return None if self.catalog.table(self.place) is None else self.rows()
+
+    def rows(self) -> DataFrame:
+        """See sql.own_table.OwnTable."""
+        return self.spark.table(self.catalog.sql_name(self.place))
+
+    def append(
+        self, columns: str, rows: Sequence[Mapping[str, object]], *, is_wider: bool = False
+    ) -> None:
+        """See sql.own_table.OwnTable."""
+        new = self.literal(columns, rows)
+        if not self._columns or is_wider:
+            self._make(columns, new)
+        missing = [
+            f.lit(None).cast(kind).alias(name)
+            for name, kind in self._columns
+            if name not in new.columns
+        ]
+        new.select("*", *missing).writeTo(self.catalog.sql_name(self.place)).append()
+
+    def literal(self, columns: str, rows: Sequence[Mapping[str, object]]) -> DataFrame:
+        """See sql.own_table.OwnTable."""
+        return few_rows(self.spark, columns, rows)
+
+    def due(self) -> bool:
+        """See sql.own_table.OwnTable. At the first commit, due if the table lists many snapshots."""
+        self._commits += 1
+        if self._commits == 1:
+            held = self.catalog.table(self.place)
+            return held is not None and held.kept_snapshots() > self.every
+        return self._commits % self.every == 0
+
+    def rewrite(self, rows: DataFrame) -> None:
+        """See sql.own_table.OwnTable."""
+        rows.coalesce(1).writeTo(self.catalog.sql_name(self.place)).overwrite(f.lit(True))
+        held = self.catalog.table(self.place)
+        if held is not None:
+            held.expire()
+
+    def _make(self, columns: str, rows: DataFrame) -> None:
+        """Makes the table, or adds columns that one of an earlier version lacks."""
+        table = self.catalog.sql_name(self.place)
+        held = self.catalog.table(self.place)
+        if held is None:
+            self.catalog.make_namespace(self.place[0])
+            properties = properties_sql({**PROPERTIES, **kept_for(self.retention_seconds)})
+            self.spark.sql(
+                f"CREATE TABLE IF NOT EXISTS {table} ({columns}) USING iceberg TBLPROPERTIES ({properties})"
+            )
+            held = self.catalog.table(self.place)
+        self._columns = held.columns() if held else ()
+        names = {name for name, _ in self._columns}
+        new = [one for one in rows.schema.fields if one.name not in names]
+        if new:
+            added = ", ".join(f"{quoted(one.name)} {one.dataType.simpleString()}" for one in new)
+            self.spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({added})")
+            self._columns = [*self._columns, *((x.name, x.dataType.simpleString()) for x in new)]
+
+
+def kept_for(seconds: int) -> dict[str, str]:
+    """The property of how long snapshots are kept."""
+    return {"history.expire.max-snapshot-age-ms": str(seconds * 1000)}

@@ -1,0 +1,224 @@
+"""The warehouse's tables as Iceberg tables, named by folders: `<database>.<table>` in the warehouse's catalog.
+
+Invariant: this module creates, widens, fills and reads tables, and depends on no batch, Kafka or clock.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from spark_sink.errors import ForeignTable, UnknownTable
+from spark_sink.names import CUT, folder, quoted, unfolder
+from spark_sink.source.offsets import Offsets
+from spark_sink.source.schemas import OWN_COLUMNS, SOURCE_COLUMNS
+from spark_sink.spark.files import Files
+from spark_sink.warehouse.iceberg.catalog import Catalog, Place
+from spark_sink.warehouse.iceberg.conflict import again_on_conflict
+from spark_sink.warehouse.iceberg.statements import (
+    NEVER_MATCHES,
+    alter_sql,
+    create_sql,
+    refuse_clash,
+    replace_sql,
+)
+from spark_sink.warehouse.images import seen_rows
+from spark_sink.warehouse.ledger import Floor
+from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.sql.key_range import key_range_sql
+from spark_sink.warehouse.sql.statements import (
+    CUT_PROPERTY,
+    cut_text,
+    key_of,
+    merge_sql,
+    name_of,
+    parse_cut,
+    truncate_sql,
+)
+
+_log = logging.getLogger(__name__)
+_ADVICE: Final = "Move it away; the sink creates its tables itself"
+_OF_A_TABLE: Final = frozenset({"metadata", "data"})
+"""The folders of an Iceberg table; a creation that was interrupted leaves them, too."""
+
+
+@dataclass(slots=True, kw_only=True)
+class IcebergTables:
+    """Iceberg tables of a catalog; `prefix` begins the names of their namespaces."""
+
+    spark: SparkSession
+    catalog: Catalog
+    root: str | None
+    """The folder that has only these tables; None in a catalog that may have others."""
+    prefix: str = ""
+    _views: count[int] = field(default_factory=count)
+
+    def place(self, database: str, table: str) -> Place:
+        """Where the table is in the catalog."""
+        return f"{self.prefix}{folder(database)}", folder(table)
+
+    def shape(self, database: str, table: str) -> Shape | None:
+        """See protocol.Tables."""
+        place = self.place(database, table)
+        found = self.catalog.table(place)
+        if found is None:
+            self._refuse_foreign(place)
+            return None
+        properties, columns = found.properties(), found.columns()
+        if name_of(properties) != (database, table):
+            raise ForeignTable(found.location(), advice=_ADVICE)
+        names = dict(columns)
+        return Shape(
+            database,
+            table,
+            tuple((name, kind) for name, kind in columns if name not in OWN_COLUMNS),
+            key_of(properties),
+            apart=all(name in names for name, _ in SOURCE_COLUMNS),
+        )
+
+    def evolve(self, held: Shape | None, wanted: Shape) -> None:
+        """See protocol.Tables.
+
+        Where Iceberg cannot widen a type in place, the table is replaced by its own rows in the wider types.
+        """
+        refuse_clash(wanted)
+        place = self.place(wanted.database, wanted.table)
+        table = self.catalog.sql_name(place)
+        if held is None:
+            self.catalog.make_namespace(place[0])
+            statements: list[str] | None = [create_sql(table, wanted)]
+        else:
+            statements = alter_sql(table, held, wanted)
+        if statements is None:
+            _log.info("table rewritten in wider types table=%s.%s", wanted.database, wanted.table)
+            self._replace(wanted, self.rows(wanted, fixed=True), {})
+        for statement in statements or ():
+            again_on_conflict(lambda statement=statement: self.spark.sql(statement))  # type: ignore[misc]
+
+    def merge(self, shape: Shape, rows: DataFrame) -> None:
+        """See protocol.Tables."""
+        table = self.catalog.sql_name(self.place(shape.database, shape.table))
+        with self._view(rows) as view:
+            within = key_range_sql(shape, rows)
+            statement = merge_sql(table, shape, source=view, within=within, of_log=NEVER_MATCHES)
+            again_on_conflict(lambda: rows.sparkSession.sql(statement))
+
+    def truncate(self, shape: Shape, floor: Floor) -> None:
+        """See protocol.Tables."""
+        table = self.catalog.sql_name(self.place(shape.database, shape.table))
+        again_on_conflict(lambda: self.spark.sql(truncate_sql(table, shape, floor)))
+
+    def rows(
+        self, shape: Shape, *, beside: DataFrame | None = None, fixed: bool = False
+    ) -> DataFrame:
+        """See protocol.Tables. Reads in the session of `beside`, since a batch has its own."""
+        place = self.place(shape.database, shape.table)
+        session = self.spark if beside is None else beside.sparkSession
+        found = session.table(self.catalog.sql_name(place))
+        if not fixed:
+            return found
+        loaded = self.catalog.table(place)
+        snapshot = None if loaded is None else loaded.snapshot()
+        if snapshot is None:
+            return fitted(found.where("false"), shape)
+        # A snapshot has the columns of its own time.
+        return fitted(at_snapshot(session, self.catalog.sql_name(place), snapshot), shape)
+
+    def replace(
+        self,
+        shape: Shape,
+        rows: DataFrame,
+        *,
+        cut: tuple[int, Offsets] | None = None,
+    ) -> None:
+        """See protocol.Tables."""
+        refuse_clash(shape)
+        # Iceberg keeps properties that are not given; an empty one is none.
+        self._replace(shape, rows, {CUT_PROPERTY: cut_text(*cut) if cut else ""})
+
+    def cut(self, database: str, table: str) -> tuple[int, dict[tuple[str, int], int]] | None:
+        """See protocol.Tables."""
+        found = self.catalog.table(self.place(database, table))
+        text = found.properties().get(CUT_PROPERTY) if found else None
+        return parse_cut(text) if text else None
+
+    def drop(self, database: str, table: str) -> None:
+        """See protocol.Tables."""
+        place = self.place(database, table)
+        self.catalog.drop(place)
+        if self.root is not None:
+            Files(self.spark).delete(f"{self.root}/{place[0]}/{place[1]}")
+
+    def current(self, database: str, table: str, *, bookkeeping: bool = False) -> DataFrame:
+        """See protocol.Tables."""
+        shape = self.shape(database, table)
+        if shape is None:
+            raise UnknownTable(f"{database}.{table}")
+        return seen_rows(self.rows(shape), shape, bookkeeping=bookkeeping)
+
+    def names(self) -> list[tuple[str, str]]:
+        """See protocol.Tables."""
+        found = []
+        for namespace in self.catalog.namespaces():
+            database = namespace.removeprefix(self.prefix)
+            # Only the sink's own namespaces begin with an underscore, never a database's.
+            if not namespace.startswith(self.prefix) or database.startswith("_"):
+                continue
+            for table in self.catalog.tables(namespace):
+                name: tuple[str, str] | None = unfolder(database), unfolder(table)
+                if self.root is None or CUT in database + table:
+                    loaded = self.catalog.table((namespace, table))
+                    stored = name_of(loaded.properties()) if loaded else None
+                    name = stored or (None if self.root is None else name)
+                if name is not None:
+                    found.append(name)
+        return found
+
+    def _replace(self, shape: Shape, rows: DataFrame, more: Mapping[str, str]) -> None:
+        place = self.place(shape.database, shape.table)
+        self.catalog.make_namespace(place[0])
+        table = self.catalog.sql_name(place)
+        with self._view(rows) as view:
+            rows.sparkSession.sql(replace_sql(table, shape, source=view, more=more))
+
+    @contextmanager
+    def _view(self, rows: DataFrame) -> Iterator[str]:
+        """A view of rows, which must be in their session."""
+        view, session = f"aqueduct_rows_{id(self)}_{next(self._views)}", rows.sparkSession
+        rows.createOrReplaceTempView(view)
+        try:
+            yield view
+        finally:
+            session.catalog.dropTempView(view)
+
+    def _refuse_foreign(self, place: Place) -> None:
+        """Raises ForeignTable if the folder of a table that does not exist has something in it."""
+        if self.root is None:
+            return
+        path = f"{self.root}/{place[0]}/{place[1]}"
+        if not _OF_A_TABLE.issuperset(Files(self.spark).names(path)):
+            raise ForeignTable(path, advice=_ADVICE)
+
+
+def at_snapshot(session: SparkSession, table: str, snapshot: int) -> DataFrame:
+    """The rows as of a snapshot, in the columns of its time."""
+    return session.sql(f"SELECT * FROM {table} VERSION AS OF {snapshot}")  # noqa: S608 - a quoted name and a number
+
+
+def fitted(rows: DataFrame, shape: Shape) -> DataFrame:
+    """Rows in the columns and types of a later shape of their table."""
+    held = set(rows.columns)
+    # As columns, not as SQL: in a reader's own session, Spark may substitute variables in a name's ${…}.
+    return rows.select(
+        *(
+            (f.col(quoted(name)) if name in held else f.lit(None)).cast(kind).alias(name)
+            for name, kind in shape.all_columns
+        )
+    )

@@ -1,0 +1,64 @@
+"""A warehouse of Iceberg tables: in one folder, or in another catalog beside the sink's texts in the folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from spark_sink.names import FORMAT, WAITS
+from spark_sink.spark.files import Files
+from spark_sink.warehouse.iceberg.catalog import HADOOP, Catalog, digest, kind, registered
+from spark_sink.warehouse.iceberg.own_table import IcebergOwnTable
+from spark_sink.warehouse.iceberg.recent import IcebergRecent
+from spark_sink.warehouse.iceberg.tables import IcebergTables
+from spark_sink.warehouse.iceberg.upkeep import IcebergUpkeep
+from spark_sink.warehouse.iceberg.waits import FileWaits
+from spark_sink.warehouse.notes import FileNotes
+from spark_sink.warehouse.sql.ledger import EVERY, RETENTION_SECONDS, TableFloors, TableLedger
+
+_OWN = "__aqueduct"
+
+
+class IcebergWarehouse:
+    """See protocol.Warehouse."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        root: str,
+        *,
+        catalog: Mapping[str, str],
+        every: int = EVERY,
+        retention_seconds: int = RETENTION_SECONDS,
+    ) -> None:
+        root = root.rstrip("/")
+        files, is_folder = Files(spark), kind(catalog) == HADOOP
+        retention = min(retention_seconds, RETENTION_SECONDS)
+        # Other warehouses may be in the same catalog.
+        own = _OWN if is_folder else f"{_OWN}_{digest(root)}"
+        note = {"version": 1, "format": "iceberg", "catalog": kind(catalog), "namespace": own}
+        self.notes = FileNotes(files, root, first={FORMAT: json.dumps(note)})
+        own = json.loads(self.notes.read(FORMAT) or "{}").get("namespace", own)
+        made = Catalog(spark=spark, name=registered(spark, root, catalog), prepare=self.notes.make)
+
+        def small(name: str) -> IcebergOwnTable:
+            return IcebergOwnTable(
+                spark=spark,
+                catalog=made,
+                place=(own, name),
+                every=every,
+                retention_seconds=retention,
+            )
+
+        folder = root if is_folder else None
+        self.tables = IcebergTables(spark=spark, catalog=made, root=folder)
+        self.stage = IcebergTables(spark=spark, catalog=made, root=folder, prefix=f"{own}_reload_")
+        self.ledger = TableLedger(small("ledger"), every=every)
+        self.floors = TableFloors(small("floors"))
+        self.waits = FileWaits(files=files, folder=f"{root}/{WAITS}", prepare=self.notes.make)
+        self.recent = IcebergRecent(
+            spark=spark, catalog=made, place=(own, "recent"), retention_seconds=retention
+        )
+        self.upkeep = IcebergUpkeep(spark=spark, tables=self.tables)

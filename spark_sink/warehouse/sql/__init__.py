@@ -1,0 +1,1 @@
+"""SQL and small tables that the formats of a warehouse have in common."""

@@ -1,0 +1,59 @@
+"""Rows of recent changes as a format stores them: records, versions, and one cut for each commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from spark_sink.names import literal
+from spark_sink.recent.coverage import Cut
+from spark_sink.warehouse.protocol import Recent
+
+_FIRST: Final = ("kind", "database", "table", "text")
+
+
+def ordered(rows: DataFrame) -> DataFrame:
+    """The rows with the columns first by which readers skip files."""
+    return rows.select(*_FIRST, *(name for name in rows.columns if name not in _FIRST))
+
+
+def from_sql(cut: Cut) -> str:
+    """The condition that a row is none that `cut` no longer covers."""
+    below = " OR ".join(
+        f"(topic = {literal(topic)} AND partition = {number} AND offset < {first})"
+        for (topic, number), first in sorted(cut.since.items())
+    )
+    return f"NOT (kind = 'record' AND ({below}))" if below else "true"
+
+
+def with_cut(rows: DataFrame, cut: Cut) -> DataFrame:
+    """The rows of one commit, in one file."""
+    return joined(rows, texts(rows, "cut", [cut.text()])).coalesce(1)
+
+
+def joined(rows: DataFrame, more: DataFrame) -> DataFrame:
+    """Rows of different kinds together."""
+    return rows.unionByName(more, allowMissingColumns=True)
+
+
+def texts(rows: DataFrame, kind: str, of: Iterable[str]) -> DataFrame:
+    """Rows of texts, in the session of the other rows."""
+    array = f.array(*(f.lit(text) for text in of)).cast("array<string>")
+    one = rows.sparkSession.range(1, numPartitions=1)
+    return one.select(f.lit(kind).alias("kind"), f.explode(array).alias("text"))
+
+
+def read_recent(held: DataFrame, fields: Iterable[str]) -> Recent[DataFrame] | None:
+    """What stored rows, as of one commit, say; None without a cut."""
+    found = held.where("kind <> 'record'").select("kind", "text").collect()
+    cuts = [Cut.of(row.text) for row in found if row.kind == "cut"]
+    if not cuts:
+        return None
+    return Recent(
+        cut=max(cuts, key=lambda cut: cut.at_ms),
+        records=held.where("kind = 'record'").select(*fields),
+        versions=[row.text for row in found if row.kind == "version"],
+    )

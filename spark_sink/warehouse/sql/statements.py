@@ -1,0 +1,111 @@
+"""SQL statements that fill, replace and truncate a table of any format, given how the format names it.
+
+Invariant: each may be repeated, in any mixture with the others; `identity` decides which row wins.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from spark_sink.names import literal, quoted
+from spark_sink.source.offsets import Offsets
+from spark_sink.warehouse.identity import NEWER, below_sql, same_key
+from spark_sink.warehouse.ledger import Floor
+from spark_sink.warehouse.shape import Shape
+
+KEY_PROPERTY: Final = "aqueduct.primary_key"
+NAME_PROPERTY: Final = "aqueduct.table"
+CUT_PROPERTY: Final = "aqueduct.cut"
+
+
+def shape_properties(shape: Shape) -> dict[str, str]:
+    """The table properties from which a shape is read again."""
+    return {
+        KEY_PROPERTY: json.dumps(shape.key),
+        NAME_PROPERTY: json.dumps([shape.database, shape.table]),
+    }
+
+
+def name_of(properties: Mapping[str, str]) -> tuple[str, str] | None:
+    """The name that `shape_properties` stored; None in a table that the sink did not make."""
+    stored = json.loads(properties.get(NAME_PROPERTY, "null"))
+    return None if stored is None else (stored[0], stored[1])
+
+
+def key_of(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """The key that `shape_properties` stored."""
+    return tuple(json.loads(properties[KEY_PROPERTY]))
+
+
+def properties_sql(properties: Mapping[str, str]) -> str:
+    """Table properties, as in parentheses after TBLPROPERTIES."""
+    return ", ".join(f"{literal(k)} = {literal(v)}" for k, v in properties.items())
+
+
+def columns_sql(shape: Shape) -> str:
+    """All columns with their types, as in a CREATE TABLE."""
+    return ", ".join(f"{quoted(name)} {kind}" for name, kind in shape.all_columns)
+
+
+def casts_sql(shape: Shape) -> str:
+    """All columns of rows, cast to their types, as after SELECT."""
+    return ", ".join(
+        f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in shape.all_columns
+    )
+
+
+def merge_sql(table: str, shape: Shape, *, source: str, within: str = "", of_log: str = "") -> str:
+    """The MERGE of the view `source`, which `compact.changes` made; `within` is a further condition.
+
+    `of_log` is a further clause for a table without a key, whose rows are only added.
+    """
+    on = f"{same_key(shape)}{within}"
+    merge = f"MERGE INTO {table} AS t USING {quoted(source)} AS s ON {on}"
+    # Columns are listed: with `*`, Delta fails on a name with a backtick.
+    names = [quoted(name) for name, _ in shape.all_columns]
+    if shape.keyed:
+        assignments = ", ".join(f"t.{name} = s.{name}" for name in names)
+        merge += f" WHEN MATCHED AND {NEWER} THEN UPDATE SET {assignments}"
+    else:
+        merge += of_log
+    values = ", ".join(f"s.{name}" for name in names)
+    return f"{merge} WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) VALUES ({values})"  # noqa: S608 - the same
+
+
+def truncate_sql(table: str, shape: Shape, floor: Floor) -> str:
+    """The statement that truncates: it marks existing rows as deleted, or deletes the images of a log."""
+    below = below_sql(shape, floor.source, floor.place)
+    if not shape.keyed:
+        # The floor excludes these images for good, so they need no marker.
+        return f"DELETE FROM {table} WHERE {below}"  # noqa: S608 - every name is quoted
+    emptied = [f"{quoted(name)} = NULL" for name, _ in shape.columns if name not in shape.key]
+    key = ", ".join(literal(name) for name in shape.key)
+    assignments = [
+        *emptied,
+        "__deleted = true",
+        f"__epoch = {floor.epoch}",
+        f"__seq = {floor.seq}",
+        f"__ts_ms = {floor.ts_ms}",
+        f"__unrepresentable = map_filter(__unrepresentable, (k, x) -> k IN ({key}))",
+    ]
+    update = f"UPDATE {table} SET {', '.join(assignments)}"  # noqa: S608 - the same
+    return f"{update} WHERE NOT __deleted AND {below}"
+
+
+def old_markers_sql(before: int) -> str:
+    """The condition that a row is a marker from before a time (ms)."""
+    return f"__deleted AND __ts_ms < {before}"
+
+
+def cut_text(since_ms: int, offsets: Offsets) -> str:
+    """The table property that records a reload: the wait that it ended and its offsets, as JSON."""
+    held = [[topic, partition, at] for (topic, partition), at in sorted(offsets.items())]
+    return json.dumps({"version": 1, "since_ms": since_ms, "offsets": held})
+
+
+def parse_cut(text: str) -> tuple[int, dict[tuple[str, int], int]]:
+    """Parses the text that `cut_text` wrote."""
+    body = json.loads(text)
+    return body["since_ms"], {(topic, number): at for topic, number, at in body["offsets"]}

@@ -1,0 +1,203 @@
+"""What is Iceberg's own: statements, conflicts, files that are kept, and warehouses of another format."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_sink.errors import ColumnClash, ForeignTable, ForeignWarehouse
+from spark_sink.recent.reading import current, fresh
+from spark_sink.spark.files import Files
+from spark_sink.warehouse.iceberg.conflict import conflicts_by_name
+from spark_sink.warehouse.iceberg.statements import alter_sql, refuse_clash
+from spark_sink.warehouse.opening import open_warehouse
+from spark_sink.warehouse.protocol import CommitConflict
+from spark_sink.warehouse.shape import Shape
+from tests.unit.spark_sink.conftest import FORMATS, Warehouse, spark
+from tests.unit.spark_sink.history import Change, schema
+
+__all__ = ["spark"]
+COLUMNS = (("id", "int"), ("v", "int"))
+POINT = "struct<srid:bigint,wkb:binary>"
+
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+
+
+def shape(*columns: tuple[str, str], key: tuple[str, ...] = ("id",)) -> Shape:
+    return Shape("shop", "t", (("id", "int"), *columns), key)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_altered"),
+    [
+        ("int", "bigint", True),
+        ("float", "double", True),
+        ("decimal(10,2)", "decimal(12,2)", True),
+        ("decimal(10,2)", "decimal(12,3)", False),
+        ("int", "decimal(20,0)", False),
+        ("int", "double", False),
+        ("date", "timestamp_ntz", False),
+    ],
+)
+def test_a_type_is_altered_only_where_iceberg_reads_old_files_as_the_new_one(
+    before: str, after: str, *, is_altered: bool
+) -> None:
+    statements = alter_sql("`c`.`n`.`t`", shape(("v", before)), shape(("v", after), ("w", "int")))
+    altered = [
+        "ALTER TABLE `c`.`n`.`t` ADD COLUMNS (`w` int)",
+        f"ALTER TABLE `c`.`n`.`t` ALTER COLUMN `v` TYPE {after}",
+    ]
+    assert statements == (altered if is_altered else None)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "other"),
+    [
+        ("at", POINT, "AT.srid"),
+        ("e", "array<float>", "e.element"),
+        ("x", "int", "__unrepresentable.key"),
+    ],
+)
+def test_a_column_named_like_a_part_of_another_is_refused(name: str, kind: str, other: str) -> None:
+    refuse_clash(shape((name, kind), (f"{other}s", "int")))
+    with pytest.raises(ColumnClash, match=rf"shop\.t: .*{other.partition('.')[2]}"):
+        refuse_clash(shape((name, kind), (other, "int")))
+
+
+@pytest.mark.spark
+def test_compaction_keeps_rows_and_what_a_batch_has_not_committed_yet(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    warehouse = Warehouse(spark, tmp_path, table_format="iceberg")
+    # The folder of this name is percent-encoded.
+    name = ("shop", "T x")
+    warehouse.schemas = [schema(*COLUMNS, table=name[1])]
+    for seq in (1, 2, 3):
+        row = {"id": seq % 2, "v": seq}
+        warehouse.take(Change(op="c", seq=seq, after=row, table=name[1]))
+    files = tmp_path / "shop/%54%20x/data"
+    young, old = files / "young.parquet", files / "old.parquet"
+    for file in (young, old):
+        file.write_bytes(b"rows of a MERGE")
+    hours_ago = time.time() - 7200
+    os.utime(old, (hours_ago, hours_ago))
+    upkeep = warehouse.kept.upkeep
+    held = set(files.glob("*.parquet"))
+    upkeep.retain(name, 3600)
+    upkeep.compact(name)
+    upkeep.remove_unused(name)
+    assert held - set(files.glob("*.parquet")) == {old}
+    assert warehouse.files(name[1]) == 1
+    young.unlink()
+    time.sleep(1.1)
+    upkeep.retain(name, 1)
+    upkeep.remove_unused(name)
+    # One file of rows: what it replaced, and the positions deleted in it, are gone.
+    assert len(list(files.glob("*.parquet"))) == 1
+    assert sorted((row["id"], row["v"]) for row in warehouse.rows(name[1])) == [(0, 2), (1, 3)]
+
+
+@pytest.mark.spark
+def test_a_commit_that_loses_to_another_is_a_conflict_by_name(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    warehouse = Warehouse(spark, tmp_path, table_format="iceberg")
+    warehouse.schemas = [schema(*COLUMNS)]
+    warehouse.take(*(Change(op="c", seq=seq, after={"id": seq, "v": seq}) for seq in (1, 2)))
+    tables: Any = warehouse.kept.tables
+    table = tables.catalog.table(("shop", "t"))._table
+    files = table.newScan().planFiles().iterator()
+    file, at = files.next().file(), table.currentSnapshot().snapshotId()
+    rewritten = table.newRewrite().validateFromSnapshot(at)
+    rewritten.deleteFile(file)
+    rewritten.addFile(file.copy())
+    stale = table.operations().current()
+    changed = Change(op="u", seq=3, before={"id": 1, "v": 1}, after={"id": 1, "v": 3})
+    warehouse.take(changed)
+    with pytest.raises(CommitConflict, match="found new delete"), conflicts_by_name():
+        rewritten.commit()
+    table.refresh()
+    with pytest.raises(CommitConflict, match="CommitFailed"), conflicts_by_name():
+        table.operations().commit(stale, stale)
+    warehouse.kept.upkeep.compact(("shop", "t"))
+    jvm: Any = spark._jvm
+    paths = jvm.java.util.ArrayList([file.location()])
+    late = table.newRowDelta().validateFromSnapshot(at).validateDataFilesExist(paths)
+    with pytest.raises(CommitConflict, match="missing data files"), conflicts_by_name():
+        late.validateDeletedFiles().commit()
+    assert sorted((row["id"], row["v"]) for row in warehouse.rows()) == [(1, 3), (2, 2)]
+
+
+@pytest.mark.spark
+def test_a_warehouse_is_opened_in_the_format_and_catalog_that_it_was_made_in(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    paths = {}
+    for kind in FORMATS:
+        made = Warehouse(spark, tmp_path / kind, table_format=kind)
+        made.schemas = [schema(*COLUMNS)]
+        made.take(Change(op="c", seq=1, after={"id": 1, "v": 1}))
+        paths[kind] = made.path
+        for read in (current, fresh):
+            rows = read(spark, made.path, "shop", "t").collect()
+            assert [row.asDict() for row in rows] == [{"id": 1, "v": 1}]
+    with pytest.raises(
+        ForeignWarehouse, match=r"is in iceberg, and delta is wanted.*format: iceberg"
+    ):
+        open_warehouse(spark, paths["iceberg"], table_format="delta")
+    with pytest.raises(ForeignWarehouse, match=r"is in delta, and iceberg is wanted"):
+        fresh(spark, paths["delta"], "shop", "t", table_format="iceberg")
+    with pytest.raises(ForeignWarehouse, match=r"a catalog of type hadoop, not rest"):
+        current(spark, paths["iceberg"], "shop", "t", catalog={"type": "rest", "uri": "x:1"})
+    for note in (json.dumps({"version": 2}), "{"):
+        Files(spark).write(f"{paths['iceberg']}/__format.json", note)
+        with pytest.raises(ForeignWarehouse, match="cannot be read by this version"):
+            current(spark, paths["iceberg"], "shop", "t")
+
+
+@pytest.mark.spark
+def test_a_folder_with_something_else_in_it_is_refused_and_what_a_killed_sink_left_is_not(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    tables = open_warehouse(spark, str(tmp_path), table_format="iceberg").tables
+    folder = tmp_path / "shop/t"
+    (folder / "_delta_log").mkdir(parents=True)
+    with pytest.raises(ForeignTable, match="shop/t"):
+        tables.shape("shop", "t")
+    (folder / "_delta_log").rmdir()
+    (folder / "metadata").mkdir()
+    assert tables.shape("shop", "t") is None
+    tables.evolve(None, shape(("v", "int")))
+    assert tables.shape("shop", "t") == shape(("v", "int"))
+
+
+@pytest.mark.spark
+def test_tables_in_another_catalog_are_found_by_their_names_beside_foreign_ones(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    catalog = {
+        "catalog-impl": "org.apache.iceberg.inmemory.InMemoryCatalog",
+        "warehouse": f"{tmp_path}/lake",
+    }
+    root = f"{tmp_path}/wh"
+    kept = open_warehouse(spark, root, table_format="iceberg", catalog=catalog)
+    kept.tables.evolve(None, shape(("v", "int")))
+    stage = shape(("v", "bigint"))
+    kept.stage.evolve(None, stage)
+    name = cast(Any, kept.tables).catalog.name
+    spark.sql(f"CREATE TABLE {name}.shop.other (n int) USING iceberg")
+    again = open_warehouse(spark, root, catalog=catalog)
+    assert again.tables.names() == [("shop", "t")]
+    assert again.tables.shape("shop", "t") == shape(("v", "int"))
+    with pytest.raises(ForeignTable, match="other"):
+        again.tables.shape("shop", "other")
+    assert spark.table(f"{name}.shop.t").columns[:2] == ["id", "v"]
+    assert (again.stage.names(), again.stage.shape("shop", "t")) == ([("shop", "t")], stage)
+    again.tables.drop("shop", "t")
+    assert again.tables.names() == []
