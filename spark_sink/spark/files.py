@@ -41,7 +41,7 @@ class Files:
     def add(self, path: str, text: str) -> None:
         """Makes a new file that readers see whole or not at all."""
         where, system = self._at(path)
-        part = f"{where.getParent().toString()}/.{where.getName()}"
+        part = f"{where.getParent().toString()}/.{where.getName()}.{uuid.uuid4().hex}"
         self.write(part, text)
         if not system.rename(self._at(part)[0], where):
             raise OSError(f"{path} could not be made")

@@ -28,4 +28,12 @@ class FileNotes:
         self._files.make(self._root)
         for name, text in self._first.items():
             if self.read(name) is None:
-                self._files.add(f"{self._root}/{name}", text)
+                self._add(name, text)
+
+    def _add(self, name: str, text: str) -> None:
+        try:
+            self._files.add(f"{self._root}/{name}", text)
+        except OSError:
+            # Another process may have been first.
+            if self.read(name) is None:
+                raise

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -68,6 +69,8 @@ class Catalog:
     prepare: Callable[[], None]
     """Called before the first namespace is made."""
     _made: set[str] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _is_loaded: bool = False
 
     def sql_name(self, place: Place) -> str:
         """The table, as Spark SQL names it."""
@@ -82,7 +85,9 @@ class Catalog:
 
     def make_namespace(self, namespace: str) -> None:
         """Makes the namespace if it does not exist."""
-        if namespace not in self._made:
+        with self._lock:
+            if namespace in self._made:
+                return
             self.prepare()
             self.spark.sql(
                 f"CREATE NAMESPACE IF NOT EXISTS {quoted(self.name)}.{quoted(namespace)}"
@@ -119,7 +124,13 @@ class Catalog:
 
     def _catalog(self) -> Any:
         util: Any = self.spark._jvm.org.apache.iceberg.spark.Spark3Util  # type: ignore[union-attr]
-        return util.loadIcebergCatalog(self.spark._jsparkSession, self.name)
+        if self._is_loaded:
+            return util.loadIcebergCatalog(self.spark._jsparkSession, self.name)
+        # Spark looks for the settings of a catalog in the session that is active in the thread.
+        with _active(self.spark):
+            found = util.loadIcebergCatalog(self.spark._jsparkSession, self.name)
+        self._is_loaded = True
+        return found
 
     def _identifier(self, place: Place) -> Any:
         names: Any = self.spark._jvm.org.apache.iceberg.catalog  # type: ignore[union-attr]
@@ -177,6 +188,21 @@ class IcebergTable:
         actions: Any = self._spark._jvm.org.apache.iceberg.spark.actions.SparkActions  # type: ignore[union-attr]
         of_session = actions.get(self._spark._jsparkSession)
         of_session.deleteOrphanFiles(self._table).olderThan(before_ms).execute()
+
+
+@contextmanager
+def _active(spark: SparkSession) -> Iterator[None]:
+    """Makes the session the active one of the thread, for a while."""
+    sessions: Any = spark._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
@@ -201,3 +202,19 @@ def test_tables_in_another_catalog_are_found_by_their_names_beside_foreign_ones(
     assert (again.stage.names(), again.stage.shape("shop", "t")) == ([("shop", "t")], stage)
     again.tables.drop("shop", "t")
     assert again.tables.names() == []
+
+
+@pytest.mark.spark
+def test_a_thread_without_a_session_of_its_own_opens_a_catalog_and_several_make_tables(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    tables = open_warehouse(spark, str(tmp_path), table_format="iceberg").tables
+    names = [("a", "t"), ("b", "t"), ("c", "t"), ("d", "t")]
+    with ThreadPoolExecutor(len(names)) as pool:
+        wanted = [Shape(*name, (("id", "int"),), ("id",)) for name in names]
+        assert (
+            list(pool.map(lambda one: tables.shape(one.database, one.table), wanted)) == [None] * 4
+        )
+        for made in [pool.submit(tables.evolve, None, one) for one in wanted]:
+            made.result()
+    assert tables.names() == names
