@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import (
@@ -61,6 +61,11 @@ class Log(BaseModel):
     file: Path | None = None
 
 
+_OFFSETS_OF_A_MEBIBYTE: Final = 150
+"""Records of one KB, of which a batch is held twice, parsed and folded, then use a third of the memory."""
+_FEWEST_OFFSETS: Final = 20_000
+
+
 class Settings(BaseSettings):
     """All settings; docs/sink.md explains each."""
 
@@ -76,7 +81,7 @@ class Settings(BaseSettings):
     trigger_interval: Annotated[float, Field(ge=0, le=3600)] = 0.5
     fresh: bool = True
     merge_interval: Annotated[float, Field(ge=0, le=3600)] = 120
-    max_offsets_per_trigger: Annotated[int, Field(ge=1)] = 100_000
+    max_offsets_per_trigger: Annotated[int, Field(ge=0)] = 0
     claim_checks: str = ""
     include: str = ""
     exclude: str = ""
@@ -132,6 +137,14 @@ class Settings(BaseSettings):
         if faults:
             raise ValueError("; ".join(faults))
         return value
+
+    @property
+    def batch_limit(self) -> int:
+        """The most offsets that a batch may have."""
+        if self.max_offsets_per_trigger:
+            return self.max_offsets_per_trigger
+        mebibytes = int(self.driver_memory[:-1]) * (1024 if self.driver_memory.endswith("g") else 1)
+        return max(_FEWEST_OFFSETS, mebibytes * _OFFSETS_OF_A_MEBIBYTE)
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 from spark_sink.names import literal, quoted
-from spark_sink.source.envelope import LONGEST_TEXT, poison_sql
+from spark_sink.source.envelope import poison_sql
 from spark_sink.source.schemas import Column, TableVersion, VersionKey
 from spark_sink.warehouse.identity import below_sql, key_parts
 from spark_sink.warehouse.ledger import Floors
@@ -90,10 +90,9 @@ def fold_windows(shape: Shape, *, several_destinations: bool) -> list[str]:
 def steps(shape: Shape, columns: Sequence[Column], *, marked: bool = False) -> list[list[str]]:
     """The projections from (meta, image, sign) to the table's row: members, text, values, reason, row.
 
-    An image is parsed once. Its members are nearly always the columns in their order, and then found by it.
+    The members of an image are nearly always the columns in their order, and then found by it.
     """
     kept = [*_meta(shape), "sign"]
-    options = f"map('mode', 'PERMISSIVE', 'maxStringLen', '{LONGEST_TEXT}')"
     names = ", ".join(literal(column.name) for column in columns)
     text = ", ".join(
         f"if(whole, texts[{place}], try_element_at(m, {literal(column.name)})) AS {quoted(column.name)}"
@@ -104,8 +103,7 @@ def steps(shape: Shape, columns: Sequence[Column], *, marked: bool = False) -> l
         for column in columns
     )
     return [
-        [*kept, f"from_json(image, 'MAP<STRING, STRING>', {options}) AS m"],
-        [*kept, "m", "map_values(m) AS texts", f"map_keys(m) <=> array({names}) AS whole"],
+        [*kept, "image AS m", "map_values(m) AS texts", f"map_keys(m) <=> array({names}) AS whole"],
         [*kept, "m", "whole", f"struct({text}) AS r"],
         [*kept, "m", "whole", "r", f"struct({values}) AS v"],
         [*kept, "r", "v", f"{reason_sql(shape, columns)} AS reason"],
@@ -183,18 +181,21 @@ def _marks(shape: Shape, columns: Sequence[Column]) -> list[str]:
 
 
 def _unrepresentable(shape: Shape, present: dict[str | None, Column]) -> str:
-    entries = []
+    entries, any_lost = [], []
     for name, column in present.items():
         if name is None or not column.reading.temporal:
             continue
         own = quoted(column.name)
         held = "" if name in shape.key or not shape.keyed else "op <> 'd' AND "
         lost = f"{held}r.{own} IS NOT NULL AND v.{own} IS NULL"
+        any_lost.append(f"({lost})")
         entries.append(f"struct({literal(name)} AS k, if({lost}, r.{own}, NULL) AS t)")
+    nothing = "CAST(NULL AS MAP<STRING, STRING>)"
     if not entries:
-        return "CAST(NULL AS MAP<STRING, STRING>)"
+        return nothing
     found = f"filter(array({', '.join(entries)}), x -> x.t IS NOT NULL)"
-    return f"if(size({found}) = 0, NULL, map_from_entries({found}))"
+    # Spark interprets the lambda function, so it must not run for each row.
+    return f"if({' OR '.join(any_lost)}, map_from_entries({found}), {nothing})"
 
 
 def _images(rows: DataFrame, shape: Shape) -> DataFrame:

@@ -1,4 +1,4 @@
-"""What one micro-batch holds, learned in a single pass, before any table is touched.
+"""What one micro-batch holds, learned before any table is touched.
 
 Invariant: a record that breaks the contract is found here and named by topic, partition and offset. It
 makes its table wait; a record that does not name its table stops the batch.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
@@ -37,12 +37,24 @@ _GROUP: Final = (
     "version",
 )
 _OPS: Final = ("c", "u", "d", "r", "t")
-_SIZE: Final = "coalesce(octet_length(before), 0) + coalesce(octet_length(after), 0)"
+_COUNTED: Final = {
+    **{f"op_{op}": f"op = '{op}'" for op in _OPS},
+    "bad": "reason IS NOT NULL",
+    "alien": f"wire <> {NUMBER}",
+    "foreign": "format IS NOT NULL",
+    "partial": "partial",
+    "routed": "routed",
+    "omitted": "left_out IS NOT NULL",
+    "claimed": "claim IS NOT NULL",
+}
+"""What a group is asked: the condition of each count."""
+_SPECIAL: Final = ("bad", "alien", "foreign", "omitted", "claimed", "op_t")
+"""The counts that, if there are any, call for a second look at those records."""
 
 
 @dataclass(slots=True)
 class TablePart:
-    """What a batch has for one table; `size` is in bytes of its images."""
+    """What a batch has for one table; `size` is in bytes of its records."""
 
     name: tuple[str, str]
     versions: set[VersionKey] = field(default_factory=set)
@@ -96,33 +108,50 @@ def envelopes(records: DataFrame, *more: str) -> DataFrame:
 
 
 def contents(batch: DataFrame) -> Contents:
-    """Reads the whole batch once. Raises where a record's wire number or table is not known."""
-    where = "struct(topic, partition, offset, {})"
-    rows = (
+    """Reads the whole batch once, and again only for the rare records of which more must be known.
+
+    Raises where a record's wire number or table is not known.
+    """
+    groups = (
         batch.groupBy(*_GROUP)
         .agg(
-            *(f.expr(f"count_if(op = '{op}')").alias(f"op_{op}") for op in _OPS),
+            *(f.expr(f"count_if({sql})").alias(name) for name, sql in _COUNTED.items()),
             f.expr("count(*)").alias("records"),
-            f.expr(f"sum({_SIZE})").alias("size"),
+            f.expr("sum(size)").alias("size"),
             f.expr("min(ts_ms)").alias("oldest"),
             f.expr("max(ts_ms)").alias("newest"),
-            f.expr(f"min({where.format('reason')}) FILTER (WHERE reason IS NOT NULL)").alias("bad"),
-            f.expr(f"min({where.format('wire')}) FILTER (WHERE wire <> {NUMBER})").alias("alien"),
-            f.expr(f"min({where.format('format')}) FILTER (WHERE format IS NOT NULL)").alias(
-                "foreign"
-            ),
-            f.expr("count_if(partial)").alias("partial"),
-            f.expr("count_if(routed)").alias("routed"),
-            f.expr(f"min({where.format('left_out')}) FILTER (WHERE left_out IS NOT NULL)").alias(
-                "left_out"
-            ),
-            f.expr("collect_list(claim) FILTER (WHERE claim IS NOT NULL)").alias("claims"),
-            f.expr("max(struct(epoch, seq, ts_ms)) FILTER (WHERE op = 't')").alias("truncate"),
         )
         .collect()
     )
+    special = [name for name in _SPECIAL if any(row[name] for row in groups)]
+    details = _details(batch, special) if special else {}
+    rows = [(row, details.get(_group(row), _NOTHING)) for row in groups]
     _refuse(rows)
     return _gathered(rows)
+
+
+def _details(batch: DataFrame, special: Iterable[str]) -> dict[tuple[Any, ...], Row]:
+    """What is to be known of the special records of each group."""
+    at = "min(struct(topic, partition, offset, {0})) FILTER (WHERE {1})"
+    wanted = {
+        "bad": at.format("reason", _COUNTED["bad"]),
+        "alien": at.format("wire", _COUNTED["alien"]),
+        "foreign": at.format("format", _COUNTED["foreign"]),
+        "left_out": at.format("left_out", _COUNTED["omitted"]),
+        "claims": f"collect_list(claim) FILTER (WHERE {_COUNTED['claimed']})",
+        "truncate": f"max(struct(epoch, seq, ts_ms)) FILTER (WHERE {_COUNTED['op_t']})",
+    }
+    records = batch.where(" OR ".join(f"coalesce({_COUNTED[name]}, false)" for name in special))
+    found = records.groupBy(*_GROUP).agg(*(f.expr(sql).alias(n) for n, sql in wanted.items()))
+    return {_group(row): row for row in found.collect()}
+
+
+def _group(row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in _GROUP)
+
+
+_NOTHING: Final = Row(bad=None, alien=None, foreign=None, left_out=None, claims=[], truncate=None)
+"""The details of a group without special records."""
 
 
 def unusable() -> str:
@@ -130,35 +159,35 @@ def unusable() -> str:
     return "(reason IS NOT NULL OR left_out IS NOT NULL)"
 
 
-def _refuse(rows: Iterable[Row]) -> None:
-    for row in rows:
-        if row.foreign is not None:
-            at = row.foreign
+def _refuse(rows: Iterable[tuple[Row, Row]]) -> None:
+    for row, detail in rows:
+        if detail.foreign is not None:
+            at = detail.foreign
             raise ForeignFormat(
                 place(at.topic, at.partition, at.offset, f"format {at.format}"),
                 advice="Add its topic to exclude, or remove format from the rule of its tables in the mapping",
             )
-        if row.alien is not None:
-            at = row.alien
+        if detail.alien is not None:
+            at = detail.alien
             raise UnsupportedWire(
                 place(at.topic, at.partition, at.offset, f"wire {at.wire}"),
                 advice="Use a sink of the worker's version",
             )
-        if row.bad is not None and (row.database is None or row["table"] is None):
-            at = row.bad
+        if detail.bad is not None and (row.database is None or row["table"] is None):
+            at = detail.bad
             raise MalformedRecord(
                 place(at.topic, at.partition, at.offset, at.reason),
                 advice="To skip the record, add its topic to exclude",
             )
 
 
-def _fault(row: Row) -> TableError | None:
+def _fault(detail: Row) -> TableError | None:
     """Why records of a group cannot be applied."""
-    if row.bad is not None:
-        at = row.bad
+    if detail.bad is not None:
+        at = detail.bad
         return MalformedRecord(place(at.topic, at.partition, at.offset, at.reason))
-    if row.left_out is not None:
-        at = row.left_out
+    if detail.left_out is not None:
+        at = detail.left_out
         return RowNotInRecord(
             place(at.topic, at.partition, at.offset, f"bytes omitted: {at.left_out}"),
             advice="Set oversize to claim_check, write the row again at the source, then reload the table",
@@ -166,14 +195,14 @@ def _fault(row: Row) -> TableError | None:
     return None
 
 
-def _gathered(rows: Iterable[Row]) -> Contents:
+def _gathered(rows: Iterable[tuple[Row, Row]]) -> Contents:
     result = Contents()
-    for row in rows:
+    for row, detail in rows:
         name = (row.database, row["table"])
         part = result.tables.setdefault(name, TablePart(name))
         part.places.add((row.topic, row.partition))
         result.records[row.topic, row.partition] += row.records
-        part.fault = part.fault or _fault(row)
+        part.fault = part.fault or _fault(detail)
         if part.fault is not None:
             continue
         part.size += row.size
@@ -185,18 +214,18 @@ def _gathered(rows: Iterable[Row]) -> Contents:
                 VersionKey(row.destination, row.source_database, row.source_table, row.version)
             )
         part.ops.update({op: row[f"op_{op}"] for op in _OPS if row[f"op_{op}"]})
-        if row.truncate is not None:
+        if detail.truncate is not None:
             part.truncates.append(
                 Floor(
                     database=name[0],
                     table=name[1],
                     source=Source(row.destination, row.source_database, row.source_table),
-                    epoch=row.truncate.epoch,
-                    seq=row.truncate.seq,
-                    ts_ms=row.truncate.ts_ms,
+                    epoch=detail.truncate.epoch,
+                    seq=detail.truncate.seq,
+                    ts_ms=detail.truncate.ts_ms,
                 )
             )
-        part.claims += [Claim(one.location, one.size, one.sha256) for one in row.claims]
+        part.claims += [Claim(one.location, one.size, one.sha256) for one in detail.claims]
         result.oldest_ms = min(result.oldest_ms or row.oldest, row.oldest)
         result.newest_ms = max(result.newest_ms or row.newest, row.newest)
         before = result.newest.get(row.destination, 0)

@@ -22,6 +22,8 @@ _METADATA_MAX_AGE_MS = 1000
 _FETCH_MAX_WAIT_MS = 5
 """Spark reads only what is there, and then asks for the partition's offsets on the connection on which the
 client has just asked for more: with Kafka's 500 ms, each partition of each batch took half a second."""
+_MAX_POLL_RECORDS = 5_000
+"""With Kafka's 500, Spark asks the broker for the partition's offsets ten times as often."""
 _ENOUGH_TO_MERGE = 20_000
 _RECORDS = (
     "topic STRING, partition INT, offset BIGINT, key BINARY, value BINARY, "
@@ -35,7 +37,7 @@ def stream(spark: SparkSession, settings: Settings, *, starting_offsets: str) ->
     return (
         reader.option("subscribePattern", pattern(settings))
         .option("startingOffsets", starting_offsets)
-        .option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
+        .option("maxOffsetsPerTrigger", settings.batch_limit)
         .options(**_held_back(settings))
         .load()
     )
@@ -43,7 +45,7 @@ def stream(spark: SparkSession, settings: Settings, *, starting_offsets: str) ->
 
 def enough_to_merge(settings: Settings) -> int:
     """The number of offsets that are merged without waiting for more."""
-    return min(_ENOUGH_TO_MERGE, settings.max_offsets_per_trigger)
+    return min(_ENOUGH_TO_MERGE, settings.batch_limit)
 
 
 def _held_back(settings: Settings) -> dict[str, str]:
@@ -92,6 +94,7 @@ def options(settings: Settings) -> dict[str, str]:
     return {
         "kafka.metadata.max.age.ms": str(_METADATA_MAX_AGE_MS),
         "kafka.fetch.max.wait.ms": str(_FETCH_MAX_WAIT_MS),
+        "kafka.max.poll.records": str(_MAX_POLL_RECORDS),
         **{f"kafka.{k.removeprefix('kafka.')}": v for k, v in settings.kafka_options.items()},
         "kafka.bootstrap.servers": settings.bootstrap_servers,
         "kafka.isolation.level": "read_committed",

@@ -49,6 +49,8 @@ _LOCAL: Final = {
     # Else VACUUM lists a table's few folders in 10,000 tasks.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     "spark.databricks.delta.snapshotPartitions": "1",
+    # It would sort the changes once more, to exchange only the last of each key between the cores.
+    "spark.sql.optimizer.windowGroupLimitThreshold": "-1",
     # What it infers of a plan with hundreds of expressions takes a fifth of a small batch's time.
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.driver.host": "127.0.0.1",
@@ -63,6 +65,8 @@ _COMPILER: Final = (
     "-XX:Tier4MinInvocationThreshold=100000",
     "-XX:Tier4CompileThreshold=400000",
     "-XX:Tier4BackEdgeThreshold=2000000",
+    # While the second compiler lags, methods are compiled without counters, and so run faster.
+    "-XX:Tier3DelayOn=0",
 )
 
 

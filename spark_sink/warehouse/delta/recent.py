@@ -9,9 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.readwriter import DataFrameWriter
 
-from spark_sink.names import literal
+from spark_sink.names import literal, quoted
 from spark_sink.recent.coverage import Cut
-from spark_sink.source.envelope import FIELDS
+from spark_sink.source.envelope import FIELDS, IMAGE, LONGEST_TEXT
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.protocol import Recent
@@ -70,7 +70,7 @@ class DeltaRecent:
             return None
         return Recent(
             cut=max(cuts, key=lambda cut: cut.at_ms),
-            records=held.where("kind = 'record'").select(*FIELDS),
+            records=records_of(held.where("kind = 'record'")),
             versions=[row.text for row in texts if row.kind == "version"],
         )
 
@@ -86,6 +86,18 @@ class DeltaRecent:
     def _write(self, rows: DataFrame, mode: str) -> DataFrameWriter:
         others = [name for name in rows.columns if name not in _FIRST]
         return rows.select(*_FIRST, *others).write.format("delta").mode(mode)
+
+
+def records_of(held: DataFrame) -> DataFrame:
+    """The stored records in the columns of `FIELDS`; a sink of an earlier version stored images as JSON."""
+    types = dict(held.dtypes)
+    columns = {name: quoted(name) for name in FIELDS}
+    for name in ("before", "after"):
+        if types[name] == "string":
+            columns[name] = f"from_json({name}, '{IMAGE}', map('maxStringLen', '{LONGEST_TEXT}'))"
+    if "size" not in types:
+        columns["size"] = "CAST(0 AS BIGINT)"
+    return held.selectExpr(*(f"{sql} AS {quoted(name)}" for name, sql in columns.items()))
 
 
 def _from(cut: Cut) -> str:

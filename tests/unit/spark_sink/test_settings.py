@@ -91,3 +91,13 @@ def test_jars_are_added_to_the_sinks_own_and_never_put_in_their_place(file: Path
         read(file)
     file.write_text(f"{GOOD}spark_options: {{spark.jars.packages: 'org:a:1'}}\n")
     assert read(file).spark_options == {"spark.jars.packages": "org:a:1"}
+
+
+def test_a_batch_is_as_large_as_the_memory_allows(file: Path) -> None:
+    file.write_text(f"{GOOD}driver_memory: 4g\n")
+    large = read(file).batch_limit
+    file.write_text(f"{GOOD}driver_memory: 1024m\n")
+    assert large == 4 * read(file).batch_limit
+
+    file.write_text(f"{GOOD}driver_memory: 4g\nmax_offsets_per_trigger: 7\n")
+    assert read(file).batch_limit == 7
