@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import json
 import logging
 import os
 import re
@@ -37,6 +38,7 @@ from spark_sink.stream import Sink
 from spark_sink.text.printable import printed
 from spark_sink.warehouse.dump import dump, written
 from spark_sink.warehouse.opening import open_warehouse
+from spark_sink.warehouse.table_list import listed_tables, table_lines
 from spark_sink.warehouse.table_status import shown, status_lines
 from spark_sink.warehouse.waiting_tables import Request, Waits
 
@@ -95,6 +97,10 @@ def _act(
     if options.command == "status":
         _print(*status_lines(open_warehouse(spark, settings.warehouse)))
         return
+    if options.command == "tables":
+        found = listed_tables(open_warehouse(spark, settings.warehouse), count=options.count)
+        _print(*((json.dumps(found),) if options.json else table_lines(found)))
+        return
     if options.command == "lag":
         earliest, ends = KafkaTopics(spark, settings).ranges(())
         _print(*lag_lines(open_warehouse(spark, settings.warehouse), earliest, ends))
@@ -102,7 +108,7 @@ def _act(
     if options.command == "reload":
         _reload(options, spark, settings, stop)
         return
-    metrics = Metrics()
+    metrics = Metrics(tables=settings.metrics.tables)
     if settings.metrics.port:
         metrics.serve(settings.metrics.bind, settings.metrics.port)
     try:
@@ -199,6 +205,15 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--limit", type=int, default=20)
     commands.add_parser(
         "status", help="list the tables, with the reason and remedy of each that waits"
+    )
+    tables = commands.add_parser(
+        "tables", help="list the tables with their state, size and age, from the warehouse's logs"
+    )
+    tables.add_argument("--json", action="store_true", help="print them as JSON")
+    tables.add_argument(
+        "--count",
+        action="store_true",
+        help="count rows and markers of deleted rows, which reads the tables",
     )
     commands.add_parser("lag", help="print what Kafka has and the warehouse has not, per partition")
     reload = commands.add_parser("reload", help="reload a table that waits, or rebuild one")

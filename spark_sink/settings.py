@@ -25,16 +25,18 @@ from spark_sink.required_conf import ALWAYS
 
 _ENV_PREFIX = "AQUEDUCT_SINK_"
 _JARS = Path(__file__).parent.parent / ".cache" / "jars" / "spark"
+TABLES_WITH_METRICS = 1000
 _OURS = frozenset({"subscribe", "subscribepattern", "assign", "startingoffsets", "failondataloss"})
 
 
 class Metrics(BaseModel):
-    """Where Prometheus reads; port 0 is off."""
+    """Where Prometheus reads; port 0 is off. Up to `tables` tables have labels of their own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     bind: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8084
+    tables: Annotated[int, Field(ge=0)] = TABLES_WITH_METRICS
 
 
 class Maintenance(BaseModel):

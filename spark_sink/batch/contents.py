@@ -23,6 +23,7 @@ from spark_sink.errors import (
 )
 from spark_sink.source.claims import Claim
 from spark_sink.source.envelope import ENVELOPE, FIELDS, JSON_OPTIONS, NUMBER, place
+from spark_sink.source.progress import Progress, total
 from spark_sink.source.schemas import VersionKey
 from spark_sink.warehouse.ledger import Floor, Source
 
@@ -57,6 +58,8 @@ class TablePart:
     """Whether images lack columns."""
     is_apart: bool = False
     """Whether some of the records are of mapped tables, of which each has its own rows."""
+    progress: dict[str, Progress] = field(default_factory=dict)
+    """The commit times and numbers of each destination's changes."""
     fault: TableError | None = None
     """Why no record of the table is applied."""
 
@@ -76,6 +79,8 @@ class Contents:
     newest_ms: int | None = None
     newest: dict[str, int] = field(default_factory=dict)
     """The newest commit time (ms) of each destination."""
+    progress: dict[str, Progress] = field(default_factory=dict)
+    """The same with the numbers, tables that wait included."""
 
     @property
     def claims(self) -> list[Claim]:
@@ -118,6 +123,7 @@ def contents(batch: DataFrame) -> Contents:
             ),
             f.expr("collect_list(claim) FILTER (WHERE claim IS NOT NULL)").alias("claims"),
             f.expr("max(struct(epoch, seq, ts_ms)) FILTER (WHERE op = 't')").alias("truncate"),
+            f.expr("max(struct(epoch, seq))").alias("last"),
         )
         .collect()
     )
@@ -166,6 +172,11 @@ def _fault(row: Row) -> TableError | None:
     return None
 
 
+def _progress(row: Row) -> Progress:
+    place = row["last"].epoch, row["last"].seq
+    return Progress(oldest_ms=row.oldest, newest_ms=row.newest, place=place)
+
+
 def _gathered(rows: Iterable[Row]) -> Contents:
     result = Contents()
     for row in rows:
@@ -197,6 +208,9 @@ def _gathered(rows: Iterable[Row]) -> Contents:
                 )
             )
         part.claims += [Claim(one.location, one.size, one.sha256) for one in row.claims]
+        progress = {row.destination: _progress(row)}
+        part.progress = total((part.progress, progress))
+        result.progress = total((result.progress, progress))
         result.oldest_ms = min(result.oldest_ms or row.oldest, row.oldest)
         result.newest_ms = max(result.newest_ms or row.newest, row.newest)
         before = result.newest.get(row.destination, 0)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pyspark.sql import functions as f
 
 from spark_sink.warehouse.delta.own_table import OwnTable
-from spark_sink.warehouse.ledger import Entry, Floor, Source
+from spark_sink.warehouse.ledger import Entry, Floor, LastBatch, Source
 
 _LEDGER_COLUMNS: Final = (
     "query_id STRING, batch_id BIGINT, topic STRING, partition INT, from_offset BIGINT, "
@@ -50,6 +50,21 @@ class DeltaLedger:
             return 0
         (row,) = ledger.agg(f.max("applied_at_ms").alias("newest")).collect()
         return int(row.newest or 0)
+
+    def last(self) -> LastBatch | None:
+        """See protocol.Ledger."""
+        ledger = self.table.read()
+        if ledger is None:
+            return None
+        batch = f.struct("applied_at_ms", "query_id", "batch_id").alias("batch")
+        batches = ledger.groupBy(batch).agg(f.sum("records").alias("records"))
+        found = batches.orderBy(f.desc("batch")).limit(1).collect()
+        if not found:
+            return None
+        (row,) = found
+        return LastBatch(
+            batch_id=row.batch.batch_id, records=row.records, applied_at_ms=row.batch.applied_at_ms
+        )
 
     def append(self, entries: Iterable[Entry]) -> None:
         """See protocol.Ledger."""
