@@ -230,7 +230,7 @@ def highest(known: Sequence[str]) -> list[Column]:
     return [
         f.expr("min(destination)").alias("first"),
         f.expr("max(destination)").alias("last"),
-        f.expr("max(struct(epoch, seq)) FILTER (WHERE destination IS NOT NULL)").alias("of_all"),
+        f.expr("max(if(destination IS NULL, NULL, struct(epoch, seq)))").alias("of_all"),
         *(f.expr(sql).alias(f"of_{number}") for number, sql in enumerate(places)),
     ]
 
