@@ -19,6 +19,7 @@ from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.batch.contents import Contents, TablePart, contents, envelopes
+from spark_sink.batch.descriptions import describe
 from spark_sink.batch.merging import merged
 from spark_sink.batch.pace import Pace
 from spark_sink.batch.read_ahead import Ahead
@@ -43,6 +44,10 @@ _LARGE = 50_000
 Floored = dict[Name, dict[Source, tuple[int, int]]]
 
 
+class BatchStopped(Exception):
+    """The batch was left for the next start to apply again."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Applier:
     """Applies batches; keeps in memory only what it can read again from the warehouse."""
@@ -60,6 +65,8 @@ class Applier:
     """Tables that are merged at a time."""
     pace: Pace | None = None
     """How Spark executes small and large batches; None leaves it as the session has it."""
+    stopping: threading.Event = field(default_factory=threading.Event)
+    """Set once the batch in hand must end: it merges no further table, and fails."""
     gate: threading.Lock = field(default_factory=threading.Lock)
     """Held by a batch, and by a reload that hands its table back to the batches."""
     merged: Counter[Name] = field(default_factory=Counter)
@@ -90,6 +97,7 @@ class Applier:
         self, records: DataFrame, batch_id: int, *, query_id: str, moved: tuple[Offsets, Offsets]
     ) -> None:
         started, stages = self.clock(), Stages()
+        describe(records.sparkSession, f"batch {batch_id}: read")
         self._announce(batch_id, moved)
         self.waits.refresh()
         self._keep_pace(records, sum(end - start for start, end in spans(*moved).values()))
@@ -111,7 +119,8 @@ class Applier:
         parts = [part for part in found.tables.values() if part.name not in faults]
         if parts:
             self._keep_pace(batch, max(part.ops.total() for part in parts))
-        faults |= self._merge_all(batch, parts, moved[1], stages)
+        faults |= self._merge_all(batch, parts, moved[1], stages, batch_id)
+        describe(records.sparkSession, f"batch {batch_id}: ledger")
         with stages.timed(LEDGER):
             for name, fault in faults.items():
                 self._wait(name, fault, _from(moved, found.tables[name]), start=moved[0])
@@ -195,7 +204,12 @@ class Applier:
         return own, again
 
     def _merge_all(
-        self, batch: DataFrame, parts: list[TablePart], until: Offsets, stages: Stages
+        self,
+        batch: DataFrame,
+        parts: list[TablePart],
+        until: Offsets,
+        stages: Stages,
+        batch_id: int,
     ) -> dict[Name, TableError]:
         """Merges all that can be; returns why the others cannot."""
         ready: list[Part] = []
@@ -219,7 +233,11 @@ class Applier:
             floors = self.raise_floors(floor for _, part in known for floor in part.truncates)
 
         def merge(one: Part) -> None:
+            if self.stopping.is_set():
+                # A stop cancels the jobs that run; those of further tables would still begin.
+                raise BatchStopped
             started, own, (records, part) = time.monotonic(), Stages(), one
+            describe(batch.sparkSession, f"batch {batch_id}: merge {'.'.join(part.name)}")
             try:
                 self._merge(records, part, versions[part.name], floors.get(part.name, {}), own)
             except TableError as fault:

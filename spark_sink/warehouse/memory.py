@@ -166,9 +166,10 @@ class MemoryLedger:
             found[at] = max(one.until_offset, found.get(at, 0))
         return found
 
-    def newest_ms(self) -> int:
+    def newest_ms(self, topics: Collection[str] | None = None) -> int:
         """See protocol.Ledger."""
-        return max((one.applied_at_ms for one in self.entries), default=0)
+        kept = [one for one in self.entries if topics is None or one.topic in topics]
+        return max((one.applied_at_ms for one in kept), default=0)
 
     def last(self) -> LastBatch | None:
         """See protocol.Ledger."""
@@ -355,6 +356,11 @@ class MemoryNotes:
     def write(self, name: str, text: str) -> None:
         """See protocol.Notes."""
         self._texts[name] = text
+
+    def names(self, folder: str) -> list[str]:
+        """See protocol.Notes."""
+        begin = f"{folder}/"
+        return sorted(name.removeprefix(begin) for name in self._texts if name.startswith(begin))
 
     def make(self) -> None:
         """See protocol.Notes."""

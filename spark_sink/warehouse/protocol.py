@@ -137,8 +137,8 @@ class Ledger(Protocol):
     def applied(self) -> dict[tuple[str, int], int]:
         """The offset up to which each partition is applied."""
 
-    def newest_ms(self) -> int:
-        """The time the last batch was applied (ms); 0 without one."""
+    def newest_ms(self, topics: Collection[str] | None = None) -> int:
+        """The time the last batch was applied (ms), or the last with one of these topics; 0 without one."""
 
     def last(self) -> LastBatch | None:
         """The last batch that was applied; None without one."""
@@ -234,6 +234,9 @@ class Notes(Protocol):
 
     def write(self, name: str, text: str) -> None:
         """Creates or replaces the text."""
+
+    def names(self, folder: str) -> list[str]:
+        """The names of the texts in a folder, without the folder's; empty without it."""
 
     def make(self) -> None:
         """Creates the storage for them, and proves that it is writable."""

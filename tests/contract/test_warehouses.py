@@ -174,6 +174,7 @@ def test_the_ledger_says_up_to_where_each_partition_is_applied(case: Case) -> No
         entry = {"query_id": "q", "batch_id": until, "topic": "a", "partition": 0, "from_offset": 0}
         ledger.append([Entry(**entry, until_offset=until, records=1, applied_at_ms=until)])  # type: ignore[arg-type]
     assert (ledger.applied(), ledger.newest_ms()) == ({("a", 0): 9}, 9)
+    assert [ledger.newest_ms(topics) for topics in ((), ["b"], {"a", "b"})] == [0, 0, 9]
 
 
 def test_the_highest_floor_of_each_source_stands(case: Case) -> None:
@@ -222,6 +223,11 @@ def test_notes_are_read_as_they_were_written(case: Case) -> None:
     for text in ("{}", '{"a": 1}'):
         notes.write("__sources.json", text)
     assert notes.read("__sources.json") == '{"a": 1}'
+    assert notes.names("__sinks") == []
+    for name in ("two", "one"):
+        notes.write(f"__sinks/{name}.json", name)
+    assert notes.names("__sinks") == ["one.json", "two.json"]
+    assert notes.read("__sinks/two.json") == "two"
 
 
 def test_a_table_s_facts_are_known_without_reading_it_and_a_count_finds_markers(case: Case) -> None:

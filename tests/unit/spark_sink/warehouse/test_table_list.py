@@ -6,8 +6,10 @@ import json
 import logging
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from spark_sink.errors import KeyChanged
 from spark_sink.warehouse.memory import MemoryWarehouse
@@ -25,6 +27,14 @@ pytestmark = [
 
 def put(seq: int, table: str, **image: int) -> Change:
     return Change(op="c", seq=seq, after=image, table=table, ts_ms=1_795_000_000_000 + seq)
+
+
+def descriptions(spark: SparkSession) -> set[str]:
+    """What Spark calls its jobs."""
+    context: Any = spark._jsc
+    jobs = context.sc().statusStore().jobsList(None)
+    found = (jobs.apply(number).description() for number in range(jobs.size()))
+    return {str(one.get()) for one in found if one.isDefined()}
 
 
 def test_tables_are_listed_from_their_logs_with_what_waits_and_what_is_not_ours(
@@ -47,6 +57,8 @@ def test_tables_are_listed_from_their_logs_with_what_waits_and_what_is_not_ours(
     for stage, times in (("read", 1), ("ledger", 1), ("fold", 2), ("merge", 2)):
         assert value("aqueduct_sink_stage_seconds_count", {"stage": stage}) == times
     assert sum("table merged table=shop." in one.getMessage() for one in caplog.records) == 2
+    described = descriptions(warehouse.spark)
+    assert {"batch 0: read", "batch 0: merge shop.t", "batch 0: merge shop.u"} <= described
     rekeyed = Change(op="c", seq=6, version=2, after={"id": 3, "v": 3}, table="u")
     warehouse.take(rekeyed)
     foreign = Path(warehouse.path, "shop", "x")
