@@ -104,6 +104,10 @@ class ReloadRefused(SinkError):
     """A table cannot be reloaded as requested."""
 
 
+class MaintenanceIncomplete(SinkError):
+    """Not all tables were maintained."""
+
+
 class TablesWaiting(SinkError):
     """Some tables wait for an operator; all others are up to date."""
 
@@ -142,6 +146,10 @@ class CheckpointDamaged(SinkError):
 
 class CheckpointShared(SinkError):
     """Another sink uses the same checkpoint."""
+
+
+class WarehouseShared(SinkError):
+    """Two sinks of one warehouse are not apart."""
 
 
 class KafkaUnreachable(SinkError):

@@ -22,6 +22,7 @@ RECENT_CHECKPOINT: Final = "_recent"
 RELOAD: Final = "__reload"
 MAINTAINED: Final = "__maintained.json"
 SOURCES: Final = "__sources.json"
+SINKS: Final = "__sinks"
 CHECKPOINT: Final = "__checkpoint"
 ORIGIN: Final = "__origin.json"
 
@@ -29,6 +30,14 @@ _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-.")
 _LONGEST: Final = 200
 CUT: Final = "%x"
 """In the folder of a very long name; no other has it."""
+
+
+def of_sink(note: str, sink: str) -> str:
+    """The name of a note or folder of a named sink; that of the sink without a name is as it is."""
+    if not sink:
+        return note
+    stem, dot, end = note.partition(".")
+    return f"{stem}-{sink}{dot}{end}"
 
 
 def topic_pattern(prefix: str, *, include: str = "", exclude: str = "") -> str:

@@ -20,21 +20,23 @@ from pydantic_settings import (
 from yaml import YAMLError
 
 from spark_sink.errors import BadSettings
-from spark_sink.names import CHECKPOINT
+from spark_sink.names import CHECKPOINT, of_sink
 from spark_sink.required_conf import ALWAYS
 
 _ENV_PREFIX = "AQUEDUCT_SINK_"
 _JARS = Path(__file__).parent.parent / ".cache" / "jars" / "spark"
+TABLES_WITH_METRICS = 1000
 _OURS = frozenset({"subscribe", "subscribepattern", "assign", "startingoffsets", "failondataloss"})
 
 
 class Metrics(BaseModel):
-    """Where Prometheus reads; port 0 is off."""
+    """Where Prometheus reads; port 0 is off. Up to `tables` tables have labels of their own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     bind: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8084
+    tables: Annotated[int, Field(ge=0)] = TABLES_WITH_METRICS
 
 
 class Maintenance(BaseModel):
@@ -77,11 +79,13 @@ class Settings(BaseSettings):
     bootstrap_servers: Annotated[str, Field(min_length=1)]
     warehouse: Annotated[str, Field(min_length=1)]
     checkpoint: str = ""
+    name: Annotated[str, Field(pattern=r"^([a-z0-9][a-z0-9_-]{0,39})?$")] = ""
     mode: Literal["continuous", "available-now"] = "continuous"
     trigger_interval: Annotated[float, Field(ge=0, le=3600)] = 0.5
     fresh: bool = True
     merge_interval: Annotated[float, Field(ge=0, le=3600)] = 120
     max_offsets_per_trigger: Annotated[int, Field(ge=0)] = 0
+    max_rate: Annotated[float, Field(ge=0)] = 0
     claim_checks: str = ""
     include: str = ""
     exclude: str = ""
@@ -89,6 +93,7 @@ class Settings(BaseSettings):
     spark_options: dict[str, str] = {}
     master: str = "local[2]"
     driver_memory: Annotated[str, Field(pattern=r"^[0-9]+[mg]$")] = "1g"
+    ui_port: Annotated[int, Field(ge=0, le=65535)] = 0
     jars: Path = Path(os.environ.get("AQUEDUCT_SPARK_JARS") or _JARS)
     maintenance: Maintenance = Field(default_factory=Maintenance)
     metrics: Metrics = Field(default_factory=Metrics)
@@ -148,9 +153,16 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
+        if self.ui_port and not self.master.startswith("local"):
+            raise ValueError(
+                "ui_port needs a local master, as it binds to 127.0.0.1: set spark.ui.enabled and "
+                "spark.ui.port in spark_options"
+            )
         if not self.checkpoint:
             # A frozen model still has to learn the default that depends on another field.
-            object.__setattr__(self, "checkpoint", f"{self.warehouse}/{CHECKPOINT}")
+            object.__setattr__(
+                self, "checkpoint", f"{self.warehouse}/{of_sink(CHECKPOINT, self.name)}"
+            )
         return self
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, Final
 
@@ -18,9 +18,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from spark_sink.background.maintain import Outcomes, RequestedMaintenance, outcome
+from spark_sink.background.presence import Presence, SinkNote
 from spark_sink.background.reload import Reloader
 from spark_sink.background.tasks import BackgroundTasks
 from spark_sink.batch.apply import THREADS, Applier
+from spark_sink.batch.rate import RateLimit
 from spark_sink.batch.read_ahead import Ahead
 from spark_sink.errors import (
     KafkaUnreachable,
@@ -31,7 +34,7 @@ from spark_sink.errors import (
 )
 from spark_sink.lag.watch import Watch
 from spark_sink.metrics import Metrics
-from spark_sink.names import ORIGIN
+from spark_sink.names import MAINTAINED, ORIGIN, SOURCES, of_sink
 from spark_sink.recent.follower import BatchFailed, Follower
 from spark_sink.settings import Settings
 from spark_sink.source.kafka import (
@@ -51,6 +54,7 @@ from spark_sink.spark.session import pace
 from spark_sink.warehouse.ledger import check_checkpoint_not_past_ledger, starting_offsets
 from spark_sink.warehouse.maintenance import Maintenance
 from spark_sink.warehouse.opening import open_warehouse
+from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.sources import Sources
 from spark_sink.warehouse.waiting_tables import Waits
 
@@ -73,7 +77,20 @@ class Sink:
         retention = settings.maintenance.retention_seconds
         self._warehouse = open_warehouse(spark, settings.warehouse, retention_seconds=retention)
         self._failure: Exception | None = None
-        self._waits = Waits(self._warehouse.waits, time.time)
+        self._waits = Waits(self._warehouse.waits, time.time, sink=settings.name)
+        own = SinkNote(
+            name=settings.name,
+            pattern=pattern(settings),
+            checkpoint=settings.checkpoint,
+            fresh=settings.fresh and settings.mode == "continuous",
+        )
+        self._presence = Presence(
+            notes=self._warehouse.notes,
+            own=own,
+            matching=partial(matching, spark),
+            busy=lambda: time.time() - (self._applier.busy_since or time.time()),
+            complete_until=lambda: self._watch.complete_until(),
+        )
         topics = KafkaTopics(spark, settings)
         self._applier = Applier(
             book=SchemaBook(lambda: read_schemas(spark, settings)),
@@ -84,6 +101,7 @@ class Sink:
             claim_checks=settings.claim_checks,
             pace=pace(settings),
         )
+        self._rate = RateLimit(per_second=settings.max_rate)
         self._reloader = Reloader(applier=self._applier, topics=topics)
         self._recent = (
             Follower(
@@ -102,13 +120,17 @@ class Sink:
             warehouse=self._warehouse,
             plan=settings.maintenance,
             complete_until=self._watch.complete_until,
+            complete_elsewhere=self._presence.complete_elsewhere,
             merged=self._applier.merged,
             busy_since=lambda: self._applier.busy_since,
+            busy_elsewhere=self._presence.busy_elsewhere,
             sources=Sources(
                 notes=self._warehouse.notes,
                 of_table=self._applier.book.sources,
                 newest=self._applier.newest,
+                note=of_sink(SOURCES, settings.name),
             ),
+            note=of_sink(MAINTAINED, settings.name),
             waits=self._waits.waiting,
             gate=self._applier.gate,
         )
@@ -117,6 +139,12 @@ class Sink:
             waits=self._waits,
             reloader=self._reloader,
             maintenance=self._maintenance,
+            requested=RequestedMaintenance(
+                waits=self._waits,
+                maintain=self._maintenance.maintain,
+                tables=self._warehouse.tables.names,
+                sink=settings.name,
+            ),
             recent=self._recent,
         )
 
@@ -137,10 +165,22 @@ class Sink:
         except (PySparkException, Py4JError, OSError) as fault:
             # Once a stop was asked for, the JVM may have been stopped too, and answers no more.
             failure = self._failure or fault
+        finally:
+            self._presence.end()
         if failure is not None and not (stop.is_set() and not isinstance(failure, SinkError)):
             raise named(failure) from failure
         if self._settings.mode == "available-now" and not stop.is_set():
             self._refuse_waiting()
+
+    def maintain(self, tables: Collection[Name]) -> Outcomes:
+        """Maintains tables, all if none is named, while no sink runs."""
+        self._waits.refresh()
+        newest = self._warehouse.ledger.newest_ms() / 1000
+        self._watch.begin(min(newest, self._presence.complete_at_last()))
+        # A sink that starts meanwhile may run a batch as old as this, whose files must not be removed.
+        self._applier.busy_since = time.time()
+        names = list(tables) or self._warehouse.tables.names()
+        return {name: outcome(self._maintenance.maintain, name) for name in names}
 
     def _prepared(self, stop: threading.Event) -> str | None:
         """The offsets to start from, once all is ready; None where a stop came before Kafka answered."""
@@ -252,6 +292,7 @@ class Sink:
             cluster, names = kafka.cluster_id(), kafka.topics()
             wanted = pattern(settings)
             earliest, latest = kafka.ranges(wanted)
+        self._presence.claim(names)
         if not latest:
             self._no_topics(names)
         origin = {"prefix": settings.prefix, "cluster": cluster}
@@ -262,7 +303,7 @@ class Sink:
         kept = matching(self._spark, wanted, {topic for topic, _ in everything})
         applied = {at: until for at, until in everything.items() if at[0] in kept}
         self._applier.applied = dict(applied)
-        self._watch.begin(self._warehouse.ledger.newest_ms() / 1000)
+        self._watch.begin(self._warehouse.ledger.newest_ms(kept) / 1000)
         if self._checkpoint.started():
             known = {topic for topic, _ in self._checkpoint.known()}
             gone = sorted(known - matching(self._spark, wanted, known))
@@ -292,6 +333,7 @@ class Sink:
         _log.warning("%s. Waiting for topics to appear", fault)
 
     def _batch(self, records: DataFrame, batch_id: int) -> None:
+        began = time.monotonic()
         try:
             context = records.sparkSession.sparkContext
             moved = self._checkpoint.offsets(batch_id)
@@ -305,6 +347,7 @@ class Sink:
                 query_id=str(context.getLocalProperty("sql.streaming.queryId")),
                 moved=lambda: moved,
             )
+            self._rate.pause(began, *moved)
         except Exception as fault:
             # Kept here: through the JVM and back it would come as text, and of a long text Spark's
             # own pattern matching overflows its stack.
@@ -315,6 +358,7 @@ class Sink:
         """Lets the batch in hand finish if it soon does, else leaves it for the next start."""
         if self._recent is not None:
             self._recent.stop()
+        self._rate.stop()
         if query is None:
             return
         waited = 0.0
@@ -324,4 +368,5 @@ class Sink:
                 break
             waited += _POLL_SECONDS
             threading.Event().wait(_POLL_SECONDS)
+        self._applier.stopping.set()
         query.stop()

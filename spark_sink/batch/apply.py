@@ -19,9 +19,12 @@ from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.batch.contents import Contents, TablePart, contents, envelopes
+from spark_sink.batch.descriptions import describe
 from spark_sink.batch.merging import merged
 from spark_sink.batch.pace import Pace
 from spark_sink.batch.read_ahead import Ahead
+from spark_sink.batch.report import LONG_SECONDS, report_batch, report_last_merge, report_table
+from spark_sink.batch.stages import LEDGER, MERGE, READ, SCHEMAS, TABLES, Stages
 from spark_sink.errors import TableError
 from spark_sink.metrics import Metrics
 from spark_sink.source.claims import redeemed
@@ -37,10 +40,12 @@ _log = logging.getLogger(__name__)
 THREADS = 4
 _LARGE = 50_000
 """Offsets of a batch that is announced before it is applied."""
-_LONG_SECONDS = 10.0
-"""Of merging one table, which is logged then: an operator should see that a long batch moves."""
 
 Floored = dict[Name, dict[Source, tuple[int, int]]]
+
+
+class BatchStopped(Exception):
+    """The batch was left for the next start to apply again."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,6 +65,8 @@ class Applier:
     """Tables that are merged at a time."""
     pace: Pace | None = None
     """How Spark executes small and large batches; None leaves it as the session has it."""
+    stopping: threading.Event = field(default_factory=threading.Event)
+    """Set once the batch in hand must end: it merges no further table, and fails."""
     gate: threading.Lock = field(default_factory=threading.Lock)
     """Held by a batch, and by a reload that hands its table back to the batches."""
     merged: Counter[Name] = field(default_factory=Counter)
@@ -89,7 +96,8 @@ class Applier:
     def _apply(
         self, records: DataFrame, batch_id: int, *, query_id: str, moved: tuple[Offsets, Offsets]
     ) -> None:
-        started = self.clock()
+        started, stages = self.clock(), Stages()
+        describe(records.sparkSession, f"batch {batch_id}: read")
         self._announce(batch_id, moved)
         self.waits.refresh()
         self._keep_pace(records, sum(end - start for start, end in spans(*moved).values()))
@@ -98,26 +106,42 @@ class Applier:
             batch = batch.where(f"NOT coalesce({cut}, false)")
         # A local checkpoint, since Delta refuses a cached source and would copy an uncached one.
         batch = batch.localCheckpoint(eager=False)
-        found = contents(batch)
+        with stages.timed(READ):
+            found = contents(batch)
         passed_by = {name for name in found.tables if self.waits.waiting(name)}
         for name in passed_by:
             part = found.tables.pop(name)
             self.waits.extend(name, _from(moved, part))
         faults = {part.name: part.fault for part in found.tables.values() if part.fault}
         if found.claims:
-            batch, found, faults = self.fetched(without(batch, passed_by), found)
+            with stages.timed(READ):
+                batch, found, faults = self.fetched(without(batch, passed_by), found)
         parts = [part for part in found.tables.values() if part.name not in faults]
         if parts:
             self._keep_pace(batch, max(part.ops.total() for part in parts))
-        faults |= self._merge_all(batch, parts, moved[1])
-        for name, fault in faults.items():
-            self._wait(name, fault, _from(moved, found.tables[name]), start=moved[0])
-        applied = self.clock()
-        entries = _entries(found, moved, query_id, batch_id, int(applied * 1000))
-        self.warehouse.ledger.append(entries)
+        faults |= self._merge_all(batch, parts, moved[1], stages, batch_id)
+        describe(records.sparkSession, f"batch {batch_id}: ledger")
+        with stages.timed(LEDGER):
+            for name, fault in faults.items():
+                self._wait(name, fault, _from(moved, found.tables[name]), start=moved[0])
+            applied = self.clock()
+            entries = _entries(found, moved, query_id, batch_id, int(applied * 1000))
+            self.warehouse.ledger.append(entries)
         self.applied |= {(one.topic, one.partition): one.until_offset for one in entries}
         self.newest |= {d: max(ms, self.newest.get(d, 0)) for d, ms in found.newest.items()}
-        self._report(found, batch_id, entries, started=started, applied=applied)
+        self.metrics.waiting(
+            {one.name: one.error for one in self.waits.tables.values() if one.waits}
+        )
+        self.metrics.applied({(e.topic, e.partition): e.until_offset for e in entries})
+        report_batch(
+            self.metrics,
+            found,
+            batch_id,
+            stages,
+            waiting=[name for name in found.tables if self.waits.waiting(name)],
+            seconds=self.clock() - started,
+            applied=applied,
+        )
 
     def _announce(self, batch_id: int, moved: tuple[Offsets, Offsets]) -> None:
         """Log what a batch begins with where it may take minutes: the first, and large ones."""
@@ -180,17 +204,24 @@ class Applier:
         return own, again
 
     def _merge_all(
-        self, batch: DataFrame, parts: list[TablePart], until: Offsets
+        self,
+        batch: DataFrame,
+        parts: list[TablePart],
+        until: Offsets,
+        stages: Stages,
+        batch_id: int,
     ) -> dict[Name, TableError]:
         """Merges all that can be; returns why the others cannot."""
         ready: list[Part] = []
         faults: dict[Name, TableError] = {}
-        for part in parts:
-            try:
-                ready.append(self.paired(batch, part, until))
-            except TableError as fault:
-                faults[part.name] = fault
-        self.book.fetch(key for _, part in ready for key in part.versions)
+        with stages.timed(READ):
+            for part in parts:
+                try:
+                    ready.append(self.paired(batch, part, until))
+                except TableError as fault:
+                    faults[part.name] = fault
+        with stages.timed(SCHEMAS):
+            self.book.fetch(key for _, part in ready for key in part.versions)
         versions = {}
         for _, part in ready:
             try:
@@ -198,19 +229,28 @@ class Applier:
             except TableError as fault:
                 faults[part.name] = fault
         known = [(records, part) for records, part in ready if part.name in versions]
-        floors = self.raise_floors(floor for _, part in known for floor in part.truncates)
+        with stages.timed(LEDGER):
+            floors = self.raise_floors(floor for _, part in known for floor in part.truncates)
 
         def merge(one: Part) -> None:
-            started, (records, part) = self.clock(), one
+            if self.stopping.is_set():
+                # A stop cancels the jobs that run; those of further tables would still begin.
+                raise BatchStopped
+            started, own, (records, part) = time.monotonic(), Stages(), one
+            describe(batch.sparkSession, f"batch {batch_id}: merge {'.'.join(part.name)}")
             try:
-                self._merge(records, part, versions[part.name], floors.get(part.name, {}))
+                self._merge(records, part, versions[part.name], floors.get(part.name, {}), own)
             except TableError as fault:
                 faults[part.name] = fault
-            if (seconds := self.clock() - started) >= _LONG_SECONDS:
-                _log.info("table merged table=%s.%s seconds=%.1f", *part.name, seconds)
+                return
+            seconds = time.monotonic() - started
+            report_table(self.metrics, part, own, seconds=seconds, now=self.clock())
+            if seconds >= LONG_SECONDS and part.has_rows:
+                report_last_merge(part.name, self.warehouse.facts.last_merge(part.name))
 
         if known:
-            _in_parallel(merge, known, session=batch.sparkSession, threads=self.threads)
+            with stages.timed(TABLES):
+                _in_parallel(merge, known, session=batch.sparkSession, threads=self.threads)
         return faults
 
     def _merge(
@@ -219,14 +259,16 @@ class Applier:
         part: TablePart,
         versions: list[TableVersion],
         floors: Floors,
+        stages: Stages,
     ) -> None:
         shape = self._evolved(part, versions)
         if shape is None:
             return
-        for floor in part.truncates:
-            self.warehouse.tables.truncate(shape, floor)
+        with stages.timed(MERGE):
+            for floor in part.truncates:
+                self.warehouse.tables.truncate(shape, floor)
         if part.has_rows:
-            merged(self.warehouse.tables, batch, part, shape, versions, floors)
+            merged(self.warehouse.tables, batch, part, shape, versions, floors, stages=stages)
             self.merged[part.name] += 1
 
     def _evolved(self, part: TablePart, versions: list[TableVersion]) -> Shape | None:
@@ -257,39 +299,6 @@ class Applier:
                 new.append(floor)
         self.warehouse.floors.add(new)
         return self._floors
-
-    def _report(
-        self,
-        found: Contents,
-        batch_id: int,
-        entries: list[Entry],
-        *,
-        started: float,
-        applied: float,
-    ) -> None:
-        self.metrics.waiting(
-            {one.name: one.error for one in self.waits.tables.values() if one.waits}
-        )
-        for part in found.tables.values():
-            if self.waits.waiting(part.name):
-                continue
-            for op, number in part.ops.items():
-                self.metrics.rows(".".join(part.name), op, number)
-        self.metrics.applied({(e.topic, e.partition): e.until_offset for e in entries})
-        seconds = self.clock() - started
-        self.metrics.batch(seconds=seconds)
-        lag = 0.0
-        if found.oldest_ms is not None and found.newest_ms is not None:
-            lag = applied - found.oldest_ms / 1000
-            self.metrics.lag(seconds=lag, newest=found.newest_ms / 1000)
-        _log.info(
-            "batch applied batch=%d rows=%d tables=%d lag_seconds=%.1f seconds=%.1f",
-            batch_id,
-            found.records.total(),
-            len(found.tables),
-            max(0.0, lag),
-            seconds,
-        )
 
 
 def without(batch: DataFrame, names: Iterable[Name]) -> DataFrame:

@@ -23,6 +23,7 @@ from spark_sink.errors import (
 )
 from spark_sink.source.claims import Claim
 from spark_sink.source.envelope import ENVELOPE, FIELDS, JSON_OPTIONS, NUMBER, place
+from spark_sink.source.progress import Progress, total
 from spark_sink.source.schemas import VersionKey
 from spark_sink.warehouse.ledger import Floor, Source
 
@@ -35,6 +36,7 @@ _GROUP: Final = (
     "database",
     "table",
     "version",
+    "epoch",
 )
 _OPS: Final = ("c", "u", "d", "r", "t")
 _COUNTED: Final = {
@@ -69,6 +71,8 @@ class TablePart:
     """Whether images lack columns."""
     is_apart: bool = False
     """Whether some of the records are of mapped tables, of which each has its own rows."""
+    progress: dict[str, Progress] = field(default_factory=dict)
+    """The commit times and numbers of each destination's changes."""
     fault: TableError | None = None
     """Why no record of the table is applied."""
 
@@ -88,6 +92,8 @@ class Contents:
     newest_ms: int | None = None
     newest: dict[str, int] = field(default_factory=dict)
     """The newest commit time (ms) of each destination."""
+    progress: dict[str, Progress] = field(default_factory=dict)
+    """The same with the numbers, tables that wait included."""
 
     @property
     def claims(self) -> list[Claim]:
@@ -120,6 +126,7 @@ def contents(batch: DataFrame) -> Contents:
             f.expr("sum(size)").alias("size"),
             f.expr("min(ts_ms)").alias("oldest"),
             f.expr("max(ts_ms)").alias("newest"),
+            f.expr("max(seq)").alias("last_seq"),
         )
         .collect()
     )
@@ -195,6 +202,11 @@ def _fault(detail: Row) -> TableError | None:
     return None
 
 
+def _progress(row: Row) -> Progress:
+    place = row.epoch, row.last_seq
+    return Progress(oldest_ms=row.oldest, newest_ms=row.newest, place=place)
+
+
 def _gathered(rows: Iterable[tuple[Row, Row]]) -> Contents:
     result = Contents()
     for row, detail in rows:
@@ -226,6 +238,9 @@ def _gathered(rows: Iterable[tuple[Row, Row]]) -> Contents:
                 )
             )
         part.claims += [Claim(one.location, one.size, one.sha256) for one in detail.claims]
+        progress = {row.destination: _progress(row)}
+        part.progress = total((part.progress, progress))
+        result.progress = total((result.progress, progress))
         result.oldest_ms = min(result.oldest_ms or row.oldest, row.oldest)
         result.newest_ms = max(result.newest_ms or row.newest, row.newest)
         before = result.newest.get(row.destination, 0)

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from spark_sink.batch.compact import changes, several, standing
 from spark_sink.batch.contents import TablePart
 from spark_sink.batch.partial_images import partial_images, whole
+from spark_sink.batch.stages import FOLD, MERGE, Stages
 from spark_sink.errors import MalformedRecord, UnsupportedPartialImage
 from spark_sink.source.envelope import of_table, refused_record
 from spark_sink.source.schemas import TableVersion
@@ -32,17 +33,24 @@ def merged(
     shape: Shape,
     versions: list[TableVersion],
     floors: Floors,
+    *,
+    stages: Stages | None = None,
 ) -> None:
     """Merges a table's rows of some versions; raises MalformedRecord where one of them has no value.
 
-    Raises UnsupportedPartialImage where one lacks a column that nothing completes.
+    Raises UnsupportedPartialImage where one lacks a column that nothing completes. `stages` takes the time of
+    `fold`, unless the rows stay with the executors, which fold them during `merge`.
     """
+    stages = stages or Stages()
     held = tables.rows(shape, beside=batch) if part.is_partial else None
     try:
         rows = merged_rows(batch, part, shape, versions, floors, held=held)
         at_hand = few(rows=part.ops.total(), size=part.size)
         # A MERGE reads its source twice, and would parse the records each time.
-        tables.merge(shape, local(rows) if at_hand else rows.localCheckpoint(eager=False))
+        with stages.timed(FOLD):
+            rows = local(rows) if at_hand else rows.localCheckpoint(eager=False)
+        with stages.timed(MERGE):
+            tables.merge(shape, rows)
     except (PySparkException, Py4JJavaError) as fault:
         if record := refused_record(str(fault)):
             raise MalformedRecord(record) from fault

@@ -12,13 +12,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.observation import Observation
 from pyspark.sql.streaming.query import StreamingQuery
@@ -31,6 +31,7 @@ from spark_sink.recent.coverage import Coverage, Cut, Step, unmerged
 from spark_sink.settings import Settings
 from spark_sink.source.kafka import KafkaTopics, recent_stream
 from spark_sink.source.offsets import Offsets
+from spark_sink.source.progress import Place
 from spark_sink.spark.checkpoint import Checkpoint
 from spark_sink.spark.error_mapping import named
 from spark_sink.spark.files import Files
@@ -197,8 +198,10 @@ class Follower:
             return
         rows = stored(records, self._schemas_topic)
         cut = Cut(since=self._coverage.since or {}, until=until, at_ms=int(time.time() * 1000))
-        seen = Observation()
-        rows = rows.observe(seen, f.min("ts_ms").alias("oldest"), f.count("ts_ms").alias("rows"))
+        seen, known = Observation(), self._metrics.destinations
+        rows = rows.observe(
+            seen, f.min("ts_ms").alias("oldest"), f.count("ts_ms").alias("rows"), *highest(known)
+        )
         if step is Step.BEGIN:
             self._log.begin(rows, cut, versions=self._schemas())
         elif step is Step.REWRITE:
@@ -209,10 +212,35 @@ class Follower:
         with self._reached:
             self._until, self._is_beginning = until, False
             self._reached.notify_all()
-        self._metrics.visible(until, oldest_ms=seen.get["oldest"], now=time.time())
+        found = seen.get
+        self._metrics.visible(until, oldest_ms=found["oldest"], now=time.time())
+        self._metrics.seen(highest_found(found, known))
 
     def _of_rows(self, offsets: Offsets) -> dict[tuple[str, int], int]:
         return {at: offset for at, offset in offsets.items() if at[0] != self._schemas_topic}
+
+
+def highest(known: Sequence[str]) -> list[Column]:
+    """Aggregates over the rows of a RecentLog: the highest (epoch, seq) of each known destination.
+
+    Aggregates that are observed cannot be grouped, so a destination that is not known is found by being the
+    first or the last by name.
+    """
+    places = [f"max(if(destination = {literal(name)}, struct(epoch, seq), NULL))" for name in known]
+    return [
+        f.expr("min(destination)").alias("first"),
+        f.expr("max(destination)").alias("last"),
+        f.expr("max(if(destination IS NULL, NULL, struct(epoch, seq)))").alias("of_all"),
+        *(f.expr(sql).alias(f"of_{number}") for number, sql in enumerate(places)),
+    ]
+
+
+def highest_found(found: Mapping[str, Any], known: Sequence[str]) -> dict[str, Place]:
+    """What `highest` has found, by destination; of several new ones nothing until a merge makes them known."""
+    places = {name: found[f"of_{number}"] for number, name in enumerate(known)}
+    if found["first"] is not None and found["first"] == found["last"]:
+        places[found["first"]] = found["of_all"]
+    return {name: (place[0], place[1]) for name, place in places.items() if place is not None}
 
 
 def stored(records: DataFrame, schemas: str) -> DataFrame:

@@ -187,7 +187,11 @@ def _own_jvm(settings: Settings) -> dict[str, str]:
     ]
     if settings.log.file:
         options.append(f"-Daqueduct.spark.log={settings.log.file.absolute()}.spark")
-    local = _LOCAL if settings.master.startswith("local") else {}
+    local = dict(_LOCAL) if settings.master.startswith("local") else {}
+    if settings.ui_port:
+        # Spark's user interface has no other setting of its address.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        local |= {"spark.ui.enabled": "true", "spark.ui.port": str(settings.ui_port)}
     return {
         "spark.master": settings.master,
         "spark.driver.memory": settings.driver_memory,

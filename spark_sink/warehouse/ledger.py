@@ -32,6 +32,15 @@ class Entry:
     applied_at_ms: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastBatch:
+    """The last batch in the ledger; `batch_id` begins again at 0 if the checkpoint is lost."""
+
+    batch_id: int
+    records: int
+    applied_at_ms: int
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Source:
     """A source table of a destination, one of those that fill a table of the warehouse."""

@@ -17,8 +17,8 @@ from spark_sink.errors import UnknownTable
 from spark_sink.recent.coverage import Cut
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import OWN_COLUMNS
-from spark_sink.warehouse.ledger import Entry, Floor, Source
-from spark_sink.warehouse.protocol import Name, Recent
+from spark_sink.warehouse.ledger import Entry, Floor, LastBatch, Source
+from spark_sink.warehouse.protocol import LastMerge, Name, Recent, RowCount, TableFacts
 from spark_sink.warehouse.shape import Shape
 
 Row = Mapping[str, Any]
@@ -39,6 +39,8 @@ class MemoryTables:
 
     def __init__(self) -> None:
         self._tables: dict[Name, _Table] = {}
+        self.last_merges: dict[Name, LastMerge] = {}
+        """The last merge of each table, which takes no time and has no files."""
 
     def names(self) -> list[Name]:
         """See protocol.Tables."""
@@ -60,11 +62,24 @@ class MemoryTables:
     def merge(self, shape: Shape, rows: Rows) -> None:
         """See protocol.Tables."""
         found = {_identity(shape, row): row for row in self._rows(shape)}
+        inserted = updated = 0
         for row in rows:
             key = _identity(shape, row)
             if key not in found or (shape.keyed and _newer(row, found[key])):
+                inserted, updated = inserted + (key not in found), updated + (key in found)
                 found[key] = {name: row[name] for name, _ in shape.all_columns}
         self._commit(shape, found.values())
+        self.last_merges[shape.database, shape.table] = LastMerge(
+            at_ms=0,
+            scan_ms=0,
+            rewrite_ms=0,
+            rows_folded=len(rows),
+            rows_inserted=inserted,
+            rows_updated=updated,
+            rows_copied=0,
+            files_added=0,
+            files_removed=0,
+        )
 
     def truncate(self, shape: Shape, floor: Floor) -> None:
         """See protocol.Tables."""
@@ -107,6 +122,7 @@ class MemoryTables:
     def drop(self, database: str, table: str) -> None:
         """See protocol.Tables."""
         self._tables.pop((database, table), None)
+        self.last_merges.pop((database, table), None)
 
     def current(self, database: str, table: str, *, bookkeeping: bool = False) -> Rows:
         """See protocol.Tables."""
@@ -150,9 +166,23 @@ class MemoryLedger:
             found[at] = max(one.until_offset, found.get(at, 0))
         return found
 
-    def newest_ms(self) -> int:
+    def newest_ms(self, topics: Collection[str] | None = None) -> int:
         """See protocol.Ledger."""
-        return max((one.applied_at_ms for one in self.entries), default=0)
+        kept = [one for one in self.entries if topics is None or one.topic in topics]
+        return max((one.applied_at_ms for one in kept), default=0)
+
+    def last(self) -> LastBatch | None:
+        """See protocol.Ledger."""
+        if not self.entries:
+            return None
+        batches = {(one.applied_at_ms, one.query_id, one.batch_id) for one in self.entries}
+        at, query, number = max(batches)
+        records = [
+            one.records
+            for one in self.entries
+            if (one.applied_at_ms, one.query_id, one.batch_id) == (at, query, number)
+        ]
+        return LastBatch(batch_id=number, records=sum(records), applied_at_ms=at)
 
     def append(self, entries: Iterable[Entry]) -> None:
         """See protocol.Ledger."""
@@ -273,6 +303,46 @@ class MemoryUpkeep:
         return self._tables.commits(name)
 
 
+class MemoryFacts:
+    """See protocol.Facts."""
+
+    def __init__(self, tables: MemoryTables) -> None:
+        self._tables = tables
+
+    def of(self, name: Name) -> TableFacts | None:
+        """See protocol.Facts."""
+        shape = self._tables.shape(*name)
+        if shape is None:
+            return None
+        count = self.count(name)
+        return TableFacts(
+            shape=shape,
+            rows=count.live + count.deleted,
+            files=0,
+            bytes=0,
+            newest_ms=count.newest_ms,
+            destinations=count.destinations,
+            written_ms=0,
+            last_merge=self.last_merge(name),
+        )
+
+    def count(self, name: Name) -> RowCount:
+        """See protocol.Facts."""
+        shape = self._tables.shape(*name)
+        rows = self._tables.rows(shape) if shape is not None else []
+        deleted = sum(bool(row["__deleted"]) for row in rows)
+        return RowCount(
+            live=len(rows) - deleted,
+            deleted=deleted,
+            newest_ms=max((row["__ts_ms"] for row in rows), default=None),
+            destinations=tuple(sorted({row["__destination"] for row in rows})),
+        )
+
+    def last_merge(self, name: Name) -> LastMerge | None:
+        """See protocol.Facts."""
+        return self._tables.last_merges.get(name)
+
+
 class MemoryNotes:
     """See protocol.Notes."""
 
@@ -286,6 +356,11 @@ class MemoryNotes:
     def write(self, name: str, text: str) -> None:
         """See protocol.Notes."""
         self._texts[name] = text
+
+    def names(self, folder: str) -> list[str]:
+        """See protocol.Notes."""
+        begin = f"{folder}/"
+        return sorted(name.removeprefix(begin) for name in self._texts if name.startswith(begin))
 
     def make(self) -> None:
         """See protocol.Notes."""
@@ -302,6 +377,7 @@ class MemoryWarehouse:
         self.waits = MemoryWaits()
         self.recent = MemoryRecent()
         self.upkeep = MemoryUpkeep(self.tables)
+        self.facts = MemoryFacts(self.tables)
         self.notes = MemoryNotes()
 
 

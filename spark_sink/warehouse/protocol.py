@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from spark_sink.recent.coverage import Cut
 from spark_sink.source.offsets import Offsets
-from spark_sink.warehouse.ledger import Entry, Floor
+from spark_sink.warehouse.ledger import Entry, Floor, LastBatch
 from spark_sink.warehouse.shape import Shape
 
 Name = tuple[str, str]
@@ -68,14 +68,80 @@ class Tables(Protocol[Rows]):
         """The rows that readers see, without deleted ones. Raises UnknownTable."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastMerge:
+    """The last merge into a table, as the format recorded it: times in ms, numbers of rows and files."""
+
+    at_ms: int
+    scan_ms: int
+    """The search for the rows that the merge replaces."""
+    rewrite_ms: int
+    rows_folded: int
+    """Rows that were merged: one of each key."""
+    rows_inserted: int
+    rows_updated: int
+    rows_copied: int
+    """Rows that were written again because their file had one that was replaced."""
+    files_added: int
+    files_removed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFacts:
+    """What the format's own records say of a table."""
+
+    shape: Shape
+    rows: int | None
+    """Rows with the markers of deleted ones, or the images of a log; None if it is not recorded."""
+    files: int
+    bytes: int
+    newest_ms: int | None
+    """The commit time at the source of the newest change; None without rows, or if it is not recorded."""
+    destinations: tuple[str, ...]
+    """Destinations that have rows; with many, some of these may be missing."""
+    written_ms: int
+    """When the table was last written, by a batch or by maintenance."""
+    last_merge: LastMerge | None
+    """None if the last commits have no merge."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowCount:
+    """What only reading the rows can tell."""
+
+    live: int
+    """Rows, or the images of a log."""
+    deleted: int
+    """Markers of deleted rows."""
+    newest_ms: int | None
+    destinations: tuple[str, ...]
+    """All destinations that have rows or markers."""
+
+
+class Facts(Protocol):
+    """Information about tables for operators; read-only."""
+
+    def of(self, name: Name) -> TableFacts | None:
+        """The table's facts, without reading its rows; None without such a table. Raises ForeignTable."""
+
+    def count(self, name: Name) -> RowCount:
+        """Counts the rows of an existing table."""
+
+    def last_merge(self, name: Name) -> LastMerge | None:
+        """The last merge into the table; None if its last commits have none."""
+
+
 class Ledger(Protocol):
     """Applied batches, from which the sink resumes without a checkpoint."""
 
     def applied(self) -> dict[tuple[str, int], int]:
         """The offset up to which each partition is applied."""
 
-    def newest_ms(self) -> int:
-        """The time the last batch was applied (ms); 0 without one."""
+    def newest_ms(self, topics: Collection[str] | None = None) -> int:
+        """The time the last batch was applied (ms), or the last with one of these topics; 0 without one."""
+
+    def last(self) -> LastBatch | None:
+        """The last batch that was applied; None without one."""
 
     def append(self, entries: Iterable[Entry]) -> None:
         """Records a batch as applied."""
@@ -169,6 +235,9 @@ class Notes(Protocol):
     def write(self, name: str, text: str) -> None:
         """Creates or replaces the text."""
 
+    def names(self, folder: str) -> list[str]:
+        """The names of the texts in a folder, without the folder's; empty without it."""
+
     def make(self) -> None:
         """Creates the storage for them, and proves that it is writable."""
 
@@ -183,6 +252,10 @@ class Warehouse(Protocol[Rows]):
     @property
     def stage(self) -> Tables[Rows]:
         """Tables being rebuilt, which no reader sees."""
+
+    @property
+    def facts(self) -> Facts:
+        """Information about the tables."""
 
     @property
     def ledger(self) -> Ledger:

@@ -6,13 +6,14 @@ sink.
 
 from __future__ import annotations
 
-import datetime
 import time
 from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import DataFrame
 
+from spark_sink.text.times import utc
+from spark_sink.warehouse.ledger import LastBatch
 from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.waiting_tables import RELOADING, WAITING, Request, Waits, WaitState
 
@@ -20,14 +21,16 @@ _STATES = {WAITING: "WAITING", RELOADING: "RELOADING"}
 
 
 def status_lines(warehouse: Warehouse[Any]) -> Iterator[str]:
-    """The lines of the status: one for each table, more for those that wait."""
+    """The lines of the status: a summary, then one for each table, more for those that wait."""
     waits = Waits(warehouse.waits, time.time)
     waits.refresh()
     ledger = warehouse.ledger
-    newest, reached = ledger.newest_ms(), ledger.applied()
-    yield f"last batch applied: {_at(newest) if newest else 'never'}"
+    last, reached = ledger.last(), ledger.applied()
     asked = {request.name: request for request in waits.requests}
-    for name in sorted({*warehouse.tables.names(), *waits.tables, *asked}):
+    names = sorted({*warehouse.tables.names(), *waits.tables, *asked})
+    yield f"last batch applied: {_batch(last) if last is not None else 'never'}"
+    yield f"tables: {len(names)}; waiting: {sum(waits.waiting(name) is not None for name in names)}"
+    for name in names:
         yield from _table(name, waits.tables.get(name), asked.get(name), reached)
 
 
@@ -46,7 +49,7 @@ def _table(
     state = _STATES.get(held.kind, "APPLIED") if held is not None else "APPLIED"
     yield f"{'.'.join(name)}: {state}"
     if held is not None and held.waits:
-        yield f"  since: {_at(held.since_ms)}"
+        yield f"  since: {utc(held.since_ms)}"
     if held is not None and held.error:
         yield f"  reason: {held.error}: {held.reason}"
         yield f"  action: {held.action}"
@@ -58,6 +61,5 @@ def _table(
         yield "  reload: requested, not started" if state != "RELOADING" else "  reload: running"
 
 
-def _at(ms: int) -> str:
-    at = datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC)
-    return at.isoformat(timespec="seconds").replace("+00:00", "Z")
+def _batch(last: LastBatch) -> str:
+    return f"{utc(last.applied_at_ms)}, number {last.batch_id}, {last.records} records"

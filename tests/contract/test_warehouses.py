@@ -174,6 +174,7 @@ def test_the_ledger_says_up_to_where_each_partition_is_applied(case: Case) -> No
         entry = {"query_id": "q", "batch_id": until, "topic": "a", "partition": 0, "from_offset": 0}
         ledger.append([Entry(**entry, until_offset=until, records=1, applied_at_ms=until)])  # type: ignore[arg-type]
     assert (ledger.applied(), ledger.newest_ms()) == ({("a", 0): 9}, 9)
+    assert [ledger.newest_ms(topics) for topics in ((), ["b"], {"a", "b"})] == [0, 0, 9]
 
 
 def test_the_highest_floor_of_each_source_stands(case: Case) -> None:
@@ -222,3 +223,41 @@ def test_notes_are_read_as_they_were_written(case: Case) -> None:
     for text in ("{}", '{"a": 1}'):
         notes.write("__sources.json", text)
     assert notes.read("__sources.json") == '{"a": 1}'
+    assert notes.names("__sinks") == []
+    for name in ("two", "one"):
+        notes.write(f"__sinks/{name}.json", name)
+    assert notes.names("__sinks") == ["one.json", "two.json"]
+    assert notes.read("__sinks/two.json") == "two"
+
+
+def test_a_table_s_facts_are_known_without_reading_it_and_a_count_finds_markers(case: Case) -> None:
+    facts = case.warehouse.facts
+    assert (facts.of(NAME), facts.last_merge(NAME)) == (None, None)
+    case.merge(KEYED, row(1, 10, 5), row(2, 20, 6))
+    case.merge(KEYED, row(2, 21, 9, __deleted=True, __ts_ms=99), row(3, 30, 7, __destination="web"))
+    case.warehouse.upkeep.compact(NAME)
+    found = facts.of(NAME)
+    assert found is not None
+    assert (found.shape, found.rows, found.newest_ms) == (KEYED, 3, 99)
+    assert found.destinations == ("shop", "web")
+    last = facts.last_merge(NAME)
+    assert last is not None
+    assert found.last_merge == last
+    assert (last.rows_folded, last.rows_inserted, last.rows_updated) == (2, 1, 1)
+    count = facts.count(NAME)
+    assert (count.live, count.deleted, count.newest_ms) == (2, 1, 99)
+    assert count.destinations == ("shop", "web")
+
+
+def test_the_last_batch_is_known_with_its_records(case: Case) -> None:
+    ledger = case.warehouse.ledger
+    assert ledger.last() is None
+    for batch, at in ((4, 100), (5, 200)):
+        entry = {"query_id": "q", "batch_id": batch, "topic": "aq.shop.t", "from_offset": 0}
+        ledger.append(
+            Entry(**entry, partition=n, until_offset=batch, records=batch + n, applied_at_ms=at)  # type: ignore[arg-type]
+            for n in (0, 1)
+        )
+    last = ledger.last()
+    assert last is not None
+    assert (last.batch_id, last.records, last.applied_at_ms) == (5, 11, 200)

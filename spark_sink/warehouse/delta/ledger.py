@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from spark_sink.warehouse.delta.own_table import OwnTable
-from spark_sink.warehouse.ledger import Entry, Floor, Source
+from spark_sink.warehouse.ledger import Entry, Floor, LastBatch, Source
 
 _LEDGER_COLUMNS: Final = (
     "query_id STRING, batch_id BIGINT, topic STRING, partition INT, from_offset BIGINT, "
@@ -43,13 +44,30 @@ class DeltaLedger:
         rows = ledger.groupBy("topic", "partition").agg(f.max("until_offset").alias("until"))
         return {(row.topic, row.partition): row.until for row in rows.collect()}
 
-    def newest_ms(self) -> int:
+    def newest_ms(self, topics: Collection[str] | None = None) -> int:
         """See protocol.Ledger."""
         ledger = self.table.read()
         if ledger is None:
             return 0
+        if topics is not None:
+            ledger = ledger.where(f.col("topic").isin(*topics))
         (row,) = ledger.agg(f.max("applied_at_ms").alias("newest")).collect()
         return int(row.newest or 0)
+
+    def last(self) -> LastBatch | None:
+        """See protocol.Ledger."""
+        ledger = self.table.read()
+        if ledger is None:
+            return None
+        batch = f.struct("applied_at_ms", "query_id", "batch_id").alias("batch")
+        batches = ledger.groupBy(batch).agg(f.sum("records").alias("records"))
+        found = batches.orderBy(f.desc("batch")).limit(1).collect()
+        if not found:
+            return None
+        (row,) = found
+        return LastBatch(
+            batch_id=row.batch.batch_id, records=row.records, applied_at_ms=row.batch.applied_at_ms
+        )
 
     def append(self, entries: Iterable[Entry]) -> None:
         """See protocol.Ledger."""
@@ -94,7 +112,18 @@ class DeltaFloors:
         columns, rows = _floor_rows(new)
         self.table.append(columns, rows, is_wider=columns != _FLOOR_COLUMNS)
         if self.table.due():
-            self.table.rewrite(self.table.literal(*_floor_rows(self.highest())))
+            # Read by the commit itself: another sink may add floors meanwhile.
+            self.table.rewrite(_highest_of(self.table.rows()))
+
+
+def _highest_of(floors: DataFrame) -> DataFrame:
+    """The highest floor of each table and source, in the stored columns."""
+    mapped = [name for name in _SOURCE_NAMES if name in floors.columns]
+    rows = floors.groupBy("database", "table", "destination", *mapped).agg(
+        f.max(f.struct("epoch", "seq", "ts_ms")).alias("top")
+    )
+    kept = ("database", "`table`", "destination", "top.epoch", "top.seq", "top.ts_ms")
+    return rows.select(*kept, *mapped)
 
 
 _SOURCE_NAMES: Final = ("source_database", "source_table")

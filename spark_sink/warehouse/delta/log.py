@@ -5,9 +5,10 @@ Delta itself removes them by the day, thirty days late: at a commit per second, 
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.names import literal
 from spark_sink.warehouse.delta.statements import delta
@@ -27,6 +28,15 @@ class DeltaLog:
     def version(self) -> int:
         """The number of the last commit."""
         return int(self._snapshot().version())
+
+    def metadata(self) -> dict[str, Any]:
+        """The table's metadata, as an entry of the log has it."""
+        found: dict[str, Any] = json.loads(self._snapshot().metadata().json())["metaData"]
+        return found
+
+    def files(self) -> DataFrame:
+        """The files of the last version, as entries of the log."""
+        return DataFrame(self._snapshot().allFiles().toDF(), self._spark)
 
     def settle_retention(self, seconds: int) -> None:
         """Sets how long removed files and log entries are kept; commits only if that changes."""

@@ -20,6 +20,10 @@ class FileNotes:
         """See protocol.Notes."""
         self._files.write(f"{self._root}/{name}", text)
 
+    def names(self, folder: str) -> list[str]:
+        """See protocol.Notes."""
+        return self._files.names(f"{self._root}/{folder}")
+
     def make(self) -> None:
         """See protocol.Notes."""
         self._files.make(self._root)

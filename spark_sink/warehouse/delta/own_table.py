@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -10,8 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from spark_sink.spark.files import Files
+from spark_sink.warehouse.delta.conflict import again_on_conflict, conflicts_by_name
 from spark_sink.warehouse.delta.log import DeltaLog
+from spark_sink.warehouse.protocol import CommitConflict
 
+_log = logging.getLogger(__name__)
 _FILES_OF_A_COMMIT: Final = 3
 
 
@@ -48,7 +52,8 @@ class OwnTable:
         `is_wider` means that a table made by an earlier version may lack some of the columns.
         """
         write = self.literal(columns, rows).write.format("delta").mode("append")
-        write.option("mergeSchema", is_wider).save(self._path)
+        # Another sink may make the table, or set its retention, just then.
+        again_on_conflict(lambda: write.option("mergeSchema", is_wider).save(self._path))
 
     def literal(self, columns: str, rows: Sequence[Mapping[str, object]]) -> DataFrame:
         """A few rows as a DataFrame."""
@@ -67,12 +72,19 @@ class OwnTable:
         return self._commits % self._every == 0
 
     def rewrite(self, rows: DataFrame) -> None:
-        """Replaces all rows in one commit, then removes unused files and log entries."""
+        """Replaces all rows in one commit, then removes unused files and log entries.
+
+        Does nothing if another sink does it just then.
+        """
         log = DeltaLog(self._spark, self._path)
-        log.settle_retention(self._retention)
-        rows.coalesce(1).write.format("delta").mode("overwrite").save(self._path)
-        log.vacuum()
-        log.forget()
+        try:
+            with conflicts_by_name():
+                log.settle_retention(self._retention)
+                rows.coalesce(1).write.format("delta").mode("overwrite").save(self._path)
+                log.vacuum()
+                log.forget()
+        except CommitConflict:
+            _log.debug("not rewritten, another sink committed first path=%s", self._path)
 
 
 def _colons(columns: str) -> str:

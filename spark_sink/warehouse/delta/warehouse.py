@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.names import FLOORS, LEDGER, RECENT, RELOAD, WAITS
 from spark_sink.spark.files import Files
+from spark_sink.warehouse.delta.facts import DeltaFacts
 from spark_sink.warehouse.delta.ledger import EVERY, RETENTION_SECONDS, DeltaFloors, DeltaLedger
 from spark_sink.warehouse.delta.notes import FileNotes
 from spark_sink.warehouse.delta.own_table import OwnTable
@@ -34,6 +35,7 @@ class DeltaWarehouse:
 
         self.tables = DeltaTables(spark, root)
         self.stage = DeltaTables(spark, f"{root}/{RELOAD}")
+        self.facts = DeltaFacts(spark, root)
         self.ledger = DeltaLedger(own(LEDGER), every=every)
         self.floors = DeltaFloors(own(FLOORS))
         self.waits = DeltaWaits(own(WAITS))

@@ -101,3 +101,22 @@ def test_a_batch_is_as_large_as_the_memory_allows(file: Path) -> None:
 
     file.write_text(f"{GOOD}driver_memory: 4g\nmax_offsets_per_trigger: 7\n")
     assert read(file).batch_limit == 7
+
+
+def test_a_named_sink_has_a_checkpoint_of_its_own(file: Path) -> None:
+    file.write_text(f"{GOOD}name: rest\n")
+    assert read(file).checkpoint == "/tmp/w/__checkpoint-rest"
+    file.write_text(f"{GOOD}name: rest\ncheckpoint: /tmp/c\n")
+    assert read(file).checkpoint == "/tmp/c"
+    for name in ("Rest", "a.b", "../x", "a" * 41):
+        file.write_text(f"{GOOD}name: {name}\n")
+        with pytest.raises(BadSettings, match="name"):
+            read(file)
+
+
+def test_spark_s_user_interface_is_only_for_a_local_master(file: Path) -> None:
+    file.write_text(f"{GOOD}ui_port: 4040\n")
+    assert read(file).ui_port == 4040
+    file.write_text(f"{GOOD}ui_port: 4040\nmaster: spark://host:7077\n")
+    with pytest.raises(BadSettings, match="ui_port needs a local master"):
+        read(file)

@@ -104,6 +104,26 @@ def test_the_ledger_keeps_the_last_batches_and_the_last_of_each_partition(
     assert spark.read.format("delta").load(f"{tmp_path}/__floors").count() == 1
 
 
+def test_a_floor_that_another_sink_adds_during_a_rewrite_stays(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, other = (open_warehouse(spark, str(tmp_path), every=2) for _ in range(2))
+    kept.floors.add([floor(1)])
+    theirs = Floor(database="x", table="y", source=Source("e", "x", "y"), epoch=1, seq=5, ts_ms=5)
+    settle = DeltaLog.settle_retention
+
+    def settled(log: DeltaLog, seconds: int) -> None:
+        settle(log, seconds)
+        # All that is rewritten has been read by now, unless the commit itself reads it.
+        other.floors.add([theirs])
+
+    monkeypatch.setattr(DeltaLog, "settle_retention", settled)
+    kept.floors.add([floor(2)])
+    assert spark.read.format("delta").load(f"{tmp_path}/__floors").count() == 2
+    places = {(one.table, one.place) for one in kept.floors.highest()}
+    assert places == {("t", (1, 2)), ("y", (1, 5))}
+
+
 @pytest.mark.long("the contract purges markers, test_marker_purge.py has the rules")
 def test_old_markers_go_where_no_older_change_can_come_and_rows_stay(warehouse: Warehouse) -> None:
     now = int(time.time() * 1000)
