@@ -37,7 +37,7 @@ from spark_sink.stream import Sink
 from spark_sink.text.printable import printed
 from spark_sink.warehouse.dump import dump, written
 from spark_sink.warehouse.opening import open_warehouse
-from spark_sink.warehouse.table_status import shown, status_lines
+from spark_sink.warehouse.table_status import letter_lines, shown, status_lines
 from spark_sink.warehouse.waiting_tables import Request, Waits
 
 _log = logging.getLogger("spark_sink")
@@ -94,6 +94,10 @@ def _act(
         return
     if options.command == "status":
         _print(*status_lines(open_warehouse(spark, settings.warehouse)))
+        return
+    if options.command == "letters":
+        held = open_warehouse(spark, settings.warehouse)
+        _print(*letter_lines(held, options.limit, options.table))
         return
     if options.command == "lag":
         earliest, ends = KafkaTopics(spark, settings).ranges(())
@@ -200,6 +204,11 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "status", help="list the tables, with the reason and remedy of each that waits"
     )
+    letters = commands.add_parser(
+        "letters", help="list the newest dead letters: records that cannot be used"
+    )
+    letters.add_argument("--table", metavar="DATABASE.TABLE", type=_table)
+    letters.add_argument("--limit", type=int, default=20)
     commands.add_parser("lag", help="print what Kafka has and the warehouse has not, per partition")
     reload = commands.add_parser("reload", help="reload a table that waits, or rebuild one")
     reload.add_argument("table", metavar="DATABASE.TABLE", type=_table)

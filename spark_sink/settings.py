@@ -78,6 +78,7 @@ class Settings(BaseSettings):
     merge_interval: Annotated[float, Field(ge=0, le=3600)] = 120
     max_offsets_per_trigger: Annotated[int, Field(ge=1)] = 100_000
     claim_checks: str = ""
+    unusable_limit: Annotated[int, Field(ge=0, le=10_000)] = 0
     include: str = ""
     exclude: str = ""
     kafka_options: dict[str, str] = {}

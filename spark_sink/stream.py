@@ -82,6 +82,7 @@ class Sink:
             metrics=metrics,
             ahead=Ahead(topics),
             claim_checks=settings.claim_checks,
+            unusable_limit=settings.unusable_limit,
             pace=pace(settings),
         )
         self._reloader = Reloader(applier=self._applier, topics=topics)

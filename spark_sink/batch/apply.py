@@ -2,7 +2,8 @@
 
 Invariant: floors, then tables, then the waits, then the ledger. Whatever fails leaves a batch that can be
 applied again whole, because each row is judged by its (epoch, seq) and never by the batch's number. A table
-whose changes cannot be applied waits, recorded with the offsets that hold them, before the ledger moves.
+whose changes cannot be applied waits, recorded with the offsets that hold them, before the ledger moves; a
+record is a dead letter before its table is merged without it.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from dataclasses import dataclass, field
 from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_sink.batch.contents import Contents, TablePart, contents, envelopes
+from spark_sink.batch.contents import Contents, TablePart, contents, envelopes, unusable
 from spark_sink.batch.merging import merged
 from spark_sink.batch.pace import Pace
+from spark_sink.batch.put_aside import PutAside
 from spark_sink.batch.read_ahead import Ahead
-from spark_sink.errors import TableError
+from spark_sink.errors import MalformedRecord, TableError, UnsupportedPartialImage
 from spark_sink.metrics import Metrics
 from spark_sink.source.claims import redeemed
 from spark_sink.source.envelope import of_table
@@ -55,6 +57,8 @@ class Applier:
     """What reads Kafka past a batch's end."""
     claim_checks: str = ""
     """The path of the claim store, if it is not the worker's own."""
+    unusable_limit: int = 0
+    """Records that cannot be used and become dead letters, in an hour; 0: their tables wait."""
     clock: Callable[[], float] = time.time
     threads: int = THREADS
     """Tables that are merged at a time."""
@@ -103,21 +107,44 @@ class Applier:
         for name in passed_by:
             part = found.tables.pop(name)
             self.waits.extend(name, _from(moved, part))
+        aside = self._aside(records, moved)
+        if aside is not None:
+            batch, found = aside.sort_out(without(batch, passed_by), found)
+        elif found.nameless is not None:
+            raise found.nameless
         faults = {part.name: part.fault for part in found.tables.values() if part.fault}
         if found.claims:
             batch, found, faults = self.fetched(without(batch, passed_by), found)
+            if aside is not None:
+                batch, found = aside.sort_out(batch, found)
+                faults = {part.name: part.fault for part in found.tables.values() if part.fault}
         parts = [part for part in found.tables.values() if part.name not in faults]
         if parts:
             self._keep_pace(batch, max(part.ops.total() for part in parts))
-        faults |= self._merge_all(batch, parts, moved[1])
+        faults |= self._merge_all(batch, parts, moved[1], aside=aside)
         for name, fault in faults.items():
             self._wait(name, fault, _from(moved, found.tables[name]), start=moved[0])
+        if aside is not None:
+            aside.report(batch_id)
         applied = self.clock()
         entries = _entries(found, moved, query_id, batch_id, int(applied * 1000))
         self.warehouse.ledger.append(entries)
         self.applied |= {(one.topic, one.partition): one.until_offset for one in entries}
         self.newest |= {d: max(ms, self.newest.get(d, 0)) for d, ms in found.newest.items()}
         self._report(found, batch_id, entries, started=started, applied=applied)
+
+    def _aside(self, records: DataFrame, moved: tuple[Offsets, Offsets]) -> PutAside | None:
+        """What makes unusable records dead letters; None without a limit."""
+        if not self.unusable_limit:
+            return None
+        return PutAside(
+            letters=self.warehouse.letters,
+            metrics=self.metrics,
+            limit=self.unusable_limit,
+            records=records,
+            moved=moved,
+            clock=self.clock,
+        )
 
     def _announce(self, batch_id: int, moved: tuple[Offsets, Offsets]) -> None:
         """Log what a batch begins with where it may take minutes: the first, and large ones."""
@@ -160,34 +187,46 @@ class Applier:
         return whole, again, faults
 
     def paired(
-        self, batch: DataFrame, part: TablePart, until: Offsets
+        self, batch: DataFrame, part: TablePart, until: Offsets, *, usable: bool = False
     ) -> tuple[DataFrame, TablePart]:
-        """A table's records with those past the batch that complete its moves, and what they are."""
+        """A table's records with those past the batch that complete its moves, and what they are.
+
+        With `usable`, without those past it that cannot be used: the stream has yet to come to them.
+        """
         if not part.is_partial or self.ahead is None:
             return batch, part
         topics = sorted({topic for topic, _ in part.places})
         more = self.ahead.missing(batch, part.name, topics, until)
         if more is None:
             return batch, part
+        if usable:
+            more = more.where(f"NOT {unusable()}")
         found = contents(more)
         if found.claims:
             more, found, _ = self.fetched(more, found)
+        if usable:
+            more = more.where(f"NOT {unusable()}")
         own = batch.where(of_table(part.name)).unionByName(more).localCheckpoint(eager=False)
         again = contents(own).tables[part.name]
-        if fault := found.tables[part.name].fault or again.fault:
+        if fault := again.fault or (None if usable else found.tables[part.name].fault):
             raise fault
         _log.info("moves completed from later records table=%s.%s", *part.name)
         return own, again
 
     def _merge_all(
-        self, batch: DataFrame, parts: list[TablePart], until: Offsets
+        self,
+        batch: DataFrame,
+        parts: list[TablePart],
+        until: Offsets,
+        *,
+        aside: PutAside | None,
     ) -> dict[Name, TableError]:
         """Merges all that can be; returns why the others cannot."""
         ready: list[Part] = []
         faults: dict[Name, TableError] = {}
         for part in parts:
             try:
-                ready.append(self.paired(batch, part, until))
+                ready.append(self.paired(batch, part, until, usable=aside is not None))
             except TableError as fault:
                 faults[part.name] = fault
         self.book.fetch(key for _, part in ready for key in part.versions)
@@ -199,11 +238,13 @@ class Applier:
                 faults[part.name] = fault
         known = [(records, part) for records, part in ready if part.name in versions]
         floors = self.raise_floors(floor for _, part in known for floor in part.truncates)
+        own = {part.name: part for part in parts}
 
         def merge(one: Part) -> None:
             started, (records, part) = self.clock(), one
             try:
-                self._merge(records, part, versions[part.name], floors.get(part.name, {}))
+                known_of = versions[part.name], floors.get(part.name, {})
+                own[part.name].ops -= self._merge_usable(records, part, *known_of, aside=aside)
             except TableError as fault:
                 faults[part.name] = fault
             if (seconds := self.clock() - started) >= _LONG_SECONDS:
@@ -212,6 +253,32 @@ class Applier:
         if known:
             _in_parallel(merge, known, session=batch.sparkSession, threads=self.threads)
         return faults
+
+    def _merge_usable(
+        self,
+        batch: DataFrame,
+        part: TablePart,
+        versions: list[TableVersion],
+        floors: Floors,
+        *,
+        aside: PutAside | None,
+    ) -> Counter[str]:
+        """Merges a table, without its records that are refused and become dead letters; returns their ops."""
+        refused: Counter[str] = Counter()
+        while True:
+            try:
+                self._merge(batch, part, versions, floors)
+            except (MalformedRecord, UnsupportedPartialImage) as fault:
+                if aside is None:
+                    raise
+                batch = aside.without(batch, part.name, fault)
+            else:
+                return refused
+            rest = contents(batch.where(of_table(part.name))).tables.get(part.name)
+            refused += part.ops - rest.ops if rest is not None else part.ops
+            if rest is None:
+                return refused
+            part = rest
 
     def _merge(
         self,
@@ -295,7 +362,8 @@ class Applier:
 def without(batch: DataFrame, names: Iterable[Name]) -> DataFrame:
     """The batch without the records of some tables."""
     for name in names:
-        batch = batch.where(f"NOT {of_table(name)}")
+        # Of a record that names no table, the condition is NULL.
+        batch = batch.where(f"NOT coalesce({of_table(name)}, false)")
     return batch
 
 

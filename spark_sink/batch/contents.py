@@ -1,7 +1,7 @@
 """What one micro-batch holds, learned in a single pass, before any table is touched.
 
 Invariant: a record that breaks the contract is found here and named by topic, partition and offset. It
-makes its table wait; a record that does not name its table stops the batch.
+is its table's fault; one that does not name its table is the batch's.
 """
 
 from __future__ import annotations
@@ -76,6 +76,8 @@ class Contents:
     newest_ms: int | None = None
     newest: dict[str, int] = field(default_factory=dict)
     """The newest commit time (ms) of each destination."""
+    nameless: MalformedRecord | None = None
+    """The error of the first record that does not name its table."""
 
     @property
     def claims(self) -> list[Claim]:
@@ -96,7 +98,7 @@ def envelopes(records: DataFrame, *more: str) -> DataFrame:
 
 
 def contents(batch: DataFrame) -> Contents:
-    """Reads the whole batch once. Raises where a record's wire number or table is not known."""
+    """Reads the whole batch once. Raises where a record's wire number or format is not known."""
     where = "struct(topic, partition, offset, {})"
     rows = (
         batch.groupBy(*_GROUP)
@@ -144,12 +146,11 @@ def _refuse(rows: Iterable[Row]) -> None:
                 place(at.topic, at.partition, at.offset, f"wire {at.wire}"),
                 advice="Use a sink of the worker's version",
             )
-        if row.bad is not None and (row.database is None or row["table"] is None):
-            at = row.bad
-            raise MalformedRecord(
-                place(at.topic, at.partition, at.offset, at.reason),
-                advice="To skip the record, add its topic to exclude",
-            )
+
+
+def _nameless(row: Row) -> bool:
+    """Whether records of a group do not name their table."""
+    return row.database is None or row["table"] is None
 
 
 def _fault(row: Row) -> TableError | None:
@@ -169,10 +170,17 @@ def _fault(row: Row) -> TableError | None:
 def _gathered(rows: Iterable[Row]) -> Contents:
     result = Contents()
     for row in rows:
+        result.records[row.topic, row.partition] += row.records
+        if _nameless(row):
+            at = row.bad
+            result.nameless = result.nameless or MalformedRecord(
+                place(at.topic, at.partition, at.offset, at.reason),
+                advice="To skip the record, set unusable_limit, or add its topic to exclude",
+            )
+            continue
         name = (row.database, row["table"])
         part = result.tables.setdefault(name, TablePart(name))
         part.places.add((row.topic, row.partition))
-        result.records[row.topic, row.partition] += row.records
         part.fault = part.fault or _fault(row)
         if part.fault is not None:
             continue

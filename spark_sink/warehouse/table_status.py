@@ -13,7 +13,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from spark_sink.warehouse.protocol import Warehouse
+from spark_sink.source.envelope import place
+from spark_sink.warehouse.letters import HOUR_MS, Letter
+from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.waiting_tables import RELOADING, WAITING, Request, Waits, WaitState
 
 _STATES = {WAITING: "WAITING", RELOADING: "RELOADING"}
@@ -26,9 +28,30 @@ def status_lines(warehouse: Warehouse[Any]) -> Iterator[str]:
     ledger = warehouse.ledger
     newest, reached = ledger.newest_ms(), ledger.applied()
     yield f"last batch applied: {_at(newest) if newest else 'never'}"
+    hour = warehouse.letters.since(int(time.time() * 1000) - HOUR_MS)
+    if hour:
+        yield f"dead letters in the last hour: {hour}; to list them: python -m spark_sink letters"
     asked = {request.name: request for request in waits.requests}
     for name in sorted({*warehouse.tables.names(), *waits.tables, *asked}):
         yield from _table(name, waits.tables.get(name), asked.get(name), reached)
+
+
+def letter_lines(warehouse: Warehouse[Any], most: int, name: Name | None = None) -> Iterator[str]:
+    """A line for each of the newest dead letters, of one table if it is named."""
+    found = warehouse.letters.newest(most, name)
+    if not found:
+        yield f"no dead letters of {'.'.join(name)}" if name else "no dead letters"
+    yield from map(_letter, found)
+
+
+def _letter(one: Letter) -> str:
+    table = (
+        "names no table"
+        if one.database is None or one.table is None
+        else f"{one.database}.{one.table}"
+    )
+    where = place(one.topic, one.partition, one.offset, f"{one.error}: {one.reason}")
+    return f"{_at(one.at_ms)} {table}: {where}"
 
 
 def shown(rows: DataFrame, limit: int) -> list[str]:

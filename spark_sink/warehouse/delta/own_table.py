@@ -10,7 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from spark_sink.spark.files import Files
+from spark_sink.warehouse.delta.conflict import again_on_conflict
 from spark_sink.warehouse.delta.log import DeltaLog
+from spark_sink.warehouse.delta.statements import delta
 
 _FILES_OF_A_COMMIT: Final = 3
 
@@ -71,6 +73,14 @@ class OwnTable:
         log = DeltaLog(self._spark, self._path)
         log.settle_retention(self._retention)
         rows.coalesce(1).write.format("delta").mode("overwrite").save(self._path)
+        log.vacuum()
+        log.forget()
+
+    def compact(self) -> None:
+        """Compacts many small files into few, then removes unused files and log entries."""
+        log = DeltaLog(self._spark, self._path)
+        again_on_conflict(lambda: log.settle_retention(self._retention))
+        again_on_conflict(lambda: self._spark.sql(f"OPTIMIZE {delta(self._path)}"))
         log.vacuum()
         log.forget()
 
