@@ -199,6 +199,7 @@ def test_a_table_past_the_limit_waits_the_others_continue_and_a_reload_repairs_i
     assert letters(warehouse).keys() == {4, 9, 11}
 
 
+@pytest.mark.long("test_reading.py reads a table with an unusable change as merged")
 def test_a_reader_sees_the_table_as_merged_until_an_unusable_value_is_a_dead_letter(
     warehouse: Warehouse,
 ) -> None:
