@@ -42,7 +42,7 @@ from spark_sink.text.printable import printed
 from spark_sink.warehouse.dump import dump, written
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.table_list import listed_tables, table_lines
-from spark_sink.warehouse.table_status import shown, status_lines
+from spark_sink.warehouse.table_status import letter_lines, shown, status_lines
 from spark_sink.warehouse.waiting_tables import Request, Waits
 
 _log = logging.getLogger("spark_sink")
@@ -103,6 +103,10 @@ def _act(
     if options.command == "tables":
         found = listed_tables(open_warehouse(spark, settings.warehouse), count=options.count)
         _print(*((json.dumps(found),) if options.json else table_lines(found)))
+        return
+    if options.command == "letters":
+        held = open_warehouse(spark, settings.warehouse)
+        _print(*letter_lines(held, options.limit, options.table))
         return
     if options.command == "lag":
         earliest, ends = KafkaTopics(spark, settings).ranges(())
@@ -244,6 +248,11 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="count rows and markers of deleted rows, which reads the tables",
     )
+    letters = commands.add_parser(
+        "letters", help="list the newest dead letters: records that cannot be used"
+    )
+    letters.add_argument("--table", metavar="DATABASE.TABLE", type=_table)
+    letters.add_argument("--limit", type=int, default=20)
     commands.add_parser("lag", help="print what Kafka has and the warehouse has not, per partition")
     reload = commands.add_parser("reload", help="reload a table that waits, or rebuild one")
     reload.add_argument("table", metavar="DATABASE.TABLE", type=_table)

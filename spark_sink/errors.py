@@ -9,7 +9,7 @@ cause is removed resumes from there.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from spark_sink.text.printable import printed
 
@@ -44,6 +44,9 @@ class BadSettings(SinkError):
 class MalformedRecord(TableError):
     """A record does not follow the wire contract."""
 
+    reasons: Mapping[tuple[str, int, int], str] = {}
+    """All such records, if they were found among the rows of one table, each with its reason."""
+
 
 class ForeignFormat(SinkError):
     """A record is in a format that the sink does not read."""
@@ -62,6 +65,10 @@ class UnsupportedPartialImage(TableError):
 
 class RowNotInRecord(TableError):
     """A record came without its row, which was too large for the topic (oversize: key_only)."""
+
+
+class UnusableLimitReached(TableError):
+    """More records cannot be used than unusable_limit allows in an hour."""
 
 
 class ClaimLost(SinkError):

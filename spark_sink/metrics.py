@@ -153,6 +153,12 @@ class Metrics:
             ["error"],
             registry=self.registry,
         )
+        self._letters = Counter(
+            "aqueduct_sink_dead_letters",
+            "Records that cannot be used and became dead letters, by table and error.",
+            ["table", "error"],
+            registry=self.registry,
+        )
         self._error = Gauge(
             "aqueduct_sink_last_error",
             "1 for the error that stopped the sink.",
@@ -241,6 +247,10 @@ class Metrics:
         self._waiting.clear()
         for error, number in Counts(tables.values()).items():
             self._waiting.labels(error).set(number)
+
+    def dead_letters(self, table: str, error: str, number: int) -> None:
+        """Counts records that became dead letters; `table` is empty where they name none."""
+        self._letters.labels(self._table(table) if table else "", error).inc(number)
 
     def _table(self, name: str) -> str:
         # Tables are merged by several threads.

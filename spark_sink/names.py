@@ -16,6 +16,7 @@ from spark_sink.text.printable import printed
 LEDGER: Final = "__ledger"
 FLOORS: Final = "__floors"
 WAITS: Final = "__waits"
+LETTERS: Final = "__dead_letters"
 RECENT: Final = "__recent"
 RECENT_CHECKPOINT: Final = "_recent"
 """What follows the checkpoint's own path."""

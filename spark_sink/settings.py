@@ -87,6 +87,7 @@ class Settings(BaseSettings):
     max_offsets_per_trigger: Annotated[int, Field(ge=0)] = 0
     max_rate: Annotated[float, Field(ge=0)] = 0
     claim_checks: str = ""
+    unusable_limit: Annotated[int, Field(ge=0, le=10_000)] = 0
     include: str = ""
     exclude: str = ""
     kafka_options: dict[str, str] = {}

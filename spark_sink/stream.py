@@ -99,6 +99,7 @@ class Sink:
             metrics=metrics,
             ahead=Ahead(topics),
             claim_checks=settings.claim_checks,
+            unusable_limit=settings.unusable_limit,
             pace=pace(settings),
         )
         self._rate = RateLimit(per_second=settings.max_rate)

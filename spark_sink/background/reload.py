@@ -16,8 +16,9 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from spark_sink.background.rebuild import Rebuild, positions_of
+from spark_sink.background.rebuild import Rebuild
 from spark_sink.batch.apply import Applier
+from spark_sink.batch.unusable import positions_of
 from spark_sink.errors import (
     MalformedRecord,
     ReloadRefused,
@@ -33,7 +34,6 @@ from spark_sink.warehouse.waiting_tables import LOADED, Request, WaitState
 
 _log = logging.getLogger(__name__)
 _ROUNDS = 5
-_MOST_VALUES = 1_000
 
 At = tuple[str, int]
 
@@ -178,15 +178,14 @@ class Reloader:
         records = self._topics.read(start, end)
         rebuild.sort_out(records)
         shape: Shape | None = None if fresh else self._store.shape(*rebuild.name)
-        # Starts over for each record that must be skipped.
+        # Starts over where records must be skipped.
         while True:
             rebuild.begin(shape, self._store.rows(shape) if shape is not None else None)
             try:
                 return end, rebuild.apply(records, {**self._position(), **end})
             except (MalformedRecord, UnsupportedPartialImage) as fault:
                 places = positions_of(fault)
-                known = any(at in rebuild.aside for at in places)
-                if not places or known or len(rebuild.aside) >= _MOST_VALUES:
+                if not places or any(at in rebuild.aside for at in places):
                     raise
                 rebuild.put_aside(records, places, fault)
 

@@ -2,7 +2,8 @@
 
 Invariant: floors, then tables, then the waits, then the ledger. Whatever fails leaves a batch that can be
 applied again whole, because each row is judged by its (epoch, seq) and never by the batch's number. A table
-whose changes cannot be applied waits, recorded with the offsets that hold them, before the ledger moves.
+whose changes cannot be applied waits, recorded with the offsets that hold them, before the ledger moves; a
+record is a dead letter before its table is merged without it.
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ from dataclasses import dataclass, field
 from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_sink.batch.contents import Contents, TablePart, contents, envelopes
+from spark_sink.batch.contents import Contents, TablePart, contents, envelopes, unusable
 from spark_sink.batch.descriptions import describe
 from spark_sink.batch.merging import merged
 from spark_sink.batch.pace import Pace
+from spark_sink.batch.put_aside import PutAside
 from spark_sink.batch.read_ahead import Ahead
 from spark_sink.batch.report import LONG_SECONDS, report_batch, report_last_merge, report_table
 from spark_sink.batch.stages import LEDGER, MERGE, READ, SCHEMAS, TABLES, Stages
-from spark_sink.errors import TableError
+from spark_sink.errors import MalformedRecord, TableError, UnsupportedPartialImage
 from spark_sink.metrics import Metrics
 from spark_sink.source.claims import redeemed
 from spark_sink.source.envelope import of_table
@@ -60,6 +62,8 @@ class Applier:
     """What reads Kafka past a batch's end."""
     claim_checks: str = ""
     """The path of the claim store, if it is not the worker's own."""
+    unusable_limit: int = 0
+    """Records that cannot be used and become dead letters, in an hour; 0: their tables wait."""
     clock: Callable[[], float] = time.time
     threads: int = THREADS
     """Tables that are merged at a time."""
@@ -112,18 +116,28 @@ class Applier:
         for name in passed_by:
             part = found.tables.pop(name)
             self.waits.extend(name, _from(moved, part))
+        aside = self._aside(records, moved)
+        if aside is not None:
+            batch, found = aside.sort_out(without(batch, passed_by), found)
+        elif found.nameless is not None:
+            raise found.nameless
         faults = {part.name: part.fault for part in found.tables.values() if part.fault}
         if found.claims:
             with stages.timed(READ):
                 batch, found, faults = self.fetched(without(batch, passed_by), found)
+                if aside is not None:
+                    batch, found = aside.sort_out(batch, found)
+                    faults = {p.name: p.fault for p in found.tables.values() if p.fault}
         parts = [part for part in found.tables.values() if part.name not in faults]
         if parts:
             self._keep_pace(batch, max(part.ops.total() for part in parts))
-        faults |= self._merge_all(batch, parts, moved[1], stages, batch_id)
+        faults |= self._merge_all(batch, parts, moved[1], stages, batch_id, aside=aside)
         describe(records.sparkSession, f"batch {batch_id}: ledger")
         with stages.timed(LEDGER):
             for name, fault in faults.items():
                 self._wait(name, fault, _from(moved, found.tables[name]), start=moved[0])
+            if aside is not None:
+                aside.report(batch_id)
             applied = self.clock()
             entries = _entries(found, moved, query_id, batch_id, int(applied * 1000))
             self.warehouse.ledger.append(entries)
@@ -141,6 +155,19 @@ class Applier:
             waiting=[name for name in found.tables if self.waits.waiting(name)],
             seconds=self.clock() - started,
             applied=applied,
+        )
+
+    def _aside(self, records: DataFrame, moved: tuple[Offsets, Offsets]) -> PutAside | None:
+        """What makes unusable records dead letters; None without a limit."""
+        if not self.unusable_limit:
+            return None
+        return PutAside(
+            letters=self.warehouse.letters,
+            metrics=self.metrics,
+            limit=self.unusable_limit,
+            records=records,
+            moved=moved,
+            clock=self.clock,
         )
 
     def _announce(self, batch_id: int, moved: tuple[Offsets, Offsets]) -> None:
@@ -184,21 +211,28 @@ class Applier:
         return whole, again, faults
 
     def paired(
-        self, batch: DataFrame, part: TablePart, until: Offsets
+        self, batch: DataFrame, part: TablePart, until: Offsets, *, usable: bool = False
     ) -> tuple[DataFrame, TablePart]:
-        """A table's records with those past the batch that complete its moves, and what they are."""
+        """A table's records with those past the batch that complete its moves, and what they are.
+
+        With `usable`, without those past it that cannot be used: the stream has yet to come to them.
+        """
         if not part.is_partial or self.ahead is None:
             return batch, part
         topics = sorted({topic for topic, _ in part.places})
         more = self.ahead.missing(batch, part.name, topics, until)
         if more is None:
             return batch, part
+        if usable:
+            more = more.where(f"NOT {unusable()}")
         found = contents(more)
         if found.claims:
             more, found, _ = self.fetched(more, found)
+        if usable:
+            more = more.where(f"NOT {unusable()}")
         own = batch.where(of_table(part.name)).unionByName(more).localCheckpoint(eager=False)
         again = contents(own).tables[part.name]
-        if fault := found.tables[part.name].fault or again.fault:
+        if fault := again.fault or (None if usable else found.tables[part.name].fault):
             raise fault
         _log.info("moves completed from later records table=%s.%s", *part.name)
         return own, again
@@ -210,6 +244,8 @@ class Applier:
         until: Offsets,
         stages: Stages,
         batch_id: int,
+        *,
+        aside: PutAside | None,
     ) -> dict[Name, TableError]:
         """Merges all that can be; returns why the others cannot."""
         ready: list[Part] = []
@@ -217,7 +253,7 @@ class Applier:
         with stages.timed(READ):
             for part in parts:
                 try:
-                    ready.append(self.paired(batch, part, until))
+                    ready.append(self.paired(batch, part, until, usable=aside is not None))
                 except TableError as fault:
                     faults[part.name] = fault
         with stages.timed(SCHEMAS):
@@ -231,6 +267,7 @@ class Applier:
         known = [(records, part) for records, part in ready if part.name in versions]
         with stages.timed(LEDGER):
             floors = self.raise_floors(floor for _, part in known for floor in part.truncates)
+        held = {part.name: part for part in parts}
 
         def merge(one: Part) -> None:
             if self.stopping.is_set():
@@ -239,7 +276,10 @@ class Applier:
             started, own, (records, part) = time.monotonic(), Stages(), one
             describe(batch.sparkSession, f"batch {batch_id}: merge {'.'.join(part.name)}")
             try:
-                self._merge(records, part, versions[part.name], floors.get(part.name, {}), own)
+                known_of = versions[part.name], floors.get(part.name, {})
+                held[part.name].ops -= self._merge_usable(
+                    records, part, *known_of, own, aside=aside
+                )
             except TableError as fault:
                 faults[part.name] = fault
                 return
@@ -252,6 +292,33 @@ class Applier:
             with stages.timed(TABLES):
                 _in_parallel(merge, known, session=batch.sparkSession, threads=self.threads)
         return faults
+
+    def _merge_usable(
+        self,
+        batch: DataFrame,
+        part: TablePart,
+        versions: list[TableVersion],
+        floors: Floors,
+        stages: Stages,
+        *,
+        aside: PutAside | None,
+    ) -> Counter[str]:
+        """Merges a table, without its records that are refused and become dead letters; returns their ops."""
+        refused: Counter[str] = Counter()
+        while True:
+            try:
+                self._merge(batch, part, versions, floors, stages)
+            except (MalformedRecord, UnsupportedPartialImage) as fault:
+                if aside is None:
+                    raise
+                batch = aside.without(batch, part.name, fault)
+            else:
+                return refused
+            rest = contents(batch.where(of_table(part.name))).tables.get(part.name)
+            refused += part.ops - rest.ops if rest is not None else part.ops
+            if rest is None:
+                return refused
+            part = rest
 
     def _merge(
         self,
@@ -304,7 +371,8 @@ class Applier:
 def without(batch: DataFrame, names: Iterable[Name]) -> DataFrame:
     """The batch without the records of some tables."""
     for name in names:
-        batch = batch.where(f"NOT {of_table(name)}")
+        # Of a record that names no table, the condition is NULL.
+        batch = batch.where(f"NOT coalesce({of_table(name)}, false)")
     return batch
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
 
 from spark_sink.names import literal, quoted
 from spark_sink.source.envelope import poison_sql
@@ -65,6 +66,19 @@ def standing(
     assert parsed is not None
     above = [f"NOT {below_sql(shape, source, floor)}" for source, floor in floors.items()]
     return parsed.where(" AND ".join(above)) if above else parsed
+
+
+def refused(batch: DataFrame, shape: Shape, versions: Sequence[TableVersion]) -> DataFrame:
+    """The position and reason of each record of the table whose images are no rows of their versions."""
+    found: DataFrame | None = None
+    for columns, keys in _alike(versions):
+        rows = _images(batch.where(_of_versions(keys)), shape)
+        for expressions in steps(shape, columns)[:-1]:
+            rows = rows.selectExpr(*expressions)
+        wrong = rows.where("reason IS NOT NULL").select("topic", "partition", "offset", "reason")
+        found = wrong if found is None else found.unionByName(wrong)
+    assert found is not None
+    return found.groupBy("topic", "partition", "offset").agg(f.min("reason").alias("reason"))
 
 
 def folded(rows: DataFrame, shape: Shape, *, several_destinations: bool) -> DataFrame:

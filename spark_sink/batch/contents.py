@@ -1,7 +1,7 @@
 """What one micro-batch holds, learned before any table is touched.
 
 Invariant: a record that breaks the contract is found here and named by topic, partition and offset. It
-makes its table wait; a record that does not name its table stops the batch.
+is its table's fault; one that does not name its table is the batch's.
 """
 
 from __future__ import annotations
@@ -94,6 +94,8 @@ class Contents:
     """The newest commit time (ms) of each destination."""
     progress: dict[str, Progress] = field(default_factory=dict)
     """The same with the numbers, tables that wait included."""
+    nameless: MalformedRecord | None = None
+    """The error of the first record that does not name its table."""
 
     @property
     def claims(self) -> list[Claim]:
@@ -116,7 +118,7 @@ def envelopes(records: DataFrame, *more: str) -> DataFrame:
 def contents(batch: DataFrame) -> Contents:
     """Reads the whole batch once, and again only for the rare records of which more must be known.
 
-    Raises where a record's wire number or table is not known.
+    Raises where a record's wire number or format is not known.
     """
     groups = (
         batch.groupBy(*_GROUP)
@@ -133,7 +135,7 @@ def contents(batch: DataFrame) -> Contents:
     special = [name for name in _SPECIAL if any(row[name] for row in groups)]
     details = _details(batch, special) if special else {}
     rows = [(row, details.get(_group(row), _NOTHING)) for row in groups]
-    _refuse(rows)
+    _refuse(details.values())
     return _gathered(rows)
 
 
@@ -166,8 +168,8 @@ def unusable() -> str:
     return "(reason IS NOT NULL OR left_out IS NOT NULL)"
 
 
-def _refuse(rows: Iterable[tuple[Row, Row]]) -> None:
-    for row, detail in rows:
+def _refuse(details: Iterable[Row]) -> None:
+    for detail in details:
         if detail.foreign is not None:
             at = detail.foreign
             raise ForeignFormat(
@@ -180,12 +182,11 @@ def _refuse(rows: Iterable[tuple[Row, Row]]) -> None:
                 place(at.topic, at.partition, at.offset, f"wire {at.wire}"),
                 advice="Use a sink of the worker's version",
             )
-        if detail.bad is not None and (row.database is None or row["table"] is None):
-            at = detail.bad
-            raise MalformedRecord(
-                place(at.topic, at.partition, at.offset, at.reason),
-                advice="To skip the record, add its topic to exclude",
-            )
+
+
+def _nameless(row: Row) -> bool:
+    """Whether records of a group do not name their table."""
+    return row.database is None or row["table"] is None
 
 
 def _fault(detail: Row) -> TableError | None:
@@ -210,10 +211,17 @@ def _progress(row: Row) -> Progress:
 def _gathered(rows: Iterable[tuple[Row, Row]]) -> Contents:
     result = Contents()
     for row, detail in rows:
+        result.records[row.topic, row.partition] += row.records
+        if _nameless(row):
+            at = detail.bad
+            result.nameless = result.nameless or MalformedRecord(
+                place(at.topic, at.partition, at.offset, at.reason),
+                advice="To skip the record, set unusable_limit, or add its topic to exclude",
+            )
+            continue
         name = (row.database, row["table"])
         part = result.tables.setdefault(name, TablePart(name))
         part.places.add((row.topic, row.partition))
-        result.records[row.topic, row.partition] += row.records
         part.fault = part.fault or _fault(detail)
         if part.fault is not None:
             continue

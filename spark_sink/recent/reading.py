@@ -12,19 +12,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from spark_sink.batch.contents import TablePart, contents
 from spark_sink.batch.merging import merged_rows
-from spark_sink.errors import TableError, UnknownTable
+from spark_sink.errors import MalformedRecord, TableError, UnknownTable
 from spark_sink.names import quoted
 from spark_sink.source.claims import redeemed
-from spark_sink.source.envelope import of_table
+from spark_sink.source.envelope import of_table, refused_record
 from spark_sink.source.schemas import OWN_COLUMNS, SchemaBook
 from spark_sink.warehouse.identity import NEWER, below_sql, same_key
 from spark_sink.warehouse.images import standing_images
@@ -155,11 +157,11 @@ class _Reader:
         rows = _standing(_fitted(merged, shape, records), shape, floors)
         if not part.has_rows:
             return shape, rows
-        changed = merged_rows(records, part, shape, known, floors, held=rows)
+        changed = _usable(lambda: merged_rows(records, part, shape, known, floors, held=rows))
         if not shape.keyed:
             changed = changed.join(_marks(rows), _MARKS, "left_anti")
             return shape, rows.unionByName(changed)
-        return shape, _replaced(rows, changed.localCheckpoint(eager=False), shape)
+        return shape, _replaced(rows, changed, shape)
 
     def _floors(self, name: Name, part: TablePart) -> Floors:
         found: dict[Source, tuple[int, int]] = {}
@@ -167,6 +169,16 @@ class _Reader:
             if (floor.database, floor.table) == name:
                 found[floor.source] = max(floor.place, found.get(floor.source, floor.place))
         return found
+
+
+def _usable(rows: Callable[[], DataFrame]) -> DataFrame:
+    """The rows, computed now, while the reader can still do without them. Raises MalformedRecord."""
+    try:
+        return rows().localCheckpoint()
+    except (PySparkException, Py4JJavaError) as fault:
+        if record := refused_record(str(fault)):
+            raise MalformedRecord(record) from fault
+        raise
 
 
 _MARKS: Final = ["__destination", "__seq", "__delta"]

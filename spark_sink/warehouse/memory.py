@@ -11,13 +11,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from spark_sink.errors import UnknownTable
 from spark_sink.recent.coverage import Cut
 from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import At, is_within
 from spark_sink.source.schemas import OWN_COLUMNS
 from spark_sink.warehouse.ledger import Entry, Floor, LastBatch, Source
+from spark_sink.warehouse.letters import Letter
 from spark_sink.warehouse.protocol import LastMerge, Name, Recent, RowCount, TableFacts
 from spark_sink.warehouse.shape import Shape
 
@@ -226,6 +229,43 @@ class MemoryWaits:
         self._log.append(dict(row))
 
 
+class MemoryLetters:
+    """See protocol.DeadLetters."""
+
+    def __init__(self) -> None:
+        self.stored: dict[At, Row] = {}
+        """The rows, by position."""
+
+    def add(self, rows: Rows) -> None:
+        """See protocol.DeadLetters."""
+        for row in rows:
+            self.stored.setdefault((row["topic"], row["partition"], row["offset"]), row)
+
+    def within(self, start: Offsets, until: Offsets) -> set[At]:
+        """See protocol.DeadLetters."""
+        return {at for at in self.stored if is_within(at, start, until)}
+
+    def since(self, at_ms: int) -> int:
+        """See protocol.DeadLetters."""
+        return sum(_ms(row["at"]) >= at_ms for row in self.stored.values())
+
+    def newest(self, most: int, name: Name | None = None) -> list[Letter]:
+        """See protocol.DeadLetters."""
+        found = [
+            row for row in self.stored.values() if name in (None, (row["database"], row["table"]))
+        ]
+        found.sort(key=lambda row: (row["at"], row["topic"], row["partition"], row["offset"]))
+        shown = [column for column in Letter.__dataclass_fields__ if column != "at_ms"]
+        letters = (
+            {column: row[column] for column in shown} | {"at_ms": _ms(row["at"])} for row in found
+        )
+        return [Letter(**letter) for letter in letters][::-1][:most]
+
+
+def _ms(at: datetime) -> int:
+    return round(at.timestamp() * 1000)
+
+
 class MemoryRecent:
     """See protocol.RecentLog."""
 
@@ -375,6 +415,7 @@ class MemoryWarehouse:
         self.ledger = MemoryLedger()
         self.floors = MemoryFloors()
         self.waits = MemoryWaits()
+        self.letters = MemoryLetters()
         self.recent = MemoryRecent()
         self.upkeep = MemoryUpkeep(self.tables)
         self.facts = MemoryFacts(self.tables)

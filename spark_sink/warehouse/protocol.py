@@ -14,12 +14,16 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from spark_sink.recent.coverage import Cut
 from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import At
 from spark_sink.warehouse.ledger import Entry, Floor, LastBatch
+from spark_sink.warehouse.letters import Letter
 from spark_sink.warehouse.shape import Shape
 
 Name = tuple[str, str]
 """Database and table, as named in the warehouse."""
 Rows = TypeVar("Rows")
+Given = TypeVar("Given", contravariant=True)
+"""Rows that are only written."""
 
 
 class CommitConflict(Exception):
@@ -170,6 +174,22 @@ class WaitLog(Protocol):
         """Adds a row."""
 
 
+class DeadLetters(Protocol[Given]):
+    """Records that cannot be used, byte for byte as Kafka had them. Rows have `letters.COLUMNS`."""
+
+    def add(self, rows: Given) -> None:
+        """Adds records in one commit, without those whose positions are stored already."""
+
+    def within(self, start: Offsets, until: Offsets) -> set[At]:
+        """The stored positions in the ranges [start, until)."""
+
+    def since(self, at_ms: int) -> int:
+        """The number of records that became dead letters at or after a time (ms)."""
+
+    def newest(self, most: int, name: Name | None = None) -> list[Letter]:
+        """At most so many, newest first; of one table if it is named."""
+
+
 class RecentLog(Protocol[Rows]):
     """Records that are stored before they are merged.
 
@@ -268,6 +288,10 @@ class Warehouse(Protocol[Rows]):
     @property
     def waits(self) -> WaitLog:
         """The waiting tables."""
+
+    @property
+    def letters(self) -> DeadLetters[Rows]:
+        """The records that cannot be used."""
 
     @property
     def recent(self) -> RecentLog[Rows]:

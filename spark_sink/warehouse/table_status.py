@@ -12,9 +12,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from spark_sink.source.envelope import place
 from spark_sink.text.times import utc
 from spark_sink.warehouse.ledger import LastBatch
-from spark_sink.warehouse.protocol import Warehouse
+from spark_sink.warehouse.letters import HOUR_MS, Letter
+from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.waiting_tables import RELOADING, WAITING, Request, Waits, WaitState
 
 _STATES = {WAITING: "WAITING", RELOADING: "RELOADING"}
@@ -30,8 +32,29 @@ def status_lines(warehouse: Warehouse[Any]) -> Iterator[str]:
     names = sorted({*warehouse.tables.names(), *waits.tables, *asked})
     yield f"last batch applied: {_batch(last) if last is not None else 'never'}"
     yield f"tables: {len(names)}; waiting: {sum(waits.waiting(name) is not None for name in names)}"
+    hour = warehouse.letters.since(int(time.time() * 1000) - HOUR_MS)
+    if hour:
+        yield f"dead letters in the last hour: {hour}; to list them: python -m spark_sink letters"
     for name in names:
         yield from _table(name, waits.tables.get(name), asked.get(name), reached)
+
+
+def letter_lines(warehouse: Warehouse[Any], most: int, name: Name | None = None) -> Iterator[str]:
+    """A line for each of the newest dead letters, of one table if it is named."""
+    found = warehouse.letters.newest(most, name)
+    if not found:
+        yield f"no dead letters of {'.'.join(name)}" if name else "no dead letters"
+    yield from map(_letter, found)
+
+
+def _letter(one: Letter) -> str:
+    table = (
+        "names no table"
+        if one.database is None or one.table is None
+        else f"{one.database}.{one.table}"
+    )
+    where = place(one.topic, one.partition, one.offset, f"{one.error}: {one.reason}")
+    return f"{utc(one.at_ms)} {table}: {where}"
 
 
 def shown(rows: DataFrame, limit: int) -> list[str]:

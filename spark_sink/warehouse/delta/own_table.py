@@ -13,6 +13,7 @@ from pyspark.sql import functions as f
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.conflict import again_on_conflict, conflicts_by_name
 from spark_sink.warehouse.delta.log import DeltaLog
+from spark_sink.warehouse.delta.statements import delta
 from spark_sink.warehouse.protocol import CommitConflict
 
 _log = logging.getLogger(__name__)
@@ -85,6 +86,14 @@ class OwnTable:
                 log.forget()
         except CommitConflict:
             _log.debug("not rewritten, another sink committed first path=%s", self._path)
+
+    def compact(self) -> None:
+        """Compacts many small files into few, then removes unused files and log entries."""
+        log = DeltaLog(self._spark, self._path)
+        again_on_conflict(lambda: log.settle_retention(self._retention))
+        again_on_conflict(lambda: self._spark.sql(f"OPTIMIZE {delta(self._path)}"))
+        log.vacuum()
+        log.forget()
 
 
 def _colons(columns: str) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_sink.names import FLOORS, LEDGER, RECENT, RELOAD, WAITS
+from spark_sink.names import FLOORS, LEDGER, LETTERS, RECENT, RELOAD, WAITS
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.facts import DeltaFacts
 from spark_sink.warehouse.delta.ledger import EVERY, RETENTION_SECONDS, DeltaFloors, DeltaLedger
+from spark_sink.warehouse.delta.letters import DeltaLetters
 from spark_sink.warehouse.delta.notes import FileNotes
 from spark_sink.warehouse.delta.own_table import OwnTable
 from spark_sink.warehouse.delta.recent import DeltaRecent
@@ -39,6 +40,7 @@ class DeltaWarehouse:
         self.ledger = DeltaLedger(own(LEDGER), every=every)
         self.floors = DeltaFloors(own(FLOORS))
         self.waits = DeltaWaits(own(WAITS))
+        self.letters = DeltaLetters(spark, f"{root}/{LETTERS}", own(LETTERS))
         self.recent = DeltaRecent(spark, f"{root}/{RECENT}", retention_seconds=retention)
         self.upkeep = DeltaUpkeep(spark, root)
         self.notes = FileNotes(Files(spark), root)

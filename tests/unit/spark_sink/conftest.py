@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gc
 import itertools
 import json
@@ -48,6 +49,7 @@ class Warehouse:
         self.first = 0
         self.since: dict[tuple[str, int], int] = {}
         self._numbers = itertools.count()
+        self.unusable_limit = 0
         self.restart()
 
     def restart(self) -> None:
@@ -57,9 +59,10 @@ class Warehouse:
             warehouse=self.kept,
             waits=Waits(self.kept.waits, time.time),
             metrics=self.metrics,
+            unusable_limit=self.unusable_limit,
         )
 
-    def take(self, *changes: Change | str | None, partition: int = 0) -> None:
+    def take(self, *changes: Change | str | bytes | None, partition: int = 0) -> None:
         """Applies one batch; text is a record's raw value, None a tombstone.
 
         Raises why the table waits, if it does since.
@@ -73,8 +76,8 @@ class Warehouse:
             kind = getattr(errors, held.error)
             raise kind(held.reason, advice=held.action)
 
-    def write(self, change: Change | str | None, *, partition: int = 0) -> None:
-        """Puts a record into the topic, for a later batch."""
+    def write(self, change: Change | str | bytes | None, *, partition: int = 0, **own: Any) -> None:
+        """Puts a record into the topic, for a later batch; `own` are further columns of it."""
         value = change.value() if isinstance(change, Change) else change
         key = None
         if isinstance(change, Change) and (image := change.after or change.before):
@@ -87,6 +90,7 @@ class Warehouse:
                 "offset": self.ends().get((TOPIC[0], partition), 0),
             }
             | {"key": key, "value": value, "headers": headers}
+            | own
         )
 
     def catch_up(self, start: Offsets) -> None:
@@ -176,11 +180,37 @@ class Warehouse:
         from pyspark.sql import functions as f
 
         parsed = f.from_json(
-            f.lit(json.dumps(rows)),
+            f.lit(json.dumps([encoded(row) for row in rows])),
             "array<struct<topic:string,partition:int,offset:bigint,key:string,value:string,"
-            "headers:array<struct<key:string,value:string>>>>",
+            "headers:array<struct<key:string,value:string>>,timestamp:bigint>>",
         )
-        return self.spark.range(1, numPartitions=1).select(f.inline(parsed))
+        return (
+            self.spark.range(1, numPartitions=1)
+            .select(f.inline(parsed))
+            .selectExpr(
+                *(
+                    "topic",
+                    "partition",
+                    "offset",
+                    "unbase64(key) AS key",
+                    "unbase64(value) AS value",
+                ),
+                "transform(headers, x -> struct(x.key AS key, unbase64(x.value) AS value)) AS headers",
+                "timestamp_millis(timestamp) AS timestamp",
+            )
+        )
+
+
+def encoded(row: dict[str, Any]) -> dict[str, Any]:
+    """A record's columns, of which the bytes are base64."""
+
+    def text(value: str | bytes | None) -> str | None:
+        data = value.encode() if isinstance(value, str) else value
+        return None if data is None else base64.b64encode(data).decode()
+
+    headers = [{**one, "value": text(one.get("value"))} for one in row.get("headers") or ()]
+    own = {"key": text(row["key"]), "value": text(row["value"])}
+    return {**row, **own, "headers": headers if row.get("headers") is not None else None}
 
 
 @pytest.fixture(scope="session")

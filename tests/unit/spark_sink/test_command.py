@@ -85,6 +85,8 @@ def test_a_table_is_named_with_a_dot_or_as_mysql_quotes_it() -> None:
         ("shop.new\nline", ("shop", "new\nline")),
     ):
         assert parse(["show", text]).table == name
+    assert parse(["letters", "--table", "`x.y`.`t`"]).table == ("x.y", "t")
+    assert parse(["letters"]).table is None
     for text in ("shop", "shop.", ".t"):
         with pytest.raises(SystemExit):
             parse(["reload", text])

@@ -85,6 +85,16 @@ def test_what_the_sink_asks_of_spark_is_not_ignored_silently(file: Path, key: st
         read(file)
 
 
+@pytest.mark.parametrize("limit", [-1, 10_001, "some"])
+def test_the_limit_of_dead_letters_is_none_or_a_number_that_a_driver_can_hold(
+    file: Path, limit: object
+) -> None:
+    assert read(file).unusable_limit == 0
+    file.write_text(f"{GOOD}unusable_limit: {limit}\n")
+    with pytest.raises(BadSettings, match="unusable_limit"):
+        read(file)
+
+
 def test_jars_are_added_to_the_sinks_own_and_never_put_in_their_place(file: Path) -> None:
     file.write_text(f"{GOOD}spark_options: {{spark.jars: /a.jar}}\n")
     with pytest.raises(BadSettings, match="folder of the setting jars"):
