@@ -24,6 +24,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_sink import __version__
+from spark_sink.cuts.reading import as_of
+from spark_sink.cuts.report import cut_lines
 from spark_sink.errors import BadSettings, ReloadRefused, SinkError
 from spark_sink.lag.report import lag_lines
 from spark_sink.log import configure
@@ -98,6 +100,10 @@ def _act(
     if options.command == "lag":
         earliest, ends = KafkaTopics(spark, settings).ranges(())
         _print(*lag_lines(open_warehouse(spark, settings.warehouse), earliest, ends))
+        return
+    if options.command == "cut":
+        cut = as_of(spark, settings.warehouse, options.at, claim_checks=settings.claim_checks)
+        _print(*cut_lines(cut, options.tables))
         return
     if options.command == "reload":
         _reload(options, spark, settings, stop)
@@ -201,6 +207,16 @@ def _parser() -> argparse.ArgumentParser:
         "status", help="list the tables, with the reason and remedy of each that waits"
     )
     commands.add_parser("lag", help="print what Kafka has and the warehouse has not, per partition")
+    cut = commands.add_parser(
+        "cut",
+        help="print the newest consistent cut of all tables, or the one at a transaction or time",
+    )
+    cut.add_argument("tables", metavar="DATABASE.TABLE", type=_table, nargs="*", help="only these")
+    cut.add_argument(
+        "--at",
+        metavar="GTID|TIME|DESTINATION@SEQ",
+        help="a transaction, a time of commit such as 2026-11-22T15:02:11Z, or a change",
+    )
     reload = commands.add_parser("reload", help="reload a table that waits, or rebuild one")
     reload.add_argument("table", metavar="DATABASE.TABLE", type=_table)
     reload.add_argument(

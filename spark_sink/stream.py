@@ -32,7 +32,8 @@ from spark_sink.errors import (
 from spark_sink.lag.watch import Watch
 from spark_sink.metrics import Metrics
 from spark_sink.names import ORIGIN
-from spark_sink.recent.follower import BatchFailed, Follower
+from spark_sink.recent.follower import BatchFailed, Follower, is_open
+from spark_sink.recent.wholeness import reaches
 from spark_sink.settings import Settings
 from spark_sink.source.kafka import (
     KafkaTopics,
@@ -43,6 +44,7 @@ from spark_sink.source.kafka import (
     read_schemas,
     stream,
 )
+from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark.checkpoint import Checkpoint, check_origin
 from spark_sink.spark.error_mapping import cause, named
@@ -74,7 +76,7 @@ class Sink:
         self._warehouse = open_warehouse(spark, settings.warehouse, retention_seconds=retention)
         self._failure: Exception | None = None
         self._waits = Waits(self._warehouse.waits, time.time)
-        topics = KafkaTopics(spark, settings)
+        topics = self._topics = KafkaTopics(spark, settings)
         self._applier = Applier(
             book=SchemaBook(lambda: read_schemas(spark, settings)),
             warehouse=self._warehouse,
@@ -304,12 +306,28 @@ class Sink:
                 batch_id,
                 query_id=str(context.getLocalProperty("sql.streaming.queryId")),
                 moved=lambda: moved,
+                is_whole=self._is_whole(moved[1]),
             )
         except Exception as fault:
             # Kept here: through the JVM and back it would come as text, and of a long text Spark's
             # own pattern matching overflows its stack.
             self._failure = self._failure or fault
             raise BatchFailed from None
+
+    def _is_whole(self, until: Offsets) -> bool:
+        """Whether the batches up to `until`, which Spark has planned, are known to divide no transaction.
+
+        Only asked where recent changes do not show it.
+        """
+        if self._recent is not None and self._recent.is_covering:
+            return False
+        try:
+            reach, markers = self._topics.reach(), self._topics.markers_end()
+            if reach is None or not reaches({**until, **markers}, reach):
+                return False
+            return not any(is_open(one) for one in self._topics.last_values(markers))
+        except KafkaUnreachable:
+            return False
 
     def _end(self, query: StreamingQuery | None) -> None:
         """Lets the batch in hand finish if it soon does, else leaves it for the next start."""

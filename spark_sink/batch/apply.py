@@ -11,9 +11,9 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
@@ -29,6 +29,7 @@ from spark_sink.source.envelope import of_table
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook, TableVersion
 from spark_sink.warehouse.ledger import Entry, Floor, Floors, Source, spans
+from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
 from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.shape import Shape, shaped
 from spark_sink.warehouse.waiting_tables import Waits, loaded_sql
@@ -70,27 +71,52 @@ class Applier:
     """The newest commit time (ms) of each destination that this process has applied."""
     busy_since: float | None = None
     """When the batch that is being applied began."""
+    milestones: MilestoneRecorder = field(init=False)
+    """What each batch leaves in the tables, for readers of consistent cuts."""
     _shapes: dict[Name, Shape] = field(default_factory=dict)
     _floors: Floored | None = None
 
-    def apply(self, records: DataFrame, batch_id: int, *, query_id: str, moved: Moved) -> None:
-        """Brings the records (columns of Spark's Kafka source) into the tables and the ledger."""
+    def __post_init__(self) -> None:
+        """Begins without a batch."""
+        self.milestones = MilestoneRecorder(self.warehouse)
+
+    def apply(
+        self,
+        records: DataFrame,
+        batch_id: int,
+        *,
+        query_id: str,
+        moved: Moved,
+        is_whole: bool = False,
+    ) -> None:
+        """Brings the records (columns of Spark's Kafka source) into the tables and the ledger.
+
+        `is_whole` means that the batches so far are known to divide no transaction.
+        """
         with self.gate:
             self.busy_since = self.clock()
             try:
-                self._apply(records, batch_id, query_id=query_id, moved=moved())
+                self._apply(records, batch_id, query_id=query_id, moved=moved(), is_whole=is_whole)
             finally:
                 self.busy_since = None
 
     def forget(self, name: Name) -> None:
         """Drops what is remembered of a table that was replaced."""
         self._shapes.pop(name, None)
+        self.milestones.rebuilt(name)
 
     def _apply(
-        self, records: DataFrame, batch_id: int, *, query_id: str, moved: tuple[Offsets, Offsets]
+        self,
+        records: DataFrame,
+        batch_id: int,
+        *,
+        query_id: str,
+        moved: tuple[Offsets, Offsets],
+        is_whole: bool,
     ) -> None:
         started = self.clock()
         self._announce(batch_id, moved)
+        self.milestones.begin()
         self.waits.refresh()
         self._keep_pace(records, sum(end - start for start, end in spans(*moved).values()))
         batch = envelopes(records)
@@ -99,6 +125,7 @@ class Applier:
         # A local checkpoint, since Delta refuses a cached source and would copy an uncached one.
         batch = batch.localCheckpoint(eager=False)
         found = contents(batch)
+        self.milestones.reach(found.reached)
         passed_by = {name for name in found.tables if self.waits.waiting(name)}
         for name in passed_by:
             part = found.tables.pop(name)
@@ -114,6 +141,9 @@ class Applier:
             self._wait(name, fault, _from(moved, found.tables[name]), start=moved[0])
         applied = self.clock()
         entries = _entries(found, moved, query_id, batch_id, int(applied * 1000))
+        if entries:
+            milestone = self.milestones.milestone(self._known_floors(), is_whole=is_whole)
+            entries[0] = replace(entries[0], milestone=milestone.text())
         self.warehouse.ledger.append(entries)
         self.applied |= {(one.topic, one.partition): one.until_offset for one in entries}
         self.newest |= {d: max(ms, self.newest.get(d, 0)) for d, ms in found.newest.items()}
@@ -170,6 +200,7 @@ class Applier:
         if more is None:
             return batch, part
         found = contents(more)
+        self.milestones.reach(found.reached)
         if found.claims:
             more, found, _ = self.fetched(more, found)
         own = batch.where(of_table(part.name)).unionByName(more).localCheckpoint(eager=False)
@@ -223,6 +254,7 @@ class Applier:
         shape = self._evolved(part, versions)
         if shape is None:
             return
+        self.milestones.wrote(part.name)
         for floor in part.truncates:
             self.warehouse.tables.truncate(shape, floor)
         if part.has_rows:
@@ -257,6 +289,14 @@ class Applier:
                 new.append(floor)
         self.warehouse.floors.add(new)
         return self._floors
+
+    def _known_floors(self) -> Iterator[Floor]:
+        """The truncates in force; their times are not kept."""
+        for (database, table), sources in self.raise_floors(()).items():
+            for source, (epoch, seq) in sources.items():
+                yield Floor(
+                    database=database, table=table, source=source, epoch=epoch, seq=seq, ts_ms=0
+                )
 
     def _report(
         self,

@@ -25,6 +25,7 @@ from spark_sink.source.claims import Claim
 from spark_sink.source.envelope import ENVELOPE, FIELDS, JSON_OPTIONS, NUMBER, place
 from spark_sink.source.schemas import VersionKey
 from spark_sink.warehouse.ledger import Floor, Source
+from spark_sink.warehouse.milestones import Position, later
 
 _GROUP: Final = (
     "topic",
@@ -76,6 +77,8 @@ class Contents:
     newest_ms: int | None = None
     newest: dict[str, int] = field(default_factory=dict)
     """The newest commit time (ms) of each destination."""
+    reached: dict[str, Position] = field(default_factory=dict)
+    """The newest change of each destination."""
 
     @property
     def claims(self) -> list[Claim]:
@@ -118,6 +121,9 @@ def contents(batch: DataFrame) -> Contents:
             ),
             f.expr("collect_list(claim) FILTER (WHERE claim IS NOT NULL)").alias("claims"),
             f.expr("max(struct(epoch, seq, ts_ms)) FILTER (WHERE op = 't')").alias("truncate"),
+            f.expr(
+                "max(struct(epoch, seq, ts_ms, transaction)) FILTER (WHERE reason IS NULL)"
+            ).alias("last"),
         )
         .collect()
     )
@@ -173,6 +179,10 @@ def _gathered(rows: Iterable[Row]) -> Contents:
         part = result.tables.setdefault(name, TablePart(name))
         part.places.add((row.topic, row.partition))
         result.records[row.topic, row.partition] += row.records
+        if row.last is not None:
+            epoch, seq, ts_ms, transaction = row.last
+            last = Position(epoch, seq, ts_ms, transaction or "")
+            result.reached = later(result.reached, {row.destination: last})
         part.fault = part.fault or _fault(row)
         if part.fault is not None:
             continue
