@@ -52,11 +52,6 @@ def transactions_topics(prefix: str) -> str:
     return f"{_quote_java(prefix)}\\.__transactions\\.[A-Za-z0-9._-]+"
 
 
-def shard_topics(prefix: str) -> str:
-    """A Java regular expression of the topics whose records a worker merges into row topics later."""
-    return f"{_quote_java(prefix)}\\.__shard\\.[A-Za-z0-9._-]+"
-
-
 def folder(name: str) -> str:
     """The folder of a database or table: percent-encoded UTF-8, safe on any file system.
 

@@ -112,6 +112,7 @@ class Sink:
                 newest=self._applier.newest,
             ),
             waits=self._waits.waiting,
+            maintained=self._applier.milestones.wrote,
             gate=self._applier.gate,
         )
         self._beside = BackgroundTasks(

@@ -64,7 +64,7 @@ class Finder:
 
     def find(self, moment: Moment | None) -> Found:
         """The newest cut, or the one at a moment. Raises CutUnknown, CutIncomplete or CutGone."""
-        self._batches = self.warehouse.ledger.batches() or [_START]
+        self._batches = [_START, *self.warehouse.ledger.batches()]
         _refuse_several_sinks(self._batches)
         recent = self.warehouse.recent.newest()
         last = self._batches[-1]

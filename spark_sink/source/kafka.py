@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from spark_sink.errors import KafkaUnreachable
-from spark_sink.names import schemas_topic, shard_topics, topic_pattern, transactions_topics
+from spark_sink.names import schemas_topic, topic_pattern, transactions_topics
 from spark_sink.settings import Settings
 from spark_sink.source.offsets import Offsets
 
@@ -163,8 +163,9 @@ class KafkaTopics:
 
         None if a merge of several masters writes row topics: it publishes a transaction's rows one by one.
         """
+        shards = f"{self._settings.prefix}.__shard."
         with admin(self._spark, self._settings) as kafka:
-            if matching(self._spark, shard_topics(self._settings.prefix), kafka.topics()):
+            if any(name.startswith(shards) for name in kafka.topics()):
                 return None
             return kafka.reach(_with_transactions(self._settings))
 

@@ -49,6 +49,8 @@ class Maintenance:
     """The sources of each table, and the commit time up to which each is applied."""
     waits: Callable[[Name], object] = lambda _: None
     """Returns a true value for a table that batches skip."""
+    maintained: Callable[[Name], None] = lambda _: None
+    """Takes a table that was rewritten."""
     gate: threading.Lock = field(default_factory=threading.Lock)
     """Held while a batch is applied."""
     merged: Counter[Name] = field(default_factory=Counter)
@@ -86,6 +88,7 @@ class Maintenance:
         self._despite_batches(lambda: upkeep.compact(name))
         if self._may_remove():
             upkeep.remove_unused(name)
+        self.maintained(name)
         self.sources.keep()
         self._record(name, upkeep.version(name))
         _log.info("table maintained table=%s.%s", *name)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from spark_sink.errors import ForeignTable
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Milestone, Position, Positions, later
 from spark_sink.warehouse.protocol import Name, Warehouse
@@ -45,7 +46,7 @@ class MilestoneRecorder:
         self._reached = later(self._reached, positions)
 
     def wrote(self, name: Name) -> None:
-        """Takes a table that the batch writes to."""
+        """Takes a table that a batch writes to, or that maintenance has rewritten without a change."""
         self._written.add(name)
 
     def rebuilt(self, name: Name) -> None:
@@ -56,13 +57,19 @@ class MilestoneRecorder:
         """The state of the tables now that a batch is merged."""
         tables = self.warehouse.tables
         for name in self._strange:
-            if (shape := tables.shape(*name)) is not None:
+            try:
+                shape = tables.shape(*name)
+            except ForeignTable:
+                continue
+            if shape is not None:
                 self.reach(tables.newest(shape))
                 self._written.add(name)
         self._strange.clear()
         upkeep = self.warehouse.upkeep
-        self._versions |= {name: upkeep.version(name) for name in self._written}
-        self._written.clear()
+        # A copy, as maintenance adds to it beside the batches.
+        written = list(self._written)
+        self._versions |= {name: upkeep.version(name) for name in written}
+        self._written.difference_update(written)
         return Milestone(
             reached=dict(self._reached),
             versions=dict(self._versions),

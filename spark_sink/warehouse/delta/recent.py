@@ -40,6 +40,8 @@ class DeltaRecent:
         """See protocol.RecentLog."""
         first = _joined(_literal(rows, "version", versions), _literal(rows, "marker", markers))
         self._replace(_with_cut(_joined(rows, first), cut))
+        # An earlier version of the sink, or other settings, may have made it.
+        DeltaLog(rows.sparkSession, self._path).settle_retention(self._retention)
 
     def add(self, rows: DataFrame, cut: Cut) -> None:
         """See protocol.RecentLog."""
