@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
 import pytest
 
 from spark_sink.cuts.reading import ConsistentCut, as_of
-from spark_sink.errors import CutAmbiguous, CutGone, CutIncomplete, CutUnknown
+from spark_sink.cuts.report import cut_lines
+from spark_sink.cuts.views import views
+from spark_sink.errors import CutAmbiguous, CutGone, CutIncomplete, CutUnknown, UnknownTable
 from spark_sink.metrics import Metrics
 from spark_sink.recent.follower import Follower
 from spark_sink.settings import Settings
 from spark_sink.source.kafka import KafkaTopics
 from spark_sink.source.offsets import Offsets
 from tests.unit.spark_sink.conftest import Warehouse
-from tests.unit.spark_sink.cuts.bank import MARKERS, SCHEMAS, TABLES, Bank, State
+from tests.unit.spark_sink.cuts.bank import ACCOUNTS, MARKERS, MONEY, SCHEMAS, TABLES, Bank, State
 
 pytestmark = [
     pytest.mark.spark,
@@ -157,6 +160,15 @@ def test_a_cut_of_the_past_is_read_by_transaction_number_and_time(warehouse: War
     assert by_number.positions["shop"].seq == ends[2]
     time = f"1970-01-01T00:16:40.{ends[3]:03}Z"
     assert held(sink.cut(time)) == bank.states[ends[3]]
+    shown = views(warehouse.spark, warehouse.path, database="shop", at=bank.ids[ends[3]])
+    money = warehouse.spark.sql("SELECT sum(v) FROM (SELECT v FROM a UNION ALL SELECT v FROM b)")
+    assert money.collect()[0][0] == len(TABLES) * ACCOUNTS * MONEY
+    lines = list(cut_lines(shown, [("shop", "b")]))
+    where = f"epoch 1, seq {ends[3]}, committed 1970-01-01T00:16:40.{ends[3]:03}Z"
+    assert lines[0] == f"destination shop: transaction {bank.ids[ends[3]]}, {where}"
+    assert re.fullmatch(r"shop\.b: version \d, \d recent changes added, \d visible .*", lines[1])
+    with pytest.raises(UnknownTable):
+        list(cut_lines(shown, [("shop", "c")]))
     with pytest.raises(CutGone, match=r"transaction x:1; cuts are possible from"):
         sink.cut("x:1")
     with pytest.raises(CutIncomplete, match=f"complete up to seq {ends[-1]}"):
