@@ -17,6 +17,7 @@ from spark_sink.names import literal
 from spark_sink.warehouse.delta.statements import delta
 from spark_sink.warehouse.protocol import VersionGone
 
+_BY_AGE: Final = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
 _GONE: Final = (
     "DELTA_VERSION_NOT_FOUND",
     "VersionNotFound",
@@ -67,11 +68,19 @@ class DeltaLog:
 
     def rows(self, version: int, session: SparkSession | None = None) -> DataFrame:
         """The table's rows at a version, read in `session` if given. Raises VersionGone."""
-        reader = (session or self._spark).read.format("delta").option("versionAsOf", version)
+        session = session or self._spark
+        reader = session.read.format("delta").option("versionAsOf", version)
+        # Delta would refuse a version by the age of its commit, though its files are kept for as long after
+        # the next commit: of a table that is seldom written, the version before the last one.
+        enforced = session.conf.get(_BY_AGE, "true") or "true"
         with gone_by_name(f"{self._path}, version {version}"):
-            rows = reader.load(self._path)
-            # Without its schema, a removed version would only be missed once the rows are read.
-            assert rows.schema is not None
+            session.conf.set(_BY_AGE, "false")
+            try:
+                rows = reader.load(self._path)
+                # Without its schema, a removed version would only be missed once the rows are read.
+                assert rows.schema is not None
+            finally:
+                session.conf.set(_BY_AGE, enforced)
         return rows
 
     def settle_retention(self, seconds: int) -> None:
