@@ -28,6 +28,8 @@ from pyspark.sql import SparkSession
 from spark_sink import __version__
 from spark_sink.background.maintain import ask, check, outcome_lines
 from spark_sink.background.presence import has_ended, is_running
+from spark_sink.cuts.reading import as_of
+from spark_sink.cuts.report import cut_lines
 from spark_sink.errors import BadSettings, ReloadRefused, SinkError
 from spark_sink.lag.report import lag_lines
 from spark_sink.log import configure
@@ -114,6 +116,10 @@ def _act(
         return
     if options.command == "maintain":
         _maintain(options, spark, settings, stop)
+        return
+    if options.command == "cut":
+        cut = as_of(spark, settings.warehouse, options.at, claim_checks=settings.claim_checks)
+        _print(*cut_lines(cut, options.tables))
         return
     if options.command in ("reload", "rebuild"):
         _reload(options, spark, settings, stop)
@@ -254,6 +260,16 @@ def _parser() -> argparse.ArgumentParser:
     letters.add_argument("--table", metavar="DATABASE.TABLE", type=_table)
     letters.add_argument("--limit", type=int, default=20)
     commands.add_parser("lag", help="print what Kafka has and the warehouse has not, per partition")
+    cut = commands.add_parser(
+        "cut",
+        help="print the newest consistent cut of all tables, or the one at a transaction or time",
+    )
+    cut.add_argument("tables", metavar="DATABASE.TABLE", type=_table, nargs="*", help="only these")
+    cut.add_argument(
+        "--at",
+        metavar="GTID|TIME|DESTINATION@SEQ",
+        help="a transaction, a time of commit such as 2026-11-22T15:02:11Z, or a change",
+    )
     reload = commands.add_parser("reload", help="reload a table that waits, or rebuild one")
     reload.add_argument("table", metavar="DATABASE.TABLE", type=_table)
     reload.add_argument(

@@ -123,6 +123,26 @@ class UnknownTable(SinkError):
     """The warehouse holds no such table."""
 
 
+class CutUnknown(SinkError):
+    """No consistent cut is known."""
+
+
+class CutIncomplete(SinkError):
+    """The transaction is not yet complete in the warehouse."""
+
+
+class CutGone(SinkError):
+    """The warehouse cannot be read as of that transaction."""
+
+
+class CutAmbiguous(SinkError):
+    """The moment of the cut is not understood."""
+
+
+class TableNotInCut(SinkError):
+    """The table has no state as of that transaction."""
+
+
 class DataLost(SinkError):
     """Kafka no longer holds records that the sink has not read."""
 

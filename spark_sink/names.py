@@ -57,6 +57,11 @@ def schemas_topic(prefix: str) -> str:
     return f"{prefix}.__schemas"
 
 
+def transactions_topics(prefix: str) -> str:
+    """A Java regular expression of the topics with the ends of transactions, one of each destination."""
+    return f"{_quote_java(prefix)}\\.__transactions\\.[A-Za-z0-9._-]+"
+
+
 def folder(name: str) -> str:
     """The folder of a database or table: percent-encoded UTF-8, safe on any file system.
 

@@ -35,7 +35,8 @@ from spark_sink.errors import (
 from spark_sink.lag.watch import Watch
 from spark_sink.metrics import Metrics
 from spark_sink.names import MAINTAINED, ORIGIN, SOURCES, of_sink
-from spark_sink.recent.follower import BatchFailed, Follower
+from spark_sink.recent.follower import BatchFailed, Follower, is_open
+from spark_sink.recent.wholeness import reaches
 from spark_sink.settings import Settings
 from spark_sink.source.kafka import (
     KafkaTopics,
@@ -46,6 +47,7 @@ from spark_sink.source.kafka import (
     read_schemas,
     stream,
 )
+from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark.checkpoint import Checkpoint, check_origin
 from spark_sink.spark.error_mapping import cause, named
@@ -91,7 +93,7 @@ class Sink:
             busy=lambda: time.time() - (self._applier.busy_since or time.time()),
             complete_until=lambda: self._watch.complete_until(),
         )
-        topics = KafkaTopics(spark, settings)
+        topics = self._topics = KafkaTopics(spark, settings)
         self._applier = Applier(
             book=SchemaBook(lambda: read_schemas(spark, settings)),
             warehouse=self._warehouse,
@@ -133,6 +135,7 @@ class Sink:
             ),
             note=of_sink(MAINTAINED, settings.name),
             waits=self._waits.waiting,
+            maintained=self._applier.milestones.wrote,
             gate=self._applier.gate,
         )
         self._beside = BackgroundTasks(
@@ -347,6 +350,7 @@ class Sink:
                 batch_id,
                 query_id=str(context.getLocalProperty("sql.streaming.queryId")),
                 moved=lambda: moved,
+                is_whole=self._is_whole(moved[1]),
             )
             self._rate.pause(began, *moved)
         except Exception as fault:
@@ -354,6 +358,21 @@ class Sink:
             # own pattern matching overflows its stack.
             self._failure = self._failure or fault
             raise BatchFailed from None
+
+    def _is_whole(self, until: Offsets) -> bool:
+        """Whether the batches up to `until`, which Spark has planned, are known to divide no transaction.
+
+        Only asked where recent changes do not show it.
+        """
+        if self._recent is not None and self._recent.is_covering:
+            return False
+        try:
+            reach, markers = self._topics.reach(), self._topics.markers_end()
+            if reach is None or not reaches({**until, **markers}, reach):
+                return False
+            return not any(is_open(one) for one in self._topics.last_values(markers))
+        except KafkaUnreachable:
+            return False
 
     def _end(self, query: StreamingQuery | None) -> None:
         """Lets the batch in hand finish if it soon does, else leaves it for the next start."""

@@ -12,9 +12,9 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
@@ -34,6 +34,7 @@ from spark_sink.source.envelope import of_table
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook, TableVersion
 from spark_sink.warehouse.ledger import Entry, Floor, Floors, Source, spans
+from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
 from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.shape import Shape, shaped
 from spark_sink.warehouse.waiting_tables import Waits, loaded_sql
@@ -81,28 +82,53 @@ class Applier:
     """The newest commit time (ms) of each destination that this process has applied."""
     busy_since: float | None = None
     """When the batch that is being applied began."""
+    milestones: MilestoneRecorder = field(init=False)
+    """What each batch leaves in the tables, for readers of consistent cuts."""
     _shapes: dict[Name, Shape] = field(default_factory=dict)
     _floors: Floored | None = None
 
-    def apply(self, records: DataFrame, batch_id: int, *, query_id: str, moved: Moved) -> None:
-        """Brings the records (columns of Spark's Kafka source) into the tables and the ledger."""
+    def __post_init__(self) -> None:
+        """Begins without a batch."""
+        self.milestones = MilestoneRecorder(self.warehouse)
+
+    def apply(
+        self,
+        records: DataFrame,
+        batch_id: int,
+        *,
+        query_id: str,
+        moved: Moved,
+        is_whole: bool = False,
+    ) -> None:
+        """Brings the records (columns of Spark's Kafka source) into the tables and the ledger.
+
+        `is_whole` means that the batches so far are known to divide no transaction.
+        """
         with self.gate:
             self.busy_since = self.clock()
             try:
-                self._apply(records, batch_id, query_id=query_id, moved=moved())
+                self._apply(records, batch_id, query_id=query_id, moved=moved(), is_whole=is_whole)
             finally:
                 self.busy_since = None
 
     def forget(self, name: Name) -> None:
         """Drops what is remembered of a table that was replaced."""
         self._shapes.pop(name, None)
+        self.milestones.rebuilt(name)
 
     def _apply(
-        self, records: DataFrame, batch_id: int, *, query_id: str, moved: tuple[Offsets, Offsets]
+        self,
+        records: DataFrame,
+        batch_id: int,
+        *,
+        query_id: str,
+        moved: tuple[Offsets, Offsets],
+        is_whole: bool,
     ) -> None:
         started, stages = self.clock(), Stages()
         describe(records.sparkSession, f"batch {batch_id}: read")
         self._announce(batch_id, moved)
+        self.milestones.begin()
         self.waits.refresh()
         self._keep_pace(records, sum(end - start for start, end in spans(*moved).values()))
         batch = envelopes(records)
@@ -112,6 +138,7 @@ class Applier:
         batch = batch.localCheckpoint(eager=False)
         with stages.timed(READ):
             found = contents(batch)
+        self.milestones.reach(found.reached)
         passed_by = {name for name in found.tables if self.waits.waiting(name)}
         for name in passed_by:
             part = found.tables.pop(name)
@@ -140,6 +167,9 @@ class Applier:
                 aside.report(batch_id)
             applied = self.clock()
             entries = _entries(found, moved, query_id, batch_id, int(applied * 1000))
+            if entries:
+                milestone = self.milestones.milestone(self._known_floors(), is_whole=is_whole)
+                entries[0] = replace(entries[0], milestone=milestone.text())
             self.warehouse.ledger.append(entries)
         self.applied |= {(one.topic, one.partition): one.until_offset for one in entries}
         self.newest |= {d: max(ms, self.newest.get(d, 0)) for d, ms in found.newest.items()}
@@ -226,6 +256,7 @@ class Applier:
         if usable:
             more = more.where(f"NOT {unusable()}")
         found = contents(more)
+        self.milestones.reach(found.reached)
         if found.claims:
             more, found, _ = self.fetched(more, found)
         if usable:
@@ -331,6 +362,7 @@ class Applier:
         shape = self._evolved(part, versions)
         if shape is None:
             return
+        self.milestones.wrote(part.name)
         with stages.timed(MERGE):
             for floor in part.truncates:
                 self.warehouse.tables.truncate(shape, floor)
@@ -366,6 +398,14 @@ class Applier:
                 new.append(floor)
         self.warehouse.floors.add(new)
         return self._floors
+
+    def _known_floors(self) -> Iterator[Floor]:
+        """The truncates in force; their times are not kept."""
+        for (database, table), sources in self.raise_floors(()).items():
+            for source, (epoch, seq) in sources.items():
+                yield Floor(
+                    database=database, table=table, source=source, epoch=epoch, seq=seq, ts_ms=0
+                )
 
 
 def without(batch: DataFrame, names: Iterable[Name]) -> DataFrame:

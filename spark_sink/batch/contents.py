@@ -26,6 +26,7 @@ from spark_sink.source.envelope import ENVELOPE, FIELDS, JSON_OPTIONS, NUMBER, p
 from spark_sink.source.progress import Progress, total
 from spark_sink.source.schemas import VersionKey
 from spark_sink.warehouse.ledger import Floor, Source
+from spark_sink.warehouse.milestones import Position, later
 
 _GROUP: Final = (
     "topic",
@@ -36,7 +37,6 @@ _GROUP: Final = (
     "database",
     "table",
     "version",
-    "epoch",
 )
 _OPS: Final = ("c", "u", "d", "r", "t")
 _COUNTED: Final = {
@@ -47,10 +47,9 @@ _COUNTED: Final = {
     "partial": "partial",
     "routed": "routed",
     "omitted": "left_out IS NOT NULL",
-    "claimed": "claim IS NOT NULL",
 }
 """What a group is asked: the condition of each count."""
-_SPECIAL: Final = ("bad", "alien", "foreign", "omitted", "claimed", "op_t")
+_SPECIAL: Final = ("bad", "alien", "foreign", "omitted", "op_t")
 """The counts that, if there are any, call for a second look at those records."""
 
 
@@ -96,6 +95,8 @@ class Contents:
     """The same with the numbers, tables that wait included."""
     nameless: MalformedRecord | None = None
     """The error of the first record that does not name its table."""
+    reached: dict[str, Position] = field(default_factory=dict)
+    """The newest change of each destination."""
 
     @property
     def claims(self) -> list[Claim]:
@@ -128,7 +129,10 @@ def contents(batch: DataFrame) -> Contents:
             f.expr("sum(size)").alias("size"),
             f.expr("min(ts_ms)").alias("oldest"),
             f.expr("max(ts_ms)").alias("newest"),
-            f.expr("max(seq)").alias("last_seq"),
+            f.expr("collect_list(claim) FILTER (WHERE claim IS NOT NULL)").alias("claims"),
+            f.expr(
+                "max(struct(epoch, seq, ts_ms, transaction)) FILTER (WHERE reason IS NULL)"
+            ).alias("last"),
         )
         .collect()
     )
@@ -147,7 +151,6 @@ def _details(batch: DataFrame, special: Iterable[str]) -> dict[tuple[Any, ...], 
         "alien": at.format("wire", _COUNTED["alien"]),
         "foreign": at.format("format", _COUNTED["foreign"]),
         "left_out": at.format("left_out", _COUNTED["omitted"]),
-        "claims": f"collect_list(claim) FILTER (WHERE {_COUNTED['claimed']})",
         "truncate": f"max(struct(epoch, seq, ts_ms)) FILTER (WHERE {_COUNTED['op_t']})",
     }
     records = batch.where(" OR ".join(f"coalesce({_COUNTED[name]}, false)" for name in special))
@@ -159,7 +162,7 @@ def _group(row: Row) -> tuple[Any, ...]:
     return tuple(row[name] for name in _GROUP)
 
 
-_NOTHING: Final = Row(bad=None, alien=None, foreign=None, left_out=None, claims=[], truncate=None)
+_NOTHING: Final = Row(bad=None, alien=None, foreign=None, left_out=None, truncate=None)
 """The details of a group without special records."""
 
 
@@ -204,7 +207,7 @@ def _fault(detail: Row) -> TableError | None:
 
 
 def _progress(row: Row) -> Progress:
-    place = row.epoch, row.last_seq
+    place = row["last"].epoch, row["last"].seq
     return Progress(oldest_ms=row.oldest, newest_ms=row.newest, place=place)
 
 
@@ -222,6 +225,10 @@ def _gathered(rows: Iterable[tuple[Row, Row]]) -> Contents:
         name = (row.database, row["table"])
         part = result.tables.setdefault(name, TablePart(name))
         part.places.add((row.topic, row.partition))
+        if row["last"] is not None:
+            epoch, seq, ts_ms, transaction = row["last"]
+            last = Position(epoch, seq, ts_ms, transaction or "")
+            result.reached = later(result.reached, {row.destination: last})
         part.fault = part.fault or _fault(detail)
         if part.fault is not None:
             continue
@@ -245,7 +252,7 @@ def _gathered(rows: Iterable[tuple[Row, Row]]) -> Contents:
                     ts_ms=detail.truncate.ts_ms,
                 )
             )
-        part.claims += [Claim(one.location, one.size, one.sha256) for one in detail.claims]
+        part.claims += [Claim(one.location, one.size, one.sha256) for one in row.claims]
         progress = {row.destination: _progress(row)}
         part.progress = total((part.progress, progress))
         result.progress = total((result.progress, progress))

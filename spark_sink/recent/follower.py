@@ -9,6 +9,7 @@ again, and merging continues: recent changes are a copy, on which only depends h
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
@@ -24,10 +25,11 @@ from pyspark.sql.observation import Observation
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_sink.batch.contents import envelopes
-from spark_sink.errors import SinkError
+from spark_sink.errors import KafkaUnreachable, SinkError
 from spark_sink.metrics import Metrics
 from spark_sink.names import RECENT_CHECKPOINT, literal, schemas_topic
 from spark_sink.recent.coverage import Coverage, Cut, Step, unmerged
+from spark_sink.recent.wholeness import Wholeness, reaches
 from spark_sink.settings import Settings
 from spark_sink.source.kafka import KafkaTopics, recent_stream
 from spark_sink.source.offsets import Offsets
@@ -78,6 +80,9 @@ class Follower:
         self._schemas_topic = schemas_topic(settings.prefix)
         self._topics = KafkaTopics(spark, settings)
         self._coverage = Coverage()
+        self._wholeness = Wholeness()
+        self._settled: Offsets = {}
+        """What was merged when all transactions of it were last known to be whole."""
         self._until: Offsets = {}
         self._reached = threading.Condition()
         self._query: StreamingQuery | None = None
@@ -163,7 +168,7 @@ class Follower:
         earliest, latest = self._topics.ranges(())
         known = {at: offset for at, offset in merged.items() if at in latest}
         # Its values so far are read where a coverage begins.
-        versions = self._topics.schemas_end()
+        versions = {**self._topics.schemas_end(), **self._topics.markers_end()}
         start = starting_offsets(
             {**known, **versions}, {**earliest, **versions}, {**latest, **versions}
         )
@@ -191,19 +196,33 @@ class Follower:
             raise BatchFailed from None
 
     def _store(self, records: DataFrame, start: Offsets, until: Offsets) -> None:
+        markers = {at: offset for at, offset in start.items() if self._is_of_markers(at[0])}
+        if self._coverage.since is None:
+            # The markers that are read at a beginning are proven only by what is seen after it.
+            self._wholeness = Wholeness()
+        whole = self._whole(until)
         start, until = self._of_rows(start), self._of_rows(until)
-        step = self._coverage.step(start, until, dict(self._merged()))
+        merged = dict(self._merged())
+        if whole is not None and reaches(whole, merged):
+            self._settled = merged
+        step = self._coverage.step(start, until, merged, settled=self._settled)
         if step is Step.OMIT:
             self._uncover()
             return
         rows = stored(records, self._schemas_topic)
-        cut = Cut(since=self._coverage.since or {}, until=until, at_ms=int(time.time() * 1000))
+        cut = Cut(
+            since=self._coverage.since or {},
+            until=until,
+            at_ms=int(time.time() * 1000),
+            whole=whole,
+        )
         seen, known = Observation(), self._metrics.destinations
         rows = rows.observe(
             seen, f.min("ts_ms").alias("oldest"), f.count("ts_ms").alias("rows"), *highest(known)
         )
         if step is Step.BEGIN:
-            self._log.begin(rows, cut, versions=self._schemas())
+            ends = self._topics.last_values(markers)
+            self._log.begin(rows, cut, versions=self._schemas(), markers=filter(is_open, ends))
         elif step is Step.REWRITE:
             self._log.rewrite(rows, cut)
         else:
@@ -217,7 +236,26 @@ class Follower:
         self._metrics.seen(highest_found(found, known))
 
     def _of_rows(self, offsets: Offsets) -> dict[tuple[str, int], int]:
-        return {at: offset for at, offset in offsets.items() if at[0] != self._schemas_topic}
+        return {
+            at: offset
+            for at, offset in offsets.items()
+            if at[0] != self._schemas_topic and not self._is_of_markers(at[0])
+        }
+
+    def _is_of_markers(self, topic: str) -> bool:
+        return topic.startswith(markers_prefix(self._schemas_topic))
+
+    def _whole(self, until: Offsets) -> Offsets | None:
+        """The offsets before which each transaction is whole, now that all up to `until` is covered."""
+        try:
+            # Only now, as all before `until` was shown when it was planned.
+            reach = self._topics.reach()
+        except KafkaUnreachable:
+            # The query fails by itself if that lasts.
+            reach = None
+        if reach is not None:
+            self._wholeness.seen(until, reach)
+        return self._wholeness.covered(until)
 
 
 def highest(known: Sequence[str]) -> list[Column]:
@@ -244,7 +282,27 @@ def highest_found(found: Mapping[str, Any], known: Sequence[str]) -> dict[str, P
 
 
 def stored(records: DataFrame, schemas: str) -> DataFrame:
-    """Kafka's records as the rows of a RecentLog; those of the topic `schemas` are versions."""
+    """Kafka's records as the rows of a RecentLog; those of the topic `schemas` are versions.
+
+    Of the transactions topics beside it, only the ends of transactions in parts are kept.
+    """
     own = f"topic = {literal(schemas)}"
-    more = (f"if({own}, 'version', 'record') AS kind", f"if({own}, text, NULL) AS text")
-    return envelopes(records, *more).coalesce(1)
+    marker = f"startswith(topic, {literal(markers_prefix(schemas))})"
+    last = "get_json_object(text, '$.last') = 'false'"
+    parts = f"{last} OR CAST(get_json_object(text, '$.part') AS INT) > 1"
+    ends = f"(get_json_object(text, '$.status') = 'END' AND ({parts}))"
+    kind = f"CASE WHEN {own} THEN 'version' WHEN {marker} THEN 'marker' ELSE 'record' END AS kind"
+    kept = f"if({own} OR {marker}, text, NULL) AS text"
+    rows = envelopes(records, kind, kept)
+    return rows.where(f"kind <> 'marker' OR {ends}").coalesce(1)
+
+
+def markers_prefix(schemas: str) -> str:
+    """What the names of the transactions topics begin with, beside a schemas topic."""
+    return f"{schemas.removesuffix('__schemas')}__transactions."
+
+
+def is_open(marker: str) -> bool:
+    """Whether a record of a transactions topic ends a part of a transaction that is not the last."""
+    body = json.loads(marker)
+    return body.get("status") == "END" and not body.get("last", True)

@@ -30,7 +30,7 @@ from spark_sink.source.envelope import of_table, refused_record
 from spark_sink.source.schemas import OWN_COLUMNS, SchemaBook
 from spark_sink.warehouse.identity import NEWER, below_sql, same_key
 from spark_sink.warehouse.images import standing_images
-from spark_sink.warehouse.ledger import Floors, Source
+from spark_sink.warehouse.ledger import Floor, Floors, Source
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import Name, Recent, Warehouse
 from spark_sink.warehouse.shape import Shape, shaped
@@ -75,7 +75,7 @@ def fresh_tables(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Merged:
+class Merged:
     """A table as it is merged: its shape and its rows at a fixed version; no shape before its first row."""
 
     shape: Shape | None
@@ -106,69 +106,90 @@ class _Reader:
             for name in names
         }
 
-    def _merged(self, name: Name) -> _Merged:
+    def _merged(self, name: Name) -> Merged:
         shape = self.warehouse.tables.shape(*name)
         rows = self.warehouse.tables.rows(shape, fixed=True) if shape is not None else None
-        return _Merged(shape=shape, rows=rows)
+        return Merged(shape=shape, rows=rows)
 
     def _rows(
         self,
         name: Name,
-        merged: _Merged,
+        merged: Merged,
         recent: Recent[DataFrame] | None,
         waits: Waits,
         *,
         bookkeeping: bool,
     ) -> DataFrame:
-        combined: tuple[Shape, DataFrame] | None = None
+        found: tuple[Shape, DataFrame] | None = None
         if recent is not None and not waits.waiting(name):
             records = recent.records.where(of_table(name))
             if applied := loaded_sql(waits.tables.values(), recent.cut.since, name):
                 records = records.where(f"NOT coalesce({applied}, false)")
             try:
-                combined = self._combined(name, merged, records, recent.versions)
+                found = self._combined(name, merged, records, recent.versions)
             except TableError as fault:
                 _log.warning("recent changes not applied table=%s.%s: %s", *name, fault)
-        if combined is None:
+        if found is None:
             if merged.shape is None or merged.rows is None:
                 raise UnknownTable(".".join(name))
-            combined = merged.shape, merged.rows
-        return _seen(*combined, bookkeeping=bookkeeping)
+            found = merged.shape, merged.rows
+        return seen(*found, bookkeeping=bookkeeping)
 
     def _combined(
-        self, name: Name, merged: _Merged, records: DataFrame, versions: list[str]
+        self, name: Name, merged: Merged, records: DataFrame, versions: list[str]
     ) -> tuple[Shape, DataFrame] | None:
         """The table's shape and rows with recent changes; None without any."""
         records = records.localCheckpoint(eager=False)
         part = contents(records).tables.get(name)
         if part is None:
             return None
-        if part.fault:
-            raise part.fault
-        if part.claims:
-            whole = records.where("claim IS NULL")
-            records = whole.unionByName(redeemed(records, part.claims, store=self.claim_checks))
-        book = SchemaBook(lambda: versions)
-        known = list(book.versions(part.versions).values())
-        if merged.shape is None and not known:
-            return None
-        shape = shaped(merged.shape, known, name=name, apart=part.is_apart)
-        floors = self._floors(name, part)
-        rows = _standing(_fitted(merged, shape, records), shape, floors)
-        if not part.has_rows:
-            return shape, rows
-        changed = _usable(lambda: merged_rows(records, part, shape, known, floors, held=rows))
-        if not shape.keyed:
-            changed = changed.join(_marks(rows), _MARKS, "left_anti")
-            return shape, rows.unionByName(changed)
-        return shape, _replaced(rows, changed, shape)
+        highest = self.warehouse.floors.highest()
+        return combined(
+            merged, records, part, versions, floors=highest, claim_checks=self.claim_checks
+        )
 
-    def _floors(self, name: Name, part: TablePart) -> Floors:
-        found: dict[Source, tuple[int, int]] = {}
-        for floor in (*self.warehouse.floors.highest(), *part.truncates):
-            if (floor.database, floor.table) == name:
-                found[floor.source] = max(floor.place, found.get(floor.source, floor.place))
-        return found
+
+def combined(
+    merged: Merged,
+    records: DataFrame,
+    part: TablePart,
+    versions: list[str],
+    *,
+    floors: Iterable[Floor],
+    claim_checks: str,
+) -> tuple[Shape, DataFrame] | None:
+    """A table's shape and rows with the recent changes that `part` describes; None if it has no shape.
+
+    `records` are the changes of this table, `versions` all values of the schemas topic, and `floors` the
+    truncates that are merged. Raises TableError.
+    """
+    if part.fault:
+        raise part.fault
+    if part.claims:
+        whole = records.where("claim IS NULL")
+        records = whole.unionByName(redeemed(records, part.claims, store=claim_checks))
+    book = SchemaBook(lambda: versions)
+    known = list(book.versions(part.versions).values())
+    if merged.shape is None and not known:
+        return None
+    shape = shaped(merged.shape, known, name=part.name, apart=part.is_apart)
+    highest = _highest(floors, part)
+    rows = _standing(_fitted(merged, shape, records), shape, highest)
+    if not part.has_rows:
+        return shape, rows
+    changed = _usable(lambda: merged_rows(records, part, shape, known, highest, held=rows))
+    if not shape.keyed:
+        changed = changed.join(_marks(rows), _MARKS, "left_anti")
+        return shape, rows.unionByName(changed)
+    return shape, _replaced(rows, changed, shape)
+
+
+def _highest(floors: Iterable[Floor], part: TablePart) -> Floors:
+    found: dict[Source, tuple[int, int]] = {}
+    for floor in (*floors, *part.truncates):
+        if (floor.database, floor.table) == part.name:
+            found[floor.source] = max(floor.place, found.get(floor.source, floor.place))
+    return found
 
 
 def _usable(rows: Callable[[], DataFrame]) -> DataFrame:
@@ -189,7 +210,7 @@ def _marks(rows: DataFrame) -> DataFrame:
     return rows.select(*_MARKS)
 
 
-def _fitted(merged: _Merged, shape: Shape, beside: DataFrame) -> DataFrame:
+def _fitted(merged: Merged, shape: Shape, beside: DataFrame) -> DataFrame:
     """The merged rows in the columns and types of `shape`."""
     if merged.rows is None or merged.shape is None:
         columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in shape.all_columns)
@@ -220,7 +241,7 @@ def _replaced(rows: DataFrame, changed: DataFrame, shape: Shape) -> DataFrame:
     return kept.unionByName(changed.join(f.broadcast(old), list(at), "left_anti"))
 
 
-def _seen(shape: Shape, rows: DataFrame, *, bookkeeping: bool) -> DataFrame:
+def seen(shape: Shape, rows: DataFrame, *, bookkeeping: bool) -> DataFrame:
     """The rows that readers see."""
     if not shape.keyed:
         return standing_images(rows, shape, bookkeeping=bookkeeping)

@@ -21,6 +21,7 @@ ENVELOPE: Final = (
     f"before {IMAGE}, after {IMAGE}, absent ARRAY<STRING>, op STRING, "
     "source STRUCT<name STRING, db STRING, `table` STRING, logical_db STRING, "
     "logical_table STRING, ts_ms BIGINT, seq BIGINT, epoch BIGINT, `schema` INT, wire INT>, "
+    "transaction STRUCT<id STRING, total_order BIGINT>, "
     f"claim_check {CLAIM}, left_out STRING, {_CORRUPT} STRING"
 )
 OLD_KEY: Final = "__debezium.oldkey"
@@ -102,6 +103,9 @@ FIELDS: Final = {
     "epoch": "e.source.epoch",
     "seq": "e.source.seq",
     "ts_ms": "e.source.ts_ms",
+    "transaction": "e.transaction.id",
+    # Of a transaction's published rows, the first has 1.
+    "ordinal": "e.transaction.total_order",
 }
 
 _MARK: Final = "aqueduct-poison"

@@ -12,9 +12,10 @@ from typing import Any, Protocol
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from spark_sink.errors import KafkaUnreachable
-from spark_sink.names import schemas_topic, topic_pattern
+from spark_sink.names import schemas_topic, topic_pattern, transactions_topics
 from spark_sink.settings import Settings
 from spark_sink.source.offsets import Offsets
 
@@ -25,6 +26,8 @@ client has just asked for more: with Kafka's 500 ms, each partition of each batc
 _MAX_POLL_RECORDS = 5_000
 """With Kafka's 500, Spark asks the broker for the partition's offsets ten times as often."""
 _ENOUGH_TO_MERGE = 20_000
+_WINDOW = 100
+"""Offsets in which the last record of a topic is first looked for."""
 _RECORDS = (
     "topic STRING, partition INT, offset BIGINT, key BINARY, value BINARY, "
     "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
@@ -59,12 +62,17 @@ def _held_back(settings: Settings) -> dict[str, str]:
 
 
 def recent_stream(spark: SparkSession, settings: Settings, *, starting_offsets: str) -> DataFrame:
-    """The records of all row topics and of the schemas topic, as many at a time as there are."""
+    """The records of all row, schemas and transactions topics, as many at a time as there are."""
     reader = spark.readStream.format("kafka").options(**options(settings))
-    wanted = f"(?:{pattern(settings)})|{_exactly(schemas_topic(settings.prefix))}"
+    wanted = f"{_with_transactions(settings)}|{_exactly(schemas_topic(settings.prefix))}"
     return (
         reader.option("subscribePattern", wanted).option("startingOffsets", starting_offsets).load()
     )
+
+
+def _with_transactions(settings: Settings) -> str:
+    """The Java regular expression of the row topics and the transactions topics."""
+    return f"(?:{pattern(settings)})|(?:{transactions_topics(settings.prefix)})"
 
 
 def _exactly(topic: str) -> str:
@@ -148,6 +156,47 @@ class KafkaTopics:
         with admin(self._spark, self._settings) as kafka:
             return kafka.ranges(_exactly(schemas_topic(self._settings.prefix)))[1]
 
+    def markers_end(self) -> dict[tuple[str, int], int]:
+        """The committed ends of the transactions topics; empty without any."""
+        with admin(self._spark, self._settings) as kafka:
+            return kafka.ranges(transactions_topics(self._settings.prefix))[1]
+
+    def reach(self) -> dict[tuple[str, int], int] | None:
+        """The ends of all row and transactions topics, of undecided records too.
+
+        None if a merge of several masters writes row topics: it publishes a transaction's rows one by one.
+        """
+        shards = f"{self._settings.prefix}.__shard."
+        with admin(self._spark, self._settings) as kafka:
+            if any(name.startswith(shards) for name in kafka.topics()):
+                return None
+            return kafka.reach(_with_transactions(self._settings))
+
+    def last_values(self, ends: Offsets) -> list[str]:
+        """The value of the last record of each partition before its end, of those that have one."""
+        values: list[str] = []
+        window, left = _WINDOW, {at: end for at, end in ends.items() if end > 0}
+        if not left:
+            return values
+        with admin(self._spark, self._settings) as kafka:
+            earliest = kafka.ranges(transactions_topics(self._settings.prefix))[0]
+        while left:
+            # Aborted records and the ends of Kafka transactions have offsets, but no value.
+            start = {at: max(earliest.get(at, 0), end - window) for at, end in left.items()}
+            records = self.read(start, left).where("value IS NOT NULL")
+            last = records.groupBy("topic", "partition").agg(
+                f.max_by(f.col("value").cast("string"), "offset").alias("value")
+            )
+            found = {(row.topic, row.partition): row.value for row in last.collect()}
+            values += found.values()
+            left = {
+                at: end
+                for at, end in left.items()
+                if at not in found and start[at] > earliest.get(at, 0)
+            }
+            window *= 10
+        return values
+
     def read(
         self, start: Mapping[tuple[str, int], int], end: Mapping[tuple[str, int], int]
     ) -> DataFrame:
@@ -188,28 +237,38 @@ class Admin:
 
     def ranges(self, pattern: str) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
         """(earliest, latest committed) offsets of the partitions of topics that match."""
+        partitions = self._partitions(pattern)
+        spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
+        return self._offsets(partitions, spec.earliest()), self._offsets(partitions, spec.latest())
+
+    def reach(self, pattern: str) -> dict[tuple[str, int], int]:
+        """The ends of the partitions of topics that match, after records of open transactions too."""
+        spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
+        return self._offsets(self._partitions(pattern), spec.latest(), isolation="READ_UNCOMMITTED")
+
+    def _partitions(self, pattern: str) -> list[tuple[str, int]]:
         matcher = self._jvm.java.util.regex.Pattern.compile(pattern)
         names = self._jvm.java.util.ArrayList()
         for name in sorted(self.topics()):
             if matcher.matcher(name).matches():
                 names.add(name)
         described = self._client.describeTopics(names).allTopicNames().get()
-        partitions = [
+        return [
             (str(name), int(info.partition()))
             for name in described
             for info in described[name].partitions()
         ]
-        spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
-        return self._offsets(partitions, spec.earliest()), self._offsets(partitions, spec.latest())
 
-    def _offsets(self, partitions: list[tuple[str, int]], spec: Any) -> dict[tuple[str, int], int]:
+    def _offsets(
+        self, partitions: list[tuple[str, int]], spec: Any, *, isolation: str = "READ_COMMITTED"
+    ) -> dict[tuple[str, int], int]:
         wanted, place = self._jvm.java.util.HashMap(), {}
         for topic, partition in partitions:
             at = self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)
             place[topic, partition] = at
             wanted.put(at, spec)
-        committed = self._jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
-        choice = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(committed)
+        level = self._jvm.org.apache.kafka.common.IsolationLevel.valueOf(isolation)
+        choice = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(level)
         found = self._client.listOffsets(wanted, choice)
         return {at: int(found.partitionResult(p).get().offset()) for at, p in place.items()}
 

@@ -30,6 +30,8 @@ class Entry:
     until_offset: int
     records: int
     applied_at_ms: int
+    milestone: str | None = None
+    """With the first entry of a batch: what the tables hold after it (`milestones.Milestone`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,6 +55,8 @@ class Maintenance:
     """Returns a true value for a table that batches skip."""
     note: str = MAINTAINED
     """The name of the note of what this sink has maintained."""
+    maintained: Callable[[Name], None] = lambda _: None
+    """Takes a table that was rewritten."""
     gate: threading.Lock = field(default_factory=threading.Lock)
     """Held while a batch is applied."""
     merged: Counter[Name] = field(default_factory=Counter)
@@ -98,6 +100,7 @@ class Maintenance:
         may_remove = self._may_remove()
         if may_remove:
             upkeep.remove_unused(name)
+        self.maintained(name)
         self.sources.keep()
         self._record(name, upkeep.version(name))
         _log.info("table maintained table=%s.%s", *name)

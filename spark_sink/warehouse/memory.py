@@ -15,13 +15,21 @@ from datetime import datetime
 from typing import Any
 
 from spark_sink.errors import UnknownTable
-from spark_sink.recent.coverage import Cut
+from spark_sink.recent.coverage import Cut, Marker
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.positions import At, is_within
 from spark_sink.source.schemas import OWN_COLUMNS
 from spark_sink.warehouse.ledger import Entry, Floor, LastBatch, Source
 from spark_sink.warehouse.letters import Letter
-from spark_sink.warehouse.protocol import LastMerge, Name, Recent, RowCount, TableFacts
+from spark_sink.warehouse.milestones import Batch, Position, Share, batches, later
+from spark_sink.warehouse.protocol import (
+    LastMerge,
+    Name,
+    Recent,
+    RowCount,
+    TableFacts,
+    VersionGone,
+)
 from spark_sink.warehouse.shape import Shape
 
 Row = Mapping[str, Any]
@@ -37,11 +45,23 @@ class _Table:
     commits: int = 0
 
 
+class _Tables(dict[Name, _Table]):
+    """The tables as they are, and as they were after each commit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.past: dict[tuple[Name, int], _Table] = {}
+
+    def __setitem__(self, name: Name, table: _Table) -> None:
+        super().__setitem__(name, table)
+        self.past[name, table.commits] = table
+
+
 class MemoryTables:
     """See protocol.Tables."""
 
     def __init__(self) -> None:
-        self._tables: dict[Name, _Table] = {}
+        self._tables = _Tables()
         self.last_merges: dict[Name, LastMerge] = {}
         """The last merge of each table, which takes no time and has no files."""
 
@@ -108,8 +128,21 @@ class MemoryTables:
         fixed: bool = False,  # noqa: ARG002 - a write replaces them
     ) -> Rows:
         """See protocol.Tables."""
-        names = [name for name, _ in shape.all_columns]
-        return [{name: row.get(name) for name in names} for row in self._rows(shape)]
+        return _columns(shape, self._rows(shape))
+
+    def as_of(self, database: str, table: str, version: int) -> tuple[Shape, Rows]:
+        """See protocol.Tables."""
+        held = self._tables.past.get(((database, table), version))
+        if held is None:
+            raise VersionGone(f"{database}.{table}, version {version}")
+        return held.shape, _columns(held.shape, held.rows)
+
+    def newest(self, shape: Shape) -> dict[str, Position]:
+        """See protocol.Tables."""
+        found: dict[str, Position] = {}
+        for row in self._rows(shape):
+            found = later(found, {row["__destination"]: Position(*_place(row), row["__ts_ms"])})
+        return found
 
     def replace(self, shape: Shape, rows: Rows, *, cut: tuple[int, Offsets] | None = None) -> None:
         """See protocol.Tables."""
@@ -191,6 +224,21 @@ class MemoryLedger:
         """See protocol.Ledger."""
         self.entries += entries
 
+    def batches(self) -> list[Batch]:
+        """See protocol.Ledger."""
+        return batches(
+            Share(
+                one.applied_at_ms,
+                one.query_id,
+                one.topic,
+                one.partition,
+                one.from_offset,
+                one.until_offset,
+                one.milestone,
+            )
+            for one in self.entries
+        )
+
 
 class MemoryFloors:
     """See protocol.FloorLog."""
@@ -270,37 +318,54 @@ class MemoryRecent:
     """See protocol.RecentLog."""
 
     def __init__(self) -> None:
-        self._rows: list[Row] = []
-        self._cut: Cut | None = None
+        self._commits: list[tuple[list[Row], Cut]] = []
 
-    def begin(self, rows: Rows, cut: Cut, *, versions: Iterable[str]) -> None:
+    def begin(
+        self, rows: Rows, cut: Cut, *, versions: Iterable[str], markers: Iterable[str] = ()
+    ) -> None:
         """See protocol.RecentLog."""
         first = [{"kind": "version", "text": text} for text in versions]
-        self._rows, self._cut = [*first, *rows], cut
+        first += [{"kind": "marker", "text": text} for text in markers]
+        self._commits.append(([*first, *rows], cut))
 
     def add(self, rows: Rows, cut: Cut) -> None:
         """See protocol.RecentLog."""
-        self._rows, self._cut = [*self._rows, *rows], cut
+        self._commits.append(([*self._commits[-1][0], *rows], cut))
 
     def rewrite(self, rows: Rows, cut: Cut) -> None:
         """See protocol.RecentLog."""
-        held = [row for row in self._rows if row["kind"] == "version" or _covers(cut, row)]
-        self._rows, self._cut = [*held, *rows], cut
+        held = [r for r in self._commits[-1][0] if r["kind"] != "record" or _covers(cut, r)]
+        self._commits.append(([*held, *rows], cut))
 
     def remove_unused(self) -> None:
         """See protocol.RecentLog."""
 
     def newest(self) -> Recent[Rows] | None:
         """See protocol.RecentLog."""
-        if self._cut is None:
-            return None
-        records = [row for row in self._rows if row["kind"] == "record"]
+        version = self.version()
+        return None if version is None else self.at(version)
+
+    def version(self) -> int | None:
+        """See protocol.RecentLog."""
+        return len(self._commits) - 1 if self._commits else None
+
+    def at(self, version: int) -> Recent[Rows]:
+        """See protocol.RecentLog."""
+        if version >= len(self._commits):
+            raise VersionGone(f"recent changes, version {version}")
+        rows, cut = self._commits[version]
+        records = [row for row in rows if row["kind"] == "record"]
         return Recent(
-            cut=self._cut,
+            cut=cut,
             records=[
                 {k: v for k, v in row.items() if k not in {"kind", "text"}} for row in records
             ],
-            versions=[row["text"] for row in self._rows if row["kind"] == "version"],
+            versions=[row["text"] for row in rows if row["kind"] == "version"],
+            markers=[
+                Marker(row["text"], row.get("topic"), row.get("partition"), row.get("offset"))
+                for row in rows
+                if row["kind"] == "marker"
+            ],
         )
 
 
@@ -420,6 +485,11 @@ class MemoryWarehouse:
         self.upkeep = MemoryUpkeep(self.tables)
         self.facts = MemoryFacts(self.tables)
         self.notes = MemoryNotes()
+
+
+def _columns(shape: Shape, rows: Iterable[Row]) -> Rows:
+    names = [name for name, _ in shape.all_columns]
+    return [{name: row.get(name) for name in names} for row in rows]
 
 
 def _identity(shape: Shape, row: Row) -> tuple[Any, ...]:

@@ -12,11 +12,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from spark_sink.recent.coverage import Cut
+from spark_sink.recent.coverage import Cut, Marker
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.positions import At
 from spark_sink.warehouse.ledger import Entry, Floor, LastBatch
 from spark_sink.warehouse.letters import Letter
+from spark_sink.warehouse.milestones import Batch, Position
 from spark_sink.warehouse.shape import Shape
 
 Name = tuple[str, str]
@@ -28,6 +29,10 @@ Given = TypeVar("Given", contravariant=True)
 
 class CommitConflict(Exception):
     """Another writer committed to the table first; nothing was changed."""
+
+
+class VersionGone(Exception):
+    """A version of a table, or what it needs, was removed."""
 
 
 class Tables(Protocol[Rows]):
@@ -54,6 +59,12 @@ class Tables(Protocol[Rows]):
         `beside` are rows that they will be combined with; `fixed` rows are those of now, whenever
         they are read.
         """
+
+    def as_of(self, database: str, table: str, version: int) -> tuple[Shape, Rows]:
+        """The table's shape and all its rows at a version (`Upkeep.version`). Raises VersionGone."""
+
+    def newest(self, shape: Shape) -> dict[str, Position]:
+        """The newest change of each destination that the table holds; its transaction is not known."""
 
     def replace(self, shape: Shape, rows: Rows, *, cut: tuple[int, Offsets] | None = None) -> None:
         """Replaces the table's shape and rows in one commit.
@@ -150,6 +161,9 @@ class Ledger(Protocol):
     def append(self, entries: Iterable[Entry]) -> None:
         """Records a batch as applied."""
 
+    def batches(self) -> list[Batch]:
+        """The recent batches, oldest first: at least those of the retention time."""
+
 
 class FloorLog(Protocol):
     """The log of truncates, which exclude older rows for good."""
@@ -193,12 +207,15 @@ class DeadLetters(Protocol[Given]):
 class RecentLog(Protocol[Rows]):
     """Records that are stored before they are merged.
 
-    Rows have `kind` ("record" or "version"), `text` (of a version: its value in the schemas topic) and the
-    columns of `envelope.FIELDS`.
+    Rows have `kind` ("record", "version" or "marker"), `text` (of a version: its value in the schemas topic;
+    of a marker: the end of a part of a transaction, as in the transactions topic) and the columns of
+    `envelope.FIELDS`.
     """
 
-    def begin(self, rows: Rows, cut: Cut, *, versions: Iterable[str]) -> None:
-        """Replaces everything by these rows and these values of the schemas topic."""
+    def begin(
+        self, rows: Rows, cut: Cut, *, versions: Iterable[str], markers: Iterable[str] = ()
+    ) -> None:
+        """Replaces everything by these rows and these values of the schemas and transactions topics."""
 
     def add(self, rows: Rows, cut: Cut) -> None:
         """Adds rows; `cut` is then what all stored rows cover."""
@@ -212,6 +229,12 @@ class RecentLog(Protocol[Rows]):
     def newest(self) -> Recent[Rows] | None:
         """What is stored as of the newest commit; None before the first."""
 
+    def version(self) -> int | None:
+        """The number of the newest commit; None before the first."""
+
+    def at(self, version: int) -> Recent[Rows]:
+        """What was stored as of a commit. Raises VersionGone."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recent(Generic[Rows]):
@@ -222,6 +245,8 @@ class Recent(Generic[Rows]):
     """Those of all tables, in the columns of `envelope.FIELDS`."""
     versions: list[str]
     """All stored values of the schemas topic."""
+    markers: list[Marker]
+    """All stored ends of parts of transactions."""
 
 
 class Upkeep(Protocol):

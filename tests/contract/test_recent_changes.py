@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from spark_sink.recent.follower import stored
 from spark_sink.source.envelope import FIELDS
 from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.opening import open_warehouse
-from spark_sink.warehouse.protocol import Warehouse
+from spark_sink.warehouse.protocol import VersionGone, Warehouse
 from tests.unit.spark_sink.conftest import Warehouse as Records
 from tests.unit.spark_sink.conftest import spark
 from tests.unit.spark_sink.history import Change, schema
@@ -101,6 +101,26 @@ def test_records_and_versions_are_added_until_a_new_beginning_replaces_them(case
     assert newest.cut == cut(3, 7)
     log.begin(case.rows(9), cut(9, 10), versions=[FIRST])
     assert case.found() == ([9], ["v1"])
+
+
+def test_earlier_commits_are_read_as_they_were_with_markers_and_what_was_whole(case: Case) -> None:
+    log = case.warehouse.recent
+    assert log.version() is None
+    end = '{"status":"END","id":"u:1","part":1,"last":false}'
+    log.begin(case.rows(3, 4), cut(3, 5), versions=[FIRST], markers=[end])
+    first = log.version()
+    assert first is not None
+    whole = replace(cut(4, 6), whole={AT: 5})
+    log.rewrite(case.rows(5), whole)
+    newest, earlier = log.newest(), log.at(first)
+    assert newest is not None
+    assert (newest.cut.whole, earlier.cut.whole) == ({AT: 5}, None)
+    assert [one.text for one in (*newest.markers, *earlier.markers)] == [end, end]
+    assert case.found() == ([4, 5], ["v1"])
+    count = len(earlier.records) if case.records is None else earlier.records.count()
+    assert count == 2
+    with pytest.raises(VersionGone):
+        log.at(first + 99)
 
 
 def test_a_rewrite_removes_merged_records_and_no_version(case: Case) -> None:

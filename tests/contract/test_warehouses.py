@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,9 @@ from pyspark.sql import functions as f
 from spark_sink.errors import UnknownTable
 from spark_sink.warehouse.ledger import Entry, Floor, Source
 from spark_sink.warehouse.memory import MemoryWarehouse
+from spark_sink.warehouse.milestones import Milestone, Position
 from spark_sink.warehouse.opening import open_warehouse
-from spark_sink.warehouse.protocol import Warehouse
+from spark_sink.warehouse.protocol import VersionGone, Warehouse
 from spark_sink.warehouse.shape import Shape
 from tests.unit.spark_sink.conftest import spark
 
@@ -175,6 +176,54 @@ def test_the_ledger_says_up_to_where_each_partition_is_applied(case: Case) -> No
         ledger.append([Entry(**entry, until_offset=until, records=1, applied_at_ms=until)])  # type: ignore[arg-type]
     assert (ledger.applied(), ledger.newest_ms()) == ({("a", 0): 9}, 9)
     assert [ledger.newest_ms(topics) for topics in ((), ["b"], {"a", "b"})] == [0, 0, 9]
+
+
+def test_the_ledger_returns_batches_with_what_is_merged_after_each_and_their_milestones(
+    case: Case,
+) -> None:
+    ledger = case.warehouse.ledger
+    assert ledger.batches() == []
+    milestone = Milestone(
+        reached={"shop": Position(1, 9, 90, "u:3")},
+        versions={NAME: 4},
+        floors=(floor(5), floor(3, OTHER)),
+        recent=7,
+        is_whole=True,
+    )
+    share: dict[str, Any] = {"query_id": "q", "records": 1, "topic": "a"}
+    first = Entry(**share, batch_id=0, partition=0, from_offset=2, until_offset=5, applied_at_ms=10)
+    ledger.append([first])
+    second = Entry(
+        **share, batch_id=1, partition=0, from_offset=5, until_offset=9, applied_at_ms=20
+    )
+    other = Entry(**share, batch_id=1, partition=1, from_offset=0, until_offset=3, applied_at_ms=20)
+    ledger.append([replace(second, milestone=milestone.text()), other])
+    one, two = ledger.batches()
+    assert (one.at_ms, one.until, one.milestone) == (10, {("a", 0): 5}, None)
+    assert (two.at_ms, two.until) == (20, {("a", 0): 9, ("a", 1): 3})
+    assert two.milestone == milestone
+    assert two.milestone is not None
+    assert two.milestone.reached["shop"].transaction == "u:3"
+
+
+def test_a_table_is_read_as_of_a_version_with_the_shape_it_had(case: Case) -> None:
+    tables, upkeep = case.warehouse.tables, case.warehouse.upkeep
+    case.merge(KEYED, row(1, 10, 1))
+    first = upkeep.version(NAME)
+    case.merge(KEYED, row(1, 11, 2), row(2, 20, 3, source=None))
+    assert tables.newest(KEYED) == {"shop": Position(1, 3, 3)}
+    wider = replace(KEYED, columns=(*KEYED.columns, ("w", "int")))
+    tables.evolve(KEYED, wider)
+    shape, rows = tables.as_of(*NAME, first)
+    assert shape == KEYED
+    assert [(one["id"], one["v"]) for one in case.described(rows)] == [(1, 10)]
+    shape, rows = tables.as_of(*NAME, upkeep.version(NAME))
+    assert shape.columns == wider.columns
+    assert [(one["id"], one["v"]) for one in case.described(rows)] == [(1, 11), (2, 20)]
+    with pytest.raises(VersionGone):
+        tables.as_of(*NAME, upkeep.version(NAME) + 1)
+    with pytest.raises(VersionGone):
+        tables.as_of("shop", "nothing", 0)
 
 
 def test_the_highest_floor_of_each_source_stands(case: Case) -> None:

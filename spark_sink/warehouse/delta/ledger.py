@@ -11,10 +11,11 @@ from pyspark.sql import functions as f
 
 from spark_sink.warehouse.delta.own_table import OwnTable
 from spark_sink.warehouse.ledger import Entry, Floor, LastBatch, Source
+from spark_sink.warehouse.milestones import Batch, Share, batches
 
 _LEDGER_COLUMNS: Final = (
     "query_id STRING, batch_id BIGINT, topic STRING, partition INT, from_offset BIGINT, "
-    "until_offset BIGINT, records BIGINT, applied_at_ms BIGINT"
+    "until_offset BIGINT, records BIGINT, applied_at_ms BIGINT, milestone STRING"
 )
 _FLOOR_COLUMNS: Final = (
     "database STRING, `table` STRING, destination STRING, epoch BIGINT, seq BIGINT, ts_ms BIGINT"
@@ -24,7 +25,7 @@ _FLOOR_SOURCE: Final = "source_database STRING, source_table STRING"
 """Columns for truncates of mapped tables; NULL or missing if the source table has the table's name."""
 
 EVERY: Final = 200
-"""Commits between two rewrites; also the number of batches kept, besides the last of each partition."""
+"""Commits between two rewrites; also the least number of batches kept, besides the last of each partition."""
 RETENTION_SECONDS: Final = 300
 """Retention of files and log entries of the sink's own tables, which are read within seconds."""
 
@@ -32,9 +33,12 @@ RETENTION_SECONDS: Final = 300
 class DeltaLedger:
     """See protocol.Ledger."""
 
-    def __init__(self, table: OwnTable, *, every: int = EVERY) -> None:
+    def __init__(
+        self, table: OwnTable, *, every: int = EVERY, keep_seconds: int = RETENTION_SECONDS
+    ) -> None:
         self.table = table
         self._every = every
+        self._keep_ms = keep_seconds * 1000
 
     def applied(self) -> dict[tuple[str, int], int]:
         """See protocol.Ledger."""
@@ -72,15 +76,27 @@ class DeltaLedger:
     def append(self, entries: Iterable[Entry]) -> None:
         """See protocol.Ledger."""
         if rows := [asdict(entry) for entry in entries]:
-            self.table.append(_LEDGER_COLUMNS, rows)
+            # Earlier versions of the sink made it without milestones.
+            self.table.append(_LEDGER_COLUMNS, rows, is_wider=True)
         if self.table.due():
             self.compact()
 
+    def batches(self) -> list[Batch]:
+        """See protocol.Ledger."""
+        ledger = self.table.read()
+        if ledger is None:
+            return []
+        milestone = "milestone" if "milestone" in ledger.columns else "CAST(NULL AS STRING)"
+        columns = "applied_at_ms", "query_id", "topic", "`partition`", "from_offset", "until_offset"
+        rows = ledger.selectExpr(*columns, milestone).collect()
+        return batches(Share(*row) for row in rows)
+
     def compact(self) -> None:
-        """Rewrites the ledger with the last batches, and the last of each partition."""
+        """Rewrites the ledger with the last batches, those of the retention, and the last of each partition."""
         ledger = self.table.rows()
         times = ledger.select("applied_at_ms").distinct().orderBy(f.desc("applied_at_ms"))
-        last = times.limit(self._every).collect()[-1].applied_at_ms
+        newest = times.limit(self._every).collect()
+        last = min(newest[-1].applied_at_ms, newest[0].applied_at_ms - self._keep_ms)
         order = "row_number() OVER (PARTITION BY topic, `partition` ORDER BY until_offset DESC)"
         kept = ledger.selectExpr("*", f"{order} AS nth").where(
             f"nth = 1 OR applied_at_ms >= {last}"

@@ -6,12 +6,43 @@ Delta itself removes them by the day, thirty days late: at a commit per second, 
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.names import literal
 from spark_sink.warehouse.delta.statements import delta
+from spark_sink.warehouse.protocol import VersionGone
+
+_BY_AGE: Final = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
+_GONE: Final = (
+    "DELTA_VERSION_NOT_FOUND",
+    "VersionNotFound",
+    "DELTA_NO_RECREATABLE_HISTORY_FOUND",
+    "DELTA_TRUNCATED_TRANSACTION_LOG",
+    "DELTA_LOG_FILE_NOT_FOUND",
+    "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION",
+    "DELTA_TABLE_NOT_FOUND",
+    "DELTA_MISSING_DELTA_TABLE",
+    "PATH_NOT_FOUND",
+    "NoSuchElementException",
+)
+"""What Delta calls it if the log no longer reaches back to a version."""
+
+
+@contextmanager
+def gone_by_name(place: str) -> Iterator[None]:
+    """Raises VersionGone where Delta no longer has a version."""
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as fault:
+        if any(word in str(fault) for word in _GONE):
+            raise VersionGone(place) from fault
+        raise
 
 
 class DeltaLog:
@@ -37,6 +68,30 @@ class DeltaLog:
     def files(self) -> DataFrame:
         """The files of the last version, as entries of the log."""
         return DataFrame(self._snapshot().allFiles().toDF(), self._spark)
+
+    def properties(self, version: int) -> dict[str, str]:
+        """The table's properties at a version. Raises VersionGone."""
+        none = self._scala.Option.empty()
+        with gone_by_name(f"{self._path}, version {version}"):
+            held = self._log.getSnapshotAt(version, none, none, False).metadata().configuration()
+        return dict(self._spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(held))  # type: ignore[union-attr]
+
+    def rows(self, version: int, session: SparkSession | None = None) -> DataFrame:
+        """The table's rows at a version, read in `session` if given. Raises VersionGone."""
+        session = session or self._spark
+        reader = session.read.format("delta").option("versionAsOf", version)
+        # Delta would refuse a version by the age of its commit, though its files are kept for as long after
+        # the next commit: of a table that is seldom written, the version before the last one.
+        enforced = session.conf.get(_BY_AGE, "true") or "true"
+        with gone_by_name(f"{self._path}, version {version}"):
+            session.conf.set(_BY_AGE, "false")
+            try:
+                rows = reader.load(self._path)
+                # Without its schema, a removed version would only be missed once the rows are read.
+                assert rows.schema is not None
+            finally:
+                session.conf.set(_BY_AGE, enforced)
+        return rows
 
     def settle_retention(self, seconds: int) -> None:
         """Sets how long removed files and log entries are kept; commits only if that changes."""

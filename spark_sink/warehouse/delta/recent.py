@@ -10,10 +10,10 @@ from pyspark.sql import functions as f
 from pyspark.sql.readwriter import DataFrameWriter
 
 from spark_sink.names import literal, quoted
-from spark_sink.recent.coverage import Cut
+from spark_sink.recent.coverage import Cut, Marker
 from spark_sink.source.envelope import FIELDS, IMAGE, LONGEST_TEXT
 from spark_sink.spark.files import Files
-from spark_sink.warehouse.delta.log import DeltaLog
+from spark_sink.warehouse.delta.log import DeltaLog, gone_by_name
 from spark_sink.warehouse.protocol import Recent
 
 _OPTIONS: Final = {
@@ -22,6 +22,7 @@ _OPTIONS: Final = {
     # Of kind, database and table, by which readers skip files.
     "delta.dataSkippingStatsColumns": "kind,database,`table`",
 }
+_PLACE: Final = ("topic", "partition", "offset")
 _FIRST: Final = ("kind", "database", "table", "text")
 
 
@@ -33,10 +34,14 @@ class DeltaRecent:
         self._path = path
         self._retention = retention_seconds
 
-    def begin(self, rows: DataFrame, cut: Cut, *, versions: Iterable[str]) -> None:
+    def begin(
+        self, rows: DataFrame, cut: Cut, *, versions: Iterable[str], markers: Iterable[str] = ()
+    ) -> None:
         """See protocol.RecentLog."""
-        first = _literal(rows, "version", versions)
+        first = _joined(_literal(rows, "version", versions), _literal(rows, "marker", markers))
         self._replace(_with_cut(_joined(rows, first), cut))
+        # An earlier version of the sink, or other settings, may have made it.
+        DeltaLog(rows.sparkSession, self._path).settle_retention(self._retention)
 
     def add(self, rows: DataFrame, cut: Cut) -> None:
         """See protocol.RecentLog."""
@@ -59,19 +64,26 @@ class DeltaRecent:
 
     def newest(self) -> Recent[DataFrame] | None:
         """See protocol.RecentLog."""
+        version = self.version()
+        return None if version is None else self.at(version)
+
+    def version(self) -> int | None:
+        """See protocol.RecentLog."""
         if not Files(self._spark).names(f"{self._path}/_delta_log"):
             return None
-        version = DeltaLog(self._spark, self._path).version()
-        reader = self._spark.read.format("delta").option("versionAsOf", version)
-        held = reader.load(self._path)
-        texts = held.where("kind <> 'record'").select("kind", "text").collect()
+        return DeltaLog(self._spark, self._path).version()
+
+    def at(self, version: int) -> Recent[DataFrame]:
+        """See protocol.RecentLog."""
+        held = DeltaLog(self._spark, self._path).rows(version)
+        with gone_by_name(f"{self._path}, version {version}"):
+            texts = held.where("kind <> 'record'").select("kind", "text", *_PLACE).collect()
         cuts = [Cut.of(row.text) for row in texts if row.kind == "cut"]
-        if not cuts:
-            return None
         return Recent(
             cut=max(cuts, key=lambda cut: cut.at_ms),
             records=records_of(held.where("kind = 'record'")),
             versions=[row.text for row in texts if row.kind == "version"],
+            markers=[Marker(*row[1:]) for row in texts if row.kind == "marker"],
         )
 
     def _replace(self, rows: DataFrame) -> None:
@@ -89,9 +101,12 @@ class DeltaRecent:
 
 
 def records_of(held: DataFrame) -> DataFrame:
-    """The stored records in the columns of `FIELDS`; a sink of an earlier version stored images as JSON."""
+    """The stored records in the columns of `FIELDS`.
+
+    A sink of an earlier version stored fewer of them, and images as JSON.
+    """
     types = dict(held.dtypes)
-    columns = {name: quoted(name) for name in FIELDS}
+    columns = {name: quoted(name) if name in types else "NULL" for name in FIELDS}
     for name in ("before", "after"):
         if types[name] == "string":
             columns[name] = f"from_json({name}, '{IMAGE}', map('maxStringLen', '{LONGEST_TEXT}'))"

@@ -11,6 +11,7 @@ from itertools import count
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from spark_sink.errors import ForeignTable, UnknownTable
 from spark_sink.names import CUT, table_path, unfolder
@@ -32,6 +33,7 @@ from spark_sink.warehouse.delta.statements import (
 )
 from spark_sink.warehouse.images import standing_images
 from spark_sink.warehouse.ledger import Floor
+from spark_sink.warehouse.milestones import Position
 from spark_sink.warehouse.shape import Shape
 
 CUT_PROPERTY = "aqueduct.cut"
@@ -51,17 +53,21 @@ class DeltaTables:
         found = self._describe(path)
         if found is None:
             return None
-        properties, columns = found
-        if json.loads(properties.get(NAME_PROPERTY, "null")) != [database, table]:
-            raise ForeignTable(path, advice="Move it away; the sink creates its tables itself")
-        return Shape(
-            database,
-            table,
-            tuple((name, kind) for name, kind in columns if name not in OWN_COLUMNS),
-            tuple(json.loads(properties[KEY_PROPERTY])),
-            mapped=properties.get("delta.columnMapping.mode", "none") != "none",
-            apart=all(name in dict(columns) for name, _ in SOURCE_COLUMNS),
-        )
+        return _shape(path, (database, table), *found)
+
+    def as_of(self, database: str, table: str, version: int) -> tuple[Shape, DataFrame]:
+        """See protocol.Tables."""
+        path = table_path(self._root, database, table)
+        log = DeltaLog(self._spark, path)
+        rows = log.rows(version)
+        columns = [(x.name, x.dataType.simpleString()) for x in rows.schema.fields]
+        return _shape(path, (database, table), log.properties(version), columns), rows
+
+    def newest(self, shape: Shape) -> dict[str, Position]:
+        """See protocol.Tables."""
+        rows = self.rows(shape).groupBy("__destination")
+        top = rows.agg(f.max(f.struct("__epoch", "__seq", "__ts_ms")).alias("top")).collect()
+        return {row["__destination"]: Position(*row.top) for row in top}
 
     def evolve(self, held: Shape | None, wanted: Shape) -> None:
         """See protocol.Tables."""
@@ -166,6 +172,21 @@ class DeltaTables:
                 return None
             raise
         return detail.properties, [(x.name, x.dataType.simpleString()) for x in schema.fields]
+
+
+def _shape(
+    path: str, name: tuple[str, str], properties: dict[str, str], columns: list[tuple[str, str]]
+) -> Shape:
+    """The shape in a table's properties and columns. Raises ForeignTable."""
+    if json.loads(properties.get(NAME_PROPERTY, "null")) != list(name):
+        raise ForeignTable(path, advice="Move it away; the sink creates its tables itself")
+    return Shape(
+        *name,
+        tuple((column, kind) for column, kind in columns if column not in OWN_COLUMNS),
+        tuple(json.loads(properties[KEY_PROPERTY])),
+        mapped=properties.get("delta.columnMapping.mode", "none") != "none",
+        apart=all(column in dict(columns) for column, _ in SOURCE_COLUMNS),
+    )
 
 
 def cut_text(since_ms: int, offsets: Offsets) -> str:

@@ -37,11 +37,12 @@ class DeltaWarehouse:
         self.tables = DeltaTables(spark, root)
         self.stage = DeltaTables(spark, f"{root}/{RELOAD}")
         self.facts = DeltaFacts(spark, root)
-        self.ledger = DeltaLedger(own(LEDGER), every=every)
+        self.ledger = DeltaLedger(own(LEDGER), every=every, keep_seconds=retention_seconds)
         self.floors = DeltaFloors(own(FLOORS))
         self.waits = DeltaWaits(own(WAITS))
         self.letters = DeltaLetters(spark, f"{root}/{LETTERS}", own(LETTERS))
-        self.recent = DeltaRecent(spark, f"{root}/{RECENT}", retention_seconds=retention)
+        # Readers go back in these as far as in the tables.
+        self.recent = DeltaRecent(spark, f"{root}/{RECENT}", retention_seconds=retention_seconds)
         self.upkeep = DeltaUpkeep(spark, root)
         self.notes = FileNotes(Files(spark), root)
 

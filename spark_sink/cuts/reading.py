@@ -1,0 +1,189 @@
+"""Tables as of one transaction of the source.
+
+Invariant: all tables of a cut are as of the same transactions, each with all of its changes or none. A table
+that cannot be read so is refused by name.
+"""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_sink.batch.contents import TablePart, contents
+from spark_sink.cuts.finding import Finder, Found, shown
+from spark_sink.cuts.moment import moment
+from spark_sink.errors import CutGone, TableError, TableNotInCut, UnknownTable
+from spark_sink.names import literal
+from spark_sink.recent.reading import Merged, combined, seen
+from spark_sink.recent.wholeness import reaches
+from spark_sink.source.envelope import of_table
+from spark_sink.warehouse.milestones import Positions
+from spark_sink.warehouse.opening import open_warehouse
+from spark_sink.warehouse.protocol import Name, Recent, VersionGone, Warehouse
+from spark_sink.warehouse.waiting_tables import LOADED, Waits
+
+
+def as_of(
+    spark: SparkSession,
+    warehouse: str,
+    at: str | datetime.datetime | tuple[str, int] | None = None,
+    *,
+    claim_checks: str = "",
+) -> ConsistentCut:
+    """The tables of a warehouse as of one transaction of the source.
+
+    `at` is a transaction (its GTID), a time of commits, or (destination, `source.seq`), which may also be
+    written `destination@seq`; without it, the cut is after the newest complete transaction. `spark` needs
+    Delta's two session settings (docs/sink.md), and `claim_checks` is the sink's setting of that name. Raises
+    CutUnknown, CutIncomplete, CutGone or CutAmbiguous.
+    """
+    held = open_warehouse(spark, warehouse)
+    wanted = moment(at) if at is not None else None
+    return ConsistentCut(Finder(held).find(wanted), held, claim_checks)
+
+
+@dataclass(slots=True)
+class ConsistentCut:
+    """All tables as of one transaction; made by `as_of`."""
+
+    _found: Found
+    _warehouse: Warehouse[DataFrame]
+    _claim_checks: str = ""
+    _waits: Waits = field(init=False)
+    _added: Recent[DataFrame] | None = field(init=False)
+    """The recent changes that belong to the cut and are not in its tables' versions."""
+    _parts: dict[Name, TablePart] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        """Reads which tables wait."""
+        self._waits = Waits(self._warehouse.waits, time.time)
+        self._waits.refresh()
+        recent, after = self._found.recent, self._found.base.until
+        self._added = None
+        if recent is not None:
+            records = recent.records.where(recent.cut.after_sql(after)).where(
+                upto_sql(self._found.positions)
+            )
+            self._added = replace(recent, records=records.localCheckpoint(eager=False))
+
+    @property
+    def positions(self) -> Positions:
+        """The last change of each destination in the cut."""
+        return self._found.positions
+
+    @property
+    def versions(self) -> dict[Name, int]:
+        """The version of each table to which recent changes are added."""
+        return dict(self._found.milestone.versions)
+
+    def known(self) -> list[Name]:
+        """All tables, those that are not in the cut too."""
+        return sorted({*self._found.milestone.versions, *self._contents()})
+
+    def names(self) -> list[Name]:
+        """The tables in the cut."""
+        return [name for name in self.known() if not self.missing(name)]
+
+    def table(self, database: str, table: str, *, bookkeeping: bool = False) -> DataFrame:
+        """The rows of a table in the cut. See `read`."""
+        (rows,) = self.read([(database, table)], bookkeeping=bookkeeping).values()
+        return rows
+
+    def read(
+        self, names: Iterable[Name] | None = None, *, bookkeeping: bool = False
+    ) -> dict[Name, DataFrame]:
+        """The rows of tables in the cut, without deleted rows; of all tables without `names`.
+
+        Raises UnknownTable, TableNotInCut, and CutGone if a version was removed.
+        """
+        wanted = list(names) if names is not None else self.names()
+        return {name: self._rows(name, bookkeeping=bookkeeping) for name in wanted}
+
+    def recent_changes(self) -> Counter[Name]:
+        """The number of changes that are added to each table's version."""
+        return Counter({name: part.ops.total() for name, part in self._contents().items()})
+
+    def later_changes(self) -> Counter[Name]:
+        """The number of visible changes of each table that are after the cut."""
+        if (recent := self._found.recent) is None:
+            return Counter()
+        after = recent.records.where(f"NOT coalesce({upto_sql(self.positions)}, false)")
+        rows = after.groupBy("database", "table").count().collect()
+        return Counter({(row.database, row["table"]): row["count"] for row in rows})
+
+    def _contents(self) -> dict[Name, TablePart]:
+        if self._parts is None:
+            self._parts = contents(self._added.records).tables if self._added is not None else {}
+        return self._parts
+
+    def missing(self, name: Name) -> str:
+        """Why a table has no state in the cut; empty if it has one."""
+        state, base = self._waits.tables.get(name), self._found.base
+        if state is None or state.since_ms > base.at_ms:
+            return ""
+        if state.waits:
+            return f"it waits since {shown(state.since_ms)}"
+        is_late = base.at_ms < state.at_ms or not reaches(base.until, state.offsets)
+        return (
+            "it is being brought up to date after a reload"
+            if state.kind == LOADED and is_late
+            else ""
+        )
+
+    def _rows(self, name: Name, *, bookkeeping: bool) -> DataFrame:
+        if reason := self.missing(name):
+            raise TableNotInCut(
+                f"{'.'.join(name)}: {reason}", advice="See: python -m spark_sink status"
+            )
+        merged, part = self._merged(name), self._contents().get(name)
+        found = (merged.shape, merged.rows)
+        if part is not None and self._added is not None:
+            records = self._added.records.where(of_table(name))
+            try:
+                found = combined(
+                    merged,
+                    records,
+                    part,
+                    self._added.versions,
+                    floors=self._found.milestone.floors,
+                    claim_checks=self._claim_checks,
+                ) or (None, None)
+            except TableError as fault:
+                raise TableNotInCut(
+                    f"{'.'.join(name)}: {fault}", advice="See: python -m spark_sink status"
+                ) from fault
+        shape, rows = found
+        if shape is None or rows is None:
+            raise UnknownTable(".".join(name))
+        return seen(shape, rows, bookkeeping=bookkeeping)
+
+    def _merged(self, name: Name) -> Merged:
+        """The table at the cut's version; nothing before its first row."""
+        version = self._found.milestone.versions.get(name)
+        if version is None:
+            return Merged(shape=None, rows=None)
+        try:
+            shape, rows = self._warehouse.tables.as_of(*name, version)
+        except VersionGone as fault:
+            raise CutGone(
+                str(fault),
+                advice="Take a later cut, or raise maintenance.retention_hours for the future",
+            ) from fault
+        return Merged(shape=shape, rows=rows)
+
+
+def upto_sql(positions: Positions) -> str:
+    """The condition that a record is at or before the positions."""
+    return (
+        " OR ".join(
+            f"(destination = {literal(name)} AND (epoch < {one.epoch} OR "
+            f"(epoch = {one.epoch} AND seq <= {one.seq})))"
+            for name, one in sorted(positions.items())
+        )
+        or "false"
+    )
