@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +24,7 @@ from spark_sink.batch.pace import FEW_ROWS, Pace
 from spark_sink.errors import BadSettings, JavaMissing
 from spark_sink.required_conf import ALWAYS
 from spark_sink.settings import Settings
+from spark_sink.spark import class_archive
 
 _LOG4J: Final = Path(__file__).parent.parent / "log4j2.properties"
 _SECONDS_TO_END: Final = 10
@@ -75,9 +76,9 @@ def submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def start(settings: Settings) -> SparkSession:
-    """The session for the sink."""
-    own = {} if submitted() else _own_jvm(settings)
+def start(settings: Settings, jvm_options: Sequence[str] | None = None) -> SparkSession:
+    """The session for the sink; `jvm_options` replace those for an archive of its classes."""
+    own = {} if submitted() else _own_jvm(settings, jvm_options)
     if submitted():
         # Before the JVM is known, a SparkConf has nothing of what spark-submit was given.
         SparkContext._ensure_initialized()
@@ -150,8 +151,8 @@ def refuse_others(given: SparkConf) -> None:
         )
 
 
-def close(spark: SparkSession) -> None:
-    """Ends the session, and the JVM if it is ours."""
+def close(spark: SparkSession, *, seconds: float = _SECONDS_TO_END) -> None:
+    """Ends the session, and the JVM if it is ours: after some seconds by force."""
     gateway: Any = SparkContext._gateway
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     # Under spark-submit the JVM may be gone already: what stopped the sink was sent to both.
@@ -165,13 +166,13 @@ def close(spark: SparkSession) -> None:
         # The JVM ends when its standard input does.
         process.stdin.close()
     try:
-        process.wait(_SECONDS_TO_END)
+        process.wait(seconds)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
 
 
-def _own_jvm(settings: Settings) -> dict[str, str]:
+def _own_jvm(settings: Settings, more: Sequence[str] | None) -> dict[str, str]:
     """The settings that spark-submit would give, for `python -m spark_sink`."""
     jars = sorted(settings.jars.glob("*.jar")) if settings.jars.is_dir() else []
     if not jars:
@@ -184,6 +185,7 @@ def _own_jvm(settings: Settings) -> dict[str, str]:
         # Else the first batch collects garbage each time the heap or the classes outgrow their place.
         f"-Xms{settings.driver_memory}",
         "-XX:MetaspaceSize=256m",
+        *(class_archive.jvm_options(settings.jars) if more is None else more),
     ]
     if settings.log.file:
         options.append(f"-Daqueduct.spark.log={settings.log.file.absolute()}.spark")
