@@ -102,9 +102,9 @@ def test_unusable_records_become_dead_letters_byte_for_byte_whatever_is_killed(
         warehouse.restart()
     tries: list[str] = []
 
-    def counted(*arguments: Any) -> None:
+    def counted(*arguments: Any, **more: Any) -> None:
         tries.append(arguments[2].name[1])
-        merging.merged(*arguments)
+        merging.merged(*arguments, **more)
 
     monkeypatch.setattr(apply, "merged", counted)
     with caplog.at_level(logging.WARNING, "spark_sink"):
