@@ -30,6 +30,8 @@ _GONE: Final = (
     "DELTA_MISSING_DELTA_TABLE",
     "PATH_NOT_FOUND",
     "NoSuchElementException",
+    # Of a table that does not exist, Hadoop's own error passes through.
+    "FileNotFoundException",
 )
 """What Delta calls it if the log no longer reaches back to a version."""
 
