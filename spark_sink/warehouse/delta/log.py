@@ -29,6 +29,7 @@ _GONE: Final = (
     "DELTA_MISSING_DELTA_TABLE",
     "PATH_NOT_FOUND",
     "NoSuchElementException",
+    "FileNotFoundException",
 )
 """What Delta calls it if the log no longer reaches back to a version."""
 
