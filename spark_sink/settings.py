@@ -77,6 +77,8 @@ class Settings(BaseSettings):
     fresh: bool = True
     merge_interval: Annotated[float, Field(ge=0, le=3600)] = 120
     max_offsets_per_trigger: Annotated[int, Field(ge=1)] = 100_000
+    on_drop: Literal["keep", "truncate", "drop"] = "keep"
+    on_rename: Literal["move", "keep"] = "move"
     claim_checks: str = ""
     include: str = ""
     exclude: str = ""

@@ -22,6 +22,8 @@ from spark_sink.background.reload import Reloader
 from spark_sink.background.tasks import BackgroundTasks
 from spark_sink.batch.apply import THREADS, Applier
 from spark_sink.batch.read_ahead import Ahead
+from spark_sink.ddl.following import Ddl
+from spark_sink.ddl.topic import KafkaDdl
 from spark_sink.errors import (
     KafkaUnreachable,
     NoTopics,
@@ -75,12 +77,20 @@ class Sink:
         self._failure: Exception | None = None
         self._waits = Waits(self._warehouse.waits, time.time)
         topics = KafkaTopics(spark, settings)
+        ddl = Ddl(
+            topics=KafkaDdl(spark, settings),
+            warehouse=self._warehouse,
+            waits=self._waits,
+            on_drop=settings.on_drop,
+            on_rename=settings.on_rename,
+        )
         self._applier = Applier(
             book=SchemaBook(lambda: read_schemas(spark, settings)),
             warehouse=self._warehouse,
             waits=self._waits,
             metrics=metrics,
-            ahead=Ahead(topics),
+            ahead=Ahead(topics, routed=ddl.routed),
+            ddl=ddl,
             claim_checks=settings.claim_checks,
             pace=pace(settings),
         )
@@ -92,6 +102,7 @@ class Sink:
                 log=self._warehouse.recent,
                 merged=lambda: self._applier.applied,
                 schemas=lambda: read_schemas(spark, settings),
+                followed=self._warehouse.ddl.read_until,
                 metrics=metrics,
             )
             if settings.fresh and settings.mode == "continuous"
@@ -151,6 +162,8 @@ class Sink:
         if self._recent is not None:
             self._recent.look()
         self._waits.refresh()
+        with self._applier.gate:
+            self._applier.follow_ddl({})
         if settings.mode == "available-now":
             for request in list(self._waits.requests):
                 self._reloader.answer(request)

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from spark_sink.batch.apply import Applier
-from spark_sink.batch.contents import TablePart, contents, envelopes, unusable
+from spark_sink.batch.contents import TablePart, contents, unusable
 from spark_sink.batch.merging import merged
 from spark_sink.errors import (
     KeyChanged,
@@ -69,7 +69,7 @@ class Rebuild:
 
     def sort_out(self, records: DataFrame) -> None:
         """Finds unusable records and skips them; raises if one of them matters and may not be skipped."""
-        batch = envelopes(records).where(of_table(self.name)).where(unusable())
+        batch = self._envelopes(records).where(of_table(self.name)).where(unusable())
         found = batch.selectExpr("topic", "partition", "offset", "reason").limit(_MOST_ASIDE + 1)
         places: list[At] = [(row.topic, row.partition, row.offset) for row in found.collect()]
         part = self.part(records)
@@ -216,9 +216,12 @@ class Rebuild:
         rows = keyed.groupBy("s").agg(f.max("__schema").alias("v"))
         return {tuple(row.s): row.v for row in rows.collect()}
 
+    def _envelopes(self, records: DataFrame) -> DataFrame:
+        return self.applier.envelopes(records, whole=True)
+
     def _own(self, records: DataFrame) -> DataFrame:
         """The table's records, without the skipped ones."""
-        batch = envelopes(records).where(of_table(self.name))
+        batch = self._envelopes(records).where(of_table(self.name))
         by_partition: dict[tuple[str, int], list[str]] = {}
         for topic, partition, offset in self.aside:
             by_partition.setdefault((topic, partition), []).append(str(offset))
@@ -239,7 +242,7 @@ class Rebuild:
             (row.topic, row.partition, row.offset): row.k
             for row in keys.where(_any_of(places)).collect()
         }
-        batch = envelopes(records).where(of_table(self.name)).where(f"NOT {unusable()}")
+        batch = self._envelopes(records).where(of_table(self.name)).where(f"NOT {unusable()}")
         batch = batch.where("NOT coalesce(partial, false) OR op = 'd'")
         usable = batch.select("topic", "partition", "offset").join(
             keys, ["topic", "partition", "offset"]

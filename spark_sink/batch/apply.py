@@ -22,8 +22,10 @@ from spark_sink.batch.contents import Contents, TablePart, contents, envelopes
 from spark_sink.batch.merging import merged
 from spark_sink.batch.pace import Pace
 from spark_sink.batch.read_ahead import Ahead
-from spark_sink.errors import TableError
+from spark_sink.ddl.following import Ddl
+from spark_sink.errors import KeyChanged, TableError, TypeConflict
 from spark_sink.metrics import Metrics
+from spark_sink.names import quoted
 from spark_sink.source.claims import redeemed
 from spark_sink.source.envelope import of_table
 from spark_sink.source.offsets import Offsets
@@ -55,6 +57,8 @@ class Applier:
     """What reads Kafka past a batch's end."""
     claim_checks: str = ""
     """The path of the claim store, if it is not the worker's own."""
+    ddl: Ddl | None = None
+    """What follows DDL; without it, tables keep their names and rows."""
     clock: Callable[[], float] = time.time
     threads: int = THREADS
     """Tables that are merged at a time."""
@@ -92,8 +96,9 @@ class Applier:
         started = self.clock()
         self._announce(batch_id, moved)
         self.waits.refresh()
+        self.follow_ddl(moved[0])
         self._keep_pace(records, sum(end - start for start, end in spans(*moved).values()))
-        batch = envelopes(records)
+        batch = self.envelopes(records)
         if cut := loaded_sql(self.waits.tables.values(), moved[0]):
             batch = batch.where(f"NOT coalesce({cut}, false)")
         # A local checkpoint, since Delta refuses a cached source and would copy an uncached one.
@@ -118,6 +123,25 @@ class Applier:
         self.applied |= {(one.topic, one.partition): one.until_offset for one in entries}
         self.newest |= {d: max(ms, self.newest.get(d, 0)) for d, ms in found.newest.items()}
         self._report(found, batch_id, entries, started=started, applied=applied)
+
+    def envelopes(self, records: DataFrame, *, whole: bool = False) -> DataFrame:
+        """Kafka's records as envelopes of the tables that they belong to now.
+
+        `whole` means that they may be older than what is applied.
+        """
+        rows = envelopes(records)
+        return rows if self.ddl is None else self.ddl.routed(rows, whole=whole)
+
+    def follow_ddl(self, start: Offsets) -> None:
+        """Carries out new DDL; the gate is held. A batch begins at `start`; empty without one."""
+        if self.ddl is None:
+            return
+        known = len(self.ddl.history.events)
+        changed = self.ddl.follow(self.applied, start)
+        for name in changed:
+            self.forget(name)
+        if changed or len(self.ddl.history.events) > known:
+            self._floors = None
 
     def _announce(self, batch_id: int, moved: tuple[Offsets, Offsets]) -> None:
         """Log what a batch begins with where it may take minutes: the first, and large ones."""
@@ -234,18 +258,39 @@ class Applier:
         held = self._shapes.get(part.name) or self.warehouse.tables.shape(*part.name)
         if held is None and not versions:
             return None
-        wanted = shaped(held, versions, name=part.name, apart=part.is_apart)
+        try:
+            wanted = shaped(held, versions, name=part.name, apart=part.is_apart)
+        except (KeyChanged, TypeConflict):
+            if held is None or not self._is_vacant(held):
+                raise
+            wanted = shaped(None, versions, name=part.name, apart=part.is_apart)
+            empty = ", ".join(f"{quoted(name)} {kind}" for name, kind in wanted.all_columns)
+            session = self.warehouse.tables.rows(held).sparkSession
+            self.warehouse.tables.replace(wanted, session.createDataFrame([], empty))
+            _log.info("table created again with another key or type table=%s.%s", *part.name)
+            self._shapes[part.name] = wanted
+            return wanted
         if wanted != held:
             self.warehouse.tables.evolve(held, wanted)
             _log.info("table %s table=%s.%s", "widened" if held else "made", *part.name)
         self._shapes[part.name] = wanted
         return wanted
 
+    def is_emptied(self, name: Name) -> bool:
+        """Whether a table was dropped or renamed at the source, and the sink followed."""
+        return self.ddl is not None and self.ddl.is_emptied(name)
+
+    def _is_vacant(self, held: Shape) -> bool:
+        """Whether a table was dropped at the source, and no row of another source is left in it."""
+        is_emptied = self.is_emptied((held.database, held.table))
+        return is_emptied and self.warehouse.tables.rows(held).isEmpty()
+
     def raise_floors(self, truncates: Iterable[Floor]) -> Floored:
         """Records truncates; returns the highest of each table and source."""
         if self._floors is None:
             self._floors = {}
-            for floor in self.warehouse.floors.highest():
+            highest = self.warehouse.floors.highest()
+            for floor in highest if self.ddl is None else self.ddl.floors(highest):
                 self._floors.setdefault((floor.database, floor.table), {})[floor.source] = (
                     floor.place
                 )
@@ -254,7 +299,8 @@ class Applier:
             known = self._floors.setdefault((floor.database, floor.table), {})
             if floor.place > known.get(floor.source, (-1, -1)):
                 known[floor.source] = floor.place
-                new.append(floor)
+                if self.ddl is None or not self.ddl.carried(floor):
+                    new.append(floor)
         self.warehouse.floors.add(new)
         return self._floors
 

@@ -166,6 +166,16 @@ def _fault(row: Row) -> TableError | None:
     return None
 
 
+def _source(row: Row) -> Source:
+    """The source table of a group; the warehouse's table, unless a mapping applies.
+
+    A table that was renamed since has its rows, and their truncates, under its present name.
+    """
+    if row.routed:
+        return Source(row.destination, row.source_database, row.source_table)
+    return Source(row.destination, row.database, row["table"])
+
+
 def _gathered(rows: Iterable[Row]) -> Contents:
     result = Contents()
     for row in rows:
@@ -190,7 +200,7 @@ def _gathered(rows: Iterable[Row]) -> Contents:
                 Floor(
                     database=name[0],
                     table=name[1],
-                    source=Source(row.destination, row.source_database, row.source_table),
+                    source=_source(row),
                     epoch=row.truncate.epoch,
                     seq=row.truncate.seq,
                     ts_ms=row.truncate.ts_ms,

@@ -26,7 +26,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_sink.batch.contents import envelopes
 from spark_sink.errors import SinkError
 from spark_sink.metrics import Metrics
-from spark_sink.names import RECENT_CHECKPOINT, literal, schemas_topic
+from spark_sink.names import RECENT_CHECKPOINT, ddl_topic, literal, schemas_topic
 from spark_sink.recent.coverage import Coverage, Cut, Step, unmerged
 from spark_sink.settings import Settings
 from spark_sink.source.kafka import KafkaTopics, recent_stream
@@ -62,19 +62,25 @@ class Follower:
         log: RecentLog[DataFrame],
         merged: Callable[[], Offsets],
         schemas: Callable[[], Iterable[str]],
+        followed: Callable[[], Offsets],
         metrics: Metrics,
     ) -> None:
-        """``merged``: up to where partitions are merged; ``schemas``: all values of the schemas topic."""
+        """``merged``: up to where partitions are merged; ``schemas``: all values of the schemas topic.
+
+        ``followed``: up to where DDL topics are carried out.
+        """
         self._spark = spark
         self._settings = settings
         self._log = log
         self._merged = merged
         self._schemas = schemas
+        self._followed = followed
         self._metrics = metrics
         self._files = Files(spark)
         self._folder = f"{settings.checkpoint}{RECENT_CHECKPOINT}"
         self._checkpoint = Checkpoint(self._files, self._folder)
         self._schemas_topic = schemas_topic(settings.prefix)
+        self._ddl_topics = ddl_topic(settings.prefix, "")
         self._topics = KafkaTopics(spark, settings)
         self._coverage = Coverage()
         self._until: Offsets = {}
@@ -163,8 +169,13 @@ class Follower:
         known = {at: offset for at, offset in merged.items() if at in latest}
         # Its values so far are read where a coverage begins.
         versions = self._topics.schemas_end()
+        first, end = self._topics.ddl_ranges()
+        done = self._followed()
+        statements = {at: min(max(done.get(at, 0), first[at]), end[at]) for at in end}
         start = starting_offsets(
-            {**known, **versions}, {**earliest, **versions}, {**latest, **versions}
+            {**known, **versions, **statements},
+            {**earliest, **versions, **first},
+            {**latest, **versions, **end},
         )
         context = self._spark.sparkContext
         context.setLocalProperty("spark.scheduler.pool", POOL)
@@ -195,7 +206,7 @@ class Follower:
         if step is Step.OMIT:
             self._uncover()
             return
-        rows = stored(records, self._schemas_topic)
+        rows = stored(records, self._schemas_topic, self._ddl_topics)
         cut = Cut(since=self._coverage.since or {}, until=until, at_ms=int(time.time() * 1000))
         seen = Observation()
         rows = rows.observe(seen, f.min("ts_ms").alias("oldest"), f.count("ts_ms").alias("rows"))
@@ -212,11 +223,21 @@ class Follower:
         self._metrics.visible(until, oldest_ms=seen.get["oldest"], now=time.time())
 
     def _of_rows(self, offsets: Offsets) -> dict[tuple[str, int], int]:
-        return {at: offset for at, offset in offsets.items() if at[0] != self._schemas_topic}
+        return {
+            at: offset
+            for at, offset in offsets.items()
+            if at[0] != self._schemas_topic and not at[0].startswith(self._ddl_topics)
+        }
 
 
-def stored(records: DataFrame, schemas: str) -> DataFrame:
-    """Kafka's records as the rows of a RecentLog; those of the topic `schemas` are versions."""
-    own = f"topic = {literal(schemas)}"
-    more = (f"if({own}, 'version', 'record') AS kind", f"if({own}, text, NULL) AS text")
+def stored(records: DataFrame, schemas: str, ddl: str) -> DataFrame:
+    """Kafka's records as the rows of a RecentLog.
+
+    Those of the topic `schemas` are versions, and of topics that begin with `ddl`, statements.
+    """
+    kind = (
+        f"CASE WHEN topic = {literal(schemas)} THEN 'version' "
+        f"WHEN startswith(topic, {literal(ddl)}) THEN 'statement' ELSE 'record' END"
+    )
+    more = (f"{kind} AS kind", f"if({kind} = 'record', NULL, text) AS text")
     return envelopes(records, *more).coalesce(1)

@@ -21,14 +21,17 @@ from pyspark.sql import functions as f
 
 from spark_sink.batch.contents import TablePart, contents
 from spark_sink.batch.merging import merged_rows
-from spark_sink.errors import TableError, UnknownTable
+from spark_sink.ddl.following import routed
+from spark_sink.ddl.statement import parse_statement
+from spark_sink.errors import KeyChanged, TableError, TypeConflict, UnknownTable
 from spark_sink.names import quoted
 from spark_sink.source.claims import redeemed
 from spark_sink.source.envelope import of_table
-from spark_sink.source.schemas import OWN_COLUMNS, SchemaBook
+from spark_sink.source.schemas import OWN_COLUMNS, SchemaBook, TableVersion
 from spark_sink.warehouse.identity import NEWER, below_sql, same_key
 from spark_sink.warehouse.images import standing_images
 from spark_sink.warehouse.ledger import Floors, Source
+from spark_sink.warehouse.moves import History, pieces
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import Name, Recent, Warehouse
 from spark_sink.warehouse.shape import Shape, shaped
@@ -90,17 +93,31 @@ class _Reader:
         for _ in range(_ATTEMPTS):
             waits.refresh()
             offsets = self.warehouse.ledger.applied()
+            ddl = self.warehouse.ddl.history()
             merged = {name: self._merged(name) for name in names}
             recent = self.warehouse.recent.newest()
-            if recent is None or recent.cut.continues(offsets):
+            # Tables that move while they are read may be read before the move and after it.
+            is_still = not ddl.events or self.warehouse.ddl.history().done == ddl.done
+            if recent is None or (is_still and recent.cut.continues(offsets)):
                 break
         else:
             recent = None
+        unsettled: set[Name] = set()
         if recent is not None:
             records = recent.records.where(recent.cut.after_sql(offsets))
-            recent = replace(recent, records=records)
+            recent = replace(recent, records=routed(records, pieces(ddl.settled())))
+            unsettled = _unsettled(recent.statements, ddl)
+            for name in sorted(unsettled.intersection(names)):
+                _log.warning("dropped or renamed, so read as last merged table=%s.%s", *name)
         return {
-            name: self._rows(name, merged[name], recent, waits, bookkeeping=bookkeeping)
+            name: self._rows(
+                name,
+                merged[name],
+                None if name in unsettled else recent,
+                waits,
+                ddl,
+                bookkeeping=bookkeeping,
+            )
             for name in names
         }
 
@@ -115,6 +132,7 @@ class _Reader:
         merged: _Merged,
         recent: Recent[DataFrame] | None,
         waits: Waits,
+        ddl: History,
         *,
         bookkeeping: bool,
     ) -> DataFrame:
@@ -124,7 +142,7 @@ class _Reader:
             if applied := loaded_sql(waits.tables.values(), recent.cut.since, name):
                 records = records.where(f"NOT coalesce({applied}, false)")
             try:
-                combined = self._combined(name, merged, records, recent.versions)
+                combined = self._combined(name, merged, records, recent.versions, ddl)
             except TableError as fault:
                 _log.warning("recent changes not applied table=%s.%s: %s", *name, fault)
         if combined is None:
@@ -134,7 +152,12 @@ class _Reader:
         return _seen(*combined, bookkeeping=bookkeeping)
 
     def _combined(
-        self, name: Name, merged: _Merged, records: DataFrame, versions: list[str]
+        self,
+        name: Name,
+        merged: _Merged,
+        records: DataFrame,
+        versions: list[str],
+        ddl: History,
     ) -> tuple[Shape, DataFrame] | None:
         """The table's shape and rows with recent changes; None without any."""
         records = records.localCheckpoint(eager=False)
@@ -150,8 +173,9 @@ class _Reader:
         known = list(book.versions(part.versions).values())
         if merged.shape is None and not known:
             return None
+        merged = self._vacated(name, merged, known, ddl)
         shape = shaped(merged.shape, known, name=name, apart=part.is_apart)
-        floors = self._floors(name, part)
+        floors = self._floors(name, part, ddl)
         rows = _standing(_fitted(merged, shape, records), shape, floors)
         if not part.has_rows:
             return shape, rows
@@ -161,9 +185,22 @@ class _Reader:
             return shape, rows.unionByName(changed)
         return shape, _replaced(rows, changed.localCheckpoint(eager=False), shape)
 
-    def _floors(self, name: Name, part: TablePart) -> Floors:
+    def _vacated(
+        self, name: Name, merged: _Merged, known: list[TableVersion], ddl: History
+    ) -> _Merged:
+        """The table without its shape, if it was dropped and created again with another key or type."""
+        if merged.rows is None or not any(name in event.moves for event in ddl.events.values()):
+            return merged
+        try:
+            shaped(merged.shape, known, name=name)
+        except (KeyChanged, TypeConflict):
+            if merged.rows.isEmpty():
+                return _Merged(shape=None, rows=None)
+        return merged
+
+    def _floors(self, name: Name, part: TablePart, ddl: History) -> Floors:
         found: dict[Source, tuple[int, int]] = {}
-        for floor in (*self.warehouse.floors.highest(), *part.truncates):
+        for floor in (*ddl.floors(self.warehouse.floors.highest()), *part.truncates):
             if (floor.database, floor.table) == name:
                 found[floor.source] = max(floor.place, found.get(floor.source, floor.place))
         return found
@@ -171,6 +208,21 @@ class _Reader:
 
 _MARKS: Final = ["__destination", "__seq", "__delta"]
 """The columns that identify an image in a table without a key."""
+
+
+def _unsettled(statements: Iterable[str], ddl: History) -> set[Name]:
+    """The tables that recent statements drop or rename, which no merge has carried out yet.
+
+    Of their recent changes it is not known which table they are for.
+    """
+    found: set[Name] = set()
+    for text in statements:
+        one = parse_statement(text, "recent changes")
+        if one.place > ddl.done.get(one.destination, (-1, -1)):
+            found |= {*one.renamed, *one.renamed.values(), *one.dropped}
+    for event in ddl.pending():
+        found |= {*event.moves, *(name for name in event.moves.values() if name is not None)}
+    return found
 
 
 def _marks(rows: DataFrame) -> DataFrame:

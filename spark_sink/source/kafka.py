@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.errors import KafkaUnreachable
-from spark_sink.names import schemas_topic, topic_pattern
+from spark_sink.names import ddl_pattern, schemas_topic, topic_pattern
 from spark_sink.settings import Settings
 from spark_sink.source.offsets import Offsets
 
@@ -57,9 +57,10 @@ def _held_back(settings: Settings) -> dict[str, str]:
 
 
 def recent_stream(spark: SparkSession, settings: Settings, *, starting_offsets: str) -> DataFrame:
-    """The records of all row topics and of the schemas topic, as many at a time as there are."""
+    """The records of all row topics, the schemas topic and the DDL topics, as many at a time as there are."""
     reader = spark.readStream.format("kafka").options(**options(settings))
-    wanted = f"(?:{pattern(settings)})|{_exactly(schemas_topic(settings.prefix))}"
+    ddl = ddl_pattern(settings.prefix, exclude=settings.exclude)
+    wanted = f"(?:{pattern(settings)})|{_exactly(schemas_topic(settings.prefix))}|(?:{ddl})"
     return (
         reader.option("subscribePattern", wanted).option("startingOffsets", starting_offsets).load()
     )
@@ -145,6 +146,12 @@ class KafkaTopics:
         with admin(self._spark, self._settings) as kafka:
             return kafka.ranges(_exactly(schemas_topic(self._settings.prefix)))[1]
 
+    def ddl_ranges(self) -> tuple[Offsets, Offsets]:
+        """(earliest, latest committed) offsets of the DDL topics."""
+        wanted = ddl_pattern(self._settings.prefix, exclude=self._settings.exclude)
+        with admin(self._spark, self._settings) as kafka:
+            return kafka.ranges(wanted)
+
     def read(
         self, start: Mapping[tuple[str, int], int], end: Mapping[tuple[str, int], int]
     ) -> DataFrame:
@@ -185,28 +192,39 @@ class Admin:
 
     def ranges(self, pattern: str) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
         """(earliest, latest committed) offsets of the partitions of topics that match."""
+        partitions = self._partitions(pattern)
+        spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
+        return self._offsets(partitions, spec.earliest()), self._offsets(partitions, spec.latest())
+
+    def _partitions(self, pattern: str) -> list[tuple[str, int]]:
         matcher = self._jvm.java.util.regex.Pattern.compile(pattern)
         names = self._jvm.java.util.ArrayList()
         for name in sorted(self.topics()):
             if matcher.matcher(name).matches():
                 names.add(name)
         described = self._client.describeTopics(names).allTopicNames().get()
-        partitions = [
+        return [
             (str(name), int(info.partition()))
             for name in described
             for info in described[name].partitions()
         ]
-        spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
-        return self._offsets(partitions, spec.earliest()), self._offsets(partitions, spec.latest())
 
-    def _offsets(self, partitions: list[tuple[str, int]], spec: Any) -> dict[tuple[str, int], int]:
+    def written(self, pattern: str) -> dict[tuple[str, int], int]:
+        """The ends of the partitions of topics that match, with what is not committed yet."""
+        spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
+        return self._offsets(self._partitions(pattern), spec.latest(), is_committed=False)
+
+    def _offsets(
+        self, partitions: list[tuple[str, int]], spec: Any, *, is_committed: bool = True
+    ) -> dict[tuple[str, int], int]:
         wanted, place = self._jvm.java.util.HashMap(), {}
         for topic, partition in partitions:
             at = self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)
             place[topic, partition] = at
             wanted.put(at, spec)
-        committed = self._jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
-        choice = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(committed)
+        levels = self._jvm.org.apache.kafka.common.IsolationLevel
+        level = levels.READ_COMMITTED if is_committed else levels.READ_UNCOMMITTED
+        choice = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(level)
         found = self._client.listOffsets(wanted, choice)
         return {at: int(found.partitionResult(p).get().offset()) for at, p in place.items()}
 

@@ -18,6 +18,7 @@ from spark_sink.recent.coverage import Cut
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import OWN_COLUMNS
 from spark_sink.warehouse.ledger import Entry, Floor, Source
+from spark_sink.warehouse.moves import Event, History, Place
 from spark_sink.warehouse.protocol import Name, Recent
 from spark_sink.warehouse.shape import Shape
 
@@ -177,6 +178,34 @@ class MemoryFloors:
                 self._floors[at] = floor
 
 
+class MemoryDdl:
+    """See protocol.DdlLog."""
+
+    def __init__(self) -> None:
+        self._history = History()
+        self._until: dict[tuple[str, int], int] = {}
+
+    def history(self) -> History:
+        """See protocol.DdlLog."""
+        return History(dict(self._history.events), dict(self._history.done))
+
+    def read_until(self) -> dict[tuple[str, int], int]:
+        """See protocol.DdlLog."""
+        return dict(self._until)
+
+    def add(self, events: Iterable[Event], until: Offsets) -> None:
+        """See protocol.DdlLog."""
+        self._history.add(events)
+        for at, offset in until.items():
+            self._until[at] = max(offset, self._until.get(at, 0))
+
+    def done(self, places: Mapping[str, Place]) -> None:
+        """See protocol.DdlLog."""
+        for destination, place in places.items():
+            held = self._history.done.get(destination, place)
+            self._history.done[destination] = max(place, held)
+
+
 class MemoryWaits:
     """See protocol.WaitLog."""
 
@@ -214,7 +243,7 @@ class MemoryRecent:
 
     def rewrite(self, rows: Rows, cut: Cut) -> None:
         """See protocol.RecentLog."""
-        held = [row for row in self._rows if row["kind"] == "version" or _covers(cut, row)]
+        held = [row for row in self._rows if row["kind"] != "record" or _covers(cut, row)]
         self._rows, self._cut = [*held, *rows], cut
 
     def remove_unused(self) -> None:
@@ -231,6 +260,7 @@ class MemoryRecent:
                 {k: v for k, v in row.items() if k not in {"kind", "text"}} for row in records
             ],
             versions=[row["text"] for row in self._rows if row["kind"] == "version"],
+            statements=[row["text"] for row in self._rows if row["kind"] == "statement"],
         )
 
 
@@ -299,6 +329,8 @@ class MemoryWarehouse:
         self.stage = MemoryTables()
         self.ledger = MemoryLedger()
         self.floors = MemoryFloors()
+        self.moving = MemoryTables()
+        self.ddl = MemoryDdl()
         self.waits = MemoryWaits()
         self.recent = MemoryRecent()
         self.upkeep = MemoryUpkeep(self.tables)

@@ -15,6 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from spark_sink.recent.coverage import Cut
 from spark_sink.source.offsets import Offsets
 from spark_sink.warehouse.ledger import Entry, Floor
+from spark_sink.warehouse.moves import Event, History, Place
 from spark_sink.warehouse.shape import Shape
 
 Name = tuple[str, str]
@@ -91,6 +92,22 @@ class FloorLog(Protocol):
         """Records truncates, before they are applied."""
 
 
+class DdlLog(Protocol):
+    """The log of DDL: what was decided on, and up to where it is read and carried out."""
+
+    def history(self) -> History:
+        """All events, and up to where they are carried out."""
+
+    def read_until(self) -> dict[tuple[str, int], int]:
+        """The offset up to which each partition of the DDL topics is read."""
+
+    def add(self, events: Iterable[Event], until: Offsets) -> None:
+        """Records events, before they are carried out, and up to where the topics are read."""
+
+    def done(self, places: Mapping[str, Place]) -> None:
+        """Records up to which position each destination's events are carried out."""
+
+
 class WaitLog(Protocol):
     """The log of waiting tables and of the requests for them."""
 
@@ -107,8 +124,8 @@ class WaitLog(Protocol):
 class RecentLog(Protocol[Rows]):
     """Records that are stored before they are merged.
 
-    Rows have `kind` ("record" or "version"), `text` (of a version: its value in the schemas topic) and the
-    columns of `envelope.FIELDS`.
+    Rows have `kind` ("record", "version" or "statement"), `text` (of a version: its value in the schemas topic;
+    of a statement: in the DDL topic) and the columns of `envelope.FIELDS`.
     """
 
     def begin(self, rows: Rows, cut: Cut, *, versions: Iterable[str]) -> None:
@@ -136,6 +153,8 @@ class Recent(Generic[Rows]):
     """Those of all tables, in the columns of `envelope.FIELDS`."""
     versions: list[str]
     """All stored values of the schemas topic."""
+    statements: list[str]
+    """All stored values of the DDL topics."""
 
 
 class Upkeep(Protocol):
@@ -191,6 +210,14 @@ class Warehouse(Protocol[Rows]):
     @property
     def floors(self) -> FloorLog:
         """The truncates."""
+
+    @property
+    def moving(self) -> Tables[Rows]:
+        """Tables that are being renamed, which no reader sees."""
+
+    @property
+    def ddl(self) -> DdlLog:
+        """The tables that were dropped and renamed."""
 
     @property
     def waits(self) -> WaitLog:

@@ -27,8 +27,10 @@ def status_lines(warehouse: Warehouse[Any]) -> Iterator[str]:
     newest, reached = ledger.newest_ms(), ledger.applied()
     yield f"last batch applied: {_at(newest) if newest else 'never'}"
     asked = {request.name: request for request in waits.requests}
-    for name in sorted({*warehouse.tables.names(), *waits.tables, *asked}):
+    notes, there = warehouse.ddl.history().notes(), set(warehouse.tables.names())
+    for name in sorted({*there, *waits.tables, *asked}):
         yield from _table(name, waits.tables.get(name), asked.get(name), reached)
+        yield from (f"  ddl: {text}" for text in notes.get(name, ()))
 
 
 def shown(rows: DataFrame, limit: int) -> list[str]:

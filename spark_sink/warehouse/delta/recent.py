@@ -72,6 +72,7 @@ class DeltaRecent:
             cut=max(cuts, key=lambda cut: cut.at_ms),
             records=held.where("kind = 'record'").select(*FIELDS),
             versions=[row.text for row in texts if row.kind == "version"],
+            statements=[row.text for row in texts if row.kind == "statement"],
         )
 
     def _replace(self, rows: DataFrame) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_sink.names import FLOORS, LEDGER, RECENT, RELOAD, WAITS
+from spark_sink.names import DDL, FLOORS, LEDGER, MOVING, RECENT, RELOAD, WAITS
 from spark_sink.spark.files import Files
+from spark_sink.warehouse.delta.ddl import DeltaDdl
 from spark_sink.warehouse.delta.ledger import EVERY, RETENTION_SECONDS, DeltaFloors, DeltaLedger
 from spark_sink.warehouse.delta.notes import FileNotes
 from spark_sink.warehouse.delta.own_table import OwnTable
@@ -36,6 +37,8 @@ class DeltaWarehouse:
         self.stage = DeltaTables(spark, f"{root}/{RELOAD}")
         self.ledger = DeltaLedger(own(LEDGER), every=every)
         self.floors = DeltaFloors(own(FLOORS))
+        self.moving = DeltaTables(spark, f"{root}/{MOVING}")
+        self.ddl = DeltaDdl(own(DDL))
         self.waits = DeltaWaits(own(WAITS))
         self.recent = DeltaRecent(spark, f"{root}/{RECENT}", retention_seconds=retention)
         self.upkeep = DeltaUpkeep(spark, root)
