@@ -66,13 +66,13 @@ class Ddl:
         if not self._until:
             self._begin(applied, end)
         # An end before what was read is that of a topic that was made again.
-        start = {
+        since = {
             at: first if self._until.get(at, 0) > end[at] else max(first, self._until.get(at, 0))
             for at, first in earliest.items()
         }
-        if any(until > start[at] for at, until in end.items()):
+        if any(until > since[at] for at, until in end.items()):
             self._warn_of_lost(earliest)
-            records = self.topics.read(start, end)
+            records = self.topics.read(since, end)
             parsed = [parse_statement(text, place(*at)) for *at, text in records]  # type: ignore[arg-type]
             self._decide(parsed, end)
         self._settle(start)
