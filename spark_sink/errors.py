@@ -99,6 +99,10 @@ class KeyChanged(TableError):
     """A table's primary key changed."""
 
 
+class RenamedWhileWaiting(TableError):
+    """A table was renamed at the source while it, or the other table of the rename, waited."""
+
+
 class ForeignTable(TableError):
     """The folder of a table holds something that the sink did not create."""
 

@@ -21,6 +21,9 @@ RECENT: Final = "__recent"
 RECENT_CHECKPOINT: Final = "_recent"
 """What follows the checkpoint's own path."""
 RELOAD: Final = "__reload"
+DDL: Final = "__ddl"
+MOVING: Final = "__moving"
+MOVED: Final = "__moved.json"
 MAINTAINED: Final = "__maintained.json"
 SOURCES: Final = "__sources.json"
 SINKS: Final = "__sinks"
@@ -50,6 +53,17 @@ def topic_pattern(prefix: str, *, include: str = "", exclude: str = "") -> str:
     wanted = f"(?=(?:{include})$)" if include else ""
     unwanted = f"(?!(?:{exclude})$)" if exclude else ""
     return f"{unwanted}{wanted}{_quote_java(prefix)}\\.(?!__)[A-Za-z0-9._-]+"
+
+
+def ddl_topic(prefix: str, destination: str) -> str:
+    """The topic with a destination's DDL."""
+    return f"{prefix}.__ddl.{destination}"
+
+
+def ddl_pattern(prefix: str, *, exclude: str = "") -> str:
+    """A Java regular expression of the DDL topics of all destinations of `prefix`."""
+    unwanted = f"(?!(?:{exclude})$)" if exclude else ""
+    return f"{unwanted}{_quote_java(prefix)}\\.__ddl\\..+"
 
 
 def schemas_topic(prefix: str) -> str:

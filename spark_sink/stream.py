@@ -25,6 +25,8 @@ from spark_sink.background.tasks import BackgroundTasks
 from spark_sink.batch.apply import THREADS, Applier
 from spark_sink.batch.rate import RateLimit
 from spark_sink.batch.read_ahead import Ahead
+from spark_sink.ddl.following import Ddl
+from spark_sink.ddl.topic import KafkaDdl
 from spark_sink.errors import (
     KafkaUnreachable,
     NoTopics,
@@ -85,6 +87,7 @@ class Sink:
             pattern=pattern(settings),
             checkpoint=settings.checkpoint,
             fresh=settings.fresh and settings.mode == "continuous",
+            moves=settings.on_rename == "move" or settings.on_drop != "keep",
         )
         self._presence = Presence(
             notes=self._warehouse.notes,
@@ -94,12 +97,20 @@ class Sink:
             complete_until=lambda: self._watch.complete_until(),
         )
         topics = self._topics = KafkaTopics(spark, settings)
+        ddl = Ddl(
+            topics=KafkaDdl(spark, settings),
+            warehouse=self._warehouse,
+            waits=self._waits,
+            on_drop=settings.on_drop,
+            on_rename=settings.on_rename,
+        )
         self._applier = Applier(
             book=SchemaBook(lambda: read_schemas(spark, settings)),
             warehouse=self._warehouse,
             waits=self._waits,
             metrics=metrics,
-            ahead=Ahead(topics),
+            ahead=Ahead(topics, routed=ddl.routed),
+            ddl=ddl,
             claim_checks=settings.claim_checks,
             unusable_limit=settings.unusable_limit,
             pace=pace(settings),
@@ -113,6 +124,7 @@ class Sink:
                 log=self._warehouse.recent,
                 merged=lambda: self._applier.applied,
                 schemas=lambda: read_schemas(spark, settings),
+                followed=self._warehouse.ddl.read_until,
                 metrics=metrics,
             )
             if settings.fresh and settings.mode == "continuous"
@@ -195,6 +207,8 @@ class Sink:
         if self._recent is not None:
             self._recent.look()
         self._waits.refresh()
+        with self._applier.gate:
+            self._applier.follow_ddl({})
         if settings.mode == "available-now":
             for request in list(self._waits.requests):
                 self._reloader.answer(request)

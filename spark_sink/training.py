@@ -93,7 +93,7 @@ def _work(spark: SparkSession, settings: Settings) -> None:
         moved = partial(_moved, start, end)
         applier.apply(_records(spark, start, end), number, query_id="training", moved=moved)
     cut = Cut(since={_TOPIC: second}, until={_TOPIC: second + 10}, at_ms=1)
-    recent = stored(_records(spark, second, second + 10), "aq.__schemas")
+    recent = stored(_records(spark, second, second + 10), "aq.__schemas", "aq.__ddl.")
     held.recent.begin(recent, cut, versions=[_SCHEMA])
     fresh(spark, settings.warehouse, "shop", "t").collect()
     with suppress(KafkaUnreachable):

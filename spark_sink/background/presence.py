@@ -4,7 +4,8 @@ A running sink counts up a number in its note every few seconds. Another process
 knows that it runs; clocks are not compared.
 
 Invariant: a sink that runs is not started a second time, and two sinks of one warehouse share no topic, no
-checkpoint, and no recent changes. A note that no process keeps up is no obstacle to its own sink.
+checkpoint, and no recent changes, and neither moves a table that the other merges. A note that no process
+keeps up is no obstacle to its own sink.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ class SinkNote:
     checkpoint: str
     fresh: bool
     """Whether it stores recent changes."""
+    moves: bool = False
+    """Whether it moves or removes tables that the source renames or drops."""
     process: str = ""
     """A random name of the process that wrote the note."""
     host: str = ""
@@ -190,6 +193,10 @@ class Presence:
             fault, advice = f"both have the checkpoint {other.checkpoint}", "Set another checkpoint"
         elif other.fresh and self.own.fresh:
             fault, advice = "both store recent changes", "Set fresh: false for one of them"
+        elif other.moves or self.own.moves:
+            moving = self.own if self.own.moves else other
+            fault = f"{moving.title} would move or remove tables of both where the source renames or drops them"
+            advice = "Set on_rename: keep and on_drop: keep for both"
         else:
             return
         raise WarehouseShared(

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from spark_sink.batch.apply import Applier
-from spark_sink.batch.contents import TablePart, contents, envelopes, unusable
+from spark_sink.batch.contents import TablePart, contents, unusable
 from spark_sink.batch.merging import merged
 from spark_sink.batch.unusable import MOST, at_of, outside
 from spark_sink.errors import KeyChanged, TableError, TypeConflict
@@ -61,7 +61,7 @@ class Rebuild:
 
     def sort_out(self, records: DataFrame) -> None:
         """Finds unusable records and skips them; raises if one of them matters and may not be skipped."""
-        batch = envelopes(records).where(of_table(self.name)).where(unusable())
+        batch = self._envelopes(records).where(of_table(self.name)).where(unusable())
         found = batch.selectExpr("topic", "partition", "offset", "reason").limit(MOST + 1)
         places = [at_of(row) for row in found.collect()]
         part = self.part(records)
@@ -111,7 +111,7 @@ class Rebuild:
         batch, part = self.applier.paired(batch, part, until)
         self.applier.book.fetch(part.versions)
         versions = self.applier.book.versions(part.versions)
-        floors = self.applier.raise_floors(part.truncates).get(self.name, {})
+        floors = self.applier.truncates.raised(part.truncates).get(self.name, {})
         if (held := self.stage.shape(*self.name)) is not None:
             for floor in part.truncates:
                 self.stage.truncate(held, floor)
@@ -211,9 +211,12 @@ class Rebuild:
         rows = keyed.groupBy("s").agg(f.max("__schema").alias("v"))
         return {tuple(row.s): row.v for row in rows.collect()}
 
+    def _envelopes(self, records: DataFrame) -> DataFrame:
+        return self.applier.envelopes(records, whole=True)
+
     def _own(self, records: DataFrame) -> DataFrame:
         """The table's records, without the skipped ones."""
-        return outside(envelopes(records).where(of_table(self.name)), self.aside)
+        return outside(self._envelopes(records).where(of_table(self.name)), self.aside)
 
     def _unreplaced(self, records: DataFrame, places: Sequence[At]) -> list[At]:
         """The records that no later usable record of the same key and partition, with all columns, replaces."""
@@ -222,7 +225,7 @@ class Rebuild:
             "topic", "partition", "offset", "CAST(key AS STRING) AS k"
         )
         bad = {at_of(row): row.k for row in keys.where(any_of(places)).collect()}
-        batch = envelopes(records).where(of_table(self.name)).where(f"NOT {unusable()}")
+        batch = self._envelopes(records).where(of_table(self.name)).where(f"NOT {unusable()}")
         batch = batch.where("NOT coalesce(partial, false) OR op = 'd'")
         usable = batch.select("topic", "partition", "offset").join(
             keys, ["topic", "partition", "offset"]

@@ -1,9 +1,9 @@
 """One micro-batch brought into the warehouse, safe to run any number of times.
 
-Invariant: floors, then tables, then the waits, then the ledger. Whatever fails leaves a batch that can be
-applied again whole, because each row is judged by its (epoch, seq) and never by the batch's number. A table
-whose changes cannot be applied waits, recorded with the offsets that hold them, before the ledger moves; a
-record is a dead letter before its table is merged without it.
+Invariant: DDL, then floors, then tables, then the waits, then the ledger. Whatever fails leaves a batch that
+can be applied again whole, because each row is judged by its (epoch, seq) and never by the batch's number. A
+table whose changes cannot be applied waits, recorded with the offsets that hold them, before the ledger
+moves; a record is a dead letter before its table is merged without it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
@@ -21,30 +21,38 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.batch.contents import Contents, TablePart, contents, envelopes, unusable
 from spark_sink.batch.descriptions import describe
+from spark_sink.batch.floors import Truncates
 from spark_sink.batch.merging import merged
 from spark_sink.batch.pace import Pace
 from spark_sink.batch.put_aside import PutAside
 from spark_sink.batch.read_ahead import Ahead
-from spark_sink.batch.report import LONG_SECONDS, report_batch, report_last_merge, report_table
+from spark_sink.batch.report import (
+    LONG_SECONDS,
+    announce,
+    report_batch,
+    report_last_merge,
+    report_table,
+)
+from spark_sink.batch.shapes import Shapes
 from spark_sink.batch.stages import LEDGER, MERGE, READ, SCHEMAS, TABLES, Stages
-from spark_sink.errors import MalformedRecord, TableError, UnsupportedPartialImage
+from spark_sink.ddl.following import Ddl
+from spark_sink.errors import (
+    MalformedRecord,
+    TableError,
+    UnsupportedPartialImage,
+)
 from spark_sink.metrics import Metrics
 from spark_sink.source.claims import redeemed
 from spark_sink.source.envelope import of_table
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook, TableVersion
-from spark_sink.warehouse.ledger import Entry, Floor, Floors, Source, spans
+from spark_sink.warehouse.ledger import Entry, Floors, spans
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
 from spark_sink.warehouse.protocol import Name, Warehouse
-from spark_sink.warehouse.shape import Shape, shaped
 from spark_sink.warehouse.waiting_tables import Waits, loaded_sql
 
 _log = logging.getLogger(__name__)
 THREADS = 4
-_LARGE = 50_000
-"""Offsets of a batch that is announced before it is applied."""
-
-Floored = dict[Name, dict[Source, tuple[int, int]]]
 
 
 class BatchStopped(Exception):
@@ -65,6 +73,8 @@ class Applier:
     """The path of the claim store, if it is not the worker's own."""
     unusable_limit: int = 0
     """Records that cannot be used and become dead letters, in an hour; 0: their tables wait."""
+    ddl: Ddl | None = None
+    """What follows DDL; without it, tables keep their names and rows."""
     clock: Callable[[], float] = time.time
     threads: int = THREADS
     """Tables that are merged at a time."""
@@ -84,12 +94,14 @@ class Applier:
     """When the batch that is being applied began."""
     milestones: MilestoneRecorder = field(init=False)
     """What each batch leaves in the tables, for readers of consistent cuts."""
-    _shapes: dict[Name, Shape] = field(default_factory=dict)
-    _floors: Floored | None = None
+    shapes: Shapes = field(init=False)
+    truncates: Truncates = field(init=False)
 
     def __post_init__(self) -> None:
         """Begins without a batch."""
         self.milestones = MilestoneRecorder(self.warehouse)
+        self.shapes = Shapes(warehouse=self.warehouse, ddl=self.ddl)
+        self.truncates = Truncates(warehouse=self.warehouse, ddl=self.ddl)
 
     def apply(
         self,
@@ -113,7 +125,7 @@ class Applier:
 
     def forget(self, name: Name) -> None:
         """Drops what is remembered of a table that was replaced."""
-        self._shapes.pop(name, None)
+        self.shapes.forget(name)
         self.milestones.rebuilt(name)
 
     def _apply(
@@ -127,11 +139,12 @@ class Applier:
     ) -> None:
         started, stages = self.clock(), Stages()
         describe(records.sparkSession, f"batch {batch_id}: read")
-        self._announce(batch_id, moved)
+        announce(batch_id, moved, is_first=not self.applied)
         self.milestones.begin()
         self.waits.refresh()
+        self.follow_ddl(moved[0])
         self._keep_pace(records, sum(end - start for start, end in spans(*moved).values()))
-        batch = envelopes(records)
+        batch = self.envelopes(records)
         if cut := loaded_sql(self.waits.tables.values(), moved[0]):
             batch = batch.where(f"NOT coalesce({cut}, false)")
         # A local checkpoint, since Delta refuses a cached source and would copy an uncached one.
@@ -168,7 +181,11 @@ class Applier:
             applied = self.clock()
             entries = _entries(found, moved, query_id, batch_id, int(applied * 1000))
             if entries:
-                milestone = self.milestones.milestone(self._known_floors(), is_whole=is_whole)
+                milestone = self.milestones.milestone(
+                    self.truncates.in_force(),
+                    is_whole=is_whole,
+                    ddl=self.ddl.history.done if self.ddl is not None else {},
+                )
                 entries[0] = replace(entries[0], milestone=milestone.text())
             self.warehouse.ledger.append(entries)
         self.applied |= {(one.topic, one.partition): one.until_offset for one in entries}
@@ -200,14 +217,24 @@ class Applier:
             clock=self.clock,
         )
 
-    def _announce(self, batch_id: int, moved: tuple[Offsets, Offsets]) -> None:
-        """Log what a batch begins with where it may take minutes: the first, and large ones."""
-        start, until = moved
-        offsets = sum(end - start.get(at, 0) for at, end in until.items())
-        is_first = not self.applied
-        if is_first or offsets >= _LARGE:
-            note = "; the first after a start takes longest" if is_first else ""
-            _log.info("batch started batch=%d offsets=%d%s", batch_id, offsets, note)
+    def envelopes(self, records: DataFrame, *, whole: bool = False) -> DataFrame:
+        """Kafka's records as envelopes of the tables that they belong to now.
+
+        `whole` means that they may be older than what is applied.
+        """
+        rows = envelopes(records)
+        return rows if self.ddl is None else self.ddl.routed(rows, whole=whole)
+
+    def follow_ddl(self, start: Offsets) -> None:
+        """Carries out new DDL; the gate is held. A batch begins at `start`; empty without one."""
+        if self.ddl is None:
+            return
+        known = len(self.ddl.history.events)
+        changed = self.ddl.follow(self.applied, start)
+        for name in changed:
+            self.forget(name)
+        if changed or len(self.ddl.history.events) > known:
+            self.truncates.forget()
 
     def _keep_pace(self, rows: DataFrame, number: int) -> None:
         if self.pace is not None:
@@ -297,7 +324,7 @@ class Applier:
                 faults[part.name] = fault
         known = [(records, part) for records, part in ready if part.name in versions]
         with stages.timed(LEDGER):
-            floors = self.raise_floors(floor for _, part in known for floor in part.truncates)
+            floors = self.truncates.raised(floor for _, part in known for floor in part.truncates)
         held = {part.name: part for part in parts}
 
         def merge(one: Part) -> None:
@@ -359,7 +386,7 @@ class Applier:
         floors: Floors,
         stages: Stages,
     ) -> None:
-        shape = self._evolved(part, versions)
+        shape = self.shapes.evolved(part, versions)
         if shape is None:
             return
         self.milestones.wrote(part.name)
@@ -369,43 +396,6 @@ class Applier:
         if part.has_rows:
             merged(self.warehouse.tables, batch, part, shape, versions, floors, stages=stages)
             self.merged[part.name] += 1
-
-    def _evolved(self, part: TablePart, versions: list[TableVersion]) -> Shape | None:
-        """The table's shape with room for the versions; None if there are none."""
-        held = self._shapes.get(part.name) or self.warehouse.tables.shape(*part.name)
-        if held is None and not versions:
-            return None
-        wanted = shaped(held, versions, name=part.name, apart=part.is_apart)
-        if wanted != held:
-            self.warehouse.tables.evolve(held, wanted)
-            _log.info("table %s table=%s.%s", "widened" if held else "made", *part.name)
-        self._shapes[part.name] = wanted
-        return wanted
-
-    def raise_floors(self, truncates: Iterable[Floor]) -> Floored:
-        """Records truncates; returns the highest of each table and source."""
-        if self._floors is None:
-            self._floors = {}
-            for floor in self.warehouse.floors.highest():
-                self._floors.setdefault((floor.database, floor.table), {})[floor.source] = (
-                    floor.place
-                )
-        new = []
-        for floor in truncates:
-            known = self._floors.setdefault((floor.database, floor.table), {})
-            if floor.place > known.get(floor.source, (-1, -1)):
-                known[floor.source] = floor.place
-                new.append(floor)
-        self.warehouse.floors.add(new)
-        return self._floors
-
-    def _known_floors(self) -> Iterator[Floor]:
-        """The truncates in force; their times are not kept."""
-        for (database, table), sources in self.raise_floors(()).items():
-            for source, (epoch, seq) in sources.items():
-                yield Floor(
-                    database=database, table=table, source=source, epoch=epoch, seq=seq, ts_ms=0
-                )
 
 
 def without(batch: DataFrame, names: Iterable[Name]) -> DataFrame:

@@ -206,6 +206,16 @@ def _fault(detail: Row) -> TableError | None:
     return None
 
 
+def _source(row: Row) -> Source:
+    """The source table of a group; the warehouse's table, unless a mapping applies.
+
+    A table that was renamed since has its rows, and their truncates, under its present name.
+    """
+    if row.routed:
+        return Source(row.destination, row.source_database, row.source_table)
+    return Source(row.destination, row.database, row["table"])
+
+
 def _progress(row: Row) -> Progress:
     place = row["last"].epoch, row["last"].seq
     return Progress(oldest_ms=row.oldest, newest_ms=row.newest, place=place)
@@ -246,7 +256,7 @@ def _gathered(rows: Iterable[tuple[Row, Row]]) -> Contents:
                 Floor(
                     database=name[0],
                     table=name[1],
-                    source=Source(row.destination, row.source_database, row.source_table),
+                    source=_source(row),
                     epoch=detail.truncate.epoch,
                     seq=detail.truncate.seq,
                     ts_ms=detail.truncate.ts_ms,

@@ -23,12 +23,24 @@ from spark_sink.batch.stages import (
     per_second,
 )
 from spark_sink.metrics import Metrics
+from spark_sink.source.offsets import Offsets
 from spark_sink.source.progress import Progress, total
 from spark_sink.warehouse.protocol import LastMerge, Name
 
 _log = logging.getLogger(__name__)
 LONG_SECONDS: Final = 10.0
 """Of merging one table, which is logged then: an operator should see that a long batch moves."""
+_LARGE: Final = 50_000
+"""Offsets of a batch that is announced before it is applied."""
+
+
+def announce(batch_id: int, moved: tuple[Offsets, Offsets], *, is_first: bool) -> None:
+    """Logs what a batch begins with where it may take minutes: the first of a process, and large ones."""
+    start, until = moved
+    offsets = sum(end - start.get(at, 0) for at, end in until.items())
+    if is_first or offsets >= _LARGE:
+        note = "; the first after a start takes longest" if is_first else ""
+        _log.info("batch started batch=%d offsets=%d%s", batch_id, offsets, note)
 
 
 def report_table(

@@ -17,12 +17,15 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_sink.batch.contents import TablePart, contents
 from spark_sink.cuts.finding import Finder, Found, shown
 from spark_sink.cuts.moment import moment
+from spark_sink.cuts.moves import Moves
+from spark_sink.ddl.following import routed
 from spark_sink.errors import CutGone, TableError, TableNotInCut, UnknownTable
 from spark_sink.names import literal
 from spark_sink.recent.reading import Merged, combined, seen
 from spark_sink.recent.wholeness import reaches
 from spark_sink.source.envelope import of_table
 from spark_sink.warehouse.milestones import Positions
+from spark_sink.warehouse.moves import History, Piece, pieces
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import Name, Recent, VersionGone, Warehouse
 from spark_sink.warehouse.waiting_tables import LOADED, Waits
@@ -57,19 +60,40 @@ class ConsistentCut:
     _waits: Waits = field(init=False)
     _added: Recent[DataFrame] | None = field(init=False)
     """The recent changes that belong to the cut and are not in its tables' versions."""
+    _history: History = field(init=False)
+    """The statements that drop and rename tables, as of the last time that they were asked for."""
+    _refused: dict[Name, str] = field(init=False)
+    """Tables that are not in the cut because of them."""
+    _pieces: dict[tuple[str, Name], list[Piece]] = field(init=False)
     _parts: dict[Name, TablePart] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        """Reads which tables wait."""
+        """Reads which tables wait, and which were dropped or renamed."""
         self._waits = Waits(self._warehouse.waits, time.time)
         self._waits.refresh()
+        self._look_at_ddl()
+        self._pieces = pieces(self._moves().carried_out())
         recent, after = self._found.recent, self._found.base.until
         self._added = None
         if recent is not None:
             records = recent.records.where(recent.cut.after_sql(after)).where(
                 upto_sql(self._found.positions)
             )
-            self._added = replace(recent, records=records.localCheckpoint(eager=False))
+            records = routed(records, self._pieces).localCheckpoint(eager=False)
+            self._added = replace(recent, records=records)
+
+    def _look_at_ddl(self) -> None:
+        self._history = self._warehouse.ddl.history()
+        self._refused = self._moves().refused()
+
+    def _moves(self) -> Moves:
+        recent = self._found.recent
+        return Moves(
+            history=self._history,
+            statements=recent.statements if recent is not None else (),
+            done=self._found.milestone.ddl,
+            positions=self._found.positions,
+        )
 
     @property
     def positions(self) -> Positions:
@@ -84,6 +108,10 @@ class ConsistentCut:
     def known(self) -> list[Name]:
         """All tables, those that are not in the cut too."""
         return sorted({*self._found.milestone.versions, *self._contents()})
+
+    def gone(self) -> list[Name]:
+        """Names that tables had before they were dropped or renamed, and that no table has in the cut."""
+        return sorted(self._moves().names() - set(self.known()))
 
     def names(self) -> list[Name]:
         """The tables in the cut."""
@@ -102,7 +130,14 @@ class ConsistentCut:
         Raises UnknownTable, TableNotInCut, and CutGone if a version was removed.
         """
         wanted = list(names) if names is not None else self.names()
-        return {name: self._rows(name, bookkeeping=bookkeeping) for name in wanted}
+        for name in wanted:
+            self._refuse_missing(name)
+        merged = {name: self._merged(name) for name in wanted}
+        # A table that is dropped while it is read may be another by now, at the same version.
+        self._look_at_ddl()
+        for name in wanted:
+            self._refuse_missing(name)
+        return {name: self._rows(name, merged[name], bookkeeping=bookkeeping) for name in wanted}
 
     def recent_changes(self) -> Counter[Name]:
         """The number of changes that are added to each table's version."""
@@ -113,7 +148,7 @@ class ConsistentCut:
         if (recent := self._found.recent) is None:
             return Counter()
         after = recent.records.where(f"NOT coalesce({upto_sql(self.positions)}, false)")
-        rows = after.groupBy("database", "table").count().collect()
+        rows = routed(after, self._pieces).groupBy("database", "table").count().collect()
         return Counter({(row.database, row["table"]): row["count"] for row in rows})
 
     def _contents(self) -> dict[Name, TablePart]:
@@ -123,6 +158,8 @@ class ConsistentCut:
 
     def missing(self, name: Name) -> str:
         """Why a table has no state in the cut; empty if it has one."""
+        if reason := self._refused.get(name):
+            return reason
         state, base = self._waits.tables.get(name), self._found.base
         if state is None or state.since_ms > base.at_ms:
             return ""
@@ -135,12 +172,15 @@ class ConsistentCut:
             else ""
         )
 
-    def _rows(self, name: Name, *, bookkeeping: bool) -> DataFrame:
+    def _refuse_missing(self, name: Name) -> None:
         if reason := self.missing(name):
-            raise TableNotInCut(
-                f"{'.'.join(name)}: {reason}", advice="See: python -m spark_sink status"
-            )
-        merged, part = self._merged(name), self._contents().get(name)
+            advice = "See: python -m spark_sink status"
+            if name in self._refused:
+                advice = "Take a later cut, once the sink has merged it"
+            raise TableNotInCut(f"{'.'.join(name)}: {reason}", advice=advice)
+
+    def _rows(self, name: Name, merged: Merged, *, bookkeeping: bool) -> DataFrame:
+        part = self._contents().get(name)
         found = (merged.shape, merged.rows)
         if part is not None and self._added is not None:
             records = self._added.records.where(of_table(name))
@@ -151,6 +191,7 @@ class ConsistentCut:
                     part,
                     self._added.versions,
                     floors=self._found.milestone.floors,
+                    is_emptied=self._history.is_moved(name),
                     claim_checks=self._claim_checks,
                 ) or (None, None)
             except TableError as fault:

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from spark_sink.cuts.reading import ConsistentCut, as_of
 from spark_sink.errors import TableNotInCut, UnknownTable
 from spark_sink.names import quoted
+from spark_sink.warehouse.protocol import Name
 
 _log = logging.getLogger(__name__)
 
@@ -35,8 +36,11 @@ def views(
     wanted = [name for name in cut.known() if database in (None, name[0])]
     if not wanted and database is not None:
         raise UnknownTable(f"database {database}")
+    for name in cut.gone():
+        if database in (None, name[0]):
+            spark.catalog.dropTempView(_view(name, database))
     for name in wanted:
-        view = quoted(name[1] if database is not None else ".".join(name))
+        view = _view(name, database)
         try:
             cut.table(*name).createOrReplaceTempView(view)
         except TableNotInCut as fault:
@@ -44,3 +48,7 @@ def views(
             spark.catalog.dropTempView(view)
             _log.warning("no view: %s", fault)
     return cut
+
+
+def _view(name: Name, database: str | None) -> str:
+    return quoted(name[1] if database is not None else ".".join(name))

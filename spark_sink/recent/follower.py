@@ -27,7 +27,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_sink.batch.contents import envelopes
 from spark_sink.errors import KafkaUnreachable, SinkError
 from spark_sink.metrics import Metrics
-from spark_sink.names import RECENT_CHECKPOINT, literal, schemas_topic
+from spark_sink.names import RECENT_CHECKPOINT, ddl_topic, literal, schemas_topic
 from spark_sink.recent.coverage import Coverage, Cut, Step, unmerged
 from spark_sink.recent.wholeness import Wholeness, reaches
 from spark_sink.settings import Settings
@@ -65,19 +65,25 @@ class Follower:
         log: RecentLog[DataFrame],
         merged: Callable[[], Offsets],
         schemas: Callable[[], Iterable[str]],
+        followed: Callable[[], Offsets],
         metrics: Metrics,
     ) -> None:
-        """``merged``: up to where partitions are merged; ``schemas``: all values of the schemas topic."""
+        """``merged``: up to where partitions are merged; ``schemas``: all values of the schemas topic.
+
+        ``followed``: up to where DDL topics are carried out.
+        """
         self._spark = spark
         self._settings = settings
         self._log = log
         self._merged = merged
         self._schemas = schemas
+        self._followed = followed
         self._metrics = metrics
         self._files = Files(spark)
         self._folder = f"{settings.checkpoint}{RECENT_CHECKPOINT}"
         self._checkpoint = Checkpoint(self._files, self._folder)
         self._schemas_topic = schemas_topic(settings.prefix)
+        self._ddl_topics = ddl_topic(settings.prefix, "")
         self._topics = KafkaTopics(spark, settings)
         self._coverage = Coverage()
         self._wholeness = Wholeness()
@@ -169,8 +175,13 @@ class Follower:
         known = {at: offset for at, offset in merged.items() if at in latest}
         # Its values so far are read where a coverage begins.
         versions = {**self._topics.schemas_end(), **self._topics.markers_end()}
+        first, end = self._topics.ddl_ranges()
+        done = self._followed()
+        statements = {at: min(max(done.get(at, 0), first[at]), end[at]) for at in end}
         start = starting_offsets(
-            {**known, **versions}, {**earliest, **versions}, {**latest, **versions}
+            {**known, **versions, **statements},
+            {**earliest, **versions, **first},
+            {**latest, **versions, **end},
         )
         context = self._spark.sparkContext
         context.setLocalProperty("spark.scheduler.pool", POOL)
@@ -209,7 +220,7 @@ class Follower:
         if step is Step.OMIT:
             self._uncover()
             return
-        rows = stored(records, self._schemas_topic)
+        rows = stored(records, self._schemas_topic, self._ddl_topics)
         cut = Cut(
             since=self._coverage.since or {},
             until=until,
@@ -239,7 +250,9 @@ class Follower:
         return {
             at: offset
             for at, offset in offsets.items()
-            if at[0] != self._schemas_topic and not self._is_of_markers(at[0])
+            if at[0] != self._schemas_topic
+            and not self._is_of_markers(at[0])
+            and not at[0].startswith(self._ddl_topics)
         }
 
     def _is_of_markers(self, topic: str) -> bool:
@@ -249,7 +262,7 @@ class Follower:
         """The offsets before which each transaction is whole, now that all up to `until` is covered."""
         try:
             # Only now, as all before `until` was shown when it was planned.
-            reach = self._topics.reach()
+            reach = self._topics.reach(ddl=True)
         except KafkaUnreachable:
             # The query fails by itself if that lasts.
             reach = None
@@ -281,20 +294,27 @@ def highest_found(found: Mapping[str, Any], known: Sequence[str]) -> dict[str, P
     return {name: (place[0], place[1]) for name, place in places.items() if place is not None}
 
 
-def stored(records: DataFrame, schemas: str) -> DataFrame:
-    """Kafka's records as the rows of a RecentLog; those of the topic `schemas` are versions.
+def stored(records: DataFrame, schemas: str, ddl: str) -> DataFrame:
+    """Kafka's records as the rows of a RecentLog.
 
-    Of the transactions topics beside it, only the ends of transactions in parts are kept.
+    Those of the topic `schemas` are versions, and of topics that begin with `ddl`, statements. Of the
+    transactions topics beside it, only the ends of transactions in parts are kept.
     """
-    own = f"topic = {literal(schemas)}"
-    marker = f"startswith(topic, {literal(markers_prefix(schemas))})"
+    kinds = {
+        "version": f"topic = {literal(schemas)}",
+        "marker": f"startswith(topic, {literal(markers_prefix(schemas))})",
+        "statement": f"startswith(topic, {literal(ddl)})",
+    }
     last = "get_json_object(text, '$.last') = 'false'"
     parts = f"{last} OR CAST(get_json_object(text, '$.part') AS INT) > 1"
     ends = f"(get_json_object(text, '$.status') = 'END' AND ({parts}))"
-    kind = f"CASE WHEN {own} THEN 'version' WHEN {marker} THEN 'marker' ELSE 'record' END AS kind"
-    kept = f"if({own} OR {marker}, text, NULL) AS text"
-    rows = envelopes(records, kind, kept)
-    return rows.where(f"kind <> 'marker' OR {ends}").coalesce(1)
+    whens = " ".join(f"WHEN {sql} THEN '{kind}'" for kind, sql in kinds.items())
+    kind = f"CASE {whens} ELSE 'record' END AS kind"
+    kept = f"if({' OR '.join(kinds.values())}, text, NULL) AS text"
+    rows = envelopes(records, kind, kept).where(f"kind <> 'marker' OR {ends}")
+    # A statement has a place among the rows, but is none that a merge could reach.
+    own = f.expr("if(kind = 'record', destination, NULL)")
+    return rows.withColumn("destination", own).coalesce(1)
 
 
 def markers_prefix(schemas: str) -> str:

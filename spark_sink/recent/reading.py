@@ -23,14 +23,23 @@ from pyspark.sql import functions as f
 
 from spark_sink.batch.contents import TablePart, contents
 from spark_sink.batch.merging import merged_rows
-from spark_sink.errors import MalformedRecord, TableError, UnknownTable
+from spark_sink.ddl.following import routed
+from spark_sink.ddl.statement import parse_statement
+from spark_sink.errors import (
+    KeyChanged,
+    MalformedRecord,
+    TableError,
+    TypeConflict,
+    UnknownTable,
+)
 from spark_sink.names import quoted
 from spark_sink.source.claims import redeemed
 from spark_sink.source.envelope import of_table, refused_record
-from spark_sink.source.schemas import OWN_COLUMNS, SchemaBook
+from spark_sink.source.schemas import OWN_COLUMNS, SchemaBook, TableVersion
 from spark_sink.warehouse.identity import NEWER, below_sql, same_key
 from spark_sink.warehouse.images import standing_images
 from spark_sink.warehouse.ledger import Floor, Floors, Source
+from spark_sink.warehouse.moves import History, pieces
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import Name, Recent, Warehouse
 from spark_sink.warehouse.shape import Shape, shaped
@@ -92,17 +101,31 @@ class _Reader:
         for _ in range(_ATTEMPTS):
             waits.refresh()
             offsets = self.warehouse.ledger.applied()
+            ddl = self.warehouse.ddl.history()
             merged = {name: self._merged(name) for name in names}
             recent = self.warehouse.recent.newest()
-            if recent is None or recent.cut.continues(offsets):
+            # Tables that move while they are read may be read before the move and after it.
+            is_still = not ddl.events or self.warehouse.ddl.history().done == ddl.done
+            if recent is None or (is_still and recent.cut.continues(offsets)):
                 break
         else:
             recent = None
+        unsettled: set[Name] = set()
         if recent is not None:
             records = recent.records.where(recent.cut.after_sql(offsets))
-            recent = replace(recent, records=records)
+            recent = replace(recent, records=routed(records, pieces(ddl.settled())))
+            unsettled = _unsettled(recent.statements, ddl)
+            for name in sorted(unsettled.intersection(names)):
+                _log.warning("dropped or renamed, so read as last merged table=%s.%s", *name)
         return {
-            name: self._rows(name, merged[name], recent, waits, bookkeeping=bookkeeping)
+            name: self._rows(
+                name,
+                merged[name],
+                None if name in unsettled else recent,
+                waits,
+                ddl,
+                bookkeeping=bookkeeping,
+            )
             for name in names
         }
 
@@ -117,6 +140,7 @@ class _Reader:
         merged: Merged,
         recent: Recent[DataFrame] | None,
         waits: Waits,
+        ddl: History,
         *,
         bookkeeping: bool,
     ) -> DataFrame:
@@ -126,7 +150,7 @@ class _Reader:
             if applied := loaded_sql(waits.tables.values(), recent.cut.since, name):
                 records = records.where(f"NOT coalesce({applied}, false)")
             try:
-                found = self._combined(name, merged, records, recent.versions)
+                found = self._combined(name, merged, records, recent.versions, ddl)
             except TableError as fault:
                 _log.warning("recent changes not applied table=%s.%s: %s", *name, fault)
         if found is None:
@@ -136,16 +160,26 @@ class _Reader:
         return seen(*found, bookkeeping=bookkeeping)
 
     def _combined(
-        self, name: Name, merged: Merged, records: DataFrame, versions: list[str]
+        self,
+        name: Name,
+        merged: Merged,
+        records: DataFrame,
+        versions: list[str],
+        ddl: History,
     ) -> tuple[Shape, DataFrame] | None:
         """The table's shape and rows with recent changes; None without any."""
         records = records.localCheckpoint(eager=False)
         part = contents(records).tables.get(name)
         if part is None:
             return None
-        highest = self.warehouse.floors.highest()
         return combined(
-            merged, records, part, versions, floors=highest, claim_checks=self.claim_checks
+            merged,
+            records,
+            part,
+            versions,
+            floors=ddl.floors(self.warehouse.floors.highest()),
+            is_emptied=ddl.is_moved(name),
+            claim_checks=self.claim_checks,
         )
 
 
@@ -156,12 +190,14 @@ def combined(
     versions: list[str],
     *,
     floors: Iterable[Floor],
+    is_emptied: bool,
     claim_checks: str,
 ) -> tuple[Shape, DataFrame] | None:
     """A table's shape and rows with the recent changes that `part` describes; None if it has no shape.
 
     `records` are the changes of this table, `versions` all values of the schemas topic, and `floors` the
-    truncates that are merged. Raises TableError.
+    truncates that are merged. `is_emptied` means that a table of its name was dropped or renamed, so that
+    the next one may have another key. Raises TableError.
     """
     if part.fault:
         raise part.fault
@@ -172,6 +208,8 @@ def combined(
     known = list(book.versions(part.versions).values())
     if merged.shape is None and not known:
         return None
+    if is_emptied:
+        merged = _vacated(merged, part, known)
     shape = shaped(merged.shape, known, name=part.name, apart=part.is_apart)
     highest = _highest(floors, part)
     rows = _standing(_fitted(merged, shape, records), shape, highest)
@@ -182,6 +220,18 @@ def combined(
         changed = changed.join(_marks(rows), _MARKS, "left_anti")
         return shape, rows.unionByName(changed)
     return shape, _replaced(rows, changed, shape)
+
+
+def _vacated(merged: Merged, part: TablePart, known: list[TableVersion]) -> Merged:
+    """The table without its shape, if it has no rows and was created again with another key or type."""
+    if merged.rows is None:
+        return merged
+    try:
+        shaped(merged.shape, known, name=part.name, apart=part.is_apart)
+    except (KeyChanged, TypeConflict):
+        if merged.rows.isEmpty():
+            return Merged(shape=None, rows=None)
+    return merged
 
 
 def _highest(floors: Iterable[Floor], part: TablePart) -> Floors:
@@ -204,6 +254,21 @@ def _usable(rows: Callable[[], DataFrame]) -> DataFrame:
 
 _MARKS: Final = ["__destination", "__seq", "__delta"]
 """The columns that identify an image in a table without a key."""
+
+
+def _unsettled(statements: Iterable[str], ddl: History) -> set[Name]:
+    """The tables that recent statements drop or rename, which no merge has carried out yet.
+
+    Of their recent changes it is not known which table they are for.
+    """
+    found: set[Name] = set()
+    for text in statements:
+        one = parse_statement(text, "recent changes")
+        if one.place > ddl.done.get(one.destination, (-1, -1)):
+            found |= {*one.renamed, *one.renamed.values(), *one.dropped}
+    for event in ddl.pending():
+        found |= {*event.moves, *(name for name in event.moves.values() if name is not None)}
+    return found
 
 
 def _marks(rows: DataFrame) -> DataFrame:

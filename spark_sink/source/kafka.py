@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from spark_sink.errors import KafkaUnreachable
-from spark_sink.names import schemas_topic, topic_pattern, transactions_topics
+from spark_sink.names import ddl_pattern, schemas_topic, topic_pattern, transactions_topics
 from spark_sink.settings import Settings
 from spark_sink.source.offsets import Offsets
 
@@ -62,9 +62,9 @@ def _held_back(settings: Settings) -> dict[str, str]:
 
 
 def recent_stream(spark: SparkSession, settings: Settings, *, starting_offsets: str) -> DataFrame:
-    """The records of all row, schemas and transactions topics, as many at a time as there are."""
+    """The records of all row, schemas, transactions and DDL topics, as many at a time as there are."""
     reader = spark.readStream.format("kafka").options(**options(settings))
-    wanted = f"{_with_transactions(settings)}|{_exactly(schemas_topic(settings.prefix))}"
+    wanted = f"{_with_ddl(settings)}|{_exactly(schemas_topic(settings.prefix))}"
     return (
         reader.option("subscribePattern", wanted).option("startingOffsets", starting_offsets).load()
     )
@@ -73,6 +73,12 @@ def recent_stream(spark: SparkSession, settings: Settings, *, starting_offsets: 
 def _with_transactions(settings: Settings) -> str:
     """The Java regular expression of the row topics and the transactions topics."""
     return f"(?:{pattern(settings)})|(?:{transactions_topics(settings.prefix)})"
+
+
+def _with_ddl(settings: Settings) -> str:
+    """The same with the DDL topics."""
+    ddl = ddl_pattern(settings.prefix, exclude=settings.exclude)
+    return f"{_with_transactions(settings)}|(?:{ddl})"
 
 
 def _exactly(topic: str) -> str:
@@ -161,8 +167,8 @@ class KafkaTopics:
         with admin(self._spark, self._settings) as kafka:
             return kafka.ranges(transactions_topics(self._settings.prefix))[1]
 
-    def reach(self) -> dict[tuple[str, int], int] | None:
-        """The ends of all row and transactions topics, of undecided records too.
+    def reach(self, *, ddl: bool = False) -> dict[tuple[str, int], int] | None:
+        """The ends of all row and transactions topics, of undecided records too; with `ddl`, of DDL topics too.
 
         None if a merge of several masters writes row topics: it publishes a transaction's rows one by one.
         """
@@ -170,7 +176,8 @@ class KafkaTopics:
         with admin(self._spark, self._settings) as kafka:
             if any(name.startswith(shards) for name in kafka.topics()):
                 return None
-            return kafka.reach(_with_transactions(self._settings))
+            wanted = _with_ddl if ddl else _with_transactions
+            return kafka.written(wanted(self._settings))
 
     def last_values(self, ends: Offsets) -> list[str]:
         """The value of the last record of each partition before its end, of those that have one."""
@@ -196,6 +203,12 @@ class KafkaTopics:
             }
             window *= 10
         return values
+
+    def ddl_ranges(self) -> tuple[Offsets, Offsets]:
+        """(earliest, latest committed) offsets of the DDL topics."""
+        wanted = ddl_pattern(self._settings.prefix, exclude=self._settings.exclude)
+        with admin(self._spark, self._settings) as kafka:
+            return kafka.ranges(wanted)
 
     def read(
         self, start: Mapping[tuple[str, int], int], end: Mapping[tuple[str, int], int]
@@ -241,11 +254,6 @@ class Admin:
         spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
         return self._offsets(partitions, spec.earliest()), self._offsets(partitions, spec.latest())
 
-    def reach(self, pattern: str) -> dict[tuple[str, int], int]:
-        """The ends of the partitions of topics that match, after records of open transactions too."""
-        spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
-        return self._offsets(self._partitions(pattern), spec.latest(), isolation="READ_UNCOMMITTED")
-
     def _partitions(self, pattern: str) -> list[tuple[str, int]]:
         matcher = self._jvm.java.util.regex.Pattern.compile(pattern)
         names = self._jvm.java.util.ArrayList()
@@ -258,6 +266,11 @@ class Admin:
             for name in described
             for info in described[name].partitions()
         ]
+
+    def written(self, pattern: str) -> dict[tuple[str, int], int]:
+        """The ends of the partitions of topics that match, with what is not committed yet."""
+        spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
+        return self._offsets(self._partitions(pattern), spec.latest(), isolation="READ_UNCOMMITTED")
 
     def _offsets(
         self, partitions: list[tuple[str, int]], spec: Any, *, isolation: str = "READ_COMMITTED"

@@ -86,6 +86,10 @@ class Maintenance:
             # A writer other than this sink committed first; the next round tries again.
             _log.warning("maintenance postponed, another writer committed first table=%s.%s", *name)
             left = "another writer committed first"
+        except (PySparkException, Py4JJavaError):
+            if self.warehouse.tables.shape(*name) is not None:
+                raise
+            left = "it was dropped or renamed meanwhile"
         self.merged[name] -= taken
         self._before[name] = 0
         return left

@@ -22,6 +22,7 @@ from spark_sink.source.schemas import OWN_COLUMNS
 from spark_sink.warehouse.ledger import Entry, Floor, LastBatch, Source
 from spark_sink.warehouse.letters import Letter
 from spark_sink.warehouse.milestones import Batch, Position, Share, batches, later
+from spark_sink.warehouse.moves import Event, History, Place
 from spark_sink.warehouse.protocol import (
     LastMerge,
     Name,
@@ -258,6 +259,34 @@ class MemoryFloors:
                 self._floors[at] = floor
 
 
+class MemoryDdl:
+    """See protocol.DdlLog."""
+
+    def __init__(self) -> None:
+        self._history = History()
+        self._until: dict[tuple[str, int], int] = {}
+
+    def history(self) -> History:
+        """See protocol.DdlLog."""
+        return History(dict(self._history.events), dict(self._history.done))
+
+    def read_until(self) -> dict[tuple[str, int], int]:
+        """See protocol.DdlLog."""
+        return dict(self._until)
+
+    def add(self, events: Iterable[Event], until: Offsets) -> None:
+        """See protocol.DdlLog."""
+        self._history.add(events)
+        for at, offset in until.items():
+            self._until[at] = max(offset, self._until.get(at, 0))
+
+    def done(self, places: Mapping[str, Place]) -> None:
+        """See protocol.DdlLog."""
+        for destination, place in places.items():
+            held = self._history.done.get(destination, place)
+            self._history.done[destination] = max(place, held)
+
+
 class MemoryWaits:
     """See protocol.WaitLog."""
 
@@ -366,6 +395,7 @@ class MemoryRecent:
                 for row in rows
                 if row["kind"] == "marker"
             ],
+            statements=[row["text"] for row in rows if row["kind"] == "statement"],
         )
 
 
@@ -479,6 +509,8 @@ class MemoryWarehouse:
         self.stage = MemoryTables()
         self.ledger = MemoryLedger()
         self.floors = MemoryFloors()
+        self.moving = MemoryTables()
+        self.ddl = MemoryDdl()
         self.waits = MemoryWaits()
         self.letters = MemoryLetters()
         self.recent = MemoryRecent()

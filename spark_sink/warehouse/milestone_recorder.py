@@ -6,13 +6,14 @@ whose version is not the one that the ledger has, and one that was rebuilt, is a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from spark_sink.errors import ForeignTable
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Milestone, Position, Positions, later
+from spark_sink.warehouse.moves import Place
 from spark_sink.warehouse.protocol import Name, Warehouse
 
 
@@ -36,9 +37,11 @@ class MilestoneRecorder:
         last = batches[-1].milestone if batches else None
         if last is not None:
             self._reached, self._versions = dict(last.reached), dict(last.versions)
-        for name in self.warehouse.tables.names():
+        there = self.warehouse.tables.names()
+        for name in there:
             if self.warehouse.upkeep.version(name) != self._versions.get(name):
                 self._strange.add(name)
+        self._strange.update(self._versions.keys() - set(there))
         self._has_begun = True
 
     def reach(self, positions: Positions) -> None:
@@ -53,27 +56,36 @@ class MilestoneRecorder:
         """Takes a table that something else than a batch has written."""
         self._strange.add(name)
 
-    def milestone(self, floors: Iterable[Floor], *, is_whole: bool) -> Milestone:
-        """The state of the tables now that a batch is merged."""
+    def milestone(
+        self, floors: Iterable[Floor], *, is_whole: bool, ddl: Mapping[str, Place] | None = None
+    ) -> Milestone:
+        """The state of the tables now that a batch is merged, and DDL carried out up to `ddl`."""
         tables = self.warehouse.tables
         for name in self._strange:
             try:
                 shape = tables.shape(*name)
             except ForeignTable:
                 continue
-            if shape is not None:
+            if shape is None:
+                # It was dropped or renamed; its version must not be taken for one of a later table.
+                self._versions.pop(name, None)
+                self._written.discard(name)
+            else:
                 self.reach(tables.newest(shape))
                 self._written.add(name)
         self._strange.clear()
         upkeep = self.warehouse.upkeep
         # A copy, as maintenance adds to it beside the batches.
         written = list(self._written)
-        self._versions |= {name: upkeep.version(name) for name in written}
+        versions = {name: upkeep.version(name) for name in written}
+        # Maintenance may have ended after its table was dropped.
+        self._versions |= {name: version for name, version in versions.items() if version >= 0}
         self._written.difference_update(written)
         return Milestone(
             reached=dict(self._reached),
             versions=dict(self._versions),
             floors=tuple(floors),
+            ddl=dict(ddl or {}),
             recent=self.warehouse.recent.version(),
             is_whole=is_whole,
         )

@@ -12,6 +12,7 @@ from dataclasses import asdict, astuple, dataclass, field
 
 from spark_sink.source.offsets import Offsets
 from spark_sink.warehouse.ledger import Floor, Source
+from spark_sink.warehouse.moves import Place
 
 _VERSION = 1
 
@@ -42,6 +43,8 @@ class Milestone:
     """The version of each table, by database and name."""
     floors: tuple[Floor, ...] = ()
     """The truncates in force."""
+    ddl: Mapping[str, Place] = field(default_factory=dict)
+    """Up to where the DDL of each destination is carried out in the tables."""
     recent: int | None = None
     """The version of the recent changes while the batch was merged; None without any."""
     is_whole: bool = False
@@ -54,6 +57,7 @@ class Milestone:
             "reached": [[name, *astuple(one)] for name, one in sorted(self.reached.items())],
             "tables": [[*name, number] for name, number in sorted(self.versions.items())],
             "floors": [asdict(floor) for floor in self.floors],
+            "ddl": [[name, *place] for name, place in sorted(self.ddl.items())],
             "recent": self.recent,
             "whole": self.is_whole,
         }
@@ -71,6 +75,7 @@ class Milestone:
             floors=tuple(
                 Floor(**{**one, "source": Source(**one["source"])}) for one in body["floors"]
             ),
+            ddl={name: (epoch, seq) for name, epoch, seq in body.get("ddl", ())},
             recent=body["recent"],
             is_whole=body["whole"],
         )

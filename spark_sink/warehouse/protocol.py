@@ -18,6 +18,7 @@ from spark_sink.source.positions import At
 from spark_sink.warehouse.ledger import Entry, Floor, LastBatch
 from spark_sink.warehouse.letters import Letter
 from spark_sink.warehouse.milestones import Batch, Position
+from spark_sink.warehouse.moves import Event, History, Place
 from spark_sink.warehouse.shape import Shape
 
 Name = tuple[str, str]
@@ -175,6 +176,22 @@ class FloorLog(Protocol):
         """Records truncates, before they are applied."""
 
 
+class DdlLog(Protocol):
+    """The log of DDL: what was decided on, and up to where it is read and carried out."""
+
+    def history(self) -> History:
+        """All events, and up to where they are carried out."""
+
+    def read_until(self) -> dict[tuple[str, int], int]:
+        """The offset up to which each partition of the DDL topics is read."""
+
+    def add(self, events: Iterable[Event], until: Offsets) -> None:
+        """Records events, before they are carried out, and up to where the topics are read."""
+
+    def done(self, places: Mapping[str, Place]) -> None:
+        """Records up to which position each destination's events are carried out."""
+
+
 class WaitLog(Protocol):
     """The log of waiting tables and of the requests for them."""
 
@@ -207,9 +224,9 @@ class DeadLetters(Protocol[Given]):
 class RecentLog(Protocol[Rows]):
     """Records that are stored before they are merged.
 
-    Rows have `kind` ("record", "version" or "marker"), `text` (of a version: its value in the schemas topic;
-    of a marker: the end of a part of a transaction, as in the transactions topic) and the columns of
-    `envelope.FIELDS`.
+    Rows have `kind` ("record", "version", "marker" or "statement"), `text` (of a version: its value in the
+    schemas topic; of a marker: the end of a part of a transaction, as in the transactions topic; of a
+    statement: its value in a DDL topic) and the columns of `envelope.FIELDS`.
     """
 
     def begin(
@@ -247,6 +264,8 @@ class Recent(Generic[Rows]):
     """All stored values of the schemas topic."""
     markers: list[Marker]
     """All stored ends of parts of transactions."""
+    statements: list[str]
+    """All stored values of the DDL topics."""
 
 
 class Upkeep(Protocol):
@@ -309,6 +328,14 @@ class Warehouse(Protocol[Rows]):
     @property
     def floors(self) -> FloorLog:
         """The truncates."""
+
+    @property
+    def moving(self) -> Tables[Rows]:
+        """Tables that are being renamed, which no reader sees."""
+
+    @property
+    def ddl(self) -> DdlLog:
+        """The tables that were dropped and renamed."""
 
     @property
     def waits(self) -> WaitLog:

@@ -29,7 +29,8 @@ def status_lines(warehouse: Warehouse[Any]) -> Iterator[str]:
     ledger = warehouse.ledger
     last, reached = ledger.last(), ledger.applied()
     asked = {request.name: request for request in waits.requests}
-    names = sorted({*warehouse.tables.names(), *waits.tables, *asked})
+    there, notes = set(warehouse.tables.names()), warehouse.ddl.history().notes()
+    names = sorted({*there, *waits.tables, *asked})
     yield f"last batch applied: {_batch(last) if last is not None else 'never'}"
     yield f"tables: {len(names)}; waiting: {sum(waits.waiting(name) is not None for name in names)}"
     hour = warehouse.letters.since(int(time.time() * 1000) - HOUR_MS)
@@ -37,6 +38,7 @@ def status_lines(warehouse: Warehouse[Any]) -> Iterator[str]:
         yield f"dead letters in the last hour: {hour}; to list them: python -m spark_sink letters"
     for name in names:
         yield from _table(name, waits.tables.get(name), asked.get(name), reached)
+        yield from (f"  ddl: {text}" for text in notes.get(name, ()))
 
 
 def letter_lines(warehouse: Warehouse[Any], most: int, name: Name | None = None) -> Iterator[str]:

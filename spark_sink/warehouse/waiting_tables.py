@@ -147,6 +147,10 @@ class Waits:
         """Records that a reload has begun."""
         return self._put(replace(held, kind=RELOADING, at_ms=self._now()))
 
+    def interrupt(self, held: WaitState) -> WaitState:
+        """Records that what a running reload builds no longer fits; the table waits on."""
+        return self._put(replace(held, kind=WAITING, at_ms=self._now()))
+
     def refuse(self, held: WaitState, fault: TableError | Exception, request: Request) -> None:
         """Records the failure of a request; a waiting table stays waiting."""
         error = type(fault).__name__

@@ -18,12 +18,15 @@ from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import VersionGone, Warehouse
 from tests.unit.spark_sink.conftest import Warehouse as Records
 from tests.unit.spark_sink.conftest import spark
+from tests.unit.spark_sink.ddl.statements import drop
 from tests.unit.spark_sink.history import Change, schema
 
 __all__ = ["spark"]
 NAME = ("shop", "t")
 AT = ("aq.shop.t", 0)
 SCHEMAS = "aq.__schemas"
+DDL = "aq.__ddl."
+DROP = drop(9, "t")
 FIRST = schema(("id", "int"))
 SECOND = schema(("id", "int"), ("v", "int"), version=2)
 
@@ -37,25 +40,33 @@ class Case:
     warehouse: Warehouse[Any]
     records: Records | None = None
 
-    def rows(self, *offsets: int, versions: tuple[str, ...] = (), table: str = "t") -> Any:
-        """Rows of records at these offsets, and of these values of the schemas topic."""
+    def rows(
+        self,
+        *offsets: int,
+        versions: tuple[str, ...] = (),
+        statements: tuple[str, ...] = (),
+        table: str = "t",
+    ) -> Any:
+        """Rows of records at these offsets, and of these values of the schemas topic and a DDL topic."""
         if self.records is None:
             empty = dict.fromkeys(FIELDS)
             place = {"topic": AT[0], "partition": AT[1], "database": "shop", "table": table}
             made = [
                 {"kind": "record", "text": None, **empty, **place, "offset": one} for one in offsets
             ]
+            made += [{"kind": "statement", "text": text, **empty} for text in statements]
             return [*made, *({"kind": "version", "text": text, **empty} for text in versions)]
         values = [
             (AT[0], one, Change(op="c", seq=one + 1, table=table, after={"id": one}).value())
             for one in offsets
         ]
         values += [(SCHEMAS, at, text) for at, text in enumerate(versions)]
+        values += [(f"{DDL}shop", at, text) for at, text in enumerate(statements)]
         kafka = [
             {"topic": topic, "partition": 0, "offset": at, "key": None, "value": value}
             for topic, at, value in values
         ]
-        return stored(self.records.frame(kafka), SCHEMAS)
+        return stored(self.records.frame(kafka), SCHEMAS, DDL)
 
     def found(self, name: tuple[str, str] = NAME) -> tuple[list[int], list[str]]:
         """The offsets of the stored records of a table, and the stored versions."""
@@ -127,8 +138,11 @@ def test_a_rewrite_removes_merged_records_and_no_version(case: Case) -> None:
     log = case.warehouse.recent
     log.begin(case.rows(0, 1, 2), cut(0, 3), versions=[FIRST])
     held = log.newest()
-    log.rewrite(case.rows(3, versions=(SECOND,)), cut(2, 4))
+    log.rewrite(case.rows(3, versions=(SECOND,), statements=(DROP,)), cut(2, 4))
     assert case.found() == ([2, 3], ["v1", "v2"])
+    newest = log.newest()
+    assert newest is not None
+    assert newest.statements == [DROP]
     log.remove_unused()
     assert case.found() == ([2, 3], ["v1", "v2"])
     # A reader keeps what it has begun to read.

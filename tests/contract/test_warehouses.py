@@ -15,6 +15,7 @@ from spark_sink.errors import UnknownTable
 from spark_sink.warehouse.ledger import Entry, Floor, Source
 from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.milestones import Milestone, Position
+from spark_sink.warehouse.moves import Event, Note
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import VersionGone, Warehouse
 from spark_sink.warehouse.shape import Shape
@@ -232,6 +233,41 @@ def test_the_highest_floor_of_each_source_stands(case: Case) -> None:
     floors.add([floor(5)])
     floors.add([floor(4), floor(3, OTHER)])
     assert sorted(floors.highest(), key=lambda one: one.seq) == [floor(3, OTHER), floor(5)]
+
+
+def test_events_of_ddl_are_read_as_they_were_stored_and_stay_pending_until_done(case: Case) -> None:
+    log = case.warehouse.ddl
+    assert (log.history().events, log.history().done, log.read_until()) == ({}, {}, {})
+    first = Event(
+        destination="shop",
+        epoch=1,
+        seq=7,
+        ts_ms=70,
+        moves={NAME: ("shop", "u"), ("shop", "u"): None},
+        notes=(Note(name=NAME, text="it's `new`"),),
+    )
+    second = Event(destination="crm", epoch=1, seq=3, ts_ms=30, moves={NAME: None}, removed=(NAME,))
+    log.add([first, second], {("aq.__ddl.shop", 0): 5, ("aq.__ddl.crm", 0): 1})
+    log.add([], {("aq.__ddl.shop", 0): 4})
+    assert log.history().ordered() == [second, first]
+    assert log.history().pending() == [second, first]
+    assert log.read_until() == {("aq.__ddl.shop", 0): 5, ("aq.__ddl.crm", 0): 1}
+    log.done({"shop": (1, 7)})
+    log.done({"shop": (1, 2)})
+    assert log.history().pending() == [second]
+    assert log.history().settled() == [first]
+    log.add([replace(first, carried={("shop", "u"): (1, 4)})], {})
+    assert log.history().ordered()[1].carried == {("shop", "u"): (1, 4)}
+    assert log.history().ordered()[1].moves == first.moves
+
+
+def test_tables_that_are_moved_are_no_tables_of_readers(case: Case) -> None:
+    moving = case.warehouse.moving
+    moving.replace(KEYED, case.rows(KEYED, row(1, 10, 1)))
+    assert case.warehouse.tables.names() == []
+    assert case.warehouse.stage.shape(*NAME) is None
+    moving.merge(KEYED, case.rows(KEYED, row(1, 11, 2)))
+    assert [one["v"] for one in case.described(moving.rows(KEYED))] == [11]
 
 
 def test_the_log_of_waits_shows_that_it_has_grown(case: Case) -> None:

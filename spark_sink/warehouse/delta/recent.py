@@ -84,6 +84,7 @@ class DeltaRecent:
             records=records_of(held.where("kind = 'record'")),
             versions=[row.text for row in texts if row.kind == "version"],
             markers=[Marker(*row[1:]) for row in texts if row.kind == "marker"],
+            statements=[row.text for row in texts if row.kind == "statement"],
         )
 
     def _replace(self, rows: DataFrame) -> None:

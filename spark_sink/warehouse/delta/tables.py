@@ -107,7 +107,8 @@ class DeltaTables:
         rows.createOrReplaceTempView(view)
         more = {CUT_PROPERTY: cut_text(*cut)} if cut else {}
         try:
-            session.sql(replace_sql(path, shape, source=view, more=more))
+            statement = replace_sql(path, shape, source=view, more=more)
+            again_on_conflict(lambda: session.sql(statement))
         finally:
             session.catalog.dropTempView(view)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_sink.names import FLOORS, LEDGER, LETTERS, RECENT, RELOAD, WAITS
+from spark_sink.names import DDL, FLOORS, LEDGER, LETTERS, MOVING, RECENT, RELOAD, WAITS
 from spark_sink.spark.files import Files
+from spark_sink.warehouse.delta.ddl import DeltaDdl
 from spark_sink.warehouse.delta.facts import DeltaFacts
 from spark_sink.warehouse.delta.ledger import EVERY, RETENTION_SECONDS, DeltaFloors, DeltaLedger
 from spark_sink.warehouse.delta.letters import DeltaLetters
@@ -39,6 +40,8 @@ class DeltaWarehouse:
         self.facts = DeltaFacts(spark, root)
         self.ledger = DeltaLedger(own(LEDGER), every=every, keep_seconds=retention_seconds)
         self.floors = DeltaFloors(own(FLOORS))
+        self.moving = DeltaTables(spark, f"{root}/{MOVING}")
+        self.ddl = DeltaDdl(own(DDL))
         self.waits = DeltaWaits(own(WAITS))
         self.letters = DeltaLetters(spark, f"{root}/{LETTERS}", own(LETTERS))
         # Readers go back in these as far as in the tables.

@@ -94,6 +94,7 @@ async def test_a_cut_leaves_out_what_kafka_has_not_committed_and_parts_without_a
         log=warehouse.recent,
         merged=dict,
         schemas=lambda: read_schemas(spark, settings),
+        followed=dict,
         metrics=Metrics(),
     )
 

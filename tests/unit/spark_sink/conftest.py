@@ -8,7 +8,7 @@ import itertools
 import json
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_sink import errors
 from spark_sink.background.reload import Reloader
 from spark_sink.batch.apply import Applier
+from spark_sink.ddl.following import Ddl
 from spark_sink.metrics import Metrics
 from spark_sink.recent.coverage import Cut, Step
 from spark_sink.recent.follower import stored
@@ -50,16 +51,21 @@ class Warehouse:
         self.since: dict[tuple[str, int], int] = {}
         self._numbers = itertools.count()
         self.unusable_limit = 0
+        self.follows: Callable[[Waits], Ddl] | None = None
+        """Makes what follows DDL; None without."""
         self.restart()
 
     def restart(self) -> None:
         """Forgets what a process remembers."""
+        waits = Waits(self.kept.waits, time.time)
         self.applier = Applier(
             book=SchemaBook(lambda: self.schemas),
             warehouse=self.kept,
-            waits=Waits(self.kept.waits, time.time),
+            waits=waits,
             metrics=self.metrics,
             unusable_limit=self.unusable_limit,
+            ddl=self.follows and self.follows(waits),
+            applied=dict(self.kept.ledger.applied()),
         )
 
     def take(self, *changes: Change | str | bytes | None, partition: int = 0) -> None:
@@ -103,13 +109,14 @@ class Warehouse:
         except Exception as fault:
             raise named(fault) from fault
 
-    def store(self, start: Offsets, step: Step = Step.ADD) -> None:
-        """Stores all records from `start` on as recent changes."""
+    def store(self, start: Offsets, step: Step = Step.ADD, *, is_whole: bool = False) -> None:
+        """Stores all records from `start` on as recent changes; `is_whole` if they divide no transaction."""
         until = self.ends()
-        rows = stored(self.read(start, until), "aq.__schemas")
+        rows = stored(self.read(start, until), "aq.__schemas", "aq.__ddl.")
         if step is Step.BEGIN:
             self.since = dict(start)
-        cut = Cut(since=self.since, until=until, at_ms=next(self._numbers))
+        whole = until if is_whole else None
+        cut = Cut(since=self.since, until=until, at_ms=next(self._numbers), whole=whole)
         if step is Step.BEGIN:
             self.kept.recent.begin(rows, cut, versions=self.schemas)
         elif step is Step.REWRITE:

@@ -69,8 +69,12 @@ def test_a_sink_knows_the_age_of_another_s_batch_and_up_to_when_its_topics_are_a
         (replace(TWO, pattern="aq.shop.u"), r"both read aq\.shop\.u.*include and exclude"),
         (replace(TWO, checkpoint=ONE.checkpoint), "both have the checkpoint"),
         (replace(TWO, fresh=True), "both store recent changes. Set fresh: false"),
+        (
+            replace(TWO, moves=True),
+            "sink 'two' would move .* Set on_rename: keep and on_drop: keep",
+        ),
     ],
-    ids=["topics", "checkpoint", "recent changes"],
+    ids=["topics", "checkpoint", "recent changes", "DDL"],
 )
 def test_sinks_that_are_not_apart_are_refused_unless_one_was_stopped(
     other: SinkNote, reason: str

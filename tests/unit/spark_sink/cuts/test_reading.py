@@ -46,6 +46,7 @@ class Sink:
             log=self.warehouse.kept.recent,
             merged=lambda: self.warehouse.applier.applied,
             schemas=lambda: SCHEMAS,
+            followed=dict,
             metrics=Metrics(),
         )
         self.follower._topics = cast(KafkaTopics, self.bank)

@@ -37,6 +37,7 @@ def made(spark: SparkSession) -> Callable[[Offsets], Follower]:
             log=cast(RecentLog[DataFrame], MemoryRecent()),
             merged=lambda: merged,
             schemas=list,
+            followed=dict,
             metrics=Metrics(),
         )
 

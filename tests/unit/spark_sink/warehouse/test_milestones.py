@@ -75,6 +75,31 @@ def test_changes_of_a_rebuilt_table_are_found() -> None:
     assert merge(warehouse, recorder, 3, 6).reached["shop"] == Position(1, 70, 700)
 
 
+def test_a_table_that_was_dropped_is_in_no_later_milestone_after_a_restart_either() -> None:
+    warehouse = MemoryWarehouse()
+    warehouse.tables.evolve(None, SHAPE)
+    recorder = MilestoneRecorder(warehouse)
+    merge(warehouse, recorder, 1, 5)
+    warehouse.tables.drop(*NAME)
+    again = MilestoneRecorder(warehouse)
+    again.begin()
+    assert again.milestone((), is_whole=False).versions == {}
+    recorder.rebuilt(NAME)
+    assert recorder.milestone((), is_whole=False).versions == {}
+
+
+def test_a_milestone_says_up_to_where_ddl_is_carried_out_and_an_older_one_up_to_nowhere() -> None:
+    stored = Milestone(reached={}, versions={}, ddl={"shop": (1, 7)}).text()
+    read = Milestone.of(stored)
+    assert read is not None
+    assert read.ddl == {"shop": (1, 7)}
+    body = json.loads(stored)
+    del body["ddl"]
+    older = Milestone.of(json.dumps(body))
+    assert older is not None
+    assert older.ddl == {}
+
+
 def test_batches_know_what_was_merged_before_the_first_share_that_is_left() -> None:
     text = Milestone(reached={}, versions={}).text()
     one, two, three = batches(
