@@ -15,6 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from spark_sink.errors import KafkaUnreachable
+from spark_sink.java import java_class, texts
+from spark_sink.java import matching as java_matching
 from spark_sink.names import ddl_pattern, schemas_topic, topic_pattern, transactions_topics
 from spark_sink.settings import Settings
 from spark_sink.source.offsets import Offsets
@@ -119,8 +121,7 @@ def options(settings: Settings) -> dict[str, str]:
 
 def matching(spark: SparkSession, wanted: str, names: Collection[str]) -> set[str]:
     """Those of the names that a Java regular expression matches as a whole."""
-    jvm: Any = spark._jvm
-    compiled = jvm.java.util.regex.Pattern.compile(wanted)
+    compiled = java_class(spark._jvm, "java.util.regex.Pattern").compile(wanted)
     return {name for name in names if compiled.matcher(name).matches()}
 
 
@@ -155,17 +156,18 @@ class KafkaTopics:
 
     def ends(self) -> dict[tuple[str, int], int]:
         """The committed ends of all row topics."""
-        return self.ranges(())[1]
+        with admin(self._spark, self._settings) as kafka:
+            return kafka.ends(pattern(self._settings))
 
     def schemas_end(self) -> dict[tuple[str, int], int]:
         """The committed end of the schemas topic; empty without that topic."""
         with admin(self._spark, self._settings) as kafka:
-            return kafka.ranges(_exactly(schemas_topic(self._settings.prefix)))[1]
+            return kafka.ends(_exactly(schemas_topic(self._settings.prefix)))
 
     def markers_end(self) -> dict[tuple[str, int], int]:
         """The committed ends of the transactions topics; empty without any."""
         with admin(self._spark, self._settings) as kafka:
-            return kafka.ranges(transactions_topics(self._settings.prefix))[1]
+            return kafka.ends(transactions_topics(self._settings.prefix))
 
     def reach(self, *, ddl: bool = False) -> dict[tuple[str, int], int] | None:
         """The ends of all row and transactions topics, of undecided records too; with `ddl`, of DDL topics too.
@@ -246,62 +248,71 @@ class Admin:
 
     def topics(self) -> set[str]:
         """The names of all topics."""
-        return {str(name) for name in self._client.listTopics().names().get()}
+        return set(texts(self._jvm, self._names()))
+
+    def _names(self) -> Any:
+        return self._client.listTopics().names().get()
 
     def ranges(self, pattern: str) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
         """(earliest, latest committed) offsets of the partitions of topics that match."""
-        partitions = self._partitions(pattern)
-        spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
+        partitions, spec = self._partitions(pattern), self._class("OffsetSpec")
         return self._offsets(partitions, spec.earliest()), self._offsets(partitions, spec.latest())
 
-    def _partitions(self, pattern: str) -> list[tuple[str, int]]:
-        matcher = self._jvm.java.util.regex.Pattern.compile(pattern)
-        names = self._jvm.java.util.ArrayList()
-        for name in sorted(self.topics()):
-            if matcher.matcher(name).matches():
-                names.add(name)
-        described = self._client.describeTopics(names).allTopicNames().get()
-        return [
-            (str(name), int(info.partition()))
-            for name in described
-            for info in described[name].partitions()
-        ]
+    def ends(self, pattern: str) -> dict[tuple[str, int], int]:
+        """The latest committed offsets of the partitions of topics that match."""
+        return self._offsets(self._partitions(pattern), self._class("OffsetSpec").latest())
 
     def written(self, pattern: str) -> dict[tuple[str, int], int]:
         """The ends of the partitions of topics that match, with what is not committed yet."""
-        spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
-        return self._offsets(self._partitions(pattern), spec.latest(), isolation="READ_UNCOMMITTED")
+        latest = self._class("OffsetSpec").latest()
+        return self._offsets(self._partitions(pattern), latest, isolation="READ_UNCOMMITTED")
+
+    def _partitions(self, pattern: str) -> dict[tuple[str, int], Any]:
+        """The partitions of topics that match, as Kafka's client has them."""
+        names = java_matching(self._jvm, pattern, self._names())
+        described = self._client.describeTopics(names).allTopicNames().get()
+        at = java_class(self._jvm, "org.apache.kafka.common.TopicPartition")
+        return {
+            (name, number): at(name, number)
+            for name in sorted(texts(self._jvm, names))
+            # A topic's partitions are numbered without gaps.
+            for number in range(described.get(name).partitions().size())
+        }
 
     def _offsets(
-        self, partitions: list[tuple[str, int]], spec: Any, *, isolation: str = "READ_COMMITTED"
+        self,
+        partitions: dict[tuple[str, int], Any],
+        spec: Any,
+        *,
+        isolation: str = "READ_COMMITTED",
     ) -> dict[tuple[str, int], int]:
-        wanted, place = self._jvm.java.util.HashMap(), {}
-        for topic, partition in partitions:
-            at = self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)
-            place[topic, partition] = at
-            wanted.put(at, spec)
-        level = self._jvm.org.apache.kafka.common.IsolationLevel.valueOf(isolation)
-        choice = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(level)
-        found = self._client.listOffsets(wanted, choice)
-        return {at: int(found.partitionResult(p).get().offset()) for at, p in place.items()}
+        wanted = java_class(self._jvm, "java.util.HashMap")()
+        for partition in partitions.values():
+            wanted.put(partition, spec)
+        level = java_class(self._jvm, "org.apache.kafka.common.IsolationLevel").valueOf(isolation)
+        found = self._client.listOffsets(wanted, self._class("ListOffsetsOptions")(level))
+        return {at: int(found.partitionResult(p).get().offset()) for at, p in partitions.items()}
+
+    def _class(self, name: str) -> Any:
+        return java_class(self._jvm, f"org.apache.kafka.clients.admin.{name}")
 
 
 @contextmanager
 def admin(spark: SparkSession, settings: Settings) -> Iterator[Admin]:
     """A client for questions; raises KafkaUnreachable."""
     jvm: Any = spark._jvm
-    properties = jvm.java.util.Properties()
+    properties = java_class(jvm, "java.util.Properties")()
     for name, value in options(settings).items():
         if name.startswith("kafka.") and name != "kafka.isolation.level":
             properties.setProperty(name.removeprefix("kafka."), value)
     properties.setProperty("default.api.timeout.ms", "10000")
     properties.setProperty("request.timeout.ms", "5000")
     try:
-        client = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+        client = java_class(jvm, "org.apache.kafka.clients.admin.AdminClient").create(properties)
         try:
             yield Admin(jvm, client)
         finally:
-            client.close(jvm.java.time.Duration.ofSeconds(1))
+            client.close(java_class(jvm, "java.time.Duration").ofSeconds(1))
     except Py4JJavaError as fault:
         cause = str(fault.java_exception.getMessage())
         raise KafkaUnreachable(

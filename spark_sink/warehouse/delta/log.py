@@ -14,10 +14,12 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_sink.java import java_class
 from spark_sink.names import literal
 from spark_sink.warehouse.delta.statements import delta
 from spark_sink.warehouse.protocol import VersionGone
 
+_PACKAGE: Final = "org.apache.spark.sql.delta"
 _BY_AGE: Final = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
 _GONE: Final = (
     "DELTA_VERSION_NOT_FOUND",
@@ -25,6 +27,7 @@ _GONE: Final = (
     "DELTA_NO_RECREATABLE_HISTORY_FOUND",
     "DELTA_TRUNCATED_TRANSACTION_LOG",
     "DELTA_LOG_FILE_NOT_FOUND",
+    "DELTA_NO_COMMITS_FOUND",
     "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION",
     "DELTA_TABLE_NOT_FOUND",
     "DELTA_MISSING_DELTA_TABLE",
@@ -53,10 +56,9 @@ class DeltaLog:
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._spark = spark
         self._path = path
-        jvm: Any = spark._jvm
-        self._package = jvm.org.apache.spark.sql.delta
-        self._scala = jvm.scala
-        self._log = self._package.DeltaLog.forTable(spark._jsparkSession, path)
+        self._jvm: Any = spark._jvm
+        delta_log = java_class(self._jvm, f"{_PACKAGE}.DeltaLog")
+        self._log = delta_log.forTable(spark._jsparkSession, path)
 
     def version(self) -> int:
         """The number of the last commit."""
@@ -73,7 +75,7 @@ class DeltaLog:
 
     def properties(self, version: int) -> dict[str, str]:
         """The table's properties at a version. Raises VersionGone."""
-        none = self._scala.Option.empty()
+        none = self._none()
         with gone_by_name(f"{self._path}, version {version}"):
             held = self._log.getSnapshotAt(version, none, none, False).metadata().configuration()
         return dict(self._spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(held))  # type: ignore[union-attr]
@@ -113,17 +115,20 @@ class DeltaLog:
 
     def checkpoint(self) -> None:
         """Writes a checkpoint of the log, so that readers list only the commits after it."""
-        self._log.checkpoint(self._snapshot(), self._scala.Option.empty())
+        self._log.checkpoint(self._snapshot(), self._none())
 
     def forget(self) -> None:
         """Removes entries that are older than the table's retention and covered by a checkpoint."""
         snapshot = self._snapshot()
-        none = self._scala.Option.empty()
+        none = self._none()
         # The checkpoint is newer than the removed entries, so no reader needs these.
         self._log.checkpoint(snapshot, none)
-        minute = self._package.TruncationGranularity.MINUTE()
+        minute = java_class(self._jvm, f"{_PACKAGE}.TruncationGranularity").MINUTE()
         self._log.cleanUpExpiredLogs(snapshot, none, none, minute)
 
+    def _none(self) -> Any:
+        return java_class(self._jvm, "scala.Option").empty()
+
     def _snapshot(self) -> Any:
-        none = self._scala.Option.empty()
+        none = self._none()
         return self._log.update(False, none, none)

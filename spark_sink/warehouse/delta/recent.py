@@ -71,7 +71,9 @@ class DeltaRecent:
         """See protocol.RecentLog."""
         if not Files(self._spark).names(f"{self._path}/_delta_log"):
             return None
-        return DeltaLog(self._spark, self._path).version()
+        version = DeltaLog(self._spark, self._path).version()
+        # The folder exists before the first commit does.
+        return version if version >= 0 else None
 
     def at(self, version: int) -> Recent[DataFrame]:
         """See protocol.RecentLog."""
