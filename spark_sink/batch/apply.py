@@ -142,7 +142,8 @@ class Applier:
         announce(batch_id, moved, is_first=not self.applied)
         self.milestones.begin()
         self.waits.refresh()
-        self.follow_ddl(moved[0])
+        with stages.timed(TABLES):
+            self.follow_ddl(moved[0])
         self._keep_pace(records, sum(end - start for start, end in spans(*moved).values()))
         batch = self.envelopes(records)
         if cut := loaded_sql(self.waits.tables.values(), moved[0]):
@@ -407,7 +408,6 @@ def without(batch: DataFrame, names: Iterable[Name]) -> DataFrame:
 
 
 Part = tuple[DataFrame, TablePart]
-
 # (start, end) offsets of the batch, as Spark planned it.
 Moved = Callable[[], tuple[Offsets, Offsets]]
 

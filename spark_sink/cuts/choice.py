@@ -127,10 +127,11 @@ def bounded(evidence: Evidence, tops: Positions, is_after: IsAfter) -> dict[str,
     return positions
 
 
-def named(positions: Positions, reached: Positions) -> dict[str, Position]:
+def named(positions: Positions, reached: Positions, runs: Iterable[Run]) -> dict[str, Position]:
     """The positions, with time and transaction from the base where no recent change has them."""
+    recent = {(run.destination, run.last) for run in runs}
     return {
-        name: reached.get(name, one) if not one.transaction else one
+        name: one if one.transaction or (name, one) in recent else reached.get(name, one)
         for name, one in positions.items()
     }
 

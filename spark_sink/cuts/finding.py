@@ -134,7 +134,7 @@ class Finder:
         batch = base(self._batches, positions, recent.cut.since, is_after)
         if batch is None or batch.milestone is None:
             return None
-        positions = named(positions, batch.milestone.reached)
+        positions = named(positions, batch.milestone.reached, evidence.runs)
         return Found(positions=positions, base=batch, recent=recent)
 
     def _missing(self, moment: Moment | None) -> CutGone | CutUnknown:

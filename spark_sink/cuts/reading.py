@@ -130,13 +130,13 @@ class ConsistentCut:
         Raises UnknownTable, TableNotInCut, and CutGone if a version was removed.
         """
         wanted = list(names) if names is not None else self.names()
-        for name in wanted:
-            self._refuse_missing(name)
-        merged = {name: self._merged(name) for name in wanted}
-        # A table that is dropped while it is read may be another by now, at the same version.
-        self._look_at_ddl()
-        for name in wanted:
-            self._refuse_missing(name)
+        self._refuse_missing(wanted)
+        try:
+            merged = {name: self._merged(name) for name in wanted}
+        finally:
+            # One that was dropped or renamed since is gone, or another one by now, at the same version.
+            self._look_at_ddl()
+            self._refuse_missing(wanted)
         return {name: self._rows(name, merged[name], bookkeeping=bookkeeping) for name in wanted}
 
     def recent_changes(self) -> Counter[Name]:
@@ -172,12 +172,13 @@ class ConsistentCut:
             else ""
         )
 
-    def _refuse_missing(self, name: Name) -> None:
-        if reason := self.missing(name):
-            advice = "See: python -m spark_sink status"
-            if name in self._refused:
-                advice = "Take a later cut, once the sink has merged it"
-            raise TableNotInCut(f"{'.'.join(name)}: {reason}", advice=advice)
+    def _refuse_missing(self, names: Iterable[Name]) -> None:
+        for name in names:
+            if reason := self.missing(name):
+                advice = "See: python -m spark_sink status"
+                if name in self._refused:
+                    advice = "Take a later cut, once the sink has merged it"
+                raise TableNotInCut(f"{'.'.join(name)}: {reason}", advice=advice)
 
     def _rows(self, name: Name, merged: Merged, *, bookkeeping: bool) -> DataFrame:
         part = self._contents().get(name)
