@@ -6,6 +6,7 @@ Delta itself removes them by the day, thirty days late: at a commit per second, 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -16,9 +17,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.java import java_class
 from spark_sink.names import literal
+from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.statements import delta
 from spark_sink.warehouse.protocol import VersionGone
 
+_ENTRY: Final = re.compile(r"\d{20}\..*(?:json|parquet)")
 _PACKAGE: Final = "org.apache.spark.sql.delta"
 _BY_AGE: Final = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
 _GONE: Final = (
@@ -48,6 +51,11 @@ def gone_by_name(place: str) -> Iterator[None]:
         if any(word in str(fault) for word in _GONE):
             raise VersionGone(place) from fault
         raise
+
+
+def entries(files: Files, path: str) -> list[str]:
+    """The names of a table's commits and checkpoints; empty before the first commit, which a folder precedes."""
+    return [name for name in files.names(f"{path}/_delta_log") if _ENTRY.fullmatch(name)]
 
 
 class DeltaLog:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.conflict import again_on_conflict, conflicts_by_name
-from spark_sink.warehouse.delta.log import DeltaLog
+from spark_sink.warehouse.delta.log import DeltaLog, entries
 from spark_sink.warehouse.delta.statements import delta
 from spark_sink.warehouse.protocol import CommitConflict
 
@@ -35,7 +35,7 @@ class OwnTable:
 
     def log_files(self) -> list[str]:
         """The names of the log's files; empty if there is no table."""
-        return self._files.names(f"{self._path}/_delta_log")
+        return entries(self._files, self._path)
 
     def read(self) -> DataFrame | None:
         """The rows; None if there is no table."""

@@ -13,7 +13,7 @@ from spark_sink.names import literal, quoted
 from spark_sink.recent.coverage import Cut, Marker
 from spark_sink.source.envelope import FIELDS, IMAGE, LONGEST_TEXT
 from spark_sink.spark.files import Files
-from spark_sink.warehouse.delta.log import DeltaLog, gone_by_name
+from spark_sink.warehouse.delta.log import DeltaLog, entries, gone_by_name
 from spark_sink.warehouse.protocol import Recent
 
 _OPTIONS: Final = {
@@ -69,11 +69,9 @@ class DeltaRecent:
 
     def version(self) -> int | None:
         """See protocol.RecentLog."""
-        if not Files(self._spark).names(f"{self._path}/_delta_log"):
+        if not entries(Files(self._spark), self._path):
             return None
-        version = DeltaLog(self._spark, self._path).version()
-        # The folder exists before the first commit does.
-        return version if version >= 0 else None
+        return DeltaLog(self._spark, self._path).version()
 
     def at(self, version: int) -> Recent[DataFrame]:
         """See protocol.RecentLog."""

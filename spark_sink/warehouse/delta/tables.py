@@ -20,7 +20,7 @@ from spark_sink.source.schemas import OWN_COLUMNS, SOURCE_COLUMNS
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.conflict import again_on_conflict
 from spark_sink.warehouse.delta.key_range import key_range_sql
-from spark_sink.warehouse.delta.log import DeltaLog
+from spark_sink.warehouse.delta.log import DeltaLog, entries
 from spark_sink.warehouse.delta.statements import (
     KEY_PROPERTY,
     NAME_PROPERTY,
@@ -151,7 +151,7 @@ class DeltaTables:
             # Only the sink's own folders begin with an underscore, never a database's.
             for table in () if database.startswith("_") else files.names(f"{root}/{database}"):
                 path = f"{root}/{database}/{table}"
-                if files.names(f"{path}/_delta_log"):
+                if entries(files, path):
                     name = self._name(path) if CUT in database + table else None
                     found.append(name or (unfolder(database), unfolder(table)))
         return found

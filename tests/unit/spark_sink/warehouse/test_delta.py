@@ -1,6 +1,8 @@
-"""Recent changes as a sink of an earlier version stored them."""
+"""Delta's folders as another process leaves them: of an earlier version, or in the middle of a commit."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
@@ -22,3 +24,18 @@ def test_images_that_were_stored_as_json_are_read(warehouse: Records) -> None:
     assert set(row.asDict()) == set(FIELDS)
     assert row.after == {"id": "1", "v": 'a"b', "doc": None}
     assert (row.before, row.size) == (None, 0)
+
+
+def test_a_table_whose_first_commit_is_being_written_does_not_exist_yet(
+    warehouse: Records,
+) -> None:
+    held = warehouse.kept
+    for folder in ("__waits", "__recent", "__ledger", "shop/t"):
+        log = Path(warehouse.path) / folder / "_delta_log"
+        log.mkdir(parents=True)
+        (log / ".00000000000000000000.json.1f0c.tmp").touch()
+
+    assert not held.waits.state()
+    assert held.recent.newest() is None
+    assert held.ledger.applied() == {}
+    assert held.tables.names() == []
