@@ -54,7 +54,7 @@ def gone_by_name(place: str) -> Iterator[None]:
 
 
 def entries(files: Files, path: str) -> list[str]:
-    """The names of a table's commits and checkpoints; empty before the first commit, which a folder precedes."""
+    """The names of a table's commits and checkpoints; none before the first, though there is a folder."""
     return [name for name in files.names(f"{path}/_delta_log") if _ENTRY.fullmatch(name)]
 
 
