@@ -47,27 +47,27 @@ def test_a_cut_has_the_rows_and_names_of_its_place_or_refuses_the_table(
     warehouse.write(second, topic=DDL[0], offset=0)
     warehouse.store({}, Step.BEGIN, is_whole=True)
 
-    assert ids(cut(7), "u") == [1, 2, 3, 5, 6]
-    assert cut(7).names() == [("shop", "u")]
-    assert cut(7).later_changes() == {("shop", "w"): 1}
+    before, newest, earlier = cut(7), cut(), cut(2)
+    assert ids(before, "u") == [1, 2, 3, 5, 6]
+    assert before.names() == [("shop", "u")]
+    assert before.later_changes() == {("shop", "w"): 1}
     with pytest.raises(UnknownTable):
-        cut(7).table("shop", "t")
-    assert cut().names() == []
+        before.table("shop", "t")
+    assert newest.names() == []
     for name in ("u", "w"):
         with pytest.raises(TableNotInCut, match=r"seq 8, which was not carried out yet"):
-            cut().table("shop", name)
-    earlier = cut(2)
+            newest.table("shop", name)
     assert earlier.positions["shop"].seq == 2
     for name in ("t", "u"):
         with pytest.raises(TableNotInCut, match=r"renamed after the cut, .* seq 4"):
             earlier.table("shop", name)
 
-    held = cut(7)
     topic.values.append(second)
     moved = {TOPIC: 3}, {TOPIC: 6}
     warehouse.applier.apply(warehouse.read(*moved), 9, query_id="q", moved=lambda: moved)
-    assert ids(cut(), "w") == [1, 2, 3, 5, 6, 9]
-    assert cut().gone() == [("shop", "t"), ("shop", "u")]
+    after = cut()
+    assert ids(after, "w") == [1, 2, 3, 5, 6, 9]
+    assert after.gone() == [("shop", "t"), ("shop", "u")]
     # It was found before the table moved, and would now read a table that is no longer the same.
     with pytest.raises(TableNotInCut, match=r"renamed after the cut, .* seq 8"):
-        held.table("shop", "u")
+        before.table("shop", "u")
