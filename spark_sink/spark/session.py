@@ -28,6 +28,8 @@ from spark_sink.spark import class_archive
 
 _LOG4J: Final = Path(__file__).parent.parent / "log4j2.properties"
 _SECONDS_TO_END: Final = 10
+_STDERR: Final = 2
+"""The JVM's standard output: Delta prints there what VACUUM has deleted, between the lines of a command."""
 
 # Used only where no other value is given.
 _DEFAULTS: Final = {
@@ -117,7 +119,7 @@ def _launch(wanted: dict[str, str]) -> None:
     """Starts the JVM; raises JavaMissing."""
     launch: Any = launch_gateway
     try:
-        gateway = launch(SparkConf().setAll(list(wanted.items())), _PopenOptions())
+        gateway = launch(SparkConf().setAll(list(wanted.items())), _PopenOptions(stdout=_STDERR))
     except (PySparkException, OSError, Py4JError) as fault:
         home = os.environ.get("JAVA_HOME")
         tried = f"JAVA_HOME is {home}" if home else "java on PATH, as JAVA_HOME is not set"
