@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from spark_sink.names import literal, quoted
-from spark_sink.source.envelope import poison_sql
+from spark_sink.source.envelope import of_table, poison_sql
 from spark_sink.source.schemas import Column, TableVersion, VersionKey
 from spark_sink.warehouse.identity import below_sql, key_parts
 from spark_sink.warehouse.ledger import Floors
@@ -59,7 +59,7 @@ def standing(
     """All rows of the batch for one table that no truncate has removed; with `MARKS` where wanted."""
     parsed: DataFrame | None = None
     for columns, keys in _alike(versions):
-        rows = _images(batch.where(_of_versions(keys)), shape)
+        rows = _images(batch.where(_of_versions(shape, keys)), shape)
         for expressions in steps(shape, columns, marked=marked):
             rows = rows.selectExpr(*expressions)
         parsed = rows if parsed is None else parsed.unionByName(rows)
@@ -72,7 +72,7 @@ def refused(batch: DataFrame, shape: Shape, versions: Sequence[TableVersion]) ->
     """The position and reason of each record of the table whose images are no rows of their versions."""
     found: DataFrame | None = None
     for columns, keys in _alike(versions):
-        rows = _images(batch.where(_of_versions(keys)), shape)
+        rows = _images(batch.where(_of_versions(shape, keys)), shape)
         for expressions in steps(shape, columns)[:-1]:
             rows = rows.selectExpr(*expressions)
         wrong = rows.where("reason IS NOT NULL").select("topic", "partition", "offset", "reason")
@@ -229,13 +229,18 @@ def _meta(shape: Shape) -> list[str]:
     return [*_META, *(_SOURCE if shape.apart else ()), "ts_ms", "absent", "moved"]
 
 
-def _of_versions(keys: Iterable[VersionKey]) -> str:
-    return " OR ".join(
+def _of_versions(shape: Shape, keys: Iterable[VersionKey]) -> str:
+    """The condition that a record is of a table and of some versions.
+
+    Of both: a source table's rows belong to several tables if it was renamed, or mapped, between them.
+    """
+    versions = " OR ".join(
         f"(destination = {literal(key.destination)} AND version = {key.version}"
         f" AND source_database = {literal(key.database)}"
         f" AND source_table = {literal(key.table)})"
         for key in keys
     )
+    return f"{of_table((shape.database, shape.table))} AND ({versions})"
 
 
 def _alike(
