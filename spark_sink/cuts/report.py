@@ -23,9 +23,9 @@ def cut_lines(cut: ConsistentCut, names: Sequence[Name] = ()) -> Iterator[str]:
         if one.seq == 0:
             yield f"destination {destination}: no transaction"
             continue
-        told = one.transaction or "not known by name"
-        at = f"epoch {one.epoch}, seq {one.seq}"
-        yield f"destination {destination}: transaction {told}, {at}, committed {shown(one.ts_ms)}"
+        transaction = one.transaction or "not known by name"
+        at = f"epoch {one.epoch}, seq {one.seq}, committed {shown(one.ts_ms)}"
+        yield f"destination {destination}: transaction {transaction}, {at}"
     added, later = cut.recent_changes(), cut.later_changes()
     for table in tuple(names) or known:
         if reason := cut.missing(table):

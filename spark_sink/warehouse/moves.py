@@ -1,4 +1,4 @@
-"""What became of tables: each DROP and RENAME that the sink has decided on, and where rows belong since.
+"""Each DROP and RENAME that the sink has decided on, and the table that each row belongs to after them.
 
 A table that exists under some names from its CREATE to its DROP is one incarnation. `moves` of an event map the
 name that an incarnation had before to its next name, or to None where its rows are gone.
