@@ -27,6 +27,10 @@ LOCKS = {
     "spark": PROJECT / "spark_sink/jars.lock",
     "iceberg": PROJECT / "spark_sink/iceberg.lock",
 }
+OPTIONAL = {
+    # Only a test of many minutes needs it.
+    "iceberg-rest": PROJECT / "devstack/iceberg-rest.lock",
+}
 
 
 @dataclass(frozen=True, slots=True)

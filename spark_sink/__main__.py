@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import json
 import logging
 import os
 import re
@@ -16,6 +17,7 @@ import threading
 import time
 import uuid
 import zoneinfo
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -24,6 +26,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink import __version__
+from spark_sink.background.maintain import ask, check, outcome_lines
+from spark_sink.background.presence import has_ended, is_running
+from spark_sink.cuts.reading import as_of
+from spark_sink.cuts.report import cut_lines
 from spark_sink.errors import BadSettings, ReloadRefused, SinkError
 from spark_sink.lag.report import lag_lines
 from spark_sink.log import configure
@@ -38,7 +44,8 @@ from spark_sink.text.printable import printed
 from spark_sink.warehouse.dump import dump, written
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import Warehouse
-from spark_sink.warehouse.table_status import shown, status_lines
+from spark_sink.warehouse.table_list import listed_tables, table_lines
+from spark_sink.warehouse.table_status import letter_lines, shown, status_lines
 from spark_sink.warehouse.waiting_tables import Request, Waits
 
 _log = logging.getLogger("spark_sink")
@@ -103,14 +110,35 @@ def _act(
     if options.command == "status":
         _print(*status_lines(_warehouse(spark, settings)))
         return
+    if options.command == "tables":
+        found = listed_tables(_warehouse(spark, settings), count=options.count)
+        _print(*((json.dumps(found),) if options.json else table_lines(found)))
+        return
+    if options.command == "letters":
+        _print(*letter_lines(_warehouse(spark, settings), options.limit, options.table))
+        return
     if options.command == "lag":
         earliest, ends = KafkaTopics(spark, settings).ranges(())
         _print(*lag_lines(_warehouse(spark, settings), earliest, ends))
         return
-    if options.command == "reload":
+    if options.command == "maintain":
+        _maintain(options, spark, settings, stop)
+        return
+    if options.command == "cut":
+        cut = as_of(
+            spark,
+            settings.warehouse,
+            options.at,
+            claim_checks=settings.claim_checks,
+            catalog=settings.catalog,
+            table_format=settings.format,
+        )
+        _print(*cut_lines(cut, options.tables))
+        return
+    if options.command in ("reload", "rebuild"):
         _reload(options, spark, settings, stop)
         return
-    metrics = Metrics()
+    metrics = Metrics(tables=settings.metrics.tables)
     if settings.metrics.port:
         metrics.serve(settings.metrics.bind, settings.metrics.port)
     try:
@@ -142,6 +170,7 @@ def _reload(
         skip_unusable=options.skip_unusable,
         time_zone=options.time_zone or "",
         topics=tuple(options.topic),
+        sink=settings.name,
     )
     waits = Waits(_warehouse(spark, settings).waits, time.time)
     waits.ask(request)
@@ -159,6 +188,28 @@ def _reload(
                 f"no sink has reloaded {name} within {options.timeout} s",
                 advice="The request is kept: a running sink or the next start carries it out; see status",
             )
+
+
+def _maintain(
+    options: argparse.Namespace, spark: SparkSession, settings: Settings, stop: threading.Event
+) -> None:
+    """Maintains tables through the sink that runs, or here if none does."""
+    warehouse = _warehouse(spark, settings)
+    if is_running(warehouse.notes, settings.name):
+        waits = Waits(warehouse.waits, time.time)
+        found = ask(
+            waits,
+            options.tables,
+            sink=settings.name,
+            timeout=options.timeout,
+            stopped=stop.wait,
+            ended=partial(has_ended, warehouse.notes, settings.name),
+        )
+    else:
+        _log.info("no sink runs; maintaining the tables here")
+        found = Sink(spark, settings, Metrics()).maintain(options.tables)
+    _print(*outcome_lines(found))
+    check(found)
 
 
 def _print(*lines: str) -> None:
@@ -214,7 +265,31 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "status", help="list the tables, with the reason and remedy of each that waits"
     )
+    tables = commands.add_parser(
+        "tables", help="list the tables with their state, size and age, from the warehouse's logs"
+    )
+    tables.add_argument("--json", action="store_true", help="print them as JSON")
+    tables.add_argument(
+        "--count",
+        action="store_true",
+        help="count rows and markers of deleted rows, which reads the tables",
+    )
+    letters = commands.add_parser(
+        "letters", help="list the newest dead letters: records that cannot be used"
+    )
+    letters.add_argument("--table", metavar="DATABASE.TABLE", type=_table)
+    letters.add_argument("--limit", type=int, default=20)
     commands.add_parser("lag", help="print what Kafka has and the warehouse has not, per partition")
+    cut = commands.add_parser(
+        "cut",
+        help="print the newest consistent cut of all tables, or the one at a transaction or time",
+    )
+    cut.add_argument("tables", metavar="DATABASE.TABLE", type=_table, nargs="*", help="only these")
+    cut.add_argument(
+        "--at",
+        metavar="GTID|TIME|DESTINATION@SEQ",
+        help="a transaction, a time of commit such as 2026-11-22T15:02:11Z, or a change",
+    )
     reload = commands.add_parser("reload", help="reload a table that waits, or rebuild one")
     reload.add_argument("table", metavar="DATABASE.TABLE", type=_table)
     reload.add_argument(
@@ -233,6 +308,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     reload.add_argument("--topic", action="append", default=[], help="only with --from-beginning")
     reload.add_argument("--timeout", type=int, default=3600, help="seconds to wait (3600)")
+    rebuild = commands.add_parser(
+        "rebuild", help="rebuild a damaged table: the same as reload --from-beginning"
+    )
+    rebuild.add_argument("table", metavar="DATABASE.TABLE", type=_table)
+    rebuild.add_argument("--topic", action="append", default=[], help="only of these topics")
+    rebuild.add_argument("--timeout", type=int, default=3600, help="seconds to wait (3600)")
+    rebuild.set_defaults(from_beginning=True, only_new=False, skip_unusable=False, time_zone=None)
+    maintain = commands.add_parser(
+        "maintain", help="purge markers, compact files and remove unused ones now"
+    )
+    maintain.add_argument(
+        "tables", metavar="DATABASE.TABLE", type=_table, nargs="*", help="all if none is named"
+    )
+    maintain.add_argument("--timeout", type=int, default=3600, help="seconds to wait (3600)")
     written = commands.add_parser("dump", help="write the whole warehouse, for an audit")
     written.add_argument("file", metavar="FILE", type=Path)
     return parser

@@ -9,7 +9,7 @@ cause is removed resumes from there.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from spark_sink.text.printable import printed
 
@@ -44,6 +44,9 @@ class BadSettings(SinkError):
 class MalformedRecord(TableError):
     """A record does not follow the wire contract."""
 
+    reasons: Mapping[tuple[str, int, int], str] = {}
+    """All such records, if they were found among the rows of one table, each with its reason."""
+
 
 class ForeignFormat(SinkError):
     """A record is in a format that the sink does not read."""
@@ -62,6 +65,10 @@ class UnsupportedPartialImage(TableError):
 
 class RowNotInRecord(TableError):
     """A record came without its row, which was too large for the topic (oversize: key_only)."""
+
+
+class UnusableLimitReached(TableError):
+    """More records cannot be used than unusable_limit allows in an hour."""
 
 
 class ClaimLost(SinkError):
@@ -92,6 +99,10 @@ class KeyChanged(TableError):
     """A table's primary key changed."""
 
 
+class RenamedWhileWaiting(TableError):
+    """A table was renamed at the source while it, or the other table of the rename, waited."""
+
+
 class ForeignTable(TableError):
     """The folder of a table holds something that the sink did not create."""
 
@@ -104,12 +115,36 @@ class ReloadRefused(SinkError):
     """A table cannot be reloaded as requested."""
 
 
+class MaintenanceIncomplete(SinkError):
+    """Not all tables were maintained."""
+
+
 class TablesWaiting(SinkError):
     """Some tables wait for an operator; all others are up to date."""
 
 
 class UnknownTable(SinkError):
     """The warehouse holds no such table."""
+
+
+class CutUnknown(SinkError):
+    """No consistent cut is known."""
+
+
+class CutIncomplete(SinkError):
+    """The transaction is not yet complete in the warehouse."""
+
+
+class CutGone(SinkError):
+    """The warehouse cannot be read as of that transaction."""
+
+
+class CutAmbiguous(SinkError):
+    """The moment of the cut is not understood."""
+
+
+class TableNotInCut(SinkError):
+    """The table has no state as of that transaction."""
 
 
 class DataLost(SinkError):
@@ -150,6 +185,10 @@ class CheckpointDamaged(SinkError):
 
 class CheckpointShared(SinkError):
     """Another sink uses the same checkpoint."""
+
+
+class WarehouseShared(SinkError):
+    """Two sinks of one warehouse are not apart."""
 
 
 class KafkaUnreachable(SinkError):

@@ -1,25 +1,52 @@
 """Every metric of the sink, with its meaning.
 
-Invariant: base units, `_total` on counters, and labels bounded by the number of tables and partitions.
+Invariant: base units, `_total` on counters, and labels bounded by the settings or by the number of partitions:
+of more tables or topics than `metrics.tables`, the later ones share the label of all others.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import Counter as Counts
 from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
+from spark_sink.settings import TABLES_WITH_METRICS
 from spark_sink.source.offsets import Offsets
+from spark_sink.source.progress import Place
 
 _SECONDS = (0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300, 900, 3600)
+_STAGE_SECONDS = (0.01, 0.05, *_SECONDS)
+OTHERS = "(others)"
+"""The label of tables or topics that have none of their own; no table or topic has this name."""
+
+
+class _Labels:
+    """The first names that occur, up to a number, and one label for all others."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._own: set[str] = set()
+
+    def of(self, name: str) -> str:
+        if name not in self._own:
+            if len(self._own) >= self._most:
+                return OTHERS
+            self._own.add(name)
+        return name
 
 
 class Metrics:
     """The sink's metrics in a registry of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tables: int = TABLES_WITH_METRICS) -> None:
+        """``tables``: how many tables, and topics, have labels of their own."""
         self.registry = CollectorRegistry()
+        self._tables, self._topics = _Labels(tables), _Labels(tables)
+        self._labelling = threading.Lock()
+        self._seen_places: dict[str, Place] = {}
+        self._applied_places: dict[str, Place] = {}
         self._batches = Counter("aqueduct_sink_batches", "Batches applied.", registry=self.registry)
         self._rows = Counter(
             "aqueduct_sink_rows",
@@ -43,6 +70,49 @@ class Metrics:
             "aqueduct_sink_lag_seconds",
             "From the source's commit of a batch's oldest change to its being applied.",
             buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._stage = Histogram(
+            "aqueduct_sink_stage_seconds",
+            "Time of the stages of batches, and of their tables (fold, merge).",
+            ["stage"],
+            buckets=_STAGE_SECONDS,
+            registry=self.registry,
+        )
+        self._table_seconds = Counter(
+            "aqueduct_sink_table_seconds",
+            "Time that merging a table took.",
+            ["table"],
+            registry=self.registry,
+        )
+        self._table_lag = Gauge(
+            "aqueduct_sink_table_lag_seconds",
+            "From the commit of the oldest change in a table's last batch to its merge.",
+            ["table"],
+            registry=self.registry,
+        )
+        self._topic_unapplied = Gauge(
+            "aqueduct_sink_topic_unapplied_offsets",
+            "Offsets of a topic that Kafka held when it was last seen and that are not applied.",
+            ["topic"],
+            registry=self.registry,
+        )
+        self._destination_lag = Gauge(
+            "aqueduct_sink_destination_lag_seconds",
+            "From the commit of the oldest change of a destination in its last batch to its merge.",
+            ["destination"],
+            registry=self.registry,
+        )
+        self._applied_seq = Gauge(
+            "aqueduct_sink_applied_seq",
+            "The highest seq of a destination's changes that are merged.",
+            ["destination"],
+            registry=self.registry,
+        )
+        self._seen_seq = Gauge(
+            "aqueduct_sink_seen_seq",
+            "The highest seq of a destination's changes that the sink has read from Kafka.",
+            ["destination"],
             registry=self.registry,
         )
         self._visible = Gauge(
@@ -83,6 +153,12 @@ class Metrics:
             ["error"],
             registry=self.registry,
         )
+        self._letters = Counter(
+            "aqueduct_sink_dead_letters",
+            "Records that cannot be used and became dead letters, by table and error.",
+            ["table", "error"],
+            registry=self.registry,
+        )
         self._error = Gauge(
             "aqueduct_sink_last_error",
             "1 for the error that stopped the sink.",
@@ -96,7 +172,44 @@ class Metrics:
 
     def rows(self, table: str, op: str, number: int) -> None:
         """Counts changes of one table."""
-        self._rows.labels(table, op).inc(number)
+        self._rows.labels(self._table(table), op).inc(number)
+
+    def stage(self, stage: str, seconds: float) -> None:
+        """Notes the time of one stage."""
+        self._stage.labels(stage).observe(seconds)
+
+    def table(self, table: str, *, seconds: float, lag: float) -> None:
+        """Notes the time of one table's merge, and its lag."""
+        label = self._table(table)
+        self._table_seconds.labels(label).inc(seconds)
+        self._table_lag.labels(label).set(lag)
+
+    def destination(self, name: str, place: Place, *, lag: float) -> None:
+        """Notes the changes of a destination that a batch has merged."""
+        self._destination_lag.labels(name).set(lag)
+        self._applied_places[name] = max(place, self._applied_places.get(name, place))
+        self._applied_seq.labels(name).set(self._applied_places[name][1])
+
+    @property
+    def destinations(self) -> list[str]:
+        """The destinations that were read so far."""
+        with self._labelling:
+            return sorted(self._seen_places)
+
+    def seen(self, places: Mapping[str, Place]) -> None:
+        """Notes the highest place that was read of each destination."""
+        for name, place in places.items():
+            with self._labelling:
+                self._seen_places[name] = max(place, self._seen_places.get(name, place))
+                self._seen_seq.labels(name).set(self._seen_places[name][1])
+
+    def unapplied(self, topics: Mapping[str, int]) -> None:
+        """Notes how many offsets of each topic are not applied."""
+        numbers: Counts[str] = Counts()
+        for topic, number in sorted(topics.items()):
+            numbers[self._topics.of(topic)] += number
+        for label, number in numbers.items():
+            self._topic_unapplied.labels(label).set(number)
 
     def applied(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Notes up to where partitions are applied."""
@@ -134,6 +247,15 @@ class Metrics:
         self._waiting.clear()
         for error, number in Counts(tables.values()).items():
             self._waiting.labels(error).set(number)
+
+    def dead_letters(self, table: str, error: str, number: int) -> None:
+        """Counts records that became dead letters; `table` is empty where they name none."""
+        self._letters.labels(self._table(table) if table else "", error).inc(number)
+
+    def _table(self, name: str) -> str:
+        # Tables are merged by several threads.
+        with self._labelling:
+            return self._tables.of(name)
 
     def failed(self, name: str) -> None:
         """Notes the error that stops the sink."""

@@ -16,12 +16,17 @@ from spark_sink.text.printable import printed
 LEDGER: Final = "__ledger"
 FLOORS: Final = "__floors"
 WAITS: Final = "__waits"
+LETTERS: Final = "__dead_letters"
 RECENT: Final = "__recent"
 RECENT_CHECKPOINT: Final = "_recent"
 """What follows the checkpoint's own path."""
 RELOAD: Final = "__reload"
+DDL: Final = "__ddl"
+MOVING: Final = "__moving"
+MOVED: Final = "__moved.json"
 MAINTAINED: Final = "__maintained.json"
 SOURCES: Final = "__sources.json"
+SINKS: Final = "__sinks"
 CHECKPOINT: Final = "__checkpoint"
 ORIGIN: Final = "__origin.json"
 FORMAT: Final = "__format.json"
@@ -30,6 +35,14 @@ _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-.")
 _LONGEST: Final = 200
 CUT: Final = "%x"
 """In the folder of a very long name; no other has it."""
+
+
+def of_sink(note: str, sink: str) -> str:
+    """The name of a note or folder of a named sink; that of the sink without a name is as it is."""
+    if not sink:
+        return note
+    stem, dot, end = note.partition(".")
+    return f"{stem}-{sink}{dot}{end}"
 
 
 def topic_pattern(prefix: str, *, include: str = "", exclude: str = "") -> str:
@@ -43,9 +56,25 @@ def topic_pattern(prefix: str, *, include: str = "", exclude: str = "") -> str:
     return f"{unwanted}{wanted}{_quote_java(prefix)}\\.(?!__)[A-Za-z0-9._-]+"
 
 
+def ddl_topic(prefix: str, destination: str) -> str:
+    """The topic with a destination's DDL."""
+    return f"{prefix}.__ddl.{destination}"
+
+
+def ddl_pattern(prefix: str, *, exclude: str = "") -> str:
+    """A Java regular expression of the DDL topics of all destinations of `prefix`."""
+    unwanted = f"(?!(?:{exclude})$)" if exclude else ""
+    return f"{unwanted}{_quote_java(prefix)}\\.__ddl\\..+"
+
+
 def schemas_topic(prefix: str) -> str:
     """The topic with the columns of each table version."""
     return f"{prefix}.__schemas"
+
+
+def transactions_topics(prefix: str) -> str:
+    """A Java regular expression of the topics with the ends of transactions, one of each destination."""
+    return f"{_quote_java(prefix)}\\.__transactions\\.[A-Za-z0-9._-]+"
 
 
 def folder(name: str) -> str:

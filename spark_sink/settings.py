@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -28,21 +28,24 @@ from pydantic_settings import (
 from yaml import YAMLError
 
 from spark_sink.errors import BadSettings
-from spark_sink.names import CHECKPOINT
+from spark_sink.names import CHECKPOINT, of_sink
 from spark_sink.required_conf import required
 
 _ENV_PREFIX = "AQUEDUCT_SINK_"
 _JARS = Path(__file__).parent.parent / ".cache" / "jars"
+TABLES_WITH_METRICS = 1000
+_HADOOP: Final = "hadoop"
 _OURS = frozenset({"subscribe", "subscribepattern", "assign", "startingoffsets", "failondataloss"})
 
 
 class Metrics(BaseModel):
-    """Where Prometheus reads; port 0 is off."""
+    """Where Prometheus reads; port 0 is off. Up to `tables` tables have labels of their own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     bind: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8084
+    tables: Annotated[int, Field(ge=0)] = TABLES_WITH_METRICS
 
 
 class Maintenance(BaseModel):
@@ -69,6 +72,11 @@ class Log(BaseModel):
     file: Path | None = None
 
 
+_OFFSETS_OF_A_MEBIBYTE: Final = 150
+"""Records of one KB, of which a batch is held twice, parsed and folded, then use a third of the memory."""
+_FEWEST_OFFSETS: Final = 20_000
+
+
 class Settings(BaseSettings):
     """All settings; docs/sink.md explains each."""
 
@@ -82,18 +90,24 @@ class Settings(BaseSettings):
     format: Literal["delta", "iceberg"] = "delta"
     catalog: dict[str, str] = {}
     checkpoint: str = ""
+    name: Annotated[str, Field(pattern=r"^([a-z0-9][a-z0-9_-]{0,39})?$")] = ""
     mode: Literal["continuous", "available-now"] = "continuous"
     trigger_interval: Annotated[float, Field(ge=0, le=3600)] = 0.5
     fresh: bool = True
     merge_interval: Annotated[float, Field(ge=0, le=3600)] = 120
-    max_offsets_per_trigger: Annotated[int, Field(ge=1)] = 100_000
+    on_drop: Literal["keep", "truncate", "drop"] = "keep"
+    on_rename: Literal["move", "keep"] = "move"
+    max_offsets_per_trigger: Annotated[int, Field(ge=0)] = 0
+    max_rate: Annotated[float, Field(ge=0)] = 0
     claim_checks: str = ""
+    unusable_limit: Annotated[int, Field(ge=0, le=10_000)] = 0
     include: str = ""
     exclude: str = ""
     kafka_options: dict[str, str] = {}
     spark_options: dict[str, str] = {}
     master: str = "local[2]"
     driver_memory: Annotated[str, Field(pattern=r"^[0-9]+[mg]$")] = "1g"
+    ui_port: Annotated[int, Field(ge=0, le=65535)] = 0
     jars: Path = Path(os.environ.get("AQUEDUCT_SPARK_JARS") or _JARS / "spark")
     iceberg_jars: Path = Path(os.environ.get("AQUEDUCT_ICEBERG_JARS") or _JARS / "iceberg")
     maintenance: Maintenance = Field(default_factory=Maintenance)
@@ -156,15 +170,36 @@ class Settings(BaseSettings):
             )
         if "cache-enabled" in value:
             raise ValueError("cache-enabled cannot be set: exactness depends on it")
-        if value.get("type") == "hadoop" and "warehouse" in value:
+        if value.get("type") == _HADOOP and "warehouse" in value:
             raise ValueError("a hadoop catalog is in the folder of the setting warehouse")
         return value
 
+    @property
+    def batch_limit(self) -> int:
+        """The most offsets that a batch may have."""
+        if self.max_offsets_per_trigger:
+            return self.max_offsets_per_trigger
+        mebibytes = int(self.driver_memory[:-1]) * (1024 if self.driver_memory.endswith("g") else 1)
+        return max(_FEWEST_OFFSETS, mebibytes * _OFFSETS_OF_A_MEBIBYTE)
+
     @model_validator(mode="after")
     def _complete(self) -> Self:
+        if self.ui_port and not self.master.startswith("local"):
+            raise ValueError(
+                "ui_port needs a local master, as it binds to 127.0.0.1: set spark.ui.enabled and "
+                "spark.ui.port in spark_options"
+            )
+        in_folder = self.format == "iceberg" and self.catalog.get("type", _HADOOP) == _HADOOP
+        if self.name and in_folder and not self.warehouse.startswith("hdfs:"):
+            raise ValueError(
+                "name is for several sinks, which an Iceberg catalog of type hadoop is not safe for, except "
+                "on HDFS: set catalog, or let one sink fill this warehouse"
+            )
         if not self.checkpoint:
             # A frozen model still has to learn the default that depends on another field.
-            object.__setattr__(self, "checkpoint", f"{self.warehouse}/{CHECKPOINT}")
+            object.__setattr__(
+                self, "checkpoint", f"{self.warehouse}/{of_sink(CHECKPOINT, self.name)}"
+            )
         return self
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, Final
 
@@ -18,10 +18,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from spark_sink.background.maintain import Outcomes, RequestedMaintenance, outcome
+from spark_sink.background.presence import Presence, SinkNote
 from spark_sink.background.reload import Reloader
 from spark_sink.background.tasks import BackgroundTasks
 from spark_sink.batch.apply import THREADS, Applier
+from spark_sink.batch.rate import RateLimit
 from spark_sink.batch.read_ahead import Ahead
+from spark_sink.ddl.following import Ddl
+from spark_sink.ddl.topic import KafkaDdl
 from spark_sink.errors import (
     KafkaUnreachable,
     NoTopics,
@@ -31,8 +36,9 @@ from spark_sink.errors import (
 )
 from spark_sink.lag.watch import Watch
 from spark_sink.metrics import Metrics
-from spark_sink.names import ORIGIN
-from spark_sink.recent.follower import BatchFailed, Follower
+from spark_sink.names import MAINTAINED, ORIGIN, SOURCES, of_sink
+from spark_sink.recent.follower import BatchFailed, Follower, is_open
+from spark_sink.recent.wholeness import reaches
 from spark_sink.settings import Settings
 from spark_sink.source.kafka import (
     KafkaTopics,
@@ -43,6 +49,7 @@ from spark_sink.source.kafka import (
     read_schemas,
     stream,
 )
+from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark.checkpoint import Checkpoint, check_origin
 from spark_sink.spark.error_mapping import cause, named
@@ -51,6 +58,7 @@ from spark_sink.spark.session import pace
 from spark_sink.warehouse.ledger import check_checkpoint_not_past_ledger, starting_offsets
 from spark_sink.warehouse.maintenance import Maintenance
 from spark_sink.warehouse.opening import open_warehouse
+from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.sources import Sources
 from spark_sink.warehouse.waiting_tables import Waits
 
@@ -79,17 +87,41 @@ class Sink:
             retention_seconds=retention,
         )
         self._failure: Exception | None = None
-        self._waits = Waits(self._warehouse.waits, time.time)
-        topics = KafkaTopics(spark, settings)
+        self._waits = Waits(self._warehouse.waits, time.time, sink=settings.name)
+        own = SinkNote(
+            name=settings.name,
+            pattern=pattern(settings),
+            checkpoint=settings.checkpoint,
+            fresh=settings.fresh and settings.mode == "continuous",
+            moves=settings.on_rename == "move" or settings.on_drop != "keep",
+        )
+        self._presence = Presence(
+            notes=self._warehouse.notes,
+            own=own,
+            matching=partial(matching, spark),
+            busy=lambda: time.time() - (self._applier.busy_since or time.time()),
+            complete_until=lambda: self._watch.complete_until(),
+        )
+        topics = self._topics = KafkaTopics(spark, settings)
+        ddl = Ddl(
+            topics=KafkaDdl(spark, settings),
+            warehouse=self._warehouse,
+            waits=self._waits,
+            on_drop=settings.on_drop,
+            on_rename=settings.on_rename,
+        )
         self._applier = Applier(
             book=SchemaBook(lambda: read_schemas(spark, settings)),
             warehouse=self._warehouse,
             waits=self._waits,
             metrics=metrics,
-            ahead=Ahead(topics),
+            ahead=Ahead(topics, routed=ddl.routed),
+            ddl=ddl,
             claim_checks=settings.claim_checks,
+            unusable_limit=settings.unusable_limit,
             pace=pace(settings),
         )
+        self._rate = RateLimit(per_second=settings.max_rate)
         self._reloader = Reloader(applier=self._applier, topics=topics)
         self._recent = (
             Follower(
@@ -98,6 +130,7 @@ class Sink:
                 log=self._warehouse.recent,
                 merged=lambda: self._applier.applied,
                 schemas=lambda: read_schemas(spark, settings),
+                followed=self._warehouse.ddl.read_until,
                 metrics=metrics,
             )
             if settings.fresh and settings.mode == "continuous"
@@ -108,14 +141,19 @@ class Sink:
             warehouse=self._warehouse,
             plan=settings.maintenance,
             complete_until=self._watch.complete_until,
+            complete_elsewhere=self._presence.complete_elsewhere,
             merged=self._applier.merged,
             busy_since=lambda: self._applier.busy_since,
+            busy_elsewhere=self._presence.busy_elsewhere,
             sources=Sources(
                 notes=self._warehouse.notes,
                 of_table=self._applier.book.sources,
                 newest=self._applier.newest,
+                note=of_sink(SOURCES, settings.name),
             ),
+            note=of_sink(MAINTAINED, settings.name),
             waits=self._waits.waiting,
+            maintained=self._applier.milestones.wrote,
             gate=self._applier.gate,
         )
         self._beside = BackgroundTasks(
@@ -123,6 +161,12 @@ class Sink:
             waits=self._waits,
             reloader=self._reloader,
             maintenance=self._maintenance,
+            requested=RequestedMaintenance(
+                waits=self._waits,
+                maintain=self._maintenance.maintain,
+                tables=self._warehouse.tables.names,
+                sink=settings.name,
+            ),
             recent=self._recent,
         )
 
@@ -143,10 +187,22 @@ class Sink:
         except (PySparkException, Py4JError, OSError) as fault:
             # Once a stop was asked for, the JVM may have been stopped too, and answers no more.
             failure = self._failure or fault
+        finally:
+            self._presence.end()
         if failure is not None and not (stop.is_set() and not isinstance(failure, SinkError)):
             raise named(failure) from failure
         if self._settings.mode == "available-now" and not stop.is_set():
             self._refuse_waiting()
+
+    def maintain(self, tables: Collection[Name]) -> Outcomes:
+        """Maintains tables, all if none is named, while no sink runs."""
+        self._waits.refresh()
+        newest = self._warehouse.ledger.newest_ms() / 1000
+        self._watch.begin(min(newest, self._presence.complete_at_last()))
+        # A sink that starts meanwhile may run a batch as old as this, whose files must not be removed.
+        self._applier.busy_since = time.time()
+        names = list(tables) or self._warehouse.tables.names()
+        return {name: outcome(self._maintenance.maintain, name) for name in names}
 
     def _prepared(self, stop: threading.Event) -> str | None:
         """The offsets to start from, once all is ready; None where a stop came before Kafka answered."""
@@ -157,6 +213,8 @@ class Sink:
         if self._recent is not None:
             self._recent.look()
         self._waits.refresh()
+        with self._applier.gate:
+            self._applier.follow_ddl({})
         if settings.mode == "available-now":
             for request in list(self._waits.requests):
                 self._reloader.answer(request)
@@ -258,6 +316,7 @@ class Sink:
             cluster, names = kafka.cluster_id(), kafka.topics()
             wanted = pattern(settings)
             earliest, latest = kafka.ranges(wanted)
+        self._presence.claim(names)
         if not latest:
             self._no_topics(names)
         origin = {"prefix": settings.prefix, "cluster": cluster}
@@ -268,7 +327,7 @@ class Sink:
         kept = matching(self._spark, wanted, {topic for topic, _ in everything})
         applied = {at: until for at, until in everything.items() if at[0] in kept}
         self._applier.applied = dict(applied)
-        self._watch.begin(self._warehouse.ledger.newest_ms() / 1000)
+        self._watch.begin(self._warehouse.ledger.newest_ms(kept) / 1000)
         if self._checkpoint.started():
             known = {topic for topic, _ in self._checkpoint.known()}
             gone = sorted(known - matching(self._spark, wanted, known))
@@ -298,6 +357,7 @@ class Sink:
         _log.warning("%s. Waiting for topics to appear", fault)
 
     def _batch(self, records: DataFrame, batch_id: int) -> None:
+        began = time.monotonic()
         try:
             context = records.sparkSession.sparkContext
             moved = self._checkpoint.offsets(batch_id)
@@ -310,17 +370,35 @@ class Sink:
                 batch_id,
                 query_id=str(context.getLocalProperty("sql.streaming.queryId")),
                 moved=lambda: moved,
+                is_whole=self._is_whole(moved[1]),
             )
+            self._rate.pause(began, *moved)
         except Exception as fault:
             # Kept here: through the JVM and back it would come as text, and of a long text Spark's
             # own pattern matching overflows its stack.
             self._failure = self._failure or fault
             raise BatchFailed from None
 
+    def _is_whole(self, until: Offsets) -> bool:
+        """Whether the batches up to `until`, which Spark has planned, are known to divide no transaction.
+
+        Only asked where recent changes do not show it.
+        """
+        if self._recent is not None and self._recent.is_covering:
+            return False
+        try:
+            reach, markers = self._topics.reach(), self._topics.markers_end()
+            if reach is None or not reaches({**until, **markers}, reach):
+                return False
+            return not any(is_open(one) for one in self._topics.last_values(markers))
+        except KafkaUnreachable:
+            return False
+
     def _end(self, query: StreamingQuery | None) -> None:
         """Lets the batch in hand finish if it soon does, else leaves it for the next start."""
         if self._recent is not None:
             self._recent.stop()
+        self._rate.stop()
         if query is None:
             return
         waited = 0.0
@@ -330,4 +408,5 @@ class Sink:
                 break
             waited += _POLL_SECONDS
             threading.Event().wait(_POLL_SECONDS)
+        self._applier.stopping.set()
         query.stop()

@@ -9,7 +9,6 @@ Invariant: a rebuild never touches the table itself, so it can be discarded at a
 from __future__ import annotations
 
 import logging
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,18 +17,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from spark_sink.batch.apply import Applier
-from spark_sink.batch.contents import TablePart, contents, envelopes, unusable
+from spark_sink.batch.contents import TablePart, contents, unusable
 from spark_sink.batch.merging import merged
-from spark_sink.errors import (
-    KeyChanged,
-    MalformedRecord,
-    TableError,
-    TypeConflict,
-    UnsupportedPartialImage,
-)
+from spark_sink.batch.unusable import MOST, at_of, outside
+from spark_sink.errors import KeyChanged, TableError, TypeConflict
 from spark_sink.names import literal, quoted
 from spark_sink.source.envelope import of_table, place
 from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import At, any_of, spanned
 from spark_sink.source.schemas import TableVersion, VersionKey
 from spark_sink.warehouse.convert import keys_sql, needs_time_zone, row_sql, target
 from spark_sink.warehouse.identity import SOURCES, source_parts
@@ -39,10 +34,6 @@ from spark_sink.warehouse.shape import Shape, shaped
 from spark_sink.warehouse.waiting_tables import Request
 
 _log = logging.getLogger(__name__)
-_MOST_ASIDE = 10_000
-_PLACE = re.compile(r"topic (\S+), partition (\d+), offset (\d+)")
-
-At = tuple[str, int, int]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,7 +46,8 @@ class Rebuild:
     stage: Tables[DataFrame]
     seen: set[VersionKey] = field(default_factory=set)
     aside: dict[At, TableError] = field(default_factory=dict)
-    """Skipped records, by position: later ones replace them, or the request allows the skip."""
+    """Skipped records, by position: later ones replace them, the request allows the skip, or they are
+    dead letters."""
 
     def begin(self, held: Shape | None, rows: DataFrame | None) -> None:
         """Starts from a table's rows, or from nothing."""
@@ -69,9 +61,9 @@ class Rebuild:
 
     def sort_out(self, records: DataFrame) -> None:
         """Finds unusable records and skips them; raises if one of them matters and may not be skipped."""
-        batch = envelopes(records).where(of_table(self.name)).where(unusable())
-        found = batch.selectExpr("topic", "partition", "offset", "reason").limit(_MOST_ASIDE + 1)
-        places: list[At] = [(row.topic, row.partition, row.offset) for row in found.collect()]
+        batch = self._envelopes(records).where(of_table(self.name)).where(unusable())
+        found = batch.selectExpr("topic", "partition", "offset", "reason").limit(MOST + 1)
+        places = [at_of(row) for row in found.collect()]
         part = self.part(records)
         fault = part.fault if part is not None else None
         if fault is not None:
@@ -79,9 +71,12 @@ class Rebuild:
 
     def put_aside(self, records: DataFrame, places: Sequence[At], fault: TableError) -> None:
         """Skips records; raises `fault` if they matter and the request does not allow it."""
-        if len(self.aside) + len(places) > _MOST_ASIDE:
+        if len(self.aside) + len(places) > MOST:
             raise fault
         matter = [] if self.request.skip_unusable else self._unreplaced(records, places)
+        if matter:
+            letters = self.applier.warehouse.letters.within(*spanned(matter))
+            matter = [at for at in matter if at not in letters]
         if matter:
             raise type(fault)(
                 f"{fault.where} ({len(matter)} record(s) not replaced by a later one)",
@@ -116,7 +111,7 @@ class Rebuild:
         batch, part = self.applier.paired(batch, part, until)
         self.applier.book.fetch(part.versions)
         versions = self.applier.book.versions(part.versions)
-        floors = self.applier.raise_floors(part.truncates).get(self.name, {})
+        floors = self.applier.truncates.raised(part.truncates).get(self.name, {})
         if (held := self.stage.shape(*self.name)) is not None:
             for floor in part.truncates:
                 self.stage.truncate(held, floor)
@@ -216,18 +211,12 @@ class Rebuild:
         rows = keyed.groupBy("s").agg(f.max("__schema").alias("v"))
         return {tuple(row.s): row.v for row in rows.collect()}
 
+    def _envelopes(self, records: DataFrame) -> DataFrame:
+        return self.applier.envelopes(records, whole=True)
+
     def _own(self, records: DataFrame) -> DataFrame:
         """The table's records, without the skipped ones."""
-        batch = envelopes(records).where(of_table(self.name))
-        by_partition: dict[tuple[str, int], list[str]] = {}
-        for topic, partition, offset in self.aside:
-            by_partition.setdefault((topic, partition), []).append(str(offset))
-        for (topic, partition), offsets in by_partition.items():
-            batch = batch.where(
-                f"NOT (topic = {literal(topic)} AND partition = {partition}"
-                f" AND offset IN ({', '.join(offsets)}))"
-            )
-        return batch
+        return outside(self._envelopes(records).where(of_table(self.name)), self.aside)
 
     def _unreplaced(self, records: DataFrame, places: Sequence[At]) -> list[At]:
         """The records that no later usable record of the same key and partition, with all columns, replaces."""
@@ -235,17 +224,14 @@ class Rebuild:
         keys = records.where("key IS NOT NULL").selectExpr(
             "topic", "partition", "offset", "CAST(key AS STRING) AS k"
         )
-        bad = {
-            (row.topic, row.partition, row.offset): row.k
-            for row in keys.where(_any_of(places)).collect()
-        }
-        batch = envelopes(records).where(of_table(self.name)).where(f"NOT {unusable()}")
+        bad = {at_of(row): row.k for row in keys.where(any_of(places)).collect()}
+        batch = self._envelopes(records).where(of_table(self.name)).where(f"NOT {unusable()}")
         batch = batch.where("NOT coalesce(partial, false) OR op = 'd'")
         usable = batch.select("topic", "partition", "offset").join(
             keys, ["topic", "partition", "offset"]
         )
         wanted = ", ".join(literal(key) for key in sorted(set(bad.values()))) or "NULL"
-        later = usable.where(f"k IN ({wanted}) AND NOT {_any_of(sorted(kept))}")
+        later = usable.where(f"k IN ({wanted}) AND NOT {any_of(kept)}")
         last = {
             (row.topic, row.partition, row.k): row.last
             for row in later.groupBy("topic", "partition", "k")
@@ -256,14 +242,6 @@ class Rebuild:
 
 
 _WRITE_AGAIN = "Write these rows again at the source, then reload the table"
-
-
-def positions_of(fault: MalformedRecord | UnsupportedPartialImage) -> list[At]:
-    """The positions of the records that an error names."""
-    if isinstance(fault, UnsupportedPartialImage):
-        return list(fault.places)
-    found = _PLACE.search(fault.where)
-    return [(found[1], int(found[2]), int(found[3]))] if found else []
 
 
 def _source_key(held: Shape, version: TableVersion) -> tuple[str, ...]:
@@ -293,16 +271,6 @@ def _fitting(
                 break
             taken.append(queue.pop(0))
     return taken
-
-
-def _any_of(places: Sequence[At]) -> str:
-    if not places:
-        return "false"
-    each = " OR ".join(
-        f"(topic = {literal(topic)} AND partition = {partition} AND offset = {offset})"
-        for topic, partition, offset in places
-    )
-    return f"({each})"
 
 
 def _summed(images: DataFrame, shape: Shape) -> DataFrame:

@@ -16,12 +16,14 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from spark_sink.background.rebuild import Rebuild, positions_of
+from spark_sink.background.rebuild import Rebuild
 from spark_sink.batch.apply import Applier
+from spark_sink.batch.unusable import positions_of
 from spark_sink.errors import (
     MalformedRecord,
     ReloadRefused,
     ReloadRequested,
+    RenamedWhileWaiting,
     SinkError,
     UnsupportedPartialImage,
 )
@@ -29,11 +31,10 @@ from spark_sink.source.kafka import Topics
 from spark_sink.source.offsets import Offsets
 from spark_sink.spark.error_mapping import named
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.waiting_tables import LOADED, Request, WaitState
+from spark_sink.warehouse.waiting_tables import LOADED, RELOADING, Request, WaitState
 
 _log = logging.getLogger(__name__)
 _ROUNDS = 5
-_MOST_VALUES = 1_000
 
 At = tuple[str, int]
 
@@ -88,6 +89,8 @@ class Reloader:
                 self._waits.begin(request.name, ReloadRequested(), self._cut_before(request))
                 self._applier.forget(request.name)
                 held = self._waits.tables[request.name]
+            if held.error == RenamedWhileWaiting.__name__ and not request.from_beginning:
+                raise RenamedWhileWaiting(held.reason, advice=held.action)
         return held
 
     def _cut_before(self, request: Request) -> Offsets:
@@ -142,6 +145,7 @@ class Reloader:
         for _ in range(_ROUNDS):
             with self._applier.gate:
                 held, reached = self._waits.tables[request.name], self._position()
+                self._check_reloading(held)
                 since = {
                     at: end.get(at, start.get(at, held.offsets.get(at, 0))) for at in held.offsets
                 }
@@ -158,9 +162,21 @@ class Reloader:
             end, places = self._built(rebuild, start, fresh=fresh)
         raise ReloadRefused("the table's definition keeps changing", advice="Try again later")
 
+    def _check_reloading(self, held: WaitState) -> None:
+        """Raises ReloadRefused if the table was renamed or dropped since the reload began."""
+        if held.kind != RELOADING:
+            raise ReloadRefused(
+                f"{'.'.join(held.name)} was renamed or dropped meanwhile",
+                advice=held.action or "Run the reload again",
+            )
+
     def _put(self, request: Request, held: WaitState, cut: dict[At, int]) -> None:
         """Puts the new table in place, then ends the wait."""
         shape = self._stage.shape(*request.name)
+        if shape is None and self._applier.shapes.is_emptied(request.name):
+            self._store.drop(*request.name)
+            self._end(request, held, cut)
+            return
         if shape is None:
             raise ReloadRefused(
                 f"the topics have no row of {'.'.join(request.name)}",
@@ -175,18 +191,21 @@ class Reloader:
     ) -> tuple[dict[At, int], set[At]]:
         """Builds the table in the stage; returns the end offsets, and the partitions with its records."""
         end = self._settled(rebuild, start)
+        with self._applier.gate:
+            # The records may be past DDL that no batch has come to.
+            self._applier.follow_ddl({})
+            self._check_reloading(self._waits.tables[rebuild.name])
         records = self._topics.read(start, end)
         rebuild.sort_out(records)
         shape: Shape | None = None if fresh else self._store.shape(*rebuild.name)
-        # Starts over for each record that must be skipped.
+        # Starts over where records must be skipped.
         while True:
             rebuild.begin(shape, self._store.rows(shape) if shape is not None else None)
             try:
                 return end, rebuild.apply(records, {**self._position(), **end})
             except (MalformedRecord, UnsupportedPartialImage) as fault:
                 places = positions_of(fault)
-                known = any(at in rebuild.aside for at in places)
-                if not places or known or len(rebuild.aside) >= _MOST_VALUES:
+                if not places or any(at in rebuild.aside for at in places):
                     raise
                 rebuild.put_aside(records, places, fault)
 

@@ -1,4 +1,4 @@
-"""Background tasks: requested reloads, maintenance, and removal of what recent changes no longer use.
+"""Background tasks: requested reloads and maintenance, due maintenance, removal of unused recent changes.
 
 One runs at a time, in a thread beside the batches.
 """
@@ -27,6 +27,10 @@ class _Reloader(Protocol):
     def answer(self, request: Request) -> None: ...
 
 
+class _Requested(Protocol):
+    def next(self) -> Callable[[], None] | None: ...
+
+
 class _Recent(Protocol):
     @property
     def is_untidy(self) -> bool: ...
@@ -37,7 +41,7 @@ class _Recent(Protocol):
 class _Maintenance(Protocol):
     def due(self) -> Name | None: ...
 
-    def maintain(self, name: Name) -> None: ...
+    def maintain(self, name: Name) -> object: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,6 +57,8 @@ class BackgroundTasks:
     waits: _Waits
     reloader: _Reloader
     maintenance: _Maintenance
+    requested: _Requested | None = None
+    """Requests for maintenance."""
     recent: _Recent | None = None
     failure: Exception | None = None
     """The first error that ended a task."""
@@ -62,9 +68,11 @@ class BackgroundTasks:
         """Starts the first task that is due, unless one is running."""
         if self._thread is not None and self._thread.is_alive():
             return
-        work: Callable[[], None] | None = None
+        work: Callable[[], object] | None = None
         if request := self._request():
             work = partial(self.reloader.answer, request)
+        elif self.requested is not None and (step := self.requested.next()):
+            work = step
         elif (name := self.maintenance.due()) is not None:
             work = partial(self.maintenance.maintain, name)
         elif self.recent is not None and self.recent.is_untidy:
@@ -83,7 +91,7 @@ class BackgroundTasks:
             self.gate.release()
         return next(iter(self.waits.requests), None)
 
-    def _guarded(self, work: Callable[[], None], stop: threading.Event) -> None:
+    def _guarded(self, work: Callable[[], object], stop: threading.Event) -> None:
         try:
             work()
         except Exception as fault:

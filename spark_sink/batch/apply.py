@@ -1,8 +1,9 @@
 """One micro-batch brought into the warehouse, safe to run any number of times.
 
-Invariant: floors, then tables, then the waits, then the ledger. Whatever fails leaves a batch that can be
-applied again whole, because each row is judged by its (epoch, seq) and never by the batch's number. A table
-whose changes cannot be applied waits, recorded with the offsets that hold them, before the ledger moves.
+Invariant: DDL, then floors, then tables, then the waits, then the ledger. Whatever fails leaves a batch that
+can be applied again whole, because each row is judged by its (epoch, seq) and never by the batch's number. A
+table whose changes cannot be applied waits, recorded with the offsets that hold them, before the ledger
+moves; a record is a dead letter before its table is merged without it.
 """
 
 from __future__ import annotations
@@ -13,34 +14,49 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_sink.batch.contents import Contents, TablePart, contents, envelopes
+from spark_sink.batch.contents import Contents, TablePart, contents, envelopes, unusable
+from spark_sink.batch.descriptions import describe
+from spark_sink.batch.floors import Truncates
 from spark_sink.batch.merging import merged
 from spark_sink.batch.pace import Pace
+from spark_sink.batch.put_aside import PutAside
 from spark_sink.batch.read_ahead import Ahead
-from spark_sink.errors import TableError
+from spark_sink.batch.report import (
+    LONG_SECONDS,
+    announce,
+    report_batch,
+    report_last_merge,
+    report_table,
+)
+from spark_sink.batch.shapes import Shapes
+from spark_sink.batch.stages import LEDGER, MERGE, READ, SCHEMAS, TABLES, Stages
+from spark_sink.ddl.following import Ddl
+from spark_sink.errors import (
+    MalformedRecord,
+    TableError,
+    UnsupportedPartialImage,
+)
 from spark_sink.metrics import Metrics
 from spark_sink.source.claims import redeemed
 from spark_sink.source.envelope import of_table
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook, TableVersion
-from spark_sink.warehouse.ledger import Entry, Floor, Floors, Source, spans
+from spark_sink.warehouse.ledger import Entry, Floors, spans
+from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
 from spark_sink.warehouse.protocol import Name, Warehouse
-from spark_sink.warehouse.shape import Shape, shaped
 from spark_sink.warehouse.waiting_tables import Waits, loaded_sql
 
 _log = logging.getLogger(__name__)
 THREADS = 4
-_LARGE = 50_000
-"""Offsets of a batch that is announced before it is applied."""
-_LONG_SECONDS = 10.0
-"""Of merging one table, which is logged then: an operator should see that a long batch moves."""
 
-Floored = dict[Name, dict[Source, tuple[int, int]]]
+
+class BatchStopped(Exception):
+    """The batch was left for the next start to apply again."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,11 +71,17 @@ class Applier:
     """What reads Kafka past a batch's end."""
     claim_checks: str = ""
     """The path of the claim store, if it is not the worker's own."""
+    unusable_limit: int = 0
+    """Records that cannot be used and become dead letters, in an hour; 0: their tables wait."""
+    ddl: Ddl | None = None
+    """What follows DDL; without it, tables keep their names and rows."""
     clock: Callable[[], float] = time.time
     threads: int = THREADS
     """Tables that are merged at a time."""
     pace: Pace | None = None
     """How Spark executes small and large batches; None leaves it as the session has it."""
+    stopping: threading.Event = field(default_factory=threading.Event)
+    """Set once the batch in hand must end: it merges no further table, and fails."""
     gate: threading.Lock = field(default_factory=threading.Lock)
     """Held by a batch, and by a reload that hands its table back to the batches."""
     merged: Counter[Name] = field(default_factory=Counter)
@@ -70,63 +92,150 @@ class Applier:
     """The newest commit time (ms) of each destination that this process has applied."""
     busy_since: float | None = None
     """When the batch that is being applied began."""
-    _shapes: dict[Name, Shape] = field(default_factory=dict)
-    _floors: Floored | None = None
+    milestones: MilestoneRecorder = field(init=False)
+    """What each batch leaves in the tables, for readers of consistent cuts."""
+    shapes: Shapes = field(init=False)
+    truncates: Truncates = field(init=False)
 
-    def apply(self, records: DataFrame, batch_id: int, *, query_id: str, moved: Moved) -> None:
-        """Brings the records (columns of Spark's Kafka source) into the tables and the ledger."""
+    def __post_init__(self) -> None:
+        """Begins without a batch."""
+        self.milestones = MilestoneRecorder(self.warehouse)
+        self.shapes = Shapes(warehouse=self.warehouse, ddl=self.ddl)
+        self.truncates = Truncates(warehouse=self.warehouse, ddl=self.ddl)
+
+    def apply(
+        self,
+        records: DataFrame,
+        batch_id: int,
+        *,
+        query_id: str,
+        moved: Moved,
+        is_whole: bool = False,
+    ) -> None:
+        """Brings the records (columns of Spark's Kafka source) into the tables and the ledger.
+
+        `is_whole` means that the batches so far are known to divide no transaction.
+        """
         with self.gate:
             self.busy_since = self.clock()
             try:
-                self._apply(records, batch_id, query_id=query_id, moved=moved())
+                self._apply(records, batch_id, query_id=query_id, moved=moved(), is_whole=is_whole)
             finally:
                 self.busy_since = None
 
     def forget(self, name: Name) -> None:
         """Drops what is remembered of a table that was replaced."""
-        self._shapes.pop(name, None)
+        self.shapes.forget(name)
+        self.milestones.rebuilt(name)
 
     def _apply(
-        self, records: DataFrame, batch_id: int, *, query_id: str, moved: tuple[Offsets, Offsets]
+        self,
+        records: DataFrame,
+        batch_id: int,
+        *,
+        query_id: str,
+        moved: tuple[Offsets, Offsets],
+        is_whole: bool,
     ) -> None:
-        started = self.clock()
-        self._announce(batch_id, moved)
+        started, stages = self.clock(), Stages()
+        describe(records.sparkSession, f"batch {batch_id}: read")
+        announce(batch_id, moved, is_first=not self.applied)
+        self.milestones.begin()
         self.waits.refresh()
+        with stages.timed(TABLES):
+            self.follow_ddl(moved[0])
         self._keep_pace(records, sum(end - start for start, end in spans(*moved).values()))
-        batch = envelopes(records)
+        batch = self.envelopes(records)
         if cut := loaded_sql(self.waits.tables.values(), moved[0]):
             batch = batch.where(f"NOT coalesce({cut}, false)")
         # A local checkpoint, since Delta refuses a cached source and would copy an uncached one.
         batch = batch.localCheckpoint(eager=False)
-        found = contents(batch)
+        with stages.timed(READ):
+            found = contents(batch)
+        self.milestones.reach(found.reached)
         passed_by = {name for name in found.tables if self.waits.waiting(name)}
         for name in passed_by:
             part = found.tables.pop(name)
             self.waits.extend(name, _from(moved, part))
+        aside = self._aside(records, moved)
+        if aside is not None:
+            batch, found = aside.sort_out(without(batch, passed_by), found)
+        elif found.nameless is not None:
+            raise found.nameless
         faults = {part.name: part.fault for part in found.tables.values() if part.fault}
         if found.claims:
-            batch, found, faults = self.fetched(without(batch, passed_by), found)
+            with stages.timed(READ):
+                batch, found, faults = self.fetched(without(batch, passed_by), found)
+                if aside is not None:
+                    batch, found = aside.sort_out(batch, found)
+                    faults = {p.name: p.fault for p in found.tables.values() if p.fault}
         parts = [part for part in found.tables.values() if part.name not in faults]
         if parts:
             self._keep_pace(batch, max(part.ops.total() for part in parts))
-        faults |= self._merge_all(batch, parts, moved[1])
-        for name, fault in faults.items():
-            self._wait(name, fault, _from(moved, found.tables[name]), start=moved[0])
-        applied = self.clock()
-        entries = _entries(found, moved, query_id, batch_id, int(applied * 1000))
-        self.warehouse.ledger.append(entries)
+        faults |= self._merge_all(batch, parts, moved[1], stages, batch_id, aside=aside)
+        describe(records.sparkSession, f"batch {batch_id}: ledger")
+        with stages.timed(LEDGER):
+            for name, fault in faults.items():
+                self._wait(name, fault, _from(moved, found.tables[name]), start=moved[0])
+            if aside is not None:
+                aside.report(batch_id)
+            applied = self.clock()
+            entries = _entries(found, moved, query_id, batch_id, int(applied * 1000))
+            if entries:
+                milestone = self.milestones.milestone(
+                    self.truncates.in_force(),
+                    is_whole=is_whole,
+                    ddl=self.ddl.history.done if self.ddl is not None else {},
+                )
+                entries[0] = replace(entries[0], milestone=milestone.text())
+            self.warehouse.ledger.append(entries)
         self.applied |= {(one.topic, one.partition): one.until_offset for one in entries}
         self.newest |= {d: max(ms, self.newest.get(d, 0)) for d, ms in found.newest.items()}
-        self._report(found, batch_id, entries, started=started, applied=applied)
+        self.metrics.waiting(
+            {one.name: one.error for one in self.waits.tables.values() if one.waits}
+        )
+        self.metrics.applied({(e.topic, e.partition): e.until_offset for e in entries})
+        report_batch(
+            self.metrics,
+            found,
+            batch_id,
+            stages,
+            waiting=[name for name in found.tables if self.waits.waiting(name)],
+            seconds=self.clock() - started,
+            applied=applied,
+        )
 
-    def _announce(self, batch_id: int, moved: tuple[Offsets, Offsets]) -> None:
-        """Log what a batch begins with where it may take minutes: the first, and large ones."""
-        start, until = moved
-        offsets = sum(end - start.get(at, 0) for at, end in until.items())
-        is_first = not self.applied
-        if is_first or offsets >= _LARGE:
-            note = "; the first after a start takes longest" if is_first else ""
-            _log.info("batch started batch=%d offsets=%d%s", batch_id, offsets, note)
+    def _aside(self, records: DataFrame, moved: tuple[Offsets, Offsets]) -> PutAside | None:
+        """What makes unusable records dead letters; None without a limit."""
+        if not self.unusable_limit:
+            return None
+        return PutAside(
+            letters=self.warehouse.letters,
+            metrics=self.metrics,
+            limit=self.unusable_limit,
+            records=records,
+            moved=moved,
+            clock=self.clock,
+        )
+
+    def envelopes(self, records: DataFrame, *, whole: bool = False) -> DataFrame:
+        """Kafka's records as envelopes of the tables that they belong to now.
+
+        `whole` means that they may be older than what is applied.
+        """
+        rows = envelopes(records)
+        return rows if self.ddl is None else self.ddl.routed(rows, whole=whole)
+
+    def follow_ddl(self, start: Offsets) -> None:
+        """Carries out new DDL; the gate is held. A batch begins at `start`; empty without one."""
+        if self.ddl is None:
+            return
+        known = len(self.ddl.history.events)
+        changed = self.ddl.follow(self.applied, start)
+        for name in changed:
+            self.forget(name)
+        if changed or len(self.ddl.history.events) > known:
+            self.truncates.forget()
 
     def _keep_pace(self, rows: DataFrame, number: int) -> None:
         if self.pace is not None:
@@ -160,37 +269,54 @@ class Applier:
         return whole, again, faults
 
     def paired(
-        self, batch: DataFrame, part: TablePart, until: Offsets
+        self, batch: DataFrame, part: TablePart, until: Offsets, *, usable: bool = False
     ) -> tuple[DataFrame, TablePart]:
-        """A table's records with those past the batch that complete its moves, and what they are."""
+        """A table's records with those past the batch that complete its moves, and what they are.
+
+        With `usable`, without those past it that cannot be used: the stream has yet to come to them.
+        """
         if not part.is_partial or self.ahead is None:
             return batch, part
         topics = sorted({topic for topic, _ in part.places})
         more = self.ahead.missing(batch, part.name, topics, until)
         if more is None:
             return batch, part
+        if usable:
+            more = more.where(f"NOT {unusable()}")
         found = contents(more)
+        self.milestones.reach(found.reached)
         if found.claims:
             more, found, _ = self.fetched(more, found)
+        if usable:
+            more = more.where(f"NOT {unusable()}")
         own = batch.where(of_table(part.name)).unionByName(more).localCheckpoint(eager=False)
         again = contents(own).tables[part.name]
-        if fault := found.tables[part.name].fault or again.fault:
+        if fault := again.fault or (None if usable else found.tables[part.name].fault):
             raise fault
         _log.info("moves completed from later records table=%s.%s", *part.name)
         return own, again
 
     def _merge_all(
-        self, batch: DataFrame, parts: list[TablePart], until: Offsets
+        self,
+        batch: DataFrame,
+        parts: list[TablePart],
+        until: Offsets,
+        stages: Stages,
+        batch_id: int,
+        *,
+        aside: PutAside | None,
     ) -> dict[Name, TableError]:
         """Merges all that can be; returns why the others cannot."""
         ready: list[Part] = []
         faults: dict[Name, TableError] = {}
-        for part in parts:
-            try:
-                ready.append(self.paired(batch, part, until))
-            except TableError as fault:
-                faults[part.name] = fault
-        self.book.fetch(key for _, part in ready for key in part.versions)
+        with stages.timed(READ):
+            for part in parts:
+                try:
+                    ready.append(self.paired(batch, part, until, usable=aside is not None))
+                except TableError as fault:
+                    faults[part.name] = fault
+        with stages.timed(SCHEMAS):
+            self.book.fetch(key for _, part in ready for key in part.versions)
         versions = {}
         for _, part in ready:
             try:
@@ -198,20 +324,60 @@ class Applier:
             except TableError as fault:
                 faults[part.name] = fault
         known = [(records, part) for records, part in ready if part.name in versions]
-        floors = self.raise_floors(floor for _, part in known for floor in part.truncates)
+        with stages.timed(LEDGER):
+            floors = self.truncates.raised(floor for _, part in known for floor in part.truncates)
+        held = {part.name: part for part in parts}
 
         def merge(one: Part) -> None:
-            started, (records, part) = self.clock(), one
+            if self.stopping.is_set():
+                # A stop cancels the jobs that run; those of further tables would still begin.
+                raise BatchStopped
+            started, own, (records, part) = time.monotonic(), Stages(), one
+            describe(batch.sparkSession, f"batch {batch_id}: merge {'.'.join(part.name)}")
             try:
-                self._merge(records, part, versions[part.name], floors.get(part.name, {}))
+                known_of = versions[part.name], floors.get(part.name, {})
+                held[part.name].ops -= self._merge_usable(
+                    records, part, *known_of, own, aside=aside
+                )
             except TableError as fault:
                 faults[part.name] = fault
-            if (seconds := self.clock() - started) >= _LONG_SECONDS:
-                _log.info("table merged table=%s.%s seconds=%.1f", *part.name, seconds)
+                return
+            seconds = time.monotonic() - started
+            report_table(self.metrics, part, own, seconds=seconds, now=self.clock())
+            if seconds >= LONG_SECONDS and part.has_rows:
+                report_last_merge(part.name, self.warehouse.facts.last_merge(part.name))
 
         if known:
-            _in_parallel(merge, known, session=batch.sparkSession, threads=self.threads)
+            with stages.timed(TABLES):
+                _in_parallel(merge, known, session=batch.sparkSession, threads=self.threads)
         return faults
+
+    def _merge_usable(
+        self,
+        batch: DataFrame,
+        part: TablePart,
+        versions: list[TableVersion],
+        floors: Floors,
+        stages: Stages,
+        *,
+        aside: PutAside | None,
+    ) -> Counter[str]:
+        """Merges a table, without its records that are refused and become dead letters; returns their ops."""
+        refused: Counter[str] = Counter()
+        while True:
+            try:
+                self._merge(batch, part, versions, floors, stages)
+            except (MalformedRecord, UnsupportedPartialImage) as fault:
+                if aside is None:
+                    raise
+                batch = aside.without(batch, part.name, fault)
+            else:
+                return refused
+            rest = contents(batch.where(of_table(part.name))).tables.get(part.name)
+            refused += part.ops - rest.ops if rest is not None else part.ops
+            if rest is None:
+                return refused
+            part = rest
 
     def _merge(
         self,
@@ -219,88 +385,29 @@ class Applier:
         part: TablePart,
         versions: list[TableVersion],
         floors: Floors,
+        stages: Stages,
     ) -> None:
-        shape = self._evolved(part, versions)
+        shape = self.shapes.evolved(part, versions)
         if shape is None:
             return
-        for floor in part.truncates:
-            self.warehouse.tables.truncate(shape, floor)
+        self.milestones.wrote(part.name)
+        with stages.timed(MERGE):
+            for floor in part.truncates:
+                self.warehouse.tables.truncate(shape, floor)
         if part.has_rows:
-            merged(self.warehouse.tables, batch, part, shape, versions, floors)
+            merged(self.warehouse.tables, batch, part, shape, versions, floors, stages=stages)
             self.merged[part.name] += 1
-
-    def _evolved(self, part: TablePart, versions: list[TableVersion]) -> Shape | None:
-        """The table's shape with room for the versions; None if there are none."""
-        held = self._shapes.get(part.name) or self.warehouse.tables.shape(*part.name)
-        if held is None and not versions:
-            return None
-        wanted = shaped(held, versions, name=part.name, apart=part.is_apart)
-        if wanted != held:
-            self.warehouse.tables.evolve(held, wanted)
-            _log.info("table %s table=%s.%s", "widened" if held else "made", *part.name)
-        self._shapes[part.name] = wanted
-        return wanted
-
-    def raise_floors(self, truncates: Iterable[Floor]) -> Floored:
-        """Records truncates; returns the highest of each table and source."""
-        if self._floors is None:
-            self._floors = {}
-            for floor in self.warehouse.floors.highest():
-                self._floors.setdefault((floor.database, floor.table), {})[floor.source] = (
-                    floor.place
-                )
-        new = []
-        for floor in truncates:
-            known = self._floors.setdefault((floor.database, floor.table), {})
-            if floor.place > known.get(floor.source, (-1, -1)):
-                known[floor.source] = floor.place
-                new.append(floor)
-        self.warehouse.floors.add(new)
-        return self._floors
-
-    def _report(
-        self,
-        found: Contents,
-        batch_id: int,
-        entries: list[Entry],
-        *,
-        started: float,
-        applied: float,
-    ) -> None:
-        self.metrics.waiting(
-            {one.name: one.error for one in self.waits.tables.values() if one.waits}
-        )
-        for part in found.tables.values():
-            if self.waits.waiting(part.name):
-                continue
-            for op, number in part.ops.items():
-                self.metrics.rows(".".join(part.name), op, number)
-        self.metrics.applied({(e.topic, e.partition): e.until_offset for e in entries})
-        seconds = self.clock() - started
-        self.metrics.batch(seconds=seconds)
-        lag = 0.0
-        if found.oldest_ms is not None and found.newest_ms is not None:
-            lag = applied - found.oldest_ms / 1000
-            self.metrics.lag(seconds=lag, newest=found.newest_ms / 1000)
-        _log.info(
-            "batch applied batch=%d rows=%d tables=%d lag_seconds=%.1f seconds=%.1f",
-            batch_id,
-            found.records.total(),
-            len(found.tables),
-            max(0.0, lag),
-            seconds,
-        )
 
 
 def without(batch: DataFrame, names: Iterable[Name]) -> DataFrame:
     """The batch without the records of some tables."""
     for name in names:
-        batch = batch.where(f"NOT {of_table(name)}")
+        # Of a record that names no table, the condition is NULL.
+        batch = batch.where(f"NOT coalesce({of_table(name)}, false)")
     return batch
 
 
 Part = tuple[DataFrame, TablePart]
-
 # (start, end) offsets of the batch, as Spark planned it.
 Moved = Callable[[], tuple[Offsets, Offsets]]
 

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
 
 from spark_sink.names import literal, quoted
-from spark_sink.source.envelope import LONGEST_TEXT, poison_sql
+from spark_sink.source.envelope import of_table, poison_sql
 from spark_sink.source.schemas import Column, TableVersion, VersionKey
 from spark_sink.warehouse.identity import below_sql, key_parts
 from spark_sink.warehouse.ledger import Floors
@@ -58,13 +59,26 @@ def standing(
     """All rows of the batch for one table that no truncate has removed; with `MARKS` where wanted."""
     parsed: DataFrame | None = None
     for columns, keys in _alike(versions):
-        rows = _images(batch.where(_of_versions(keys)), shape)
+        rows = _images(batch.where(_of_versions(shape, keys)), shape)
         for expressions in steps(shape, columns, marked=marked):
             rows = rows.selectExpr(*expressions)
         parsed = rows if parsed is None else parsed.unionByName(rows)
     assert parsed is not None
     above = [f"NOT {below_sql(shape, source, floor)}" for source, floor in floors.items()]
     return parsed.where(" AND ".join(above)) if above else parsed
+
+
+def refused(batch: DataFrame, shape: Shape, versions: Sequence[TableVersion]) -> DataFrame:
+    """The position and reason of each record of the table whose images are no rows of their versions."""
+    found: DataFrame | None = None
+    for columns, keys in _alike(versions):
+        rows = _images(batch.where(_of_versions(shape, keys)), shape)
+        for expressions in steps(shape, columns)[:-1]:
+            rows = rows.selectExpr(*expressions)
+        wrong = rows.where("reason IS NOT NULL").select("topic", "partition", "offset", "reason")
+        found = wrong if found is None else found.unionByName(wrong)
+    assert found is not None
+    return found.groupBy("topic", "partition", "offset").agg(f.min("reason").alias("reason"))
 
 
 def folded(rows: DataFrame, shape: Shape, *, several_destinations: bool) -> DataFrame:
@@ -90,10 +104,9 @@ def fold_windows(shape: Shape, *, several_destinations: bool) -> list[str]:
 def steps(shape: Shape, columns: Sequence[Column], *, marked: bool = False) -> list[list[str]]:
     """The projections from (meta, image, sign) to the table's row: members, text, values, reason, row.
 
-    An image is parsed once. Its members are nearly always the columns in their order, and then found by it.
+    The members of an image are nearly always the columns in their order, and then found by it.
     """
     kept = [*_meta(shape), "sign"]
-    options = f"map('mode', 'PERMISSIVE', 'maxStringLen', '{LONGEST_TEXT}')"
     names = ", ".join(literal(column.name) for column in columns)
     text = ", ".join(
         f"if(whole, texts[{place}], try_element_at(m, {literal(column.name)})) AS {quoted(column.name)}"
@@ -104,8 +117,7 @@ def steps(shape: Shape, columns: Sequence[Column], *, marked: bool = False) -> l
         for column in columns
     )
     return [
-        [*kept, f"from_json(image, 'MAP<STRING, STRING>', {options}) AS m"],
-        [*kept, "m", "map_values(m) AS texts", f"map_keys(m) <=> array({names}) AS whole"],
+        [*kept, "image AS m", "map_values(m) AS texts", f"map_keys(m) <=> array({names}) AS whole"],
         [*kept, "m", "whole", f"struct({text}) AS r"],
         [*kept, "m", "whole", "r", f"struct({values}) AS v"],
         [*kept, "r", "v", f"{reason_sql(shape, columns)} AS reason"],
@@ -183,18 +195,21 @@ def _marks(shape: Shape, columns: Sequence[Column]) -> list[str]:
 
 
 def _unrepresentable(shape: Shape, present: dict[str | None, Column]) -> str:
-    entries = []
+    entries, any_lost = [], []
     for name, column in present.items():
         if name is None or not column.reading.temporal:
             continue
         own = quoted(column.name)
         held = "" if name in shape.key or not shape.keyed else "op <> 'd' AND "
         lost = f"{held}r.{own} IS NOT NULL AND v.{own} IS NULL"
+        any_lost.append(f"({lost})")
         entries.append(f"struct({literal(name)} AS k, if({lost}, r.{own}, NULL) AS t)")
+    nothing = "CAST(NULL AS MAP<STRING, STRING>)"
     if not entries:
-        return "CAST(NULL AS MAP<STRING, STRING>)"
+        return nothing
     found = f"filter(array({', '.join(entries)}), x -> x.t IS NOT NULL)"
-    return f"if(size({found}) = 0, NULL, map_from_entries({found}))"
+    # Spark interprets the lambda function, so it must not run for each row.
+    return f"if({' OR '.join(any_lost)}, map_from_entries({found}), {nothing})"
 
 
 def _images(rows: DataFrame, shape: Shape) -> DataFrame:
@@ -214,13 +229,18 @@ def _meta(shape: Shape) -> list[str]:
     return [*_META, *(_SOURCE if shape.apart else ()), "ts_ms", "absent", "moved"]
 
 
-def _of_versions(keys: Iterable[VersionKey]) -> str:
-    return " OR ".join(
+def _of_versions(shape: Shape, keys: Iterable[VersionKey]) -> str:
+    """The condition that a record is of a table and of some versions.
+
+    Of both: a source table's rows belong to several tables if it was renamed, or mapped, between them.
+    """
+    versions = " OR ".join(
         f"(destination = {literal(key.destination)} AND version = {key.version}"
         f" AND source_database = {literal(key.database)}"
         f" AND source_table = {literal(key.table)})"
         for key in keys
     )
+    return f"{of_table((shape.database, shape.table))} AND ({versions})"
 
 
 def _alike(

@@ -1,7 +1,7 @@
-"""What one micro-batch holds, learned in a single pass, before any table is touched.
+"""What one micro-batch holds, learned before any table is touched.
 
 Invariant: a record that breaks the contract is found here and named by topic, partition and offset. It
-makes its table wait; a record that does not name its table stops the batch.
+is its table's fault; one that does not name its table is the batch's.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
@@ -23,8 +23,10 @@ from spark_sink.errors import (
 )
 from spark_sink.source.claims import Claim
 from spark_sink.source.envelope import ENVELOPE, FIELDS, JSON_OPTIONS, NUMBER, place
+from spark_sink.source.progress import Progress, total
 from spark_sink.source.schemas import VersionKey
 from spark_sink.warehouse.ledger import Floor, Source
+from spark_sink.warehouse.milestones import Position, later
 
 _GROUP: Final = (
     "topic",
@@ -37,12 +39,23 @@ _GROUP: Final = (
     "version",
 )
 _OPS: Final = ("c", "u", "d", "r", "t")
-_SIZE: Final = "coalesce(octet_length(before), 0) + coalesce(octet_length(after), 0)"
+_COUNTED: Final = {
+    **{f"op_{op}": f"op = '{op}'" for op in _OPS},
+    "bad": "reason IS NOT NULL",
+    "alien": f"wire <> {NUMBER}",
+    "foreign": "format IS NOT NULL",
+    "partial": "partial",
+    "routed": "routed",
+    "omitted": "left_out IS NOT NULL",
+}
+"""What a group is asked: the condition of each count."""
+_SPECIAL: Final = ("bad", "alien", "foreign", "omitted", "op_t")
+"""The counts that, if there are any, call for a second look at those records."""
 
 
 @dataclass(slots=True)
 class TablePart:
-    """What a batch has for one table; `size` is in bytes of its images."""
+    """What a batch has for one table; `size` is in bytes of its records."""
 
     name: tuple[str, str]
     versions: set[VersionKey] = field(default_factory=set)
@@ -57,6 +70,8 @@ class TablePart:
     """Whether images lack columns."""
     is_apart: bool = False
     """Whether some of the records are of mapped tables, of which each has its own rows."""
+    progress: dict[str, Progress] = field(default_factory=dict)
+    """The commit times and numbers of each destination's changes."""
     fault: TableError | None = None
     """Why no record of the table is applied."""
 
@@ -76,6 +91,12 @@ class Contents:
     newest_ms: int | None = None
     newest: dict[str, int] = field(default_factory=dict)
     """The newest commit time (ms) of each destination."""
+    progress: dict[str, Progress] = field(default_factory=dict)
+    """The same with the numbers, tables that wait included."""
+    nameless: MalformedRecord | None = None
+    """The error of the first record that does not name its table."""
+    reached: dict[str, Position] = field(default_factory=dict)
+    """The newest change of each destination."""
 
     @property
     def claims(self) -> list[Claim]:
@@ -96,33 +117,53 @@ def envelopes(records: DataFrame, *more: str) -> DataFrame:
 
 
 def contents(batch: DataFrame) -> Contents:
-    """Reads the whole batch once. Raises where a record's wire number or table is not known."""
-    where = "struct(topic, partition, offset, {})"
-    rows = (
+    """Reads the whole batch once, and again only for the rare records of which more must be known.
+
+    Raises where a record's wire number or format is not known.
+    """
+    groups = (
         batch.groupBy(*_GROUP)
         .agg(
-            *(f.expr(f"count_if(op = '{op}')").alias(f"op_{op}") for op in _OPS),
+            *(f.expr(f"count_if({sql})").alias(name) for name, sql in _COUNTED.items()),
             f.expr("count(*)").alias("records"),
-            f.expr(f"sum({_SIZE})").alias("size"),
+            f.expr("sum(size)").alias("size"),
             f.expr("min(ts_ms)").alias("oldest"),
             f.expr("max(ts_ms)").alias("newest"),
-            f.expr(f"min({where.format('reason')}) FILTER (WHERE reason IS NOT NULL)").alias("bad"),
-            f.expr(f"min({where.format('wire')}) FILTER (WHERE wire <> {NUMBER})").alias("alien"),
-            f.expr(f"min({where.format('format')}) FILTER (WHERE format IS NOT NULL)").alias(
-                "foreign"
-            ),
-            f.expr("count_if(partial)").alias("partial"),
-            f.expr("count_if(routed)").alias("routed"),
-            f.expr(f"min({where.format('left_out')}) FILTER (WHERE left_out IS NOT NULL)").alias(
-                "left_out"
-            ),
             f.expr("collect_list(claim) FILTER (WHERE claim IS NOT NULL)").alias("claims"),
-            f.expr("max(struct(epoch, seq, ts_ms)) FILTER (WHERE op = 't')").alias("truncate"),
+            f.expr(
+                "max(struct(epoch, seq, ts_ms, transaction)) FILTER (WHERE reason IS NULL)"
+            ).alias("last"),
         )
         .collect()
     )
-    _refuse(rows)
+    special = [name for name in _SPECIAL if any(row[name] for row in groups)]
+    details = _details(batch, special) if special else {}
+    rows = [(row, details.get(_group(row), _NOTHING)) for row in groups]
+    _refuse(details.values())
     return _gathered(rows)
+
+
+def _details(batch: DataFrame, special: Iterable[str]) -> dict[tuple[Any, ...], Row]:
+    """What is to be known of the special records of each group."""
+    at = "min(struct(topic, partition, offset, {0})) FILTER (WHERE {1})"
+    wanted = {
+        "bad": at.format("reason", _COUNTED["bad"]),
+        "alien": at.format("wire", _COUNTED["alien"]),
+        "foreign": at.format("format", _COUNTED["foreign"]),
+        "left_out": at.format("left_out", _COUNTED["omitted"]),
+        "truncate": f"max(struct(epoch, seq, ts_ms)) FILTER (WHERE {_COUNTED['op_t']})",
+    }
+    records = batch.where(" OR ".join(f"coalesce({_COUNTED[name]}, false)" for name in special))
+    found = records.groupBy(*_GROUP).agg(*(f.expr(sql).alias(n) for n, sql in wanted.items()))
+    return {_group(row): row for row in found.collect()}
+
+
+def _group(row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in _GROUP)
+
+
+_NOTHING: Final = Row(bad=None, alien=None, foreign=None, left_out=None, truncate=None)
+"""The details of a group without special records."""
 
 
 def unusable() -> str:
@@ -130,35 +171,34 @@ def unusable() -> str:
     return "(reason IS NOT NULL OR left_out IS NOT NULL)"
 
 
-def _refuse(rows: Iterable[Row]) -> None:
-    for row in rows:
-        if row.foreign is not None:
-            at = row.foreign
+def _refuse(details: Iterable[Row]) -> None:
+    for detail in details:
+        if detail.foreign is not None:
+            at = detail.foreign
             raise ForeignFormat(
                 place(at.topic, at.partition, at.offset, f"format {at.format}"),
                 advice="Add its topic to exclude, or remove format from the rule of its tables in the mapping",
             )
-        if row.alien is not None:
-            at = row.alien
+        if detail.alien is not None:
+            at = detail.alien
             raise UnsupportedWire(
                 place(at.topic, at.partition, at.offset, f"wire {at.wire}"),
                 advice="Use a sink of the worker's version",
             )
-        if row.bad is not None and (row.database is None or row["table"] is None):
-            at = row.bad
-            raise MalformedRecord(
-                place(at.topic, at.partition, at.offset, at.reason),
-                advice="To skip the record, add its topic to exclude",
-            )
 
 
-def _fault(row: Row) -> TableError | None:
+def _nameless(row: Row) -> bool:
+    """Whether records of a group do not name their table."""
+    return row.database is None or row["table"] is None
+
+
+def _fault(detail: Row) -> TableError | None:
     """Why records of a group cannot be applied."""
-    if row.bad is not None:
-        at = row.bad
+    if detail.bad is not None:
+        at = detail.bad
         return MalformedRecord(place(at.topic, at.partition, at.offset, at.reason))
-    if row.left_out is not None:
-        at = row.left_out
+    if detail.left_out is not None:
+        at = detail.left_out
         return RowNotInRecord(
             place(at.topic, at.partition, at.offset, f"bytes omitted: {at.left_out}"),
             advice="Set oversize to claim_check, write the row again at the source, then reload the table",
@@ -166,14 +206,40 @@ def _fault(row: Row) -> TableError | None:
     return None
 
 
-def _gathered(rows: Iterable[Row]) -> Contents:
+def _source(row: Row) -> Source:
+    """The source table of a group; the warehouse's table, unless a mapping applies.
+
+    A table that was renamed since has its rows, and their truncates, under its present name.
+    """
+    if row.routed:
+        return Source(row.destination, row.source_database, row.source_table)
+    return Source(row.destination, row.database, row["table"])
+
+
+def _progress(row: Row) -> Progress:
+    place = row["last"].epoch, row["last"].seq
+    return Progress(oldest_ms=row.oldest, newest_ms=row.newest, place=place)
+
+
+def _gathered(rows: Iterable[tuple[Row, Row]]) -> Contents:
     result = Contents()
-    for row in rows:
+    for row, detail in rows:
+        result.records[row.topic, row.partition] += row.records
+        if _nameless(row):
+            at = detail.bad
+            result.nameless = result.nameless or MalformedRecord(
+                place(at.topic, at.partition, at.offset, at.reason),
+                advice="To skip the record, set unusable_limit, or add its topic to exclude",
+            )
+            continue
         name = (row.database, row["table"])
         part = result.tables.setdefault(name, TablePart(name))
         part.places.add((row.topic, row.partition))
-        result.records[row.topic, row.partition] += row.records
-        part.fault = part.fault or _fault(row)
+        if row["last"] is not None:
+            epoch, seq, ts_ms, transaction = row["last"]
+            last = Position(epoch, seq, ts_ms, transaction or "")
+            result.reached = later(result.reached, {row.destination: last})
+        part.fault = part.fault or _fault(detail)
         if part.fault is not None:
             continue
         part.size += row.size
@@ -185,18 +251,21 @@ def _gathered(rows: Iterable[Row]) -> Contents:
                 VersionKey(row.destination, row.source_database, row.source_table, row.version)
             )
         part.ops.update({op: row[f"op_{op}"] for op in _OPS if row[f"op_{op}"]})
-        if row.truncate is not None:
+        if detail.truncate is not None:
             part.truncates.append(
                 Floor(
                     database=name[0],
                     table=name[1],
-                    source=Source(row.destination, row.source_database, row.source_table),
-                    epoch=row.truncate.epoch,
-                    seq=row.truncate.seq,
-                    ts_ms=row.truncate.ts_ms,
+                    source=_source(row),
+                    epoch=detail.truncate.epoch,
+                    seq=detail.truncate.seq,
+                    ts_ms=detail.truncate.ts_ms,
                 )
             )
         part.claims += [Claim(one.location, one.size, one.sha256) for one in row.claims]
+        progress = {row.destination: _progress(row)}
+        part.progress = total((part.progress, progress))
+        result.progress = total((result.progress, progress))
         result.oldest_ms = min(result.oldest_ms or row.oldest, row.oldest)
         result.newest_ms = max(result.newest_ms or row.newest, row.newest)
         before = result.newest.get(row.destination, 0)

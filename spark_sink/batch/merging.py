@@ -11,11 +11,13 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from spark_sink.batch.compact import changes, several, standing
+from spark_sink.batch.compact import changes, refused, several, standing
 from spark_sink.batch.contents import TablePart
 from spark_sink.batch.partial_images import partial_images, whole
+from spark_sink.batch.stages import FOLD, MERGE, Stages
+from spark_sink.batch.unusable import MOST, at_of
 from spark_sink.errors import MalformedRecord, UnsupportedPartialImage
-from spark_sink.source.envelope import of_table, refused_record
+from spark_sink.source.envelope import of_table, place, refused_record
 from spark_sink.source.schemas import TableVersion
 from spark_sink.warehouse.ledger import Floors
 from spark_sink.warehouse.protocol import Tables
@@ -32,21 +34,43 @@ def merged(
     shape: Shape,
     versions: list[TableVersion],
     floors: Floors,
+    *,
+    stages: Stages | None = None,
 ) -> None:
-    """Merges a table's rows of some versions; raises MalformedRecord where one of them has no value.
+    """Merges a table's rows of some versions; raises MalformedRecord, with all that have no value.
 
-    Raises UnsupportedPartialImage where one lacks a column that nothing completes.
+    Raises UnsupportedPartialImage where one lacks a column that nothing completes. `stages` takes the time of
+    `fold`, unless the rows stay with the executors, which fold them during `merge`.
     """
+    stages = stages or Stages()
     held = tables.rows(shape, beside=batch) if part.is_partial else None
     try:
         rows = merged_rows(batch, part, shape, versions, floors, held=held)
         at_hand = few(rows=part.ops.total(), size=part.size)
         # A MERGE reads its source twice, and would parse the records each time.
-        tables.merge(shape, local(rows) if at_hand else rows.localCheckpoint(eager=False))
+        with stages.timed(FOLD):
+            rows = local(rows) if at_hand else rows.localCheckpoint(eager=False)
+        with stages.timed(MERGE):
+            tables.merge(shape, rows)
     except (PySparkException, Py4JJavaError) as fault:
         if record := refused_record(str(fault)):
-            raise MalformedRecord(record) from fault
+            raise _malformed(batch, shape, versions, record) from fault
         raise
+
+
+def _malformed(
+    batch: DataFrame, shape: Shape, versions: list[TableVersion], record: str
+) -> MalformedRecord:
+    """The error for all records like the one that stopped the job: one pass finds them."""
+    found = refused(batch, shape, versions).limit(MOST).collect()
+    reasons = {at_of(row): str(row.reason) for row in found}
+    if not reasons:
+        return MalformedRecord(record)
+    first = min(reasons)
+    more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+    fault = MalformedRecord(f"{place(*first, reasons[first])}{more}")
+    fault.reasons = reasons
+    return fault
 
 
 def merged_rows(

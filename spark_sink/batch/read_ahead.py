@@ -36,10 +36,13 @@ class Ahead:
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        routed: Callable[[DataFrame], DataFrame] = lambda rows: rows,
     ) -> None:
+        """``routed``: gives envelopes the tables that they belong to now."""
         self._topics = topics
         self._clock = clock
         self._sleep = sleep
+        self._routed = routed
         self._met: set[Change] = set()
         """Halves of earlier batches whose other halves were read ahead; the stream has yet to reach these."""
 
@@ -95,7 +98,7 @@ class Ahead:
         return self._read(table, {at: start[at] for at in last}, last).localCheckpoint(eager=False)
 
     def _read(self, table: tuple[str, str], start: Offsets, end: Offsets) -> DataFrame:
-        return envelopes(self._topics.read(start, end)).where(of_table(table))
+        return self._routed(envelopes(self._topics.read(start, end))).where(of_table(table))
 
 
 def _any_of(wanted: Collection[Change]) -> str:

@@ -19,6 +19,8 @@ class Freshness:
     """Samples of Kafka's ends that are not yet applied, oldest first."""
 
     complete_until: float = 0.0
+    _last: Offsets = field(default_factory=dict)
+    """What Kafka held when it was last seen."""
     _samples: deque[tuple[float, Offsets]] = field(default_factory=deque)
 
     def seen(self, at: float, ends: Offsets) -> None:
@@ -27,6 +29,7 @@ class Freshness:
             # Each other one is enough where the sink is that late; the newest is always kept.
             self._samples = deque(list(self._samples)[::2])
         self._samples.append((at, ends))
+        self._last = ends
 
     def reached(self, applied: Offsets) -> float:
         """The newest time of which all that Kafka held is applied."""
@@ -44,3 +47,10 @@ class Freshness:
             return 0
         _, ends = self._samples[-1]
         return sum(max(0, end - applied.get(place, 0)) for place, end in ends.items())
+
+    def unapplied_topics(self, applied: Offsets) -> dict[str, int]:
+        """The same for each topic, also those of which nothing is left."""
+        found = dict.fromkeys((topic for topic, _ in self._last), 0)
+        for place, end in self._last.items():
+            found[place[0]] += max(0, end - applied.get(place, 0))
+        return found

@@ -78,4 +78,5 @@ class Watch:
         self._metrics.complete(
             until=self._freshness.reached(applied), unapplied=self._freshness.unapplied(applied)
         )
+        self._metrics.unapplied(self._freshness.unapplied_topics(applied))
         self._metrics.kafka(up=not self._away)

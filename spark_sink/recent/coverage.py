@@ -27,11 +27,16 @@ class Cut:
     since: Offsets
     until: Offsets
     at_ms: int
+    whole: Offsets | None = None
+    """Each transaction with a record before these offsets is held as a whole; see `recent.wholeness`."""
 
     def text(self) -> str:
         """The cut as stored."""
         ranges = [[*at, self.since.get(at, 0), until] for at, until in sorted(self.until.items())]
-        return json.dumps({"version": 1, "at_ms": self.at_ms, "ranges": ranges})
+        body = {"version": 1, "at_ms": self.at_ms, "ranges": ranges}
+        if self.whole is not None:
+            body["whole"] = [[*at, offset] for at, offset in sorted(self.whole.items())]
+        return json.dumps(body)
 
     @classmethod
     def of(cls, text: str) -> Cut:
@@ -39,7 +44,11 @@ class Cut:
         body = json.loads(text)
         since = {(topic, number): first for topic, number, first, _ in body["ranges"]}
         until = {(topic, number): last for topic, number, _, last in body["ranges"]}
-        return cls(since=since, until=until, at_ms=body["at_ms"])
+        stored = body.get("whole")
+        whole = (
+            {(topic, number): at for topic, number, at in stored} if stored is not None else None
+        )
+        return cls(since=since, until=until, at_ms=body["at_ms"], whole=whole)
 
     def continues(self, merged: Offsets) -> bool:
         """Whether nothing lies between what is merged and the recent changes."""
@@ -57,6 +66,17 @@ class Cut:
             for (topic, number), until in sorted(left.items())
         )
         return " OR ".join(ranges) or "false"
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """The end of a part of a transaction, as in a transactions topic."""
+
+    text: str
+    topic: str | None = None
+    """None if it was there before the recent changes began."""
+    partition: int | None = None
+    offset: int | None = None
 
 
 class Step(Enum):
@@ -82,8 +102,14 @@ class Coverage:
     """None while nothing is covered."""
     _added: int = field(default=0, init=False)
 
-    def step(self, start: Offsets, until: Offsets, merged: Offsets) -> Step:
-        """Judges a batch of the offsets [start, until)."""
+    def step(
+        self, start: Offsets, until: Offsets, merged: Offsets, *, settled: Offsets | None = None
+    ) -> Step:
+        """Judges a batch of the offsets [start, until).
+
+        `settled` is what was merged at a time of which all transactions are whole by now: readers of
+        consistent cuts need what is after it, even if it is merged. None means all that is merged.
+        """
         if unmerged(until, merged) > self.most_unmerged:
             self.since = None
             return Step.OMIT
@@ -93,7 +119,9 @@ class Coverage:
         self._added += 1
         if self._added % self.batches:
             return Step.ADD
-        self.since |= {at: max(first, self.since.get(at, 0)) for at, first in merged.items()}
+        if settled is None or unmerged(merged, self.since) > self.most_unmerged:
+            settled = merged
+        self.since |= {at: max(first, self.since.get(at, 0)) for at, first in settled.items()}
         return Step.REWRITE
 
 

@@ -9,28 +9,31 @@ again, and merging continues: recent changes are a copy, on which only depends h
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.observation import Observation
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_sink.batch.contents import envelopes
-from spark_sink.errors import SinkError
+from spark_sink.errors import KafkaUnreachable, SinkError
 from spark_sink.metrics import Metrics
-from spark_sink.names import RECENT_CHECKPOINT, literal, schemas_topic
+from spark_sink.names import RECENT_CHECKPOINT, ddl_topic, literal, schemas_topic
 from spark_sink.recent.coverage import Coverage, Cut, Step, unmerged
+from spark_sink.recent.wholeness import Wholeness, reaches
 from spark_sink.settings import Settings
 from spark_sink.source.kafka import KafkaTopics, recent_stream
 from spark_sink.source.offsets import Offsets
+from spark_sink.source.progress import Place
 from spark_sink.spark.checkpoint import Checkpoint
 from spark_sink.spark.error_mapping import named
 from spark_sink.spark.files import Files
@@ -62,21 +65,30 @@ class Follower:
         log: RecentLog[DataFrame],
         merged: Callable[[], Offsets],
         schemas: Callable[[], Iterable[str]],
+        followed: Callable[[], Offsets],
         metrics: Metrics,
     ) -> None:
-        """``merged``: up to where partitions are merged; ``schemas``: all values of the schemas topic."""
+        """``merged``: up to where partitions are merged; ``schemas``: all values of the schemas topic.
+
+        ``followed``: up to where DDL topics are carried out.
+        """
         self._spark = spark
         self._settings = settings
         self._log = log
         self._merged = merged
         self._schemas = schemas
+        self._followed = followed
         self._metrics = metrics
         self._files = Files(spark)
         self._folder = f"{settings.checkpoint}{RECENT_CHECKPOINT}"
         self._checkpoint = Checkpoint(self._files, self._folder)
         self._schemas_topic = schemas_topic(settings.prefix)
+        self._ddl_topics = ddl_topic(settings.prefix, "")
         self._topics = KafkaTopics(spark, settings)
         self._coverage = Coverage()
+        self._wholeness = Wholeness()
+        self._settled: Offsets = {}
+        """What was merged when all transactions of it were last known to be whole."""
         self._until: Offsets = {}
         self._reached = threading.Condition()
         self._query: StreamingQuery | None = None
@@ -162,9 +174,14 @@ class Follower:
         earliest, latest = self._topics.ranges(())
         known = {at: offset for at, offset in merged.items() if at in latest}
         # Its values so far are read where a coverage begins.
-        versions = self._topics.schemas_end()
+        versions = {**self._topics.schemas_end(), **self._topics.markers_end()}
+        first, end = self._topics.ddl_ranges()
+        done = self._followed()
+        statements = {at: min(max(done.get(at, 0), first[at]), end[at]) for at in end}
         start = starting_offsets(
-            {**known, **versions}, {**earliest, **versions}, {**latest, **versions}
+            {**known, **versions, **statements},
+            {**earliest, **versions, **first},
+            {**latest, **versions, **end},
         )
         context = self._spark.sparkContext
         context.setLocalProperty("spark.scheduler.pool", POOL)
@@ -190,17 +207,33 @@ class Follower:
             raise BatchFailed from None
 
     def _store(self, records: DataFrame, start: Offsets, until: Offsets) -> None:
+        markers = {at: offset for at, offset in start.items() if self._is_of_markers(at[0])}
+        if self._coverage.since is None:
+            # The markers that are read at a beginning are proven only by what is seen after it.
+            self._wholeness = Wholeness()
+        whole = self._whole(until)
         start, until = self._of_rows(start), self._of_rows(until)
-        step = self._coverage.step(start, until, dict(self._merged()))
+        merged = dict(self._merged())
+        if whole is not None and reaches(whole, merged):
+            self._settled = merged
+        step = self._coverage.step(start, until, merged, settled=self._settled)
         if step is Step.OMIT:
             self._uncover()
             return
-        rows = stored(records, self._schemas_topic)
-        cut = Cut(since=self._coverage.since or {}, until=until, at_ms=int(time.time() * 1000))
-        seen = Observation()
-        rows = rows.observe(seen, f.min("ts_ms").alias("oldest"), f.count("ts_ms").alias("rows"))
+        rows = stored(records, self._schemas_topic, self._ddl_topics)
+        cut = Cut(
+            since=self._coverage.since or {},
+            until=until,
+            at_ms=int(time.time() * 1000),
+            whole=whole,
+        )
+        seen, known = Observation(), self._metrics.destinations
+        rows = rows.observe(
+            seen, f.min("ts_ms").alias("oldest"), f.count("ts_ms").alias("rows"), *highest(known)
+        )
         if step is Step.BEGIN:
-            self._log.begin(rows, cut, versions=self._schemas())
+            ends = self._topics.last_values(markers)
+            self._log.begin(rows, cut, versions=self._schemas(), markers=filter(is_open, ends))
         elif step is Step.REWRITE:
             self._log.rewrite(rows, cut)
         else:
@@ -209,14 +242,87 @@ class Follower:
         with self._reached:
             self._until, self._is_beginning = until, False
             self._reached.notify_all()
-        self._metrics.visible(until, oldest_ms=seen.get["oldest"], now=time.time())
+        found = seen.get
+        self._metrics.visible(until, oldest_ms=found["oldest"], now=time.time())
+        self._metrics.seen(highest_found(found, known))
 
     def _of_rows(self, offsets: Offsets) -> dict[tuple[str, int], int]:
-        return {at: offset for at, offset in offsets.items() if at[0] != self._schemas_topic}
+        return {
+            at: offset
+            for at, offset in offsets.items()
+            if at[0] != self._schemas_topic
+            and not self._is_of_markers(at[0])
+            and not at[0].startswith(self._ddl_topics)
+        }
+
+    def _is_of_markers(self, topic: str) -> bool:
+        return topic.startswith(markers_prefix(self._schemas_topic))
+
+    def _whole(self, until: Offsets) -> Offsets | None:
+        """The offsets before which each transaction is whole, now that all up to `until` is covered."""
+        try:
+            # Only now, as all before `until` was shown when it was planned.
+            reach = self._topics.reach(ddl=True)
+        except KafkaUnreachable:
+            # The query fails by itself if that lasts.
+            reach = None
+        if reach is not None:
+            self._wholeness.seen(until, reach)
+        return self._wholeness.covered(until)
 
 
-def stored(records: DataFrame, schemas: str) -> DataFrame:
-    """Kafka's records as the rows of a RecentLog; those of the topic `schemas` are versions."""
-    own = f"topic = {literal(schemas)}"
-    more = (f"if({own}, 'version', 'record') AS kind", f"if({own}, text, NULL) AS text")
-    return envelopes(records, *more).coalesce(1)
+def highest(known: Sequence[str]) -> list[Column]:
+    """Aggregates over the rows of a RecentLog: the highest (epoch, seq) of each known destination.
+
+    Aggregates that are observed cannot be grouped, so a destination that is not known is found by being the
+    first or the last by name.
+    """
+    places = [f"max(if(destination = {literal(name)}, struct(epoch, seq), NULL))" for name in known]
+    return [
+        f.expr("min(destination)").alias("first"),
+        f.expr("max(destination)").alias("last"),
+        f.expr("max(if(destination IS NULL, NULL, struct(epoch, seq)))").alias("of_all"),
+        *(f.expr(sql).alias(f"of_{number}") for number, sql in enumerate(places)),
+    ]
+
+
+def highest_found(found: Mapping[str, Any], known: Sequence[str]) -> dict[str, Place]:
+    """What `highest` has found, by destination; of several new ones nothing until a merge makes them known."""
+    places = {name: found[f"of_{number}"] for number, name in enumerate(known)}
+    if found["first"] is not None and found["first"] == found["last"]:
+        places[found["first"]] = found["of_all"]
+    return {name: (place[0], place[1]) for name, place in places.items() if place is not None}
+
+
+def stored(records: DataFrame, schemas: str, ddl: str) -> DataFrame:
+    """Kafka's records as the rows of a RecentLog.
+
+    Those of the topic `schemas` are versions, and of topics that begin with `ddl`, statements. Of the
+    transactions topics beside it, only the ends of transactions in parts are kept.
+    """
+    kinds = {
+        "version": f"topic = {literal(schemas)}",
+        "marker": f"startswith(topic, {literal(markers_prefix(schemas))})",
+        "statement": f"startswith(topic, {literal(ddl)})",
+    }
+    last = "get_json_object(text, '$.last') = 'false'"
+    parts = f"{last} OR CAST(get_json_object(text, '$.part') AS INT) > 1"
+    ends = f"(get_json_object(text, '$.status') = 'END' AND ({parts}))"
+    whens = " ".join(f"WHEN {sql} THEN '{kind}'" for kind, sql in kinds.items())
+    kind = f"CASE {whens} ELSE 'record' END AS kind"
+    kept = f"if({' OR '.join(kinds.values())}, text, NULL) AS text"
+    rows = envelopes(records, kind, kept).where(f"kind <> 'marker' OR {ends}")
+    # A statement has a place among the rows, but is none that a merge could reach.
+    own = f.expr("if(kind = 'record', destination, NULL)")
+    return rows.withColumn("destination", own).coalesce(1)
+
+
+def markers_prefix(schemas: str) -> str:
+    """What the names of the transactions topics begin with, beside a schemas topic."""
+    return f"{schemas.removesuffix('__schemas')}__transactions."
+
+
+def is_open(marker: str) -> bool:
+    """Whether a record of a transactions topic ends a part of a transaction that is not the last."""
+    body = json.loads(marker)
+    return body.get("status") == "END" and not body.get("last", True)

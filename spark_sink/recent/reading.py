@@ -12,23 +12,34 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from spark_sink.batch.contents import TablePart, contents
 from spark_sink.batch.merging import merged_rows
-from spark_sink.errors import TableError, UnknownTable
+from spark_sink.ddl.following import routed
+from spark_sink.ddl.statement import parse_statement
+from spark_sink.errors import (
+    KeyChanged,
+    MalformedRecord,
+    TableError,
+    TypeConflict,
+    UnknownTable,
+)
 from spark_sink.names import quoted
 from spark_sink.source.claims import redeemed
-from spark_sink.source.envelope import of_table
-from spark_sink.source.schemas import SchemaBook
+from spark_sink.source.envelope import of_table, refused_record
+from spark_sink.source.schemas import SchemaBook, TableVersion
 from spark_sink.warehouse.identity import NEWER, below_sql, same_key
 from spark_sink.warehouse.images import seen_rows
-from spark_sink.warehouse.ledger import Floors, Source
+from spark_sink.warehouse.ledger import Floor, Floors, Source
+from spark_sink.warehouse.moves import History, pieces
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.protocol import Name, Recent, Warehouse
 from spark_sink.warehouse.shape import Shape, shaped
@@ -105,7 +116,7 @@ def _fresh(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Merged:
+class Merged:
     """A table as it is merged: its shape and its rows at a fixed version; no shape before its first row."""
 
     shape: Shape | None
@@ -122,95 +133,182 @@ class _Reader:
         for _ in range(_ATTEMPTS):
             waits.refresh()
             offsets = self.warehouse.ledger.applied()
+            ddl = self.warehouse.ddl.history()
             merged = {name: self._merged(name) for name in names}
             recent = self.warehouse.recent.newest()
-            if recent is None or recent.cut.continues(offsets):
+            # Tables that move while they are read may be read before the move and after it.
+            is_still = not ddl.events or self.warehouse.ddl.history().done == ddl.done
+            if recent is None or (is_still and recent.cut.continues(offsets)):
                 break
         else:
             recent = None
+        unsettled: set[Name] = set()
         if recent is not None:
             records = recent.records.where(recent.cut.after_sql(offsets))
-            recent = replace(recent, records=records)
+            recent = replace(recent, records=routed(records, pieces(ddl.settled())))
+            unsettled = _unsettled(recent.statements, ddl)
+            for name in sorted(unsettled.intersection(names)):
+                _log.warning("dropped or renamed, so read as last merged table=%s.%s", *name)
         return {
-            name: self._rows(name, merged[name], recent, waits, bookkeeping=bookkeeping)
+            name: self._rows(
+                name,
+                merged[name],
+                None if name in unsettled else recent,
+                waits,
+                ddl,
+                bookkeeping=bookkeeping,
+            )
             for name in names
         }
 
-    def _merged(self, name: Name) -> _Merged:
+    def _merged(self, name: Name) -> Merged:
         shape = self.warehouse.tables.shape(*name)
         rows = self.warehouse.tables.rows(shape, fixed=True) if shape is not None else None
-        return _Merged(shape=shape, rows=rows)
+        return Merged(shape=shape, rows=rows)
 
     def _rows(
         self,
         name: Name,
-        merged: _Merged,
+        merged: Merged,
         recent: Recent[DataFrame] | None,
         waits: Waits,
+        ddl: History,
         *,
         bookkeeping: bool,
     ) -> DataFrame:
-        combined: tuple[Shape, DataFrame] | None = None
+        found: tuple[Shape, DataFrame] | None = None
         if recent is not None and not waits.waiting(name):
             records = recent.records.where(of_table(name))
             if applied := loaded_sql(waits.tables.values(), recent.cut.since, name):
                 records = records.where(f"NOT coalesce({applied}, false)")
             try:
-                combined = self._combined(name, merged, records, recent.versions)
+                found = self._combined(name, merged, records, recent.versions, ddl)
             except TableError as fault:
                 _log.warning("recent changes not applied table=%s.%s: %s", *name, fault)
-        if combined is None:
+        if found is None:
             if merged.shape is None or merged.rows is None:
                 raise UnknownTable(".".join(name))
-            combined = merged.shape, merged.rows
-        shape, rows = combined
+            found = merged.shape, merged.rows
+        shape, rows = found
         return seen_rows(rows, shape, bookkeeping=bookkeeping)
 
     def _combined(
-        self, name: Name, merged: _Merged, records: DataFrame, versions: list[str]
+        self,
+        name: Name,
+        merged: Merged,
+        records: DataFrame,
+        versions: list[str],
+        ddl: History,
     ) -> tuple[Shape, DataFrame] | None:
         """The table's shape and rows with recent changes; None without any."""
         records = records.localCheckpoint(eager=False)
         part = contents(records).tables.get(name)
         if part is None:
             return None
-        if part.fault:
-            raise part.fault
-        if part.claims:
-            whole = records.where("claim IS NULL")
-            records = whole.unionByName(redeemed(records, part.claims, store=self.claim_checks))
-        book = SchemaBook(lambda: versions)
-        known = list(book.versions(part.versions).values())
-        if merged.shape is None and not known:
-            return None
-        shape = shaped(merged.shape, known, name=name, apart=part.is_apart)
-        floors = self._floors(name, part)
-        rows = _standing(_fitted(merged, shape, records), shape, floors)
-        if not part.has_rows:
-            return shape, rows
-        changed = merged_rows(records, part, shape, known, floors, held=rows)
-        if not shape.keyed:
-            changed = changed.join(_marks(rows), _MARKS, "left_anti")
-            return shape, rows.unionByName(changed)
-        return shape, _replaced(rows, changed.localCheckpoint(eager=False), shape)
+        return combined(
+            merged,
+            records,
+            part,
+            versions,
+            floors=ddl.floors(self.warehouse.floors.highest()),
+            is_emptied=ddl.is_moved(name),
+            claim_checks=self.claim_checks,
+        )
 
-    def _floors(self, name: Name, part: TablePart) -> Floors:
-        found: dict[Source, tuple[int, int]] = {}
-        for floor in (*self.warehouse.floors.highest(), *part.truncates):
-            if (floor.database, floor.table) == name:
-                found[floor.source] = max(floor.place, found.get(floor.source, floor.place))
-        return found
+
+def combined(
+    merged: Merged,
+    records: DataFrame,
+    part: TablePart,
+    versions: list[str],
+    *,
+    floors: Iterable[Floor],
+    is_emptied: bool,
+    claim_checks: str,
+) -> tuple[Shape, DataFrame] | None:
+    """A table's shape and rows with the recent changes that `part` describes; None if it has no shape.
+
+    `records` are the changes of this table, `versions` all values of the schemas topic, and `floors` the
+    truncates that are merged. `is_emptied` means that a table of its name was dropped or renamed, so that
+    the next one may have another key. Raises TableError.
+    """
+    if part.fault:
+        raise part.fault
+    if part.claims:
+        whole = records.where("claim IS NULL")
+        records = whole.unionByName(redeemed(records, part.claims, store=claim_checks))
+    book = SchemaBook(lambda: versions)
+    known = list(book.versions(part.versions).values())
+    if merged.shape is None and not known:
+        return None
+    if is_emptied:
+        merged = _vacated(merged, part, known)
+    shape = shaped(merged.shape, known, name=part.name, apart=part.is_apart)
+    highest = _highest(floors, part)
+    rows = _standing(_fitted(merged, shape, records), shape, highest)
+    if not part.has_rows:
+        return shape, rows
+    changed = _usable(lambda: merged_rows(records, part, shape, known, highest, held=rows))
+    if not shape.keyed:
+        changed = changed.join(_marks(rows), _MARKS, "left_anti")
+        return shape, rows.unionByName(changed)
+    return shape, _replaced(rows, changed, shape)
+
+
+def _vacated(merged: Merged, part: TablePart, known: list[TableVersion]) -> Merged:
+    """The table without its shape, if it has no rows and was created again with another key or type."""
+    if merged.rows is None:
+        return merged
+    try:
+        shaped(merged.shape, known, name=part.name, apart=part.is_apart)
+    except (KeyChanged, TypeConflict):
+        if merged.rows.isEmpty():
+            return Merged(shape=None, rows=None)
+    return merged
+
+
+def _highest(floors: Iterable[Floor], part: TablePart) -> Floors:
+    found: dict[Source, tuple[int, int]] = {}
+    for floor in (*floors, *part.truncates):
+        if (floor.database, floor.table) == part.name:
+            found[floor.source] = max(floor.place, found.get(floor.source, floor.place))
+    return found
+
+
+def _usable(rows: Callable[[], DataFrame]) -> DataFrame:
+    """The rows, computed now, while the reader can still do without them. Raises MalformedRecord."""
+    try:
+        return rows().localCheckpoint()
+    except (PySparkException, Py4JJavaError) as fault:
+        if record := refused_record(str(fault)):
+            raise MalformedRecord(record) from fault
+        raise
 
 
 _MARKS: Final = ["__destination", "__seq", "__delta"]
 """The columns that identify an image in a table without a key."""
 
 
+def _unsettled(statements: Iterable[str], ddl: History) -> set[Name]:
+    """The tables that recent statements drop or rename, which no merge has carried out yet.
+
+    Of their recent changes it is not known which table they are for.
+    """
+    found: set[Name] = set()
+    for text in statements:
+        one = parse_statement(text, "recent changes")
+        if one.place > ddl.done.get(one.destination, (-1, -1)):
+            found |= {*one.renamed, *one.renamed.values(), *one.dropped}
+    for event in ddl.pending():
+        found |= {*event.moves, *(name for name in event.moves.values() if name is not None)}
+    return found
+
+
 def _marks(rows: DataFrame) -> DataFrame:
     return rows.select(*_MARKS)
 
 
-def _fitted(merged: _Merged, shape: Shape, beside: DataFrame) -> DataFrame:
+def _fitted(merged: Merged, shape: Shape, beside: DataFrame) -> DataFrame:
     """The merged rows in the columns and types of `shape`."""
     if merged.rows is None or merged.shape is None:
         columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in shape.all_columns)

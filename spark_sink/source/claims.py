@@ -17,12 +17,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from spark_sink.errors import ClaimLost
-from spark_sink.source.envelope import CLAIM, FIELDS, JSON_OPTIONS, MISFIT, poison_sql
+from spark_sink.source.envelope import CLAIM, FIELDS, IMAGE, JSON_OPTIONS, MISFIT, poison_sql
 
 _PARTS_OF_A_NAME: Final = 3
 """The last parts of a location are the name in its store: topic, day, SHA-256."""
 _NAME: Final = "([^/]+/[^/]+/[0-9a-f]{64})[.]json$"
-_IMAGES: Final = "before STRING, after STRING"
+_IMAGES: Final = f"before {IMAGE}, after {IMAGE}"
 _MISFIT: Final = (
     "(stored.before IS NOT NULL) <> (op IN ('u', 'd'))"
     " OR (stored.after IS NOT NULL) <> (op IN ('c', 'u', 'r'))"
@@ -93,6 +93,7 @@ def redeemed(batch: DataFrame, claims: Iterable[Claim], *, store: str) -> DataFr
     changed = {
         "before": "stored.before",
         "after": "stored.after",
+        "size": "length",
         "claim": f"CAST(NULL AS {CLAIM})",
         "reason": f"if({_MISFIT}, coalesce(reason, '{MISFIT}'), reason)",
     }

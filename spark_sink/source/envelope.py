@@ -14,11 +14,14 @@ NUMBER: Final = 1
 
 _CORRUPT: Final = "__not_json"
 CLAIM: Final = "STRUCT<location STRING, size BIGINT, sha256 STRING>"
+IMAGE: Final = "MAP<STRING, STRING>"
+"""The Spark type of a row image: its columns' texts by name, parsed together with the envelope."""
 MISFIT: Final = "before and after do not fit op"
 ENVELOPE: Final = (
-    "before STRING, after STRING, absent ARRAY<STRING>, op STRING, "
+    f"before {IMAGE}, after {IMAGE}, absent ARRAY<STRING>, op STRING, "
     "source STRUCT<name STRING, db STRING, `table` STRING, logical_db STRING, "
     "logical_table STRING, ts_ms BIGINT, seq BIGINT, epoch BIGINT, `schema` INT, wire INT>, "
+    "transaction STRUCT<id STRING, total_order BIGINT>, "
     f"claim_check {CLAIM}, left_out STRING, {_CORRUPT} STRING"
 )
 OLD_KEY: Final = "__debezium.oldkey"
@@ -56,6 +59,11 @@ _FAULTS: Final = (
     ),
 )
 
+
+def _has_header(name: str) -> str:
+    return f"coalesce(array_contains(headers.key, '{name}'), false)"
+
+
 # What a batch's rows carry from here on, one Spark expression each.
 FIELDS: Final = {
     "topic": "topic",
@@ -69,17 +77,21 @@ FIELDS: Final = {
     )
     + "END",
     # Of a record that is not an envelope, as the mapping's rule `format` has it.
-    "format": f"CAST(try_element_at(filter(headers, x -> x.key = '{FORMAT}'), 1).value AS STRING)",
+    # No lambda function, which Spark would interpret for each record.
+    "format": f"if({_has_header(FORMAT)}, CAST(headers[CAST(array_position(headers.key, '{FORMAT}') "
+    "AS INT) - 1].value AS STRING), NULL)",
     "wire": "e.source.wire",
     "partial": "size(e.absent) > 0",
     "absent": "e.absent",
     # One half of a change of the key: a delete, or the create that follows it.
-    "moved": f"coalesce(exists(headers, x -> x.key IN ('{OLD_KEY}', '{NEW_KEY}')), false)",
+    "moved": f"{_has_header(OLD_KEY)} OR {_has_header(NEW_KEY)}",
     "claim": "e.claim_check",
     "left_out": "e.left_out",
     "op": "e.op",
     "before": "e.before",
     "after": "e.after",
+    # Of the whole record, in bytes: the images have no text of their own any more.
+    "size": "CAST(octet_length(text) AS BIGINT)",
     "destination": "e.source.name",
     "source_database": "e.source.db",
     "source_table": "e.source.`table`",
@@ -91,6 +103,9 @@ FIELDS: Final = {
     "epoch": "e.source.epoch",
     "seq": "e.source.seq",
     "ts_ms": "e.source.ts_ms",
+    "transaction": "e.transaction.id",
+    # Of a transaction's published rows, the first has 1.
+    "ordinal": "e.transaction.total_order",
 }
 
 _MARK: Final = "aqueduct-poison"

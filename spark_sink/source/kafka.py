@@ -12,9 +12,12 @@ from typing import Any, Protocol
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from spark_sink.errors import KafkaUnreachable
-from spark_sink.names import schemas_topic, topic_pattern
+from spark_sink.java import java_class, texts
+from spark_sink.java import matching as java_matching
+from spark_sink.names import ddl_pattern, schemas_topic, topic_pattern, transactions_topics
 from spark_sink.settings import Settings
 from spark_sink.source.offsets import Offsets
 
@@ -22,7 +25,11 @@ _METADATA_MAX_AGE_MS = 1000
 _FETCH_MAX_WAIT_MS = 5
 """Spark reads only what is there, and then asks for the partition's offsets on the connection on which the
 client has just asked for more: with Kafka's 500 ms, each partition of each batch took half a second."""
+_MAX_POLL_RECORDS = 5_000
+"""With Kafka's 500, Spark asks the broker for the partition's offsets ten times as often."""
 _ENOUGH_TO_MERGE = 20_000
+_WINDOW = 100
+"""Offsets in which the last record of a topic is first looked for."""
 _RECORDS = (
     "topic STRING, partition INT, offset BIGINT, key BINARY, value BINARY, "
     "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
@@ -35,7 +42,7 @@ def stream(spark: SparkSession, settings: Settings, *, starting_offsets: str) ->
     return (
         reader.option("subscribePattern", pattern(settings))
         .option("startingOffsets", starting_offsets)
-        .option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
+        .option("maxOffsetsPerTrigger", settings.batch_limit)
         .options(**_held_back(settings))
         .load()
     )
@@ -43,7 +50,7 @@ def stream(spark: SparkSession, settings: Settings, *, starting_offsets: str) ->
 
 def enough_to_merge(settings: Settings) -> int:
     """The number of offsets that are merged without waiting for more."""
-    return min(_ENOUGH_TO_MERGE, settings.max_offsets_per_trigger)
+    return min(_ENOUGH_TO_MERGE, settings.batch_limit)
 
 
 def _held_back(settings: Settings) -> dict[str, str]:
@@ -57,12 +64,23 @@ def _held_back(settings: Settings) -> dict[str, str]:
 
 
 def recent_stream(spark: SparkSession, settings: Settings, *, starting_offsets: str) -> DataFrame:
-    """The records of all row topics and of the schemas topic, as many at a time as there are."""
+    """The records of all row, schemas, transactions and DDL topics, as many at a time as there are."""
     reader = spark.readStream.format("kafka").options(**options(settings))
-    wanted = f"(?:{pattern(settings)})|{_exactly(schemas_topic(settings.prefix))}"
+    wanted = f"{_with_ddl(settings)}|{_exactly(schemas_topic(settings.prefix))}"
     return (
         reader.option("subscribePattern", wanted).option("startingOffsets", starting_offsets).load()
     )
+
+
+def _with_transactions(settings: Settings) -> str:
+    """The Java regular expression of the row topics and the transactions topics."""
+    return f"(?:{pattern(settings)})|(?:{transactions_topics(settings.prefix)})"
+
+
+def _with_ddl(settings: Settings) -> str:
+    """The same with the DDL topics."""
+    ddl = ddl_pattern(settings.prefix, exclude=settings.exclude)
+    return f"{_with_transactions(settings)}|(?:{ddl})"
 
 
 def _exactly(topic: str) -> str:
@@ -92,6 +110,7 @@ def options(settings: Settings) -> dict[str, str]:
     return {
         "kafka.metadata.max.age.ms": str(_METADATA_MAX_AGE_MS),
         "kafka.fetch.max.wait.ms": str(_FETCH_MAX_WAIT_MS),
+        "kafka.max.poll.records": str(_MAX_POLL_RECORDS),
         **{f"kafka.{k.removeprefix('kafka.')}": v for k, v in settings.kafka_options.items()},
         "kafka.bootstrap.servers": settings.bootstrap_servers,
         "kafka.isolation.level": "read_committed",
@@ -102,8 +121,7 @@ def options(settings: Settings) -> dict[str, str]:
 
 def matching(spark: SparkSession, wanted: str, names: Collection[str]) -> set[str]:
     """Those of the names that a Java regular expression matches as a whole."""
-    jvm: Any = spark._jvm
-    compiled = jvm.java.util.regex.Pattern.compile(wanted)
+    compiled = java_class(spark._jvm, "java.util.regex.Pattern").compile(wanted)
     return {name for name in names if compiled.matcher(name).matches()}
 
 
@@ -138,12 +156,61 @@ class KafkaTopics:
 
     def ends(self) -> dict[tuple[str, int], int]:
         """The committed ends of all row topics."""
-        return self.ranges(())[1]
+        with admin(self._spark, self._settings) as kafka:
+            return kafka.ends(pattern(self._settings))
 
     def schemas_end(self) -> dict[tuple[str, int], int]:
         """The committed end of the schemas topic; empty without that topic."""
         with admin(self._spark, self._settings) as kafka:
-            return kafka.ranges(_exactly(schemas_topic(self._settings.prefix)))[1]
+            return kafka.ends(_exactly(schemas_topic(self._settings.prefix)))
+
+    def markers_end(self) -> dict[tuple[str, int], int]:
+        """The committed ends of the transactions topics; empty without any."""
+        with admin(self._spark, self._settings) as kafka:
+            return kafka.ends(transactions_topics(self._settings.prefix))
+
+    def reach(self, *, ddl: bool = False) -> dict[tuple[str, int], int] | None:
+        """The ends of all row and transactions topics, of undecided records too; with `ddl`, of DDL topics too.
+
+        None if a merge of several masters writes row topics: it publishes a transaction's rows one by one.
+        """
+        shards = f"{self._settings.prefix}.__shard."
+        with admin(self._spark, self._settings) as kafka:
+            if any(name.startswith(shards) for name in kafka.topics()):
+                return None
+            wanted = _with_ddl if ddl else _with_transactions
+            return kafka.written(wanted(self._settings))
+
+    def last_values(self, ends: Offsets) -> list[str]:
+        """The value of the last record of each partition before its end, of those that have one."""
+        values: list[str] = []
+        window, left = _WINDOW, {at: end for at, end in ends.items() if end > 0}
+        if not left:
+            return values
+        with admin(self._spark, self._settings) as kafka:
+            earliest = kafka.ranges(transactions_topics(self._settings.prefix))[0]
+        while left:
+            # Aborted records and the ends of Kafka transactions have offsets, but no value.
+            start = {at: max(earliest.get(at, 0), end - window) for at, end in left.items()}
+            records = self.read(start, left).where("value IS NOT NULL")
+            last = records.groupBy("topic", "partition").agg(
+                f.max_by(f.col("value").cast("string"), "offset").alias("value")
+            )
+            found = {(row.topic, row.partition): row.value for row in last.collect()}
+            values += found.values()
+            left = {
+                at: end
+                for at, end in left.items()
+                if at not in found and start[at] > earliest.get(at, 0)
+            }
+            window *= 10
+        return values
+
+    def ddl_ranges(self) -> tuple[Offsets, Offsets]:
+        """(earliest, latest committed) offsets of the DDL topics."""
+        wanted = ddl_pattern(self._settings.prefix, exclude=self._settings.exclude)
+        with admin(self._spark, self._settings) as kafka:
+            return kafka.ranges(wanted)
 
     def read(
         self, start: Mapping[tuple[str, int], int], end: Mapping[tuple[str, int], int]
@@ -181,52 +248,71 @@ class Admin:
 
     def topics(self) -> set[str]:
         """The names of all topics."""
-        return {str(name) for name in self._client.listTopics().names().get()}
+        return set(texts(self._jvm, self._names()))
+
+    def _names(self) -> Any:
+        return self._client.listTopics().names().get()
 
     def ranges(self, pattern: str) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
         """(earliest, latest committed) offsets of the partitions of topics that match."""
-        matcher = self._jvm.java.util.regex.Pattern.compile(pattern)
-        names = self._jvm.java.util.ArrayList()
-        for name in sorted(self.topics()):
-            if matcher.matcher(name).matches():
-                names.add(name)
-        described = self._client.describeTopics(names).allTopicNames().get()
-        partitions = [
-            (str(name), int(info.partition()))
-            for name in described
-            for info in described[name].partitions()
-        ]
-        spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
+        partitions, spec = self._partitions(pattern), self._class("OffsetSpec")
         return self._offsets(partitions, spec.earliest()), self._offsets(partitions, spec.latest())
 
-    def _offsets(self, partitions: list[tuple[str, int]], spec: Any) -> dict[tuple[str, int], int]:
-        wanted, place = self._jvm.java.util.HashMap(), {}
-        for topic, partition in partitions:
-            at = self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)
-            place[topic, partition] = at
-            wanted.put(at, spec)
-        committed = self._jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
-        choice = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(committed)
-        found = self._client.listOffsets(wanted, choice)
-        return {at: int(found.partitionResult(p).get().offset()) for at, p in place.items()}
+    def ends(self, pattern: str) -> dict[tuple[str, int], int]:
+        """The latest committed offsets of the partitions of topics that match."""
+        return self._offsets(self._partitions(pattern), self._class("OffsetSpec").latest())
+
+    def written(self, pattern: str) -> dict[tuple[str, int], int]:
+        """The ends of the partitions of topics that match, with what is not committed yet."""
+        latest = self._class("OffsetSpec").latest()
+        return self._offsets(self._partitions(pattern), latest, isolation="READ_UNCOMMITTED")
+
+    def _partitions(self, pattern: str) -> dict[tuple[str, int], Any]:
+        """The partitions of topics that match, as Kafka's client has them."""
+        names = java_matching(self._jvm, pattern, self._names())
+        described = self._client.describeTopics(names).allTopicNames().get()
+        at = java_class(self._jvm, "org.apache.kafka.common.TopicPartition")
+        return {
+            (name, number): at(name, number)
+            for name in sorted(texts(self._jvm, names))
+            # A topic's partitions are numbered without gaps.
+            for number in range(described.get(name).partitions().size())
+        }
+
+    def _offsets(
+        self,
+        partitions: dict[tuple[str, int], Any],
+        spec: Any,
+        *,
+        isolation: str = "READ_COMMITTED",
+    ) -> dict[tuple[str, int], int]:
+        wanted = java_class(self._jvm, "java.util.HashMap")()
+        for partition in partitions.values():
+            wanted.put(partition, spec)
+        level = java_class(self._jvm, "org.apache.kafka.common.IsolationLevel").valueOf(isolation)
+        found = self._client.listOffsets(wanted, self._class("ListOffsetsOptions")(level))
+        return {at: int(found.partitionResult(p).get().offset()) for at, p in partitions.items()}
+
+    def _class(self, name: str) -> Any:
+        return java_class(self._jvm, f"org.apache.kafka.clients.admin.{name}")
 
 
 @contextmanager
 def admin(spark: SparkSession, settings: Settings) -> Iterator[Admin]:
     """A client for questions; raises KafkaUnreachable."""
     jvm: Any = spark._jvm
-    properties = jvm.java.util.Properties()
+    properties = java_class(jvm, "java.util.Properties")()
     for name, value in options(settings).items():
         if name.startswith("kafka.") and name != "kafka.isolation.level":
             properties.setProperty(name.removeprefix("kafka."), value)
     properties.setProperty("default.api.timeout.ms", "10000")
     properties.setProperty("request.timeout.ms", "5000")
     try:
-        client = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+        client = java_class(jvm, "org.apache.kafka.clients.admin.AdminClient").create(properties)
         try:
             yield Admin(jvm, client)
         finally:
-            client.close(jvm.java.time.Duration.ofSeconds(1))
+            client.close(java_class(jvm, "java.time.Duration").ofSeconds(1))
     except Py4JJavaError as fault:
         cause = str(fault.java_exception.getMessage())
         raise KafkaUnreachable(

@@ -10,6 +10,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from spark_sink.java import java_class
+
 
 class Files:
     """Reads, writes and lists by path or URI."""
@@ -25,7 +27,9 @@ class Files:
             return None
         stream = system.open(where)
         try:
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+            return str(
+                java_class(self._jvm, "org.apache.commons.io.IOUtils").toString(stream, "UTF-8")
+            )
         finally:
             stream.close()
 
@@ -51,11 +55,12 @@ class Files:
         where, system = self._at(folder)
         if not system.exists(where):
             return []
-        paths = self._jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(system.listStatus(where))
+        found = system.listStatus(where)
+        paths = java_class(self._jvm, "org.apache.hadoop.fs.FileUtil").stat2Paths(found)
         if not len(paths):
             return []
         # One call of the JVM for all of them: one for each takes seconds for a log of thousands.
-        text = str(self._jvm.org.apache.commons.lang3.ArrayUtils.toString(paths))
+        text = str(java_class(self._jvm, "org.apache.commons.lang3.ArrayUtils").toString(paths))
         parent = str(paths[0].getParent().toString()).rstrip("/")
         return sorted(f",{text[1:-1]}".split(f",{parent}/")[1:])
 
@@ -73,5 +78,5 @@ class Files:
         system.delete(where, True)
 
     def _at(self, path: str) -> tuple[Any, Any]:
-        where = self._jvm.org.apache.hadoop.fs.Path(path)
+        where = java_class(self._jvm, "org.apache.hadoop.fs.Path")(path)
         return where, where.getFileSystem(self._conf)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -24,9 +24,12 @@ from spark_sink.batch.pace import FEW_ROWS, Pace
 from spark_sink.errors import BadSettings, JavaMissing
 from spark_sink.required_conf import required
 from spark_sink.settings import Settings
+from spark_sink.spark import class_archive
 
 _LOG4J: Final = Path(__file__).parent.parent / "log4j2.properties"
 _SECONDS_TO_END: Final = 10
+_STDERR: Final = 2
+"""The JVM's standard output: Delta prints there what VACUUM has deleted, between the lines of a command."""
 
 # Used only where no other value is given.
 _DEFAULTS: Final = {
@@ -49,6 +52,8 @@ _LOCAL: Final = {
     # Else VACUUM lists a table's few folders in 10,000 tasks.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     "spark.databricks.delta.snapshotPartitions": "1",
+    # It would sort the changes once more, to exchange only the last of each key between the cores.
+    "spark.sql.optimizer.windowGroupLimitThreshold": "-1",
     # What it infers of a plan with hundreds of expressions takes a fifth of a small batch's time.
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.driver.host": "127.0.0.1",
@@ -63,6 +68,8 @@ _COMPILER: Final = (
     "-XX:Tier4MinInvocationThreshold=100000",
     "-XX:Tier4CompileThreshold=400000",
     "-XX:Tier4BackEdgeThreshold=2000000",
+    # While the second compiler lags, methods are compiled without counters, and so run faster.
+    "-XX:Tier3DelayOn=0",
 )
 
 
@@ -71,9 +78,9 @@ def submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def start(settings: Settings) -> SparkSession:
-    """The session for the sink."""
-    own = {} if submitted() else _own_jvm(settings)
+def start(settings: Settings, jvm_options: Sequence[str] | None = None) -> SparkSession:
+    """The session for the sink; `jvm_options` replace those for an archive of its classes."""
+    own = {} if submitted() else _own_jvm(settings, jvm_options)
     if submitted():
         # Before the JVM is known, a SparkConf has nothing of what spark-submit was given.
         SparkContext._ensure_initialized()
@@ -112,7 +119,7 @@ def _launch(wanted: dict[str, str]) -> None:
     """Starts the JVM; raises JavaMissing."""
     launch: Any = launch_gateway
     try:
-        gateway = launch(SparkConf().setAll(list(wanted.items())), _PopenOptions())
+        gateway = launch(SparkConf().setAll(list(wanted.items())), _PopenOptions(stdout=_STDERR))
     except (PySparkException, OSError, Py4JError) as fault:
         home = os.environ.get("JAVA_HOME")
         tried = f"JAVA_HOME is {home}" if home else "java on PATH, as JAVA_HOME is not set"
@@ -146,8 +153,8 @@ def refuse_others(given: SparkConf, needed: Mapping[str, str]) -> None:
         )
 
 
-def close(spark: SparkSession) -> None:
-    """Ends the session, and the JVM if it is ours."""
+def close(spark: SparkSession, *, seconds: float = _SECONDS_TO_END) -> None:
+    """Ends the session, and the JVM if it is ours: after some seconds by force."""
     gateway: Any = SparkContext._gateway
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     # Under spark-submit the JVM may be gone already: what stopped the sink was sent to both.
@@ -161,13 +168,13 @@ def close(spark: SparkSession) -> None:
         # The JVM ends when its standard input does.
         process.stdin.close()
     try:
-        process.wait(_SECONDS_TO_END)
+        process.wait(seconds)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
 
 
-def _own_jvm(settings: Settings) -> dict[str, str]:
+def _own_jvm(settings: Settings, more: Sequence[str] | None) -> dict[str, str]:
     """The settings that spark-submit would give, for `python -m spark_sink`."""
     jars = _jars("jars", settings.jars)
     if settings.format == "iceberg":
@@ -180,10 +187,15 @@ def _own_jvm(settings: Settings) -> dict[str, str]:
         # Else the first batch collects garbage each time the heap or the classes outgrow their place.
         f"-Xms{settings.driver_memory}",
         "-XX:MetaspaceSize=256m",
+        *(class_archive.jvm_options(settings.jars) if more is None else more),
     ]
     if settings.log.file:
         options.append(f"-Daqueduct.spark.log={settings.log.file.absolute()}.spark")
-    local = _LOCAL if settings.master.startswith("local") else {}
+    local = dict(_LOCAL) if settings.master.startswith("local") else {}
+    if settings.ui_port:
+        # Spark's user interface has no other setting of its address.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        local |= {"spark.ui.enabled": "true", "spark.ui.port": str(settings.ui_port)}
     return {
         "spark.master": settings.master,
         "spark.driver.memory": settings.driver_memory,

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 
 from spark_sink.names import ORIGIN, quoted
 from spark_sink.warehouse.ledger import Floor
+from spark_sink.warehouse.moves import History, pieces
 from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.shape import Shape
 
@@ -56,7 +57,10 @@ def dump(warehouse: Warehouse[DataFrame], root: str, to: TextIO) -> int:
     """
     ledger, store = warehouse.ledger, warehouse.tables
     applied = [[topic, partition, until] for (topic, partition), until in ledger.applied().items()]
-    _write(to, {"format": FORMAT, **_origin(warehouse, root), "applied": applied})
+    head = {"format": FORMAT, **_origin(warehouse, root), "applied": applied}
+    if moved := _moved(warehouse.ddl.history()):
+        head["moved"] = moved
+    _write(to, head)
     tables = rows = 0
     for database, table in store.names():
         shape = store.shape(database, table)
@@ -70,6 +74,14 @@ def dump(warehouse: Warehouse[DataFrame], root: str, to: TextIO) -> int:
     floors = [[*of, *place] for of, place in sorted(_highest(warehouse.floors.highest()).items())]
     _write(to, {"end": True, "tables": tables, "rows": rows, "floors": floors})
     return rows
+
+
+def _moved(history: History) -> list[list[object]]:
+    """Where the rows of renamed and dropped tables are: by source table, up to which positions."""
+    return [
+        [destination, *name, [[*below, to] for below, to in own if below is not None]]
+        for (destination, name), own in sorted(pieces(history.settled()).items())
+    ]
 
 
 def _highest(floors: Iterable[Floor]) -> dict[tuple[str, str, str], tuple[int, int]]:

@@ -30,6 +30,17 @@ class Entry:
     until_offset: int
     records: int
     applied_at_ms: int
+    milestone: str | None = None
+    """With the first entry of a batch: what the tables hold after it (`milestones.Milestone`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastBatch:
+    """The last batch in the ledger; `batch_id` begins again at 0 if the checkpoint is lost."""
+
+    batch_id: int
+    records: int
+    applied_at_ms: int
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -45,10 +45,18 @@ class Maintenance:
     """Returns the time (Unix seconds) up to which all records that Kafka held are applied."""
     busy_since: Callable[[], float | None]
     """Returns the start (Unix seconds) of the running batch; None without one."""
+    busy_elsewhere: Callable[[], float] = lambda: 0.0
+    """Returns for how many seconds a batch of another sink of this warehouse has been running."""
+    complete_elsewhere: Callable[[], float] = lambda: float("inf")
+    """Returns the same for the other sinks of this warehouse, which fill some of its tables."""
     sources: Sources
     """The sources of each table, and the commit time up to which each is applied."""
     waits: Callable[[Name], object] = lambda _: None
     """Returns a true value for a table that batches skip."""
+    note: str = MAINTAINED
+    """The name of the note of what this sink has maintained."""
+    maintained: Callable[[Name], None] = lambda _: None
+    """Takes a table that was rewritten."""
     gate: threading.Lock = field(default_factory=threading.Lock)
     """Held while a batch is applied."""
     merged: Counter[Name] = field(default_factory=Counter)
@@ -66,29 +74,45 @@ class Maintenance:
                 return name
         return None
 
-    def maintain(self, name: Name) -> None:
-        """Purges markers, compacts files, and removes old files and log entries. Safe beside the writer."""
-        taken = self.merged[name]
+    def maintain(self, name: Name) -> str:
+        """Purges markers, compacts files, and removes old files and log entries. Safe beside the writer.
+
+        Returns why that was not done, or not wholly; empty if it was.
+        """
+        taken, left = self.merged[name], ""
         try:
-            self._maintain(name)
+            left = self._maintain(name)
         except CommitConflict:
             # A writer other than this sink committed first; the next round tries again.
             _log.warning("maintenance postponed, another writer committed first table=%s.%s", *name)
+            left = "another writer committed first"
+        except (PySparkException, Py4JJavaError):
+            if self.warehouse.tables.shape(*name) is not None:
+                raise
+            left = "it was dropped or renamed meanwhile"
         self.merged[name] -= taken
         self._before[name] = 0
+        return left
 
-    def _maintain(self, name: Name) -> None:
+    def _maintain(self, name: Name) -> str:
         shape, upkeep = self.warehouse.tables.shape(*name), self.warehouse.upkeep
         if shape is None:
-            return
+            return "there is no such table"
         self._despite_batches(lambda: upkeep.retain(name, self.plan.retention_seconds))
         self._despite_batches(lambda: self._purge(name, shape))
         self._despite_batches(lambda: upkeep.compact(name))
-        if self._may_remove():
+        may_remove = self._may_remove()
+        if may_remove:
             upkeep.remove_unused(name)
+        self.maintained(name)
         self.sources.keep()
         self._record(name, upkeep.version(name))
         _log.info("table maintained table=%s.%s", *name)
+        if not may_remove:
+            return "unused files are kept, since a batch has run for long"
+        if shape.keyed and self.waits(name):
+            return "markers of deleted rows are kept, since the table waits"
+        return ""
 
     def _despite_batches(self, step: Callable[[], object]) -> None:
         """Runs a step beside the batches; on a conflict, repeats it while no batch runs.
@@ -103,13 +127,16 @@ class Maintenance:
 
     def _may_remove(self) -> bool:
         """Whether the running batch is too young to have written, or to be reading, what would be removed."""
+        if self.busy_elsewhere() >= self.plan.retention_seconds / 2:
+            return False
         since = self.busy_since()
         return since is None or time.time() - since < self.plan.retention_seconds / 2
 
     def _purge(self, name: Name, shape: Shape) -> None:
         if not shape.keyed or self.waits(name):
             return
-        before = int((self.complete_until() - self.plan.purge_deleted_hours * 3600) * 1000)
+        complete = min(self.complete_until(), self.complete_elsewhere())
+        before = int((complete - self.plan.purge_deleted_hours * 3600) * 1000)
         sources = self.warehouse.upkeep.sources_if_old(name, before)
         if not sources:
             return
@@ -144,7 +171,7 @@ class Maintenance:
     def _maintained(self) -> dict[str, int]:
         if self._done is None:
             try:
-                text = self.warehouse.notes.read(MAINTAINED) or "{}"
+                text = self.warehouse.notes.read(self.note) or "{}"
                 self._done = dict(json.loads(text))
             except ValueError:
                 # The process was killed while writing it; the tables are maintained a little early.
@@ -153,4 +180,4 @@ class Maintenance:
 
     def _record(self, name: Name, version: int) -> None:
         self._maintained()[json.dumps(name)] = version
-        self.warehouse.notes.write(MAINTAINED, json.dumps(self._done))
+        self.warehouse.notes.write(self.note, json.dumps(self._done))

@@ -11,14 +11,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from spark_sink.errors import UnknownTable
-from spark_sink.recent.coverage import Cut
+from spark_sink.recent.coverage import Cut, Marker
 from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import At, is_within
 from spark_sink.source.schemas import OWN_COLUMNS
-from spark_sink.warehouse.ledger import Entry, Floor, Source
-from spark_sink.warehouse.protocol import Name, Recent
+from spark_sink.warehouse.ledger import Entry, Floor, LastBatch, Source
+from spark_sink.warehouse.letters import Letter
+from spark_sink.warehouse.milestones import Batch, Position, Share, batches, later
+from spark_sink.warehouse.moves import Event, History, Place
+from spark_sink.warehouse.protocol import (
+    LastMerge,
+    Name,
+    Recent,
+    RowCount,
+    TableFacts,
+    VersionGone,
+)
 from spark_sink.warehouse.shape import Shape
 
 Row = Mapping[str, Any]
@@ -34,11 +46,25 @@ class _Table:
     commits: int = 0
 
 
+class _Tables(dict[Name, _Table]):
+    """The tables as they are, and as they were after each commit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.past: dict[tuple[Name, int], _Table] = {}
+
+    def __setitem__(self, name: Name, table: _Table) -> None:
+        super().__setitem__(name, table)
+        self.past[name, table.commits] = table
+
+
 class MemoryTables:
     """See protocol.Tables."""
 
     def __init__(self) -> None:
-        self._tables: dict[Name, _Table] = {}
+        self._tables = _Tables()
+        self.last_merges: dict[Name, LastMerge] = {}
+        """The last merge of each table, which takes no time and has no files."""
 
     def names(self) -> list[Name]:
         """See protocol.Tables."""
@@ -60,11 +86,24 @@ class MemoryTables:
     def merge(self, shape: Shape, rows: Rows) -> None:
         """See protocol.Tables."""
         found = {_identity(shape, row): row for row in self._rows(shape)}
+        inserted = updated = 0
         for row in rows:
             key = _identity(shape, row)
             if key not in found or (shape.keyed and _newer(row, found[key])):
+                inserted, updated = inserted + (key not in found), updated + (key in found)
                 found[key] = {name: row[name] for name, _ in shape.all_columns}
         self._commit(shape, found.values())
+        self.last_merges[shape.database, shape.table] = LastMerge(
+            at_ms=0,
+            scan_ms=0,
+            rewrite_ms=0,
+            rows_folded=len(rows),
+            rows_inserted=inserted,
+            rows_updated=updated,
+            rows_copied=0,
+            files_added=0,
+            files_removed=0,
+        )
 
     def truncate(self, shape: Shape, floor: Floor) -> None:
         """See protocol.Tables."""
@@ -90,8 +129,21 @@ class MemoryTables:
         fixed: bool = False,  # noqa: ARG002 - a write replaces them
     ) -> Rows:
         """See protocol.Tables."""
-        names = [name for name, _ in shape.all_columns]
-        return [{name: row.get(name) for name in names} for row in self._rows(shape)]
+        return _columns(shape, self._rows(shape))
+
+    def as_of(self, database: str, table: str, version: int) -> tuple[Shape, Rows]:
+        """See protocol.Tables."""
+        held = self._tables.past.get(((database, table), version))
+        if held is None:
+            raise VersionGone(f"{database}.{table}, version {version}")
+        return held.shape, _columns(held.shape, held.rows)
+
+    def newest(self, shape: Shape) -> dict[str, Position]:
+        """See protocol.Tables."""
+        found: dict[str, Position] = {}
+        for row in self._rows(shape):
+            found = later(found, {row["__destination"]: Position(*_place(row), row["__ts_ms"])})
+        return found
 
     def replace(self, shape: Shape, rows: Rows, *, cut: tuple[int, Offsets] | None = None) -> None:
         """See protocol.Tables."""
@@ -107,6 +159,7 @@ class MemoryTables:
     def drop(self, database: str, table: str) -> None:
         """See protocol.Tables."""
         self._tables.pop((database, table), None)
+        self.last_merges.pop((database, table), None)
 
     def current(self, database: str, table: str, *, bookkeeping: bool = False) -> Rows:
         """See protocol.Tables."""
@@ -150,13 +203,42 @@ class MemoryLedger:
             found[at] = max(one.until_offset, found.get(at, 0))
         return found
 
-    def newest_ms(self) -> int:
+    def newest_ms(self, topics: Collection[str] | None = None) -> int:
         """See protocol.Ledger."""
-        return max((one.applied_at_ms for one in self.entries), default=0)
+        kept = [one for one in self.entries if topics is None or one.topic in topics]
+        return max((one.applied_at_ms for one in kept), default=0)
+
+    def last(self) -> LastBatch | None:
+        """See protocol.Ledger."""
+        if not self.entries:
+            return None
+        batches = {(one.applied_at_ms, one.query_id, one.batch_id) for one in self.entries}
+        at, query, number = max(batches)
+        records = [
+            one.records
+            for one in self.entries
+            if (one.applied_at_ms, one.query_id, one.batch_id) == (at, query, number)
+        ]
+        return LastBatch(batch_id=number, records=sum(records), applied_at_ms=at)
 
     def append(self, entries: Iterable[Entry]) -> None:
         """See protocol.Ledger."""
         self.entries += entries
+
+    def batches(self) -> list[Batch]:
+        """See protocol.Ledger."""
+        return batches(
+            Share(
+                one.applied_at_ms,
+                one.query_id,
+                one.topic,
+                one.partition,
+                one.from_offset,
+                one.until_offset,
+                one.milestone,
+            )
+            for one in self.entries
+        )
 
 
 class MemoryFloors:
@@ -175,6 +257,34 @@ class MemoryFloors:
             at = (floor.database, floor.table), floor.source
             if at not in self._floors or floor.place > self._floors[at].place:
                 self._floors[at] = floor
+
+
+class MemoryDdl:
+    """See protocol.DdlLog."""
+
+    def __init__(self) -> None:
+        self._history = History()
+        self._until: dict[tuple[str, int], int] = {}
+
+    def history(self) -> History:
+        """See protocol.DdlLog."""
+        return History(dict(self._history.events), dict(self._history.done))
+
+    def read_until(self) -> dict[tuple[str, int], int]:
+        """See protocol.DdlLog."""
+        return dict(self._until)
+
+    def add(self, events: Iterable[Event], until: Offsets) -> None:
+        """See protocol.DdlLog."""
+        self._history.add(events)
+        for at, offset in until.items():
+            self._until[at] = max(offset, self._until.get(at, 0))
+
+    def done(self, places: Mapping[str, Place]) -> None:
+        """See protocol.DdlLog."""
+        for destination, place in places.items():
+            held = self._history.done.get(destination, place)
+            self._history.done[destination] = max(place, held)
 
 
 class MemoryWaits:
@@ -196,41 +306,96 @@ class MemoryWaits:
         self._log.append(dict(row))
 
 
+class MemoryLetters:
+    """See protocol.DeadLetters."""
+
+    def __init__(self) -> None:
+        self.stored: dict[At, Row] = {}
+        """The rows, by position."""
+
+    def add(self, rows: Rows) -> None:
+        """See protocol.DeadLetters."""
+        for row in rows:
+            self.stored.setdefault((row["topic"], row["partition"], row["offset"]), row)
+
+    def within(self, start: Offsets, until: Offsets) -> set[At]:
+        """See protocol.DeadLetters."""
+        return {at for at in self.stored if is_within(at, start, until)}
+
+    def since(self, at_ms: int) -> int:
+        """See protocol.DeadLetters."""
+        return sum(_ms(row["at"]) >= at_ms for row in self.stored.values())
+
+    def newest(self, most: int, name: Name | None = None) -> list[Letter]:
+        """See protocol.DeadLetters."""
+        found = [
+            row for row in self.stored.values() if name in (None, (row["database"], row["table"]))
+        ]
+        found.sort(key=lambda row: (row["at"], row["topic"], row["partition"], row["offset"]))
+        shown = [column for column in Letter.__dataclass_fields__ if column != "at_ms"]
+        letters = (
+            {column: row[column] for column in shown} | {"at_ms": _ms(row["at"])} for row in found
+        )
+        return [Letter(**letter) for letter in letters][::-1][:most]
+
+
+def _ms(at: datetime) -> int:
+    return round(at.timestamp() * 1000)
+
+
 class MemoryRecent:
     """See protocol.RecentLog."""
 
     def __init__(self) -> None:
-        self._rows: list[Row] = []
-        self._cut: Cut | None = None
+        self._commits: list[tuple[list[Row], Cut]] = []
 
-    def begin(self, rows: Rows, cut: Cut, *, versions: Iterable[str]) -> None:
+    def begin(
+        self, rows: Rows, cut: Cut, *, versions: Iterable[str], markers: Iterable[str] = ()
+    ) -> None:
         """See protocol.RecentLog."""
         first = [{"kind": "version", "text": text} for text in versions]
-        self._rows, self._cut = [*first, *rows], cut
+        first += [{"kind": "marker", "text": text} for text in markers]
+        self._commits.append(([*first, *rows], cut))
 
     def add(self, rows: Rows, cut: Cut) -> None:
         """See protocol.RecentLog."""
-        self._rows, self._cut = [*self._rows, *rows], cut
+        self._commits.append(([*self._commits[-1][0], *rows], cut))
 
     def rewrite(self, rows: Rows, cut: Cut) -> None:
         """See protocol.RecentLog."""
-        held = [row for row in self._rows if row["kind"] == "version" or _covers(cut, row)]
-        self._rows, self._cut = [*held, *rows], cut
+        held = [r for r in self._commits[-1][0] if r["kind"] != "record" or _covers(cut, r)]
+        self._commits.append(([*held, *rows], cut))
 
     def remove_unused(self) -> None:
         """See protocol.RecentLog."""
 
     def newest(self) -> Recent[Rows] | None:
         """See protocol.RecentLog."""
-        if self._cut is None:
-            return None
-        records = [row for row in self._rows if row["kind"] == "record"]
+        version = self.version()
+        return None if version is None else self.at(version)
+
+    def version(self) -> int | None:
+        """See protocol.RecentLog."""
+        return len(self._commits) - 1 if self._commits else None
+
+    def at(self, version: int) -> Recent[Rows]:
+        """See protocol.RecentLog."""
+        if version >= len(self._commits):
+            raise VersionGone(f"recent changes, version {version}")
+        rows, cut = self._commits[version]
+        records = [row for row in rows if row["kind"] == "record"]
         return Recent(
-            cut=self._cut,
+            cut=cut,
             records=[
                 {k: v for k, v in row.items() if k not in {"kind", "text"}} for row in records
             ],
-            versions=[row["text"] for row in self._rows if row["kind"] == "version"],
+            versions=[row["text"] for row in rows if row["kind"] == "version"],
+            markers=[
+                Marker(row["text"], row.get("topic"), row.get("partition"), row.get("offset"))
+                for row in rows
+                if row["kind"] == "marker"
+            ],
+            statements=[row["text"] for row in rows if row["kind"] == "statement"],
         )
 
 
@@ -273,6 +438,46 @@ class MemoryUpkeep:
         return self._tables.commits(name)
 
 
+class MemoryFacts:
+    """See protocol.Facts."""
+
+    def __init__(self, tables: MemoryTables) -> None:
+        self._tables = tables
+
+    def of(self, name: Name) -> TableFacts | None:
+        """See protocol.Facts."""
+        shape = self._tables.shape(*name)
+        if shape is None:
+            return None
+        count = self.count(name)
+        return TableFacts(
+            shape=shape,
+            rows=count.live + count.deleted,
+            files=0,
+            bytes=0,
+            newest_ms=count.newest_ms,
+            destinations=count.destinations,
+            written_ms=0,
+            last_merge=self.last_merge(name),
+        )
+
+    def count(self, name: Name) -> RowCount:
+        """See protocol.Facts."""
+        shape = self._tables.shape(*name)
+        rows = self._tables.rows(shape) if shape is not None else []
+        deleted = sum(bool(row["__deleted"]) for row in rows)
+        return RowCount(
+            live=len(rows) - deleted,
+            deleted=deleted,
+            newest_ms=max((row["__ts_ms"] for row in rows), default=None),
+            destinations=tuple(sorted({row["__destination"] for row in rows})),
+        )
+
+    def last_merge(self, name: Name) -> LastMerge | None:
+        """See protocol.Facts."""
+        return self._tables.last_merges.get(name)
+
+
 class MemoryNotes:
     """See protocol.Notes."""
 
@@ -287,6 +492,11 @@ class MemoryNotes:
         """See protocol.Notes."""
         self._texts[name] = text
 
+    def names(self, folder: str) -> list[str]:
+        """See protocol.Notes."""
+        begin = f"{folder}/"
+        return sorted(name.removeprefix(begin) for name in self._texts if name.startswith(begin))
+
     def make(self) -> None:
         """See protocol.Notes."""
 
@@ -299,10 +509,19 @@ class MemoryWarehouse:
         self.stage = MemoryTables()
         self.ledger = MemoryLedger()
         self.floors = MemoryFloors()
+        self.moving = MemoryTables()
+        self.ddl = MemoryDdl()
         self.waits = MemoryWaits()
+        self.letters = MemoryLetters()
         self.recent = MemoryRecent()
         self.upkeep = MemoryUpkeep(self.tables)
+        self.facts = MemoryFacts(self.tables)
         self.notes = MemoryNotes()
+
+
+def _columns(shape: Shape, rows: Iterable[Row]) -> Rows:
+    names = [name for name, _ in shape.all_columns]
+    return [{name: row.get(name) for name in names} for row in rows]
 
 
 def _identity(shape: Shape, row: Row) -> tuple[Any, ...]:

@@ -23,6 +23,10 @@ class FileNotes:
         """See protocol.Notes."""
         self._files.write(f"{self._root}/{name}", text)
 
+    def names(self, folder: str) -> list[str]:
+        """See protocol.Notes."""
+        return self._files.names(f"{self._root}/{folder}")
+
     def make(self) -> None:
         """See protocol.Notes. Also writes the first notes, those that do not exist."""
         self._files.make(self._root)

@@ -12,18 +12,28 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from spark_sink.recent.coverage import Cut
+from spark_sink.recent.coverage import Cut, Marker
 from spark_sink.source.offsets import Offsets
-from spark_sink.warehouse.ledger import Entry, Floor
+from spark_sink.source.positions import At
+from spark_sink.warehouse.ledger import Entry, Floor, LastBatch
+from spark_sink.warehouse.letters import Letter
+from spark_sink.warehouse.milestones import Batch, Position
+from spark_sink.warehouse.moves import Event, History, Place
 from spark_sink.warehouse.shape import Shape
 
 Name = tuple[str, str]
 """Database and table, as named in the warehouse."""
 Rows = TypeVar("Rows")
+Given = TypeVar("Given", contravariant=True)
+"""Rows that are only written."""
 
 
 class CommitConflict(Exception):
     """Another writer committed to the table first; nothing was changed."""
+
+
+class VersionGone(Exception):
+    """A version of a table, or what it needs, was removed."""
 
 
 class Tables(Protocol[Rows]):
@@ -51,6 +61,12 @@ class Tables(Protocol[Rows]):
         they are read.
         """
 
+    def as_of(self, database: str, table: str, version: int) -> tuple[Shape, Rows]:
+        """The table's shape and all its rows at a version (`Upkeep.version`). Raises VersionGone."""
+
+    def newest(self, shape: Shape) -> dict[str, Position]:
+        """The newest change of each destination that the table holds; its transaction is not known."""
+
     def replace(self, shape: Shape, rows: Rows, *, cut: tuple[int, Offsets] | None = None) -> None:
         """Replaces the table's shape and rows in one commit.
 
@@ -68,17 +84,86 @@ class Tables(Protocol[Rows]):
         """The rows that readers see, without deleted ones. Raises UnknownTable."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastMerge:
+    """The last merge into a table, as the format recorded it: times in ms, numbers of rows and files."""
+
+    at_ms: int
+    scan_ms: int | None
+    """The search for the rows that the merge replaces; None in a format that does not record it."""
+    rewrite_ms: int | None
+    rows_folded: int
+    """Rows that were merged, one of each key; in some formats without those that changed nothing."""
+    rows_inserted: int
+    rows_updated: int
+    rows_copied: int
+    """Rows that were written again because their file had one that was replaced."""
+    files_added: int
+    files_removed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFacts:
+    """What the format's own records say of a table."""
+
+    shape: Shape
+    rows: int | None
+    """Rows with the markers of deleted ones, or the images of a log; None if it is not recorded."""
+    files: int
+    bytes: int
+    newest_ms: int | None
+    """The commit time at the source of the newest change; None without rows, or if it is not recorded."""
+    destinations: tuple[str, ...]
+    """Destinations that have rows; with many, some of these may be missing."""
+    written_ms: int
+    """When the table was last written, by a batch or by maintenance."""
+    last_merge: LastMerge | None
+    """None if the last commits have no merge."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowCount:
+    """What only reading the rows can tell."""
+
+    live: int
+    """Rows, or the images of a log."""
+    deleted: int
+    """Markers of deleted rows."""
+    newest_ms: int | None
+    destinations: tuple[str, ...]
+    """All destinations that have rows or markers."""
+
+
+class Facts(Protocol):
+    """Information about tables for operators; read-only."""
+
+    def of(self, name: Name) -> TableFacts | None:
+        """The table's facts, without reading its rows; None without such a table. Raises ForeignTable."""
+
+    def count(self, name: Name) -> RowCount:
+        """Counts the rows of an existing table."""
+
+    def last_merge(self, name: Name) -> LastMerge | None:
+        """The last merge into the table; None if its last commits have none."""
+
+
 class Ledger(Protocol):
     """Applied batches, from which the sink resumes without a checkpoint."""
 
     def applied(self) -> dict[tuple[str, int], int]:
         """The offset up to which each partition is applied."""
 
-    def newest_ms(self) -> int:
-        """The time the last batch was applied (ms); 0 without one."""
+    def newest_ms(self, topics: Collection[str] | None = None) -> int:
+        """The time the last batch was applied (ms), or the last with one of these topics; 0 without one."""
+
+    def last(self) -> LastBatch | None:
+        """The last batch that was applied; None without one."""
 
     def append(self, entries: Iterable[Entry]) -> None:
         """Records a batch as applied."""
+
+    def batches(self) -> list[Batch]:
+        """The recent batches, oldest first: at least those of the retention time."""
 
 
 class FloorLog(Protocol):
@@ -89,6 +174,22 @@ class FloorLog(Protocol):
 
     def add(self, floors: Iterable[Floor]) -> None:
         """Records truncates, before they are applied."""
+
+
+class DdlLog(Protocol):
+    """The log of DDL: what was decided on, and up to where it is read and carried out."""
+
+    def history(self) -> History:
+        """All events, and up to where they are carried out."""
+
+    def read_until(self) -> dict[tuple[str, int], int]:
+        """The offset up to which each partition of the DDL topics is read."""
+
+    def add(self, events: Iterable[Event], until: Offsets) -> None:
+        """Records events, before they are carried out, and up to where the topics are read."""
+
+    def done(self, places: Mapping[str, Place]) -> None:
+        """Records up to which position each destination's events are carried out."""
 
 
 class WaitLog(Protocol):
@@ -104,15 +205,34 @@ class WaitLog(Protocol):
         """Adds a row."""
 
 
+class DeadLetters(Protocol[Given]):
+    """Records that cannot be used, byte for byte as Kafka had them. Rows have `letters.COLUMNS`."""
+
+    def add(self, rows: Given) -> None:
+        """Adds records in one commit, without those whose positions are stored already."""
+
+    def within(self, start: Offsets, until: Offsets) -> set[At]:
+        """The stored positions in the ranges [start, until)."""
+
+    def since(self, at_ms: int) -> int:
+        """The number of records that became dead letters at or after a time (ms)."""
+
+    def newest(self, most: int, name: Name | None = None) -> list[Letter]:
+        """At most so many, newest first; of one table if it is named."""
+
+
 class RecentLog(Protocol[Rows]):
     """Records that are stored before they are merged.
 
-    Rows have `kind` ("record" or "version"), `text` (of a version: its value in the schemas topic) and the
-    columns of `envelope.FIELDS`.
+    Rows have `kind` ("record", "version", "marker" or "statement"), `text` (of a version: its value in the
+    schemas topic; of a marker: the end of a part of a transaction, as in the transactions topic; of a
+    statement: its value in a DDL topic) and the columns of `envelope.FIELDS`.
     """
 
-    def begin(self, rows: Rows, cut: Cut, *, versions: Iterable[str]) -> None:
-        """Replaces everything by these rows and these values of the schemas topic."""
+    def begin(
+        self, rows: Rows, cut: Cut, *, versions: Iterable[str], markers: Iterable[str] = ()
+    ) -> None:
+        """Replaces everything by these rows and these values of the schemas and transactions topics."""
 
     def add(self, rows: Rows, cut: Cut) -> None:
         """Adds rows; `cut` is then what all stored rows cover."""
@@ -126,6 +246,12 @@ class RecentLog(Protocol[Rows]):
     def newest(self) -> Recent[Rows] | None:
         """What is stored as of the newest commit; None before the first."""
 
+    def version(self) -> int | None:
+        """The number of the newest commit; None before the first."""
+
+    def at(self, version: int) -> Recent[Rows]:
+        """What was stored as of a commit. Raises VersionGone."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recent(Generic[Rows]):
@@ -136,6 +262,10 @@ class Recent(Generic[Rows]):
     """Those of all tables, in the columns of `envelope.FIELDS`."""
     versions: list[str]
     """All stored values of the schemas topic."""
+    markers: list[Marker]
+    """All stored ends of parts of transactions."""
+    statements: list[str]
+    """All stored values of the DDL topics."""
 
 
 class Upkeep(Protocol):
@@ -169,6 +299,9 @@ class Notes(Protocol):
     def write(self, name: str, text: str) -> None:
         """Creates or replaces the text."""
 
+    def names(self, folder: str) -> list[str]:
+        """The names of the texts in a folder, without the folder's; empty without it."""
+
     def make(self) -> None:
         """Creates the storage for them, and proves that it is writable."""
 
@@ -185,6 +318,10 @@ class Warehouse(Protocol[Rows]):
         """Tables being rebuilt, which no reader sees."""
 
     @property
+    def facts(self) -> Facts:
+        """Information about the tables."""
+
+    @property
     def ledger(self) -> Ledger:
         """The applied batches."""
 
@@ -193,8 +330,20 @@ class Warehouse(Protocol[Rows]):
         """The truncates."""
 
     @property
+    def moving(self) -> Tables[Rows]:
+        """Tables that are being renamed, which no reader sees."""
+
+    @property
+    def ddl(self) -> DdlLog:
+        """The tables that were dropped and renamed."""
+
+    @property
     def waits(self) -> WaitLog:
         """The waiting tables."""
+
+    @property
+    def letters(self) -> DeadLetters[Rows]:
+        """The records that cannot be used."""
 
     @property
     def recent(self) -> RecentLog[Rows]:

@@ -31,6 +31,8 @@ class Sources:
     """Returns the sources that have published a version of a table to the schemas topic."""
     newest: Mapping[str, int]
     """The newest commit time (ms) of each source that batches of this process have applied."""
+    note: str = SOURCES
+    """The name of the note that keeps the times."""
     _certain: dict[str, int] = field(default_factory=dict)
     _noted: dict[str, int] = field(default_factory=dict)
     _noted_at: float = 0.0
@@ -63,14 +65,14 @@ class Sources:
             "noted": self._noted,
             "noted_at": self._noted_at,
         }
-        self.notes.write(SOURCES, json.dumps(stored))
+        self.notes.write(self.note, json.dumps(stored))
 
     def _read(self) -> None:
         if self._was_read:
             return
         self._was_read = True
         try:
-            stored: dict[str, Any] = json.loads(self.notes.read(SOURCES) or "{}")
+            stored: dict[str, Any] = json.loads(self.notes.read(self.note) or "{}")
         except ValueError:
             # The process was killed while writing it: markers stay a little longer.
             return

@@ -6,29 +6,57 @@ sink.
 
 from __future__ import annotations
 
-import datetime
 import time
 from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-from spark_sink.warehouse.protocol import Warehouse
+from spark_sink.source.envelope import place
+from spark_sink.text.times import utc
+from spark_sink.warehouse.ledger import LastBatch
+from spark_sink.warehouse.letters import HOUR_MS, Letter
+from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.waiting_tables import RELOADING, WAITING, Request, Waits, WaitState
 
 _STATES = {WAITING: "WAITING", RELOADING: "RELOADING"}
 
 
 def status_lines(warehouse: Warehouse[Any]) -> Iterator[str]:
-    """The lines of the status: one for each table, more for those that wait."""
+    """The lines of the status: a summary, then one for each table, more for those that wait."""
     waits = Waits(warehouse.waits, time.time)
     waits.refresh()
     ledger = warehouse.ledger
-    newest, reached = ledger.newest_ms(), ledger.applied()
-    yield f"last batch applied: {_at(newest) if newest else 'never'}"
+    last, reached = ledger.last(), ledger.applied()
     asked = {request.name: request for request in waits.requests}
-    for name in sorted({*warehouse.tables.names(), *waits.tables, *asked}):
+    there, notes = set(warehouse.tables.names()), warehouse.ddl.history().notes()
+    names = sorted({*there, *waits.tables, *asked})
+    yield f"last batch applied: {_batch(last) if last is not None else 'never'}"
+    yield f"tables: {len(names)}; waiting: {sum(waits.waiting(name) is not None for name in names)}"
+    hour = warehouse.letters.since(int(time.time() * 1000) - HOUR_MS)
+    if hour:
+        yield f"dead letters in the last hour: {hour}; to list them: python -m spark_sink letters"
+    for name in names:
         yield from _table(name, waits.tables.get(name), asked.get(name), reached)
+        yield from (f"  ddl: {text}" for text in notes.get(name, ()))
+
+
+def letter_lines(warehouse: Warehouse[Any], most: int, name: Name | None = None) -> Iterator[str]:
+    """A line for each of the newest dead letters, of one table if it is named."""
+    found = warehouse.letters.newest(most, name)
+    if not found:
+        yield f"no dead letters of {'.'.join(name)}" if name else "no dead letters"
+    yield from map(_letter, found)
+
+
+def _letter(one: Letter) -> str:
+    table = (
+        "names no table"
+        if one.database is None or one.table is None
+        else f"{one.database}.{one.table}"
+    )
+    where = place(one.topic, one.partition, one.offset, f"{one.error}: {one.reason}")
+    return f"{utc(one.at_ms)} {table}: {where}"
 
 
 def shown(rows: DataFrame, limit: int) -> list[str]:
@@ -46,7 +74,7 @@ def _table(
     state = _STATES.get(held.kind, "APPLIED") if held is not None else "APPLIED"
     yield f"{'.'.join(name)}: {state}"
     if held is not None and held.waits:
-        yield f"  since: {_at(held.since_ms)}"
+        yield f"  since: {utc(held.since_ms)}"
     if held is not None and held.error:
         yield f"  reason: {held.error}: {held.reason}"
         yield f"  action: {held.action}"
@@ -58,6 +86,5 @@ def _table(
         yield "  reload: requested, not started" if state != "RELOADING" else "  reload: running"
 
 
-def _at(ms: int) -> str:
-    at = datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC)
-    return at.isoformat(timespec="seconds").replace("+00:00", "Z")
+def _batch(last: LastBatch) -> str:
+    return f"{utc(last.applied_at_ms)}, number {last.batch_id}, {last.records} records"

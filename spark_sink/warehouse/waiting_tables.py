@@ -25,6 +25,10 @@ WAITING: Final = "waiting"
 RELOADING: Final = "reloading"
 LOADED: Final = "loaded"
 _REQUEST: Final = "request"
+MAINTAIN: Final = "maintain"
+MAINTAINED: Final = "maintained"
+"""Requests for maintenance and their answers, which are of no table's state."""
+_OF_MAINTENANCE: Final = (MAINTAIN, MAINTAINED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +43,8 @@ class Request:
     skip_unusable: bool = False
     time_zone: str = ""
     topics: tuple[str, ...] = ()
+    sink: str = ""
+    """The name of the sink that carries it out."""
 
     @property
     def name(self) -> Name:
@@ -47,7 +53,11 @@ class Request:
 
     def text(self) -> str:
         """The request as stored."""
-        return json.dumps({"version": 1, **asdict(self)})
+        body = asdict(self)
+        if not self.sink:
+            # An earlier version of the sink knows no names.
+            del body["sink"]
+        return json.dumps({"version": 1, **body})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +95,10 @@ class Waits:
     clock: Callable[[], float]
     tables: dict[Name, WaitState] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
+    maintenance: list[Mapping[str, Any]] = field(default_factory=list)
+    """The rows of requests for maintenance, and of answers."""
+    sink: str | None = None
+    """Only requests for the sink of this name; None for those of all sinks."""
     _last: int = 0
     _seen: object = None
 
@@ -96,7 +110,9 @@ class Waits:
         self._seen = state
         rows = self.log.rows() if state else []
         self._last = max((row["number"] for row in rows), default=0)
-        self.tables, self.requests = folded(rows)
+        self.maintenance = [row for row in rows if row["kind"] in _OF_MAINTENANCE]
+        self.tables, asked = folded(rows)
+        self.requests = [one for one in asked if self.sink in (None, one.sink)]
         return True
 
     def waiting(self, name: Name) -> WaitState | None:
@@ -130,6 +146,10 @@ class Waits:
     def reloading(self, held: WaitState) -> WaitState:
         """Records that a reload has begun."""
         return self._put(replace(held, kind=RELOADING, at_ms=self._now()))
+
+    def interrupt(self, held: WaitState) -> WaitState:
+        """Records that what a running reload builds no longer fits; the table waits on."""
+        return self._put(replace(held, kind=WAITING, at_ms=self._now()))
 
     def refuse(self, held: WaitState, fault: TableError | Exception, request: Request) -> None:
         """Records the failure of a request; a waiting table stays waiting."""
@@ -199,6 +219,8 @@ def folded(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[Name, WaitState], li
     asked: dict[str, Request] = {}
     answered = set()
     for row in sorted(rows, key=lambda row: (row["number"], row["at_ms"])):
+        if row["kind"] in _OF_MAINTENANCE:
+            continue
         stored = json.loads(row["request"] or "{}")
         if row["kind"] == _REQUEST:
             stored.pop("version")

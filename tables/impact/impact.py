@@ -170,8 +170,8 @@ class _Reading:
             old=".".join(change.name),
             new=".".join(to),
             consumers=f"{going_on} {'Those of another table replace them.' if taken else ''}".strip(),
-            warehouse=f"The table stays as it is; new rows go to {warehouse_path(*logical)}, "
-            "which begins without the earlier rows.",
+            warehouse=f"Its rows move to {warehouse_path(*logical)}, unless on_rename of the sink is keep: "
+            "then they stay, and that table begins without them.",
         )
 
     def _took_name(self, change: TableChange, new: Table, origin: TableName) -> Iterator[Finding]:
@@ -199,7 +199,7 @@ _DROPPED = Finding(
     kind="table dropped",
     severity=Severity.BREAKING,
     consumers="Its records end; no deletes are written. The topic stays.",
-    warehouse="The table stays with the rows that it has.",
+    warehouse="The table stays with the rows that it has, unless on_drop of the sink is truncate or drop.",
 )
 
 

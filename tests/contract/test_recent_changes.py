@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,18 @@ from spark_sink.recent.follower import stored
 from spark_sink.source.envelope import FIELDS
 from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.opening import open_warehouse
-from spark_sink.warehouse.protocol import Warehouse
+from spark_sink.warehouse.protocol import VersionGone, Warehouse
 from tests.unit.spark_sink.conftest import FORMATS, spark
 from tests.unit.spark_sink.conftest import Warehouse as Records
+from tests.unit.spark_sink.ddl.statements import drop
 from tests.unit.spark_sink.history import Change, schema
 
 __all__ = ["spark"]
 NAME = ("shop", "t")
 AT = ("aq.shop.t", 0)
 SCHEMAS = "aq.__schemas"
+DDL = "aq.__ddl."
+DROP = drop(9, "t")
 FIRST = schema(("id", "int"))
 SECOND = schema(("id", "int"), ("v", "int"), version=2)
 
@@ -37,25 +40,33 @@ class Case:
     warehouse: Warehouse[Any]
     records: Records | None = None
 
-    def rows(self, *offsets: int, versions: tuple[str, ...] = (), table: str = "t") -> Any:
-        """Rows of records at these offsets, and of these values of the schemas topic."""
+    def rows(
+        self,
+        *offsets: int,
+        versions: tuple[str, ...] = (),
+        statements: tuple[str, ...] = (),
+        table: str = "t",
+    ) -> Any:
+        """Rows of records at these offsets, and of these values of the schemas topic and a DDL topic."""
         if self.records is None:
             empty = dict.fromkeys(FIELDS)
             place = {"topic": AT[0], "partition": AT[1], "database": "shop", "table": table}
             made = [
                 {"kind": "record", "text": None, **empty, **place, "offset": one} for one in offsets
             ]
+            made += [{"kind": "statement", "text": text, **empty} for text in statements]
             return [*made, *({"kind": "version", "text": text, **empty} for text in versions)]
         values = [
             (AT[0], one, Change(op="c", seq=one + 1, table=table, after={"id": one}).value())
             for one in offsets
         ]
         values += [(SCHEMAS, at, text) for at, text in enumerate(versions)]
+        values += [(f"{DDL}shop", at, text) for at, text in enumerate(statements)]
         kafka = [
             {"topic": topic, "partition": 0, "offset": at, "key": None, "value": value}
             for topic, at, value in values
         ]
-        return stored(self.records.frame(kafka), SCHEMAS)
+        return stored(self.records.frame(kafka), SCHEMAS, DDL)
 
     def found(self, name: tuple[str, str] = NAME) -> tuple[list[int], list[str]]:
         """The offsets of the stored records of a table, and the stored versions."""
@@ -106,12 +117,35 @@ def test_records_and_versions_are_added_until_a_new_beginning_replaces_them(case
     assert case.found() == ([9], ["v1"])
 
 
+def test_earlier_commits_are_read_as_they_were_with_markers_and_what_was_whole(case: Case) -> None:
+    log = case.warehouse.recent
+    assert log.version() is None
+    end = '{"status":"END","id":"u:1","part":1,"last":false}'
+    log.begin(case.rows(3, 4), cut(3, 5), versions=[FIRST], markers=[end])
+    first = log.version()
+    assert first is not None
+    whole = replace(cut(4, 6), whole={AT: 5})
+    log.rewrite(case.rows(5), whole)
+    newest, earlier = log.newest(), log.at(first)
+    assert newest is not None
+    assert (newest.cut.whole, earlier.cut.whole) == ({AT: 5}, None)
+    assert [one.text for one in (*newest.markers, *earlier.markers)] == [end, end]
+    assert case.found() == ([4, 5], ["v1"])
+    count = len(earlier.records) if case.records is None else earlier.records.count()
+    assert count == 2
+    with pytest.raises(VersionGone):
+        log.at(first + 99)
+
+
 def test_a_rewrite_removes_merged_records_and_no_version(case: Case) -> None:
     log = case.warehouse.recent
     log.begin(case.rows(0, 1, 2), cut(0, 3), versions=[FIRST])
     held = log.newest()
-    log.rewrite(case.rows(3, versions=(SECOND,)), cut(2, 4))
+    log.rewrite(case.rows(3, versions=(SECOND,), statements=(DROP,)), cut(2, 4))
     assert case.found() == ([2, 3], ["v1", "v2"])
+    newest = log.newest()
+    assert newest is not None
+    assert newest.statements == [DROP]
     log.remove_unused()
     assert case.found() == ([2, 3], ["v1", "v2"])
     # A reader keeps what it has begun to read.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -16,8 +16,10 @@ from pyspark.sql import functions as f
 from spark_sink.errors import UnknownTable
 from spark_sink.warehouse.ledger import Entry, Floor, Source
 from spark_sink.warehouse.memory import MemoryWarehouse
+from spark_sink.warehouse.milestones import Milestone, Position
+from spark_sink.warehouse.moves import Event, Note
 from spark_sink.warehouse.opening import open_warehouse
-from spark_sink.warehouse.protocol import Warehouse
+from spark_sink.warehouse.protocol import VersionGone, Warehouse
 from spark_sink.warehouse.shape import Shape
 from tests.unit.spark_sink.conftest import FORMATS, spark
 
@@ -216,6 +218,70 @@ def test_the_ledger_says_up_to_where_each_partition_is_applied(case: Case) -> No
         entry = {"query_id": "q", "batch_id": until, "topic": "a", "partition": 0, "from_offset": 0}
         ledger.append([Entry(**entry, until_offset=until, records=1, applied_at_ms=until)])  # type: ignore[arg-type]
     assert (ledger.applied(), ledger.newest_ms()) == ({("a", 0): 9}, 9)
+    assert [ledger.newest_ms(topics) for topics in ((), ["b"], {"a", "b"})] == [0, 0, 9]
+
+
+def test_the_ledger_returns_batches_with_what_is_merged_after_each_and_their_milestones(
+    case: Case,
+) -> None:
+    ledger = case.warehouse.ledger
+    assert ledger.batches() == []
+    milestone = Milestone(
+        reached={"shop": Position(1, 9, 90, "u:3")},
+        versions={NAME: 4},
+        floors=(floor(5), floor(3, OTHER)),
+        recent=7,
+        is_whole=True,
+    )
+    share: dict[str, Any] = {"query_id": "q", "records": 1, "topic": "a"}
+    first = Entry(**share, batch_id=0, partition=0, from_offset=2, until_offset=5, applied_at_ms=10)
+    ledger.append([first])
+    second = Entry(
+        **share, batch_id=1, partition=0, from_offset=5, until_offset=9, applied_at_ms=20
+    )
+    other = Entry(**share, batch_id=1, partition=1, from_offset=0, until_offset=3, applied_at_ms=20)
+    ledger.append([replace(second, milestone=milestone.text()), other])
+    one, two = ledger.batches()
+    assert (one.at_ms, one.until, one.milestone) == (10, {("a", 0): 5}, None)
+    assert (two.at_ms, two.until) == (20, {("a", 0): 9, ("a", 1): 3})
+    assert two.milestone == milestone
+    assert two.milestone is not None
+    assert two.milestone.reached["shop"].transaction == "u:3"
+
+
+def test_a_table_is_read_as_of_a_version_with_the_shape_it_had(case: Case) -> None:
+    tables, upkeep = case.warehouse.tables, case.warehouse.upkeep
+    case.merge(KEYED, row(1, 10, 1))
+    first = upkeep.version(NAME)
+    case.merge(KEYED, row(1, 11, 2), row(2, 20, 3, source=None))
+    assert tables.newest(KEYED) == {"shop": Position(1, 3, 3)}
+    wider = replace(KEYED, columns=(*KEYED.columns, ("w", "int")))
+    tables.evolve(KEYED, wider)
+    shape, rows = tables.as_of(*NAME, first)
+    assert shape == KEYED
+    assert [(one["id"], one["v"]) for one in case.described(rows)] == [(1, 10)]
+    shape, rows = tables.as_of(*NAME, upkeep.version(NAME))
+    assert shape.columns == wider.columns
+    assert [(one["id"], one["v"]) for one in case.described(rows)] == [(1, 11), (2, 20)]
+    with pytest.raises(VersionGone):
+        tables.as_of(*NAME, upkeep.version(NAME) + 1)
+    with pytest.raises(VersionGone):
+        tables.as_of("shop", "nothing", 0)
+
+
+def test_a_version_keeps_the_key_that_the_table_had(case: Case) -> None:
+    tables, upkeep = case.warehouse.tables, case.warehouse.upkeep
+    case.merge(KEYED, row(1, 10, 1))
+    first = upkeep.version(NAME)
+    for number, key in enumerate((("id", "v"), ("v",)), start=2):
+        other = replace(KEYED, key=key)
+        tables.replace(other, case.rows(other, row(number, 20, number)))
+        assert tables.as_of(*NAME, upkeep.version(NAME))[0].key == key
+    second = upkeep.version(NAME) - 1
+    case.merge(other, row(3, 30, 9))
+    assert tables.as_of(*NAME, second)[0].key == ("id", "v")
+    shape, rows = tables.as_of(*NAME, first)
+    assert (shape.key, [one["id"] for one in case.described(rows)]) == (("id",), [1])
 
 
 def test_the_highest_floor_of_each_source_stands(case: Case) -> None:
@@ -224,6 +290,41 @@ def test_the_highest_floor_of_each_source_stands(case: Case) -> None:
     floors.add([floor(5)])
     floors.add([floor(4), floor(3, OTHER)])
     assert sorted(floors.highest(), key=lambda one: one.seq) == [floor(3, OTHER), floor(5)]
+
+
+def test_events_of_ddl_are_read_as_they_were_stored_and_stay_pending_until_done(case: Case) -> None:
+    log = case.warehouse.ddl
+    assert (log.history().events, log.history().done, log.read_until()) == ({}, {}, {})
+    first = Event(
+        destination="shop",
+        epoch=1,
+        seq=7,
+        ts_ms=70,
+        moves={NAME: ("shop", "u"), ("shop", "u"): None},
+        notes=(Note(name=NAME, text="it's `new`"),),
+    )
+    second = Event(destination="crm", epoch=1, seq=3, ts_ms=30, moves={NAME: None}, removed=(NAME,))
+    log.add([first, second], {("aq.__ddl.shop", 0): 5, ("aq.__ddl.crm", 0): 1})
+    log.add([], {("aq.__ddl.shop", 0): 4})
+    assert log.history().ordered() == [second, first]
+    assert log.history().pending() == [second, first]
+    assert log.read_until() == {("aq.__ddl.shop", 0): 5, ("aq.__ddl.crm", 0): 1}
+    log.done({"shop": (1, 7)})
+    log.done({"shop": (1, 2)})
+    assert log.history().pending() == [second]
+    assert log.history().settled() == [first]
+    log.add([replace(first, carried={("shop", "u"): (1, 4)})], {})
+    assert log.history().ordered()[1].carried == {("shop", "u"): (1, 4)}
+    assert log.history().ordered()[1].moves == first.moves
+
+
+def test_tables_that_are_moved_are_no_tables_of_readers(case: Case) -> None:
+    moving = case.warehouse.moving
+    moving.replace(KEYED, case.rows(KEYED, row(1, 10, 1)))
+    assert case.warehouse.tables.names() == []
+    assert case.warehouse.stage.shape(*NAME) is None
+    moving.merge(KEYED, case.rows(KEYED, row(1, 11, 2)))
+    assert [one["v"] for one in case.described(moving.rows(KEYED))] == [11]
 
 
 def test_the_log_of_waits_shows_that_it_has_grown(case: Case) -> None:
@@ -264,3 +365,41 @@ def test_notes_are_read_as_they_were_written(case: Case) -> None:
     for text in ("{}", '{"a": 1}'):
         notes.write("__sources.json", text)
     assert notes.read("__sources.json") == '{"a": 1}'
+    assert notes.names("__sinks") == []
+    for name in ("two", "one"):
+        notes.write(f"__sinks/{name}.json", name)
+    assert notes.names("__sinks") == ["one.json", "two.json"]
+    assert notes.read("__sinks/two.json") == "two"
+
+
+def test_a_table_s_facts_are_known_without_reading_it_and_a_count_finds_markers(case: Case) -> None:
+    facts = case.warehouse.facts
+    assert (facts.of(NAME), facts.last_merge(NAME)) == (None, None)
+    case.merge(KEYED, row(1, 10, 5), row(2, 20, 6))
+    case.merge(KEYED, row(2, 21, 9, __deleted=True, __ts_ms=99), row(3, 30, 7, __destination="web"))
+    case.warehouse.upkeep.compact(NAME)
+    found = facts.of(NAME)
+    assert found is not None
+    assert (found.shape, found.rows, found.newest_ms) == (KEYED, 3, 99)
+    assert found.destinations == ("shop", "web")
+    last = facts.last_merge(NAME)
+    assert last is not None
+    assert found.last_merge == last
+    assert (last.rows_folded, last.rows_inserted, last.rows_updated) == (2, 1, 1)
+    count = facts.count(NAME)
+    assert (count.live, count.deleted, count.newest_ms) == (2, 1, 99)
+    assert count.destinations == ("shop", "web")
+
+
+def test_the_last_batch_is_known_with_its_records(case: Case) -> None:
+    ledger = case.warehouse.ledger
+    assert ledger.last() is None
+    for batch, at in ((4, 100), (5, 200)):
+        entry = {"query_id": "q", "batch_id": batch, "topic": "aq.shop.t", "from_offset": 0}
+        ledger.append(
+            Entry(**entry, partition=n, until_offset=batch, records=batch + n, applied_at_ms=at)  # type: ignore[arg-type]
+            for n in (0, 1)
+        )
+    last = ledger.last()
+    assert last is not None
+    assert (last.batch_id, last.records, last.applied_at_ms) == (5, 11, 200)

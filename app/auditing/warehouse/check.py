@@ -20,6 +20,7 @@ from app.auditing.topics.shares import Shares
 from app.auditing.topics.topics import Described, Versions
 from app.auditing.warehouse.applied import NEVER, Applied, NumberPosition
 from app.auditing.warehouse.keys import of_record, of_row
+from app.auditing.warehouse.moved_tables import MovedTables
 from app.auditing.warehouse.store import ExpectedRow, WarehouseRow, WarehouseStore
 from app.auditing.warehouse.values import different
 from connectors.kafka.reading.partition_reader import StoredRecord
@@ -81,7 +82,9 @@ class Warehouse:
         self._floors: dict[tuple[str, str], NumberPosition] = {}
         """Truncates that the sink had begun once its tables were read: they may have been applied."""
         self._dropped: dict[tuple[str, str], NumberPosition] = {}
-        """The positions at which the source's own tables were last dropped or renamed."""
+        """The positions at which the source's own tables were last dropped or renamed, and the sink did not
+        follow."""
+        self._moved = MovedTables()
         self._read(parts)
 
     def _read(self, parts: Iterable[dict[str, Any]]) -> None:
@@ -97,6 +100,7 @@ class Warehouse:
             elif "format" in part:
                 until = {(topic, number): until for topic, number, until in part["applied"]}
                 self.applied = Applied(until, self._shares)
+                self._moved = MovedTables.of(part.get("moved", ()), self._destination)
             else:
                 self._floors = {
                     (database, name): (epoch, seq)
@@ -130,10 +134,15 @@ class Warehouse:
         routes = self._routes.of_number(int(source["seq"]))
         route = routes.of(name)
         is_mapped = route is not None and route.mapped is not None
-        # A table that is captured no longer has no rows where it once had them.
-        table = self._table(name if route is None else route.logical)
-        table.topics.add(topic)
         position = (int(source["epoch"]), int(source["seq"]))
+        # A table that is captured no longer has no rows where it once had them.
+        logical = name if route is None else route.logical
+        held = logical if is_mapped else self._moved.place(logical, position)
+        if held is None:
+            # The table was dropped, and a row that is still there is one too many.
+            return
+        table = self._table(held)
+        table.topics.add(topic)
         at = topic, partition
         is_applied = self.applied.has(at, record.offset, position)
         if not is_applied and self.applied.is_unknown(at):
@@ -186,11 +195,13 @@ class Warehouse:
         return of_record(key, _types(self._versions.get(name)))
 
     def _note_dropped(self, value: dict[str, Any]) -> None:
-        """Record the position at which a name lost its table, which the sink does not follow."""
+        """Record the position at which a name lost its table, unless the sink has followed."""
         position = (int(value["source"]["epoch"]), int(value["source"]["seq"]))
         for one in value.get("tables", ()):
-            if one["change"] == "dropped" or one["renamed_to"] is not None:
-                self._dropped[one["database"], one["table"]] = position
+            name = one["database"], one["table"]
+            is_gone = one["change"] == "dropped" or one["renamed_to"] is not None
+            if is_gone and not self._moved.follows(name, position):
+                self._dropped[name] = position
         for one in value.get("online", ()):
             # A tool replaced it by its copy, with the same rows.
             self._dropped.pop((one["database"], one["table"]), None)

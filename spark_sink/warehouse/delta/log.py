@@ -5,12 +5,57 @@ Delta itself removes them by the day, thirty days late: at a commit per second, 
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
-from pyspark.sql import SparkSession
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 
+from spark_sink.java import java_class
 from spark_sink.names import literal
+from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.statements import delta
+from spark_sink.warehouse.protocol import VersionGone
+
+_ENTRY: Final = re.compile(r"\d{20}\..*(?:json|parquet)")
+_PACKAGE: Final = "org.apache.spark.sql.delta"
+_BY_AGE: Final = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
+_GONE: Final = (
+    "DELTA_VERSION_NOT_FOUND",
+    "VersionNotFound",
+    "DELTA_NO_RECREATABLE_HISTORY_FOUND",
+    "DELTA_TRUNCATED_TRANSACTION_LOG",
+    "DELTA_LOG_FILE_NOT_FOUND",
+    "DELTA_NO_COMMITS_FOUND",
+    "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION",
+    "DELTA_TABLE_NOT_FOUND",
+    "DELTA_MISSING_DELTA_TABLE",
+    "PATH_NOT_FOUND",
+    "NoSuchElementException",
+    # Of a table that does not exist, Hadoop's own error passes through.
+    "FileNotFoundException",
+)
+"""What Delta calls it if the log no longer reaches back to a version."""
+
+
+@contextmanager
+def gone_by_name(place: str) -> Iterator[None]:
+    """Raises VersionGone where Delta no longer has a version."""
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as fault:
+        if any(word in str(fault) for word in _GONE):
+            raise VersionGone(place) from fault
+        raise
+
+
+def entries(files: Files, path: str) -> list[str]:
+    """The names of a table's commits and checkpoints; none before the first, though there is a folder."""
+    return [name for name in files.names(f"{path}/_delta_log") if _ENTRY.fullmatch(name)]
 
 
 class DeltaLog:
@@ -19,14 +64,46 @@ class DeltaLog:
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._spark = spark
         self._path = path
-        jvm: Any = spark._jvm
-        self._package = jvm.org.apache.spark.sql.delta
-        self._scala = jvm.scala
-        self._log = self._package.DeltaLog.forTable(spark._jsparkSession, path)
+        self._jvm: Any = spark._jvm
+        delta_log = java_class(self._jvm, f"{_PACKAGE}.DeltaLog")
+        self._log = delta_log.forTable(spark._jsparkSession, path)
 
     def version(self) -> int:
         """The number of the last commit."""
         return int(self._snapshot().version())
+
+    def metadata(self) -> dict[str, Any]:
+        """The table's metadata, as an entry of the log has it."""
+        found: dict[str, Any] = json.loads(self._snapshot().metadata().json())["metaData"]
+        return found
+
+    def files(self) -> DataFrame:
+        """The files of the last version, as entries of the log."""
+        return DataFrame(self._snapshot().allFiles().toDF(), self._spark)
+
+    def properties(self, version: int) -> dict[str, str]:
+        """The table's properties at a version. Raises VersionGone."""
+        none = self._none()
+        with gone_by_name(f"{self._path}, version {version}"):
+            held = self._log.getSnapshotAt(version, none, none, False).metadata().configuration()
+        return dict(self._spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(held))  # type: ignore[union-attr]
+
+    def rows(self, version: int, session: SparkSession | None = None) -> DataFrame:
+        """The table's rows at a version, read in `session` if given. Raises VersionGone."""
+        session = session or self._spark
+        reader = session.read.format("delta").option("versionAsOf", version)
+        # Delta would refuse a version by the age of its commit, though its files are kept for as long after
+        # the next commit: of a table that is seldom written, the version before the last one.
+        enforced = session.conf.get(_BY_AGE, "true") or "true"
+        with gone_by_name(f"{self._path}, version {version}"):
+            session.conf.set(_BY_AGE, "false")
+            try:
+                rows = reader.load(self._path)
+                # Without its schema, a removed version would only be missed once the rows are read.
+                assert rows.schema is not None
+            finally:
+                session.conf.set(_BY_AGE, enforced)
+        return rows
 
     def settle_retention(self, seconds: int) -> None:
         """Sets how long removed files and log entries are kept; commits only if that changes."""
@@ -46,17 +123,20 @@ class DeltaLog:
 
     def checkpoint(self) -> None:
         """Writes a checkpoint of the log, so that readers list only the commits after it."""
-        self._log.checkpoint(self._snapshot(), self._scala.Option.empty())
+        self._log.checkpoint(self._snapshot(), self._none())
 
     def forget(self) -> None:
         """Removes entries that are older than the table's retention and covered by a checkpoint."""
         snapshot = self._snapshot()
-        none = self._scala.Option.empty()
+        none = self._none()
         # The checkpoint is newer than the removed entries, so no reader needs these.
         self._log.checkpoint(snapshot, none)
-        minute = self._package.TruncationGranularity.MINUTE()
+        minute = java_class(self._jvm, f"{_PACKAGE}.TruncationGranularity").MINUTE()
         self._log.cleanUpExpiredLogs(snapshot, none, none, minute)
 
+    def _none(self) -> Any:
+        return java_class(self._jvm, "scala.Option").empty()
+
     def _snapshot(self) -> Any:
-        none = self._scala.Option.empty()
+        none = self._none()
         return self._log.update(False, none, none)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.spark.files import Files
-from spark_sink.warehouse.delta.log import DeltaLog
+from spark_sink.warehouse.delta.conflict import again_on_conflict, conflicts_by_name
+from spark_sink.warehouse.delta.log import DeltaLog, entries
+from spark_sink.warehouse.delta.statements import delta
+from spark_sink.warehouse.protocol import CommitConflict
 from spark_sink.warehouse.sql.own_table import few_rows
 
+_log = logging.getLogger(__name__)
 _FILES_OF_A_COMMIT: Final = 3
 
 
@@ -29,7 +34,7 @@ class OwnTable:
 
     def log_files(self) -> list[str]:
         """The names of the log's files; empty if there is no table."""
-        return self._files.names(f"{self._path}/_delta_log")
+        return entries(self._files, self._path)
 
     def read(self) -> DataFrame | None:
         """The rows; None if there is no table."""
@@ -47,7 +52,8 @@ class OwnTable:
         `is_wider` means that a table made by an earlier version may lack some of the columns.
         """
         write = self.literal(columns, rows).write.format("delta").mode("append")
-        write.option("mergeSchema", is_wider).save(self._path)
+        # Another sink may make the table, or set its retention, just then.
+        again_on_conflict(lambda: write.option("mergeSchema", is_wider).save(self._path))
 
     def literal(self, columns: str, rows: Sequence[Mapping[str, object]]) -> DataFrame:
         """See sql.own_table.OwnTable."""
@@ -64,9 +70,24 @@ class OwnTable:
         return self._commits % self._every == 0
 
     def rewrite(self, rows: DataFrame) -> None:
-        """Replaces all rows in one commit, then removes unused files and log entries."""
+        """Replaces all rows in one commit, then removes unused files and log entries.
+
+        Does nothing if another sink does it just then.
+        """
         log = DeltaLog(self._spark, self._path)
-        log.settle_retention(self._retention)
-        rows.coalesce(1).write.format("delta").mode("overwrite").save(self._path)
+        try:
+            with conflicts_by_name():
+                log.settle_retention(self._retention)
+                rows.coalesce(1).write.format("delta").mode("overwrite").save(self._path)
+                log.vacuum()
+                log.forget()
+        except CommitConflict:
+            _log.debug("not rewritten, another sink committed first path=%s", self._path)
+
+    def compact(self) -> None:
+        """Compacts many small files into few, then removes unused files and log entries."""
+        log = DeltaLog(self._spark, self._path)
+        again_on_conflict(lambda: log.settle_retention(self._retention))
+        again_on_conflict(lambda: self._spark.sql(f"OPTIMIZE {delta(self._path)}"))
         log.vacuum()
         log.forget()

@@ -9,9 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.readwriter import DataFrameWriter
 
 from spark_sink.recent.coverage import Cut
-from spark_sink.source.envelope import FIELDS
 from spark_sink.spark.files import Files
-from spark_sink.warehouse.delta.log import DeltaLog
+from spark_sink.warehouse.delta.log import DeltaLog, entries, gone_by_name
 from spark_sink.warehouse.protocol import Recent
 from spark_sink.warehouse.sql.recent import from_sql, joined, ordered, read_recent, texts, with_cut
 
@@ -31,10 +30,14 @@ class DeltaRecent:
         self._path = path
         self._retention = retention_seconds
 
-    def begin(self, rows: DataFrame, cut: Cut, *, versions: Iterable[str]) -> None:
+    def begin(
+        self, rows: DataFrame, cut: Cut, *, versions: Iterable[str], markers: Iterable[str] = ()
+    ) -> None:
         """See protocol.RecentLog."""
-        first = texts(rows, "version", versions)
+        first = joined(texts(rows, "version", versions), texts(rows, "marker", markers))
         self._replace(with_cut(joined(rows, first), cut))
+        # An earlier version of the sink, or other settings, may have made it.
+        DeltaLog(rows.sparkSession, self._path).settle_retention(self._retention)
 
     def add(self, rows: DataFrame, cut: Cut) -> None:
         """See protocol.RecentLog."""
@@ -59,11 +62,22 @@ class DeltaRecent:
 
     def newest(self) -> Recent[DataFrame] | None:
         """See protocol.RecentLog."""
-        if not Files(self._spark).names(f"{self._path}/_delta_log"):
+        version = self.version()
+        return None if version is None else self.at(version)
+
+    def version(self) -> int | None:
+        """See protocol.RecentLog."""
+        if not entries(Files(self._spark), self._path):
             return None
-        version = DeltaLog(self._spark, self._path).version()
-        reader = self._spark.read.format("delta").option("versionAsOf", version)
-        return read_recent(reader.load(self._path), FIELDS)
+        return DeltaLog(self._spark, self._path).version()
+
+    def at(self, version: int) -> Recent[DataFrame]:
+        """See protocol.RecentLog."""
+        held = DeltaLog(self._spark, self._path).rows(version)
+        with gone_by_name(f"{self._path}, version {version}"):
+            found = read_recent(held)
+        assert found is not None
+        return found
 
     def _replace(self, rows: DataFrame) -> None:
         # Set when the table is made: to alter them later would fail the batch that commits just then.

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from spark_sink.names import quoted
 from spark_sink.source.schemas import SOURCE_COLUMNS
 from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.sql.letters import SEARCHED
 from spark_sink.warehouse.sql.statements import (
     casts_sql,
     columns_sql,
@@ -36,6 +37,12 @@ def replace_sql(path: str, shape: Shape, *, source: str, more: Mapping[str, str]
     properties = properties_sql({**_own_properties(shape), **more})
     table = f"CREATE OR REPLACE TABLE {delta(path)} USING delta TBLPROPERTIES ({properties})"
     return f"{table} AS SELECT {casts_sql(shape)} FROM {quoted(source)}"  # noqa: S608 - every name is quoted
+
+
+def letters_sql(path: str, columns: str) -> str:
+    """The statement that creates the table of dead letters."""
+    properties = properties_sql({"delta.dataSkippingStatsColumns": ",".join(SEARCHED)})
+    return f"CREATE TABLE IF NOT EXISTS {delta(path)} ({columns}) USING delta TBLPROPERTIES ({properties})"
 
 
 def _own_properties(shape: Shape) -> dict[str, str]:

@@ -14,22 +14,23 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_sink.errors import ForeignTable, UnknownTable
 from spark_sink.names import CUT, table_path, unfolder
 from spark_sink.source.offsets import Offsets
-from spark_sink.source.schemas import OWN_COLUMNS, SOURCE_COLUMNS
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.conflict import again_on_conflict
-from spark_sink.warehouse.delta.log import DeltaLog
+from spark_sink.warehouse.delta.log import DeltaLog, entries
 from spark_sink.warehouse.delta.statements import alter_sql, create_sql, delta, replace_sql
 from spark_sink.warehouse.images import seen_rows
 from spark_sink.warehouse.ledger import Floor
+from spark_sink.warehouse.milestones import Position
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sql.key_range import key_range_sql
+from spark_sink.warehouse.sql.positions import newest_of
 from spark_sink.warehouse.sql.statements import (
     CUT_PROPERTY,
     cut_text,
-    key_of,
     merge_sql,
     name_of,
     parse_cut,
+    shape_of,
     truncate_sql,
 )
 
@@ -48,17 +49,19 @@ class DeltaTables:
         found = self._describe(path)
         if found is None:
             return None
-        properties, columns = found
-        if name_of(properties) != (database, table):
-            raise ForeignTable(path, advice="Move it away; the sink creates its tables itself")
-        return Shape(
-            database,
-            table,
-            tuple((name, kind) for name, kind in columns if name not in OWN_COLUMNS),
-            key_of(properties),
-            mapped=properties.get("delta.columnMapping.mode", "none") != "none",
-            apart=all(name in dict(columns) for name, _ in SOURCE_COLUMNS),
-        )
+        return _shape(path, (database, table), *found)
+
+    def as_of(self, database: str, table: str, version: int) -> tuple[Shape, DataFrame]:
+        """See protocol.Tables."""
+        path = table_path(self._root, database, table)
+        log = DeltaLog(self._spark, path)
+        rows = log.rows(version)
+        columns = [(x.name, x.dataType.simpleString()) for x in rows.schema.fields]
+        return _shape(path, (database, table), log.properties(version), columns), rows
+
+    def newest(self, shape: Shape) -> dict[str, Position]:
+        """See protocol.Tables."""
+        return newest_of(self.rows(shape))
 
     def evolve(self, held: Shape | None, wanted: Shape) -> None:
         """See protocol.Tables."""
@@ -100,7 +103,8 @@ class DeltaTables:
         rows.createOrReplaceTempView(view)
         more = {CUT_PROPERTY: cut_text(*cut)} if cut else {}
         try:
-            session.sql(replace_sql(path, shape, source=view, more=more))
+            statement = replace_sql(path, shape, source=view, more=more)
+            again_on_conflict(lambda: session.sql(statement))
         finally:
             session.catalog.dropTempView(view)
 
@@ -140,7 +144,7 @@ class DeltaTables:
             # Only the sink's own folders begin with an underscore, never a database's.
             for table in () if database.startswith("_") else files.names(f"{root}/{database}"):
                 path = f"{root}/{database}/{table}"
-                if files.names(f"{path}/_delta_log"):
+                if entries(files, path):
                     name = self._name(path) if CUT in database + table else None
                     found.append(name or (unfolder(database), unfolder(table)))
         return found
@@ -161,3 +165,13 @@ class DeltaTables:
                 return None
             raise
         return detail.properties, [(x.name, x.dataType.simpleString()) for x in schema.fields]
+
+
+def _shape(
+    path: str, name: tuple[str, str], properties: dict[str, str], columns: list[tuple[str, str]]
+) -> Shape:
+    """The shape in a table's properties and columns. Raises ForeignTable."""
+    mapped = properties.get("delta.columnMapping.mode", "none") != "none"
+    if (found := shape_of(name, properties, columns, mapped=mapped)) is None:
+        raise ForeignTable(path, advice="Move it away; the sink creates its tables itself")
+    return found

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_sink.names import FLOORS, LEDGER, RECENT, RELOAD, WAITS
+from spark_sink.names import DDL, FLOORS, LEDGER, LETTERS, MOVING, RECENT, RELOAD, WAITS
 from spark_sink.spark.files import Files
+from spark_sink.warehouse.delta.conflict import again_on_conflict
+from spark_sink.warehouse.delta.facts import DeltaFacts
 from spark_sink.warehouse.delta.own_table import OwnTable
 from spark_sink.warehouse.delta.recent import DeltaRecent
+from spark_sink.warehouse.delta.statements import delta, letters_sql
 from spark_sink.warehouse.delta.tables import DeltaTables
 from spark_sink.warehouse.delta.upkeep import DeltaUpkeep
 from spark_sink.warehouse.delta.waits import DeltaWaits
 from spark_sink.warehouse.notes import FileNotes
+from spark_sink.warehouse.sql.ddl import TableDdl
 from spark_sink.warehouse.sql.ledger import EVERY, RETENTION_SECONDS, TableFloors, TableLedger
+from spark_sink.warehouse.sql.letters import TableLetters
 
 
 class DeltaWarehouse:
@@ -34,12 +39,26 @@ class DeltaWarehouse:
 
         self.tables = DeltaTables(spark, root)
         self.stage = DeltaTables(spark, f"{root}/{RELOAD}")
-        self.ledger = TableLedger(own(LEDGER), every=every)
+        self.facts = DeltaFacts(spark, root)
+        self.ledger = TableLedger(own(LEDGER), every=every, keep_seconds=retention_seconds)
         self.floors = TableFloors(own(FLOORS))
+        self.moving = DeltaTables(spark, f"{root}/{MOVING}")
+        self.ddl = TableDdl(own(DDL))
         self.waits = DeltaWaits(own(WAITS))
-        self.recent = DeltaRecent(spark, f"{root}/{RECENT}", retention_seconds=retention)
+        self.letters = letters(f"{root}/{LETTERS}", own(LETTERS))
+        # Readers go back in these as far as in the tables.
+        self.recent = DeltaRecent(spark, f"{root}/{RECENT}", retention_seconds=retention_seconds)
         self.upkeep = DeltaUpkeep(spark, root)
         self.notes = FileNotes(Files(spark), root)
+
+
+def letters(path: str, table: OwnTable) -> TableLetters:
+    """The dead letters in a Delta table."""
+
+    def create(session: SparkSession, columns: str) -> None:
+        again_on_conflict(lambda: session.sql(letters_sql(path, columns)))
+
+    return TableLetters(table, delta(path), create=create, again=again_on_conflict)
 
 
 def current(

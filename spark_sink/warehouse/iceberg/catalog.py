@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,9 +24,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from spark_sink.errors import JarMissing
+from spark_sink.java import java_class
 from spark_sink.names import literal, quoted
 
 HADOOP: Final = "hadoop"
+RETENTION: Final = "history.expire.max-snapshot-age-ms"
+"""The property of how long a snapshot is kept once it is replaced (ms)."""
 _SPARK_CATALOG: Final = "org.apache.iceberg.spark.SparkCatalog"
 _ABSENT: Final = ("NoSuchTableException", "NoSuchNamespaceException")
 
@@ -40,7 +44,7 @@ def kind(properties: Mapping[str, str]) -> str:
 
 def registered(spark: SparkSession, root: str, properties: Mapping[str, str]) -> str:
     """Makes the session's settings of the catalog, and returns its name. Raises JarMissing."""
-    if "JavaPackage" in type(spark._jvm.org.apache.iceberg.spark.SparkCatalog).__name__:  # type: ignore[union-attr]
+    if "JavaPackage" in type(java_class(spark._jvm, _SPARK_CATALOG)).__name__:
         raise JarMissing(
             "iceberg-spark-runtime is not on Spark's class path",
             advice="Add the jar of spark_sink/iceberg.lock to the session (spark.jars)",
@@ -97,11 +101,15 @@ class Catalog:
     def table(self, place: Place) -> IcebergTable | None:
         """The table as of its newest commit; None if it does not exist."""
         try:
-            return IcebergTable(self.spark, self._catalog().loadTable(self._identifier(place)))
+            return self.existing(place)
         except Py4JJavaError as fault:
             if any(name in str(fault) for name in _ABSENT):
                 return None
             raise
+
+    def existing(self, place: Place) -> IcebergTable:
+        """The table as of its newest commit. Without it, Iceberg's own error passes through."""
+        return IcebergTable(self.spark, self._catalog().loadTable(self._identifier(place)))
 
     def drop(self, place: Place) -> None:
         """Removes the table and its files, if it exists."""
@@ -123,7 +131,7 @@ class Catalog:
         return sorted(str(one.name()) for one in found)
 
     def _catalog(self) -> Any:
-        util: Any = self.spark._jvm.org.apache.iceberg.spark.Spark3Util  # type: ignore[union-attr]
+        util: Any = java_class(self.spark._jvm, "org.apache.iceberg.spark.Spark3Util")
         if self._is_loaded:
             return util.loadIcebergCatalog(self.spark._jsparkSession, self.name)
         # Spark looks for the settings of a catalog in the session that is active in the thread.
@@ -133,18 +141,22 @@ class Catalog:
         return found
 
     def _identifier(self, place: Place) -> Any:
-        names: Any = self.spark._jvm.org.apache.iceberg.catalog  # type: ignore[union-attr]
-        return names.TableIdentifier.of(self._namespace(place[0]), place[1])
+        kind: Any = java_class(self.spark._jvm, "org.apache.iceberg.catalog.TableIdentifier")
+        return kind.of(self._namespace(place[0]), place[1])
 
     def _namespace(self, name: str) -> Any:
         jvm: Any = self.spark._jvm
-        levels = self.spark.sparkContext._gateway.new_array(jvm.java.lang.String, 1)  # type: ignore[union-attr]
+        string = java_class(jvm, "java.lang.String")
+        levels = self.spark.sparkContext._gateway.new_array(string, 1)  # type: ignore[union-attr]
         levels[0] = name
-        return jvm.org.apache.iceberg.catalog.Namespace.of(levels)
+        return java_class(jvm, "org.apache.iceberg.catalog.Namespace").of(levels)
 
 
 class IcebergTable:
-    """A table as of the commit at which it was loaded."""
+    """A table as of the commit at which it was loaded.
+
+    A version is the sequence number of a snapshot, which grows by one with each commit that has rows.
+    """
 
     def __init__(self, spark: SparkSession, table: Any) -> None:
         self._spark = spark
@@ -156,18 +168,29 @@ class IcebergTable:
 
     def columns(self) -> list[tuple[str, str]]:
         """The columns and their types, as Spark names these."""
-        jvm: Any = self._spark._jvm
-        schema = jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(self._table.schema())
-        fields = StructType.fromJson(json.loads(schema.json())).fields
-        return [(one.name, one.dataType.simpleString()) for one in fields]
+        return self._columns(self._table.schema())
+
+    def columns_at(self, version: int) -> list[tuple[str, str]]:
+        """The columns as of a version. The newest has those of now: a column is added without a commit."""
+        newest = self._table.currentSnapshot()
+        if newest is None or newest.sequenceNumber() == version:
+            return self.columns()
+        found = self._snapshot_at(version)
+        schema = None if found is None else found.schemaId()
+        return self._columns(self._table.schemas()[0 if schema is None else schema])
 
     def snapshot(self) -> int | None:
         """The number of the newest snapshot; None before the first row."""
         newest = self._table.currentSnapshot()
         return None if newest is None else int(newest.snapshotId())
 
+    def snapshot_at(self, version: int) -> int | None:
+        """The number of the snapshot of a version; None if it was removed, or never existed."""
+        found = self._snapshot_at(version)
+        return None if found is None else int(found.snapshotId())
+
     def version(self) -> int:
-        """The number of commits with rows."""
+        """The version; 0 before the first row."""
         newest = self._table.currentSnapshot()
         return 0 if newest is None else int(newest.sequenceNumber())
 
@@ -175,25 +198,53 @@ class IcebergTable:
         """The number of snapshots that the table still lists."""
         return int(self._table.history().size())
 
+    def summaries(self, most: int) -> Iterator[tuple[int, dict[str, str]]]:
+        """The time (ms) and the summary of the newest commits, newest first."""
+        at = self._table.currentSnapshot()
+        for _ in range(most):
+            if at is None:
+                return
+            yield int(at.timestampMillis()), {str(k): str(v) for k, v in at.summary().items()}
+            parent = at.parentId()
+            at = None if parent is None else self._table.snapshot(parent)
+
     def location(self) -> str:
         """The table's folder."""
         return str(self._table.location())
 
-    def expire(self) -> None:
-        """Removes the snapshots, and the files of only these, that are older than the table's retention."""
-        self._table.expireSnapshots().cleanExpiredFiles(True).commit()
+    def remove_unused(self) -> None:
+        """Removes the snapshots that were replaced longer ago than the table's retention, and unused files.
 
-    def remove_orphans(self, before_ms: int) -> None:
-        """Removes files that no snapshot has and that are from before that time (ms)."""
-        actions: Any = self._spark._jvm.org.apache.iceberg.spark.actions.SparkActions  # type: ignore[union-attr]
+        A snapshot that was the newest within that time has readers, however old it is itself.
+        """
+        kept_ms = int(self.properties()[RETENTION])
+        before_ms = int(time.time() * 1000) - kept_ms
+        started = [int(one.timestampMillis()) for one in self._table.history()]
+        current = max((at for at in started if at <= before_ms), default=None)
+        if current is not None:
+            removal = self._table.expireSnapshots().expireOlderThan(current)
+            removal.cleanExpiredFiles(True).commit()
+        actions: Any = java_class(self._spark._jvm, "org.apache.iceberg.spark.actions.SparkActions")
         of_session = actions.get(self._spark._jsparkSession)
         of_session.deleteOrphanFiles(self._table).olderThan(before_ms).execute()
+
+    def _snapshot_at(self, version: int) -> Any:
+        # The newest is last, and the one that is looked for is near it.
+        for found in reversed(list(self._table.snapshots())):
+            if found.sequenceNumber() <= version:
+                return found if found.sequenceNumber() == version else None
+        return None
+
+    def _columns(self, schema: Any) -> list[tuple[str, str]]:
+        util: Any = java_class(self._spark._jvm, "org.apache.iceberg.spark.SparkSchemaUtil")
+        fields = StructType.fromJson(json.loads(util.convert(schema).json())).fields
+        return [(one.name, one.dataType.simpleString()) for one in fields]
 
 
 @contextmanager
 def _active(spark: SparkSession) -> Iterator[None]:
     """Makes the session the active one of the thread, for a while."""
-    sessions: Any = spark._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]
+    sessions: Any = java_class(spark._jvm, "org.apache.spark.sql.classic.SparkSession")
     before = sessions.getActiveSession()
     sessions.setActiveSession(spark._jsparkSession)
     try:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from spark_sink.names import quoted
-from spark_sink.warehouse.iceberg.catalog import Catalog, Place
+from spark_sink.warehouse.iceberg.catalog import RETENTION, Catalog, Place
+from spark_sink.warehouse.iceberg.conflict import again_on_conflict, conflicts_by_name
+from spark_sink.warehouse.iceberg.snapshots import at_snapshot
 from spark_sink.warehouse.iceberg.statements import PROPERTIES
+from spark_sink.warehouse.protocol import CommitConflict
 from spark_sink.warehouse.sql.own_table import few_rows
 from spark_sink.warehouse.sql.statements import properties_sql
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -26,6 +33,8 @@ class IcebergOwnTable:
     retention_seconds: int
     _commits: int = 0
     _columns: Sequence[tuple[str, str]] = ()
+    _read: threading.local = field(default_factory=threading.local)
+    """The snapshot that each thread has read last."""
 
     def read(self) -> DataFrame | None:
         """See sql.own_table.OwnTable."""
@@ -33,7 +42,12 @@ class IcebergOwnTable:
 
     def rows(self) -> DataFrame:
         """See sql.own_table.OwnTable."""
-        return self.spark.table(self.catalog.sql_name(self.place))
+        table = self.catalog.sql_name(self.place)
+        snapshot = self.catalog.existing(self.place).snapshot()
+        self._read.snapshot = snapshot
+        if snapshot is None:
+            return self.spark.table(table)
+        return at_snapshot(self.spark, table, snapshot)
 
     def append(
         self, columns: str, rows: Sequence[Mapping[str, object]], *, is_wider: bool = False
@@ -62,32 +76,52 @@ class IcebergOwnTable:
         return self._commits % self.every == 0
 
     def rewrite(self, rows: DataFrame) -> None:
+        """See sql.own_table.OwnTable. `rows` are made of those that this thread has read last."""
+        writer = rows.coalesce(1).writeTo(self.catalog.sql_name(self.place))
+        snapshot = getattr(self._read, "snapshot", None)
+        if snapshot is not None:
+            # Else Iceberg would also remove what another sink has added since.
+            writer = writer.option("isolation-level", "serializable")
+            writer = writer.option("validate-from-snapshot-id", snapshot)
+        try:
+            with conflicts_by_name():
+                writer.overwrite(f.lit(True))
+                self.catalog.existing(self.place).remove_unused()
+        except CommitConflict:
+            _log.debug("not rewritten, another sink committed first table=%s.%s", *self.place)
+
+    def compact(self) -> None:
         """See sql.own_table.OwnTable."""
-        rows.coalesce(1).writeTo(self.catalog.sql_name(self.place)).overwrite(f.lit(True))
-        held = self.catalog.table(self.place)
-        if held is not None:
-            held.expire()
+        statement = self.catalog.call("rewrite_data_files", self.place, min_input_files="2")
+        again_on_conflict(lambda: self.spark.sql(statement))
+        again_on_conflict(lambda: self.catalog.existing(self.place).remove_unused())
+
+    def create(self, columns: str, more: Mapping[str, str] | None = None) -> None:
+        """Makes the table with these columns if it does not exist; `more` are further properties."""
+        self.catalog.make_namespace(self.place[0])
+        properties = {**PROPERTIES, **kept_for(self.retention_seconds), **(more or {})}
+        table = self.catalog.sql_name(self.place)
+        self.spark.sql(
+            f"CREATE TABLE IF NOT EXISTS {table} ({columns}) USING iceberg "
+            f"TBLPROPERTIES ({properties_sql(properties)})"
+        )
 
     def _make(self, columns: str, rows: DataFrame) -> None:
         """Makes the table, or adds columns that one of an earlier version lacks."""
         table = self.catalog.sql_name(self.place)
         held = self.catalog.table(self.place)
         if held is None:
-            self.catalog.make_namespace(self.place[0])
-            properties = properties_sql({**PROPERTIES, **kept_for(self.retention_seconds)})
-            self.spark.sql(
-                f"CREATE TABLE IF NOT EXISTS {table} ({columns}) USING iceberg TBLPROPERTIES ({properties})"
-            )
+            self.create(columns)
             held = self.catalog.table(self.place)
         self._columns = held.columns() if held else ()
         names = {name for name, _ in self._columns}
         new = [one for one in rows.schema.fields if one.name not in names]
         if new:
             added = ", ".join(f"{quoted(one.name)} {one.dataType.simpleString()}" for one in new)
-            self.spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({added})")
+            again_on_conflict(lambda: self.spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({added})"))
             self._columns = [*self._columns, *((x.name, x.dataType.simpleString()) for x in new)]
 
 
 def kept_for(seconds: int) -> dict[str, str]:
     """The property of how long snapshots are kept."""
-    return {"history.expire.max-snapshot-age-ms": str(seconds * 1000)}
+    return {RETENTION: str(seconds * 1000)}

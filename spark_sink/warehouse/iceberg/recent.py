@@ -9,13 +9,11 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.recent.coverage import Cut
-from spark_sink.source.envelope import FIELDS
 from spark_sink.warehouse.iceberg.catalog import Catalog, Place
 from spark_sink.warehouse.iceberg.own_table import kept_for
+from spark_sink.warehouse.iceberg.snapshots import at_snapshot, gone_by_name
 from spark_sink.warehouse.iceberg.statements import PROPERTIES
-from spark_sink.warehouse.iceberg.tables import at_snapshot
-from spark_sink.warehouse.iceberg.upkeep import remove_unused
-from spark_sink.warehouse.protocol import Recent
+from spark_sink.warehouse.protocol import Recent, VersionGone
 from spark_sink.warehouse.sql.recent import from_sql, joined, ordered, read_recent, texts, with_cut
 
 _PROPERTIES: Final = {
@@ -37,10 +35,13 @@ class IcebergRecent:
     place: Place
     retention_seconds: int
 
-    def begin(self, rows: DataFrame, cut: Cut, *, versions: Iterable[str]) -> None:
+    def begin(
+        self, rows: DataFrame, cut: Cut, *, versions: Iterable[str], markers: Iterable[str] = ()
+    ) -> None:
         """See protocol.RecentLog."""
         self.catalog.make_namespace(self.place[0])
-        self._replace(with_cut(joined(rows, texts(rows, "version", versions)), cut))
+        first = joined(texts(rows, "version", versions), texts(rows, "marker", markers))
+        self._replace(with_cut(joined(rows, first), cut))
 
     def add(self, rows: DataFrame, cut: Cut) -> None:
         """See protocol.RecentLog."""
@@ -55,15 +56,29 @@ class IcebergRecent:
     def remove_unused(self) -> None:
         """See protocol.RecentLog."""
         if (table := self.catalog.table(self.place)) is not None:
-            remove_unused(table)
+            table.remove_unused()
 
     def newest(self) -> Recent[DataFrame] | None:
         """See protocol.RecentLog."""
+        version = self.version()
+        return None if version is None else self.at(version)
+
+    def version(self) -> int | None:
+        """See protocol.RecentLog."""
         table = self.catalog.table(self.place)
-        snapshot = None if table is None else table.snapshot()
+        return None if table is None else table.version() or None
+
+    def at(self, version: int) -> Recent[DataFrame]:
+        """See protocol.RecentLog."""
+        name = f"recent changes, version {version}"
+        table = self.catalog.table(self.place)
+        snapshot = None if table is None else table.snapshot_at(version)
         if snapshot is None:
-            return None
-        return read_recent(at_snapshot(self.spark, self._sql_name, snapshot), FIELDS)
+            raise VersionGone(name)
+        with gone_by_name(name):
+            found = read_recent(at_snapshot(self.spark, self._sql_name, snapshot))
+        assert found is not None
+        return found
 
     def _replace(self, rows: DataFrame) -> None:
         writer = ordered(rows).writeTo(self._sql_name).using("iceberg")

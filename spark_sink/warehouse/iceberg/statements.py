@@ -6,6 +6,7 @@ reads old files as the new type; any other widening needs new rows, in one commi
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -15,8 +16,10 @@ from spark_sink.names import action, quoted
 from spark_sink.source.schemas import SOURCE_COLUMNS
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sql.statements import (
+    KEY_PROPERTY,
     casts_sql,
     columns_sql,
+    key_of,
     properties_sql,
     shape_properties,
 )
@@ -35,6 +38,10 @@ PROPERTIES: Final = {
 NEVER_MATCHES: Final = " WHEN MATCHED AND t.__delta <> s.__delta THEN DELETE"
 """For a table without a key: makes Iceberg check the commit against others, which mere additions are not."""
 
+NEVER_HELD: Final = " WHEN MATCHED AND t.offset <> s.offset THEN DELETE"
+"""For dead letters: the same."""
+FORMER_KEYS: Final = "aqueduct.former_primary_keys"
+_FORMER_KEPT: Final = 20
 _IN_PLACE: Final = frozenset({("int", "bigint"), ("float", "double")})
 _INNER: Final = {"struct<srid": ("srid", "wkb"), "array<": ("element",), "map<": ("key", "value")}
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
@@ -42,7 +49,7 @@ _DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
 
 def create_sql(table: str, shape: Shape) -> str:
     """The statement that creates a table of `shape`."""
-    properties = properties_sql({**PROPERTIES, **shape_properties(shape)})
+    properties = properties_sql(_own_properties(shape))
     columns = columns_sql(shape)
     return (
         f"CREATE TABLE IF NOT EXISTS {table} ({columns}) USING iceberg TBLPROPERTIES ({properties})"
@@ -54,9 +61,35 @@ def replace_sql(table: str, shape: Shape, *, source: str, more: Mapping[str, str
 
     Properties that are not given stay as they are.
     """
-    properties = properties_sql({**PROPERTIES, **shape_properties(shape), **more})
+    properties = properties_sql({**_own_properties(shape), **more})
     replaced = f"CREATE OR REPLACE TABLE {table} USING iceberg TBLPROPERTIES ({properties})"
     return f"{replaced} AS SELECT {casts_sql(shape)} FROM {quoted(source)}"  # noqa: S608 - every name is quoted
+
+
+def _own_properties(shape: Shape) -> dict[str, str]:
+    # Iceberg keeps statistics of the first hundred columns, and of texts the first characters.
+    metrics = "write.metadata.metrics.column."
+    whole = {f"{metrics}{name}": "full" for name in ("__destination", "__ts_ms", "__seq")}
+    kept = {f"{metrics}{name}": "truncate(32)" for name in shape.key}
+    return {**PROPERTIES, **whole, **kept, **shape_properties(shape)}
+
+
+def former_keys(properties: Mapping[str, str], version: int, wanted: Shape) -> dict[str, str]:
+    """The property with the keys that a table had up to a version, given that `wanted` replaces it.
+
+    Properties are those of the table, not of a version, so a changed key would be lost for older versions.
+    """
+    if KEY_PROPERTY not in properties or key_of(properties) == wanted.key:
+        return {}
+    held = json.loads(properties.get(FORMER_KEYS, "[]"))
+    return {FORMER_KEYS: json.dumps([*held, [version, key_of(properties)]][-_FORMER_KEPT:])}
+
+
+def key_of_version(properties: Mapping[str, str], version: int) -> dict[str, str]:
+    """The properties with the key that the table had at a version."""
+    held = json.loads(properties.get(FORMER_KEYS, "[]"))
+    former = next((key for until, key in held if version <= until), None)
+    return {**properties, **({} if former is None else {KEY_PROPERTY: json.dumps(former)})}
 
 
 def alter_sql(table: str, held: Shape, wanted: Shape) -> list[str] | None:

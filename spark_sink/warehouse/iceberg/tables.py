@@ -13,33 +13,37 @@ from itertools import count
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
 
 from spark_sink.errors import ForeignTable, UnknownTable
-from spark_sink.names import CUT, folder, quoted, unfolder
+from spark_sink.names import CUT, folder, unfolder
 from spark_sink.source.offsets import Offsets
-from spark_sink.source.schemas import OWN_COLUMNS, SOURCE_COLUMNS
 from spark_sink.spark.files import Files
-from spark_sink.warehouse.iceberg.catalog import Catalog, Place
+from spark_sink.warehouse.iceberg.catalog import Catalog, IcebergTable, Place
 from spark_sink.warehouse.iceberg.conflict import again_on_conflict
+from spark_sink.warehouse.iceberg.snapshots import at_snapshot, fitted, gone_by_name
 from spark_sink.warehouse.iceberg.statements import (
     NEVER_MATCHES,
     alter_sql,
     create_sql,
+    former_keys,
+    key_of_version,
     refuse_clash,
     replace_sql,
 )
 from spark_sink.warehouse.images import seen_rows
 from spark_sink.warehouse.ledger import Floor
+from spark_sink.warehouse.milestones import Position
+from spark_sink.warehouse.protocol import VersionGone
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sql.key_range import key_range_sql
+from spark_sink.warehouse.sql.positions import newest_of
 from spark_sink.warehouse.sql.statements import (
     CUT_PROPERTY,
     cut_text,
-    key_of,
     merge_sql,
     name_of,
     parse_cut,
+    shape_of,
     truncate_sql,
 )
 
@@ -71,17 +75,26 @@ class IcebergTables:
         if found is None:
             self._refuse_foreign(place)
             return None
-        properties, columns = found.properties(), found.columns()
-        if name_of(properties) != (database, table):
-            raise ForeignTable(found.location(), advice=_ADVICE)
-        names = dict(columns)
-        return Shape(
-            database,
-            table,
-            tuple((name, kind) for name, kind in columns if name not in OWN_COLUMNS),
-            key_of(properties),
-            apart=all(name in names for name, _ in SOURCE_COLUMNS),
-        )
+        return _shape(found, (database, table), found.properties(), found.columns())
+
+    def as_of(self, database: str, table: str, version: int) -> tuple[Shape, DataFrame]:
+        """See protocol.Tables. The snapshot of that version, by its number."""
+        name, place = f"{database}.{table}, version {version}", self.place(database, table)
+        found = self.catalog.table(place)
+        snapshot = None if found is None else found.snapshot_at(version)
+        if found is None or (snapshot is None and version != 0):
+            raise VersionGone(name)
+        properties = key_of_version(found.properties(), version)
+        shape = _shape(found, (database, table), properties, found.columns_at(version))
+        of_now = self.catalog.sql_name(place)
+        with gone_by_name(name):
+            if snapshot is None:
+                return shape, fitted(self.spark.table(of_now).where("false"), shape)
+            return shape, fitted(at_snapshot(self.spark, of_now, snapshot), shape)
+
+    def newest(self, shape: Shape) -> dict[str, Position]:
+        """See protocol.Tables."""
+        return newest_of(self.rows(shape))
 
     def evolve(self, held: Shape | None, wanted: Shape) -> None:
         """See protocol.Tables.
@@ -185,8 +198,11 @@ class IcebergTables:
         place = self.place(shape.database, shape.table)
         self.catalog.make_namespace(place[0])
         table = self.catalog.sql_name(place)
+        held = self.catalog.table(place)
+        former = former_keys(held.properties(), held.version(), shape) if held else {}
         with self._view(rows) as view:
-            rows.sparkSession.sql(replace_sql(table, shape, source=view, more=more))
+            statement = replace_sql(table, shape, source=view, more={**former, **more})
+            again_on_conflict(lambda: rows.sparkSession.sql(statement))
 
     @contextmanager
     def _view(self, rows: DataFrame) -> Iterator[str]:
@@ -207,18 +223,13 @@ class IcebergTables:
             raise ForeignTable(path, advice=_ADVICE)
 
 
-def at_snapshot(session: SparkSession, table: str, snapshot: int) -> DataFrame:
-    """The rows as of a snapshot, in the columns of its time."""
-    return session.sql(f"SELECT * FROM {table} VERSION AS OF {snapshot}")  # noqa: S608 - a quoted name and a number
-
-
-def fitted(rows: DataFrame, shape: Shape) -> DataFrame:
-    """Rows in the columns and types of a later shape of their table."""
-    held = set(rows.columns)
-    # As columns, not as SQL: in a reader's own session, Spark may substitute variables in a name's ${…}.
-    return rows.select(
-        *(
-            (f.col(quoted(name)) if name in held else f.lit(None)).cast(kind).alias(name)
-            for name, kind in shape.all_columns
-        )
-    )
+def _shape(
+    table: IcebergTable,
+    name: tuple[str, str],
+    properties: Mapping[str, str],
+    columns: list[tuple[str, str]],
+) -> Shape:
+    """The shape in a table's properties and columns. Raises ForeignTable."""
+    if (found := shape_of(name, properties, columns)) is None:
+        raise ForeignTable(table.location(), advice=_ADVICE)
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
@@ -67,19 +66,18 @@ class IcebergUpkeep:
     def remove_unused(self, name: Name) -> None:
         """See protocol.Upkeep."""
         with conflicts_by_name():
-            remove_unused(self._table(name))
+            self._table(name).remove_unused()
 
     def version(self, name: Name, *, at_least: bool = False) -> int:  # noqa: ARG002 - it is cheap to read
-        """See protocol.Upkeep."""
-        return self._table(name).version()
+        """See protocol.Upkeep. -1 without the table."""
+        found = self._catalog.table(self._place(name))
+        return -1 if found is None else found.version()
 
     def _call(self, procedure: str, place: Place, **options: str) -> None:
         self.spark.sql(self._catalog.call(procedure, place, **options))
 
     def _table(self, name: Name) -> IcebergTable:
-        found = self._catalog.table(self._place(name))
-        assert found is not None
-        return found
+        return self._catalog.existing(self._place(name))
 
     def _sql_name(self, name: Name) -> str:
         return self._catalog.sql_name(self._place(name))
@@ -90,10 +88,3 @@ class IcebergUpkeep:
     @property
     def _catalog(self) -> Catalog:
         return self.tables.catalog
-
-
-def remove_unused(table: IcebergTable) -> None:
-    """Removes snapshots older than the table's retention, and files that none has for as long."""
-    table.expire()
-    kept_ms = int(table.properties()["history.expire.max-snapshot-age-ms"])
-    table.remove_orphans(int(time.time() * 1000) - kept_ms)

@@ -10,13 +10,18 @@ from pyspark.sql import SparkSession
 from spark_sink.names import FORMAT, WAITS
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.iceberg.catalog import HADOOP, Catalog, digest, kind, registered
+from spark_sink.warehouse.iceberg.conflict import again_on_conflict
+from spark_sink.warehouse.iceberg.facts import IcebergFacts
 from spark_sink.warehouse.iceberg.own_table import IcebergOwnTable
 from spark_sink.warehouse.iceberg.recent import IcebergRecent
+from spark_sink.warehouse.iceberg.statements import NEVER_HELD
 from spark_sink.warehouse.iceberg.tables import IcebergTables
 from spark_sink.warehouse.iceberg.upkeep import IcebergUpkeep
 from spark_sink.warehouse.iceberg.waits import FileWaits
 from spark_sink.warehouse.notes import FileNotes
+from spark_sink.warehouse.sql.ddl import TableDdl
 from spark_sink.warehouse.sql.ledger import EVERY, RETENTION_SECONDS, TableFloors, TableLedger
+from spark_sink.warehouse.sql.letters import SEARCHED, TableLetters
 
 _OWN = "__aqueduct"
 
@@ -54,11 +59,31 @@ class IcebergWarehouse:
 
         folder = root if is_folder else None
         self.tables = IcebergTables(spark=spark, catalog=made, root=folder)
+        self.facts = IcebergFacts(spark=spark, tables=self.tables)
+        self.moving = IcebergTables(spark=spark, catalog=made, root=folder, prefix=f"{own}_moving_")
         self.stage = IcebergTables(spark=spark, catalog=made, root=folder, prefix=f"{own}_reload_")
-        self.ledger = TableLedger(small("ledger"), every=every)
+        self.ledger = TableLedger(small("ledger"), every=every, keep_seconds=retention_seconds)
         self.floors = TableFloors(small("floors"))
+        self.ddl = TableDdl(small("ddl"))
+        self.letters = letters(small("dead_letters"))
         self.waits = FileWaits(files=files, folder=f"{root}/{WAITS}", prepare=self.notes.make)
+        # Readers go back in these as far as in the tables.
         self.recent = IcebergRecent(
-            spark=spark, catalog=made, place=(own, "recent"), retention_seconds=retention
+            spark=spark, catalog=made, place=(own, "recent"), retention_seconds=retention_seconds
         )
         self.upkeep = IcebergUpkeep(spark=spark, tables=self.tables)
+
+
+def letters(table: IcebergOwnTable) -> TableLetters:
+    """The dead letters in an Iceberg table."""
+    column = "write.metadata.metrics.column."
+    metrics = {
+        "write.metadata.metrics.default": "none",
+        **{f"{column}{n}": "full" for n in SEARCHED},
+    }
+
+    def create(_: SparkSession, columns: str) -> None:
+        again_on_conflict(lambda: table.create(columns, metrics))
+
+    name = table.catalog.sql_name(table.place)
+    return TableLetters(table, name, create=create, again=again_on_conflict, of_held=NEVER_HELD)

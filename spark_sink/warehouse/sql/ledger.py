@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from spark_sink.warehouse.ledger import Entry, Floor, Source
+from spark_sink.warehouse.ledger import Entry, Floor, LastBatch, Source
+from spark_sink.warehouse.milestones import Batch, Share, batches
 from spark_sink.warehouse.sql.own_table import OwnTable
 
 _LEDGER_COLUMNS: Final = (
     "query_id STRING, batch_id BIGINT, topic STRING, partition INT, from_offset BIGINT, "
-    "until_offset BIGINT, records BIGINT, applied_at_ms BIGINT"
+    "until_offset BIGINT, records BIGINT, applied_at_ms BIGINT, milestone STRING"
 )
 _FLOOR_COLUMNS: Final = (
     "database STRING, `table` STRING, destination STRING, epoch BIGINT, seq BIGINT, ts_ms BIGINT"
@@ -23,7 +25,7 @@ _FLOOR_SOURCE: Final = "source_database STRING, source_table STRING"
 """Columns for truncates of mapped tables; NULL or missing if the source table has the table's name."""
 
 EVERY: Final = 200
-"""Commits between two rewrites; also the number of batches kept, besides the last of each partition."""
+"""Commits between two rewrites; also the least number of batches kept, besides the last of each partition."""
 RETENTION_SECONDS: Final = 300
 """Retention of files and log entries of the sink's own tables, which are read within seconds."""
 
@@ -31,9 +33,12 @@ RETENTION_SECONDS: Final = 300
 class TableLedger:
     """See protocol.Ledger."""
 
-    def __init__(self, table: OwnTable, *, every: int = EVERY) -> None:
+    def __init__(
+        self, table: OwnTable, *, every: int = EVERY, keep_seconds: int = RETENTION_SECONDS
+    ) -> None:
         self.table = table
         self._every = every
+        self._keep_ms = keep_seconds * 1000
 
     def applied(self) -> dict[tuple[str, int], int]:
         """See protocol.Ledger."""
@@ -43,26 +48,55 @@ class TableLedger:
         rows = ledger.groupBy("topic", "partition").agg(f.max("until_offset").alias("until"))
         return {(row.topic, row.partition): row.until for row in rows.collect()}
 
-    def newest_ms(self) -> int:
+    def newest_ms(self, topics: Collection[str] | None = None) -> int:
         """See protocol.Ledger."""
         ledger = self.table.read()
         if ledger is None:
             return 0
+        if topics is not None:
+            ledger = ledger.where(f.col("topic").isin(*topics))
         (row,) = ledger.agg(f.max("applied_at_ms").alias("newest")).collect()
         return int(row.newest or 0)
+
+    def last(self) -> LastBatch | None:
+        """See protocol.Ledger."""
+        ledger = self.table.read()
+        if ledger is None:
+            return None
+        batch = f.struct("applied_at_ms", "query_id", "batch_id").alias("batch")
+        batches = ledger.groupBy(batch).agg(f.sum("records").alias("records"))
+        found = batches.orderBy(f.desc("batch")).limit(1).collect()
+        if not found:
+            return None
+        (row,) = found
+        return LastBatch(
+            batch_id=row.batch.batch_id, records=row.records, applied_at_ms=row.batch.applied_at_ms
+        )
 
     def append(self, entries: Iterable[Entry]) -> None:
         """See protocol.Ledger."""
         if rows := [asdict(entry) for entry in entries]:
-            self.table.append(_LEDGER_COLUMNS, rows)
+            # Earlier versions of the sink made it without milestones.
+            self.table.append(_LEDGER_COLUMNS, rows, is_wider=True)
         if self.table.due():
             self.compact()
 
+    def batches(self) -> list[Batch]:
+        """See protocol.Ledger."""
+        ledger = self.table.read()
+        if ledger is None:
+            return []
+        milestone = "milestone" if "milestone" in ledger.columns else "CAST(NULL AS STRING)"
+        columns = "applied_at_ms", "query_id", "topic", "`partition`", "from_offset", "until_offset"
+        rows = ledger.selectExpr(*columns, milestone).collect()
+        return batches(Share(*row) for row in rows)
+
     def compact(self) -> None:
-        """Rewrites the ledger with the last batches, and the last of each partition."""
+        """Rewrites the ledger with the last batches, those of the retention, and the last of each partition."""
         ledger = self.table.rows()
         times = ledger.select("applied_at_ms").distinct().orderBy(f.desc("applied_at_ms"))
-        last = times.limit(self._every).collect()[-1].applied_at_ms
+        newest = times.limit(self._every).collect()
+        last = min(newest[-1].applied_at_ms, newest[0].applied_at_ms - self._keep_ms)
         order = "row_number() OVER (PARTITION BY topic, `partition` ORDER BY until_offset DESC)"
         kept = ledger.selectExpr("*", f"{order} AS nth").where(
             f"nth = 1 OR applied_at_ms >= {last}"
@@ -94,7 +128,18 @@ class TableFloors:
         columns, rows = _floor_rows(new)
         self.table.append(columns, rows, is_wider=columns != _FLOOR_COLUMNS)
         if self.table.due():
-            self.table.rewrite(self.table.literal(*_floor_rows(self.highest())))
+            # Read by the commit itself: another sink may add floors meanwhile.
+            self.table.rewrite(_highest_of(self.table.rows()))
+
+
+def _highest_of(floors: DataFrame) -> DataFrame:
+    """The highest floor of each table and source, in the stored columns."""
+    mapped = [name for name in _SOURCE_NAMES if name in floors.columns]
+    rows = floors.groupBy("database", "table", "destination", *mapped).agg(
+        f.max(f.struct("epoch", "seq", "ts_ms")).alias("top")
+    )
+    kept = ("database", "`table`", "destination", "top.epoch", "top.seq", "top.ts_ms")
+    return rows.select(*kept, *mapped)
 
 
 _SOURCE_NAMES: Final = ("source_database", "source_table")

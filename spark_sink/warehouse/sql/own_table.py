@@ -34,7 +34,13 @@ class OwnTable(Protocol):
         """Counts a commit and returns whether a rewrite is due."""
 
     def rewrite(self, rows: DataFrame) -> None:
-        """Replaces all rows in one commit, then removes unused files and log entries."""
+        """Replaces all rows in one commit, then removes unused files and log entries.
+
+        Does nothing if another sink does it just then.
+        """
+
+    def compact(self) -> None:
+        """Compacts many small files into few, then removes unused files and log entries."""
 
 
 def few_rows(spark: SparkSession, columns: str, rows: Sequence[Mapping[str, object]]) -> DataFrame:

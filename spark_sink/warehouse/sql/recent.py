@@ -1,4 +1,7 @@
-"""Rows of recent changes as a format stores them: records, versions, and one cut for each commit."""
+"""Rows of recent changes as a format stores them: records, versions, markers, statements, and cuts.
+
+Each commit has one cut, for all that is stored.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,12 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from spark_sink.names import literal
-from spark_sink.recent.coverage import Cut
+from spark_sink.names import literal, quoted
+from spark_sink.recent.coverage import Cut, Marker
+from spark_sink.source.envelope import FIELDS, IMAGE, LONGEST_TEXT
 from spark_sink.warehouse.protocol import Recent
 
+_PLACE: Final = ("topic", "partition", "offset")
 _FIRST: Final = ("kind", "database", "table", "text")
 
 
@@ -46,14 +51,31 @@ def texts(rows: DataFrame, kind: str, of: Iterable[str]) -> DataFrame:
     return one.select(f.lit(kind).alias("kind"), f.explode(array).alias("text"))
 
 
-def read_recent(held: DataFrame, fields: Iterable[str]) -> Recent[DataFrame] | None:
+def read_recent(held: DataFrame) -> Recent[DataFrame] | None:
     """What stored rows, as of one commit, say; None without a cut."""
-    found = held.where("kind <> 'record'").select("kind", "text").collect()
+    found = held.where("kind <> 'record'").select("kind", "text", *_PLACE).collect()
     cuts = [Cut.of(row.text) for row in found if row.kind == "cut"]
     if not cuts:
         return None
     return Recent(
         cut=max(cuts, key=lambda cut: cut.at_ms),
-        records=held.where("kind = 'record'").select(*fields),
+        records=records_of(held.where("kind = 'record'")),
         versions=[row.text for row in found if row.kind == "version"],
+        markers=[Marker(*row[1:]) for row in found if row.kind == "marker"],
+        statements=[row.text for row in found if row.kind == "statement"],
     )
+
+
+def records_of(held: DataFrame) -> DataFrame:
+    """The stored records in the columns of `FIELDS`.
+
+    A sink of an earlier version stored fewer of them, and images as JSON.
+    """
+    types = dict(held.dtypes)
+    columns = {name: quoted(name) if name in types else "NULL" for name in FIELDS}
+    for name in ("before", "after"):
+        if types[name] == "string":
+            columns[name] = f"from_json({name}, '{IMAGE}', map('maxStringLen', '{LONGEST_TEXT}'))"
+    if "size" not in types:
+        columns["size"] = "CAST(0 AS BIGINT)"
+    return held.selectExpr(*(f"{sql} AS {quoted(name)}" for name, sql in columns.items()))

@@ -6,11 +6,12 @@ Invariant: each may be repeated, in any mixture with the others; `identity` deci
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from spark_sink.names import literal, quoted
 from spark_sink.source.offsets import Offsets
+from spark_sink.source.schemas import OWN_COLUMNS, SOURCE_COLUMNS
 from spark_sink.warehouse.identity import NEWER, below_sql, same_key
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.shape import Shape
@@ -37,6 +38,26 @@ def name_of(properties: Mapping[str, str]) -> tuple[str, str] | None:
 def key_of(properties: Mapping[str, str]) -> tuple[str, ...]:
     """The key that `shape_properties` stored."""
     return tuple(json.loads(properties[KEY_PROPERTY]))
+
+
+def shape_of(
+    name: tuple[str, str],
+    properties: Mapping[str, str],
+    columns: Iterable[tuple[str, str]],
+    *,
+    mapped: bool = False,
+) -> Shape | None:
+    """The shape in a table's properties and columns; None if the sink did not make the table so named."""
+    if name_of(properties) != name:
+        return None
+    kinds = dict(columns)
+    return Shape(
+        *name,
+        tuple((column, kind) for column, kind in kinds.items() if column not in OWN_COLUMNS),
+        key_of(properties),
+        mapped=mapped,
+        apart=all(column in kinds for column, _ in SOURCE_COLUMNS),
+    )
 
 
 def properties_sql(properties: Mapping[str, str]) -> str:

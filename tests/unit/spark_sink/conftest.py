@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import gc
 import itertools
 import json
 import os
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from pyspark.sql import functions as f
 from spark_sink import errors
 from spark_sink.background.reload import Reloader
 from spark_sink.batch.apply import Applier
+from spark_sink.ddl.following import Ddl
 from spark_sink.metrics import Metrics
 from spark_sink.recent.coverage import Cut, Step
 from spark_sink.recent.follower import stored
@@ -53,18 +55,25 @@ class Warehouse:
         self.first = 0
         self.since: dict[tuple[str, int], int] = {}
         self._numbers = itertools.count()
+        self.unusable_limit = 0
+        self.follows: Callable[[Waits], Ddl] | None = None
+        """Makes what follows DDL; None without."""
         self.restart()
 
     def restart(self) -> None:
         """Forgets what a process remembers."""
+        waits = Waits(self.kept.waits, time.time)
         self.applier = Applier(
             book=SchemaBook(lambda: self.schemas),
             warehouse=self.kept,
-            waits=Waits(self.kept.waits, time.time),
+            waits=waits,
             metrics=self.metrics,
+            unusable_limit=self.unusable_limit,
+            ddl=self.follows and self.follows(waits),
+            applied=dict(self.kept.ledger.applied()),
         )
 
-    def take(self, *changes: Change | str | None, partition: int = 0) -> None:
+    def take(self, *changes: Change | str | bytes | None, partition: int = 0) -> None:
         """Applies one batch; text is a record's raw value, None a tombstone.
 
         Raises why the table waits, if it does since.
@@ -78,8 +87,8 @@ class Warehouse:
             kind = getattr(errors, held.error)
             raise kind(held.reason, advice=held.action)
 
-    def write(self, change: Change | str | None, *, partition: int = 0) -> None:
-        """Puts a record into the topic, for a later batch."""
+    def write(self, change: Change | str | bytes | None, *, partition: int = 0, **own: Any) -> None:
+        """Puts a record into the topic, for a later batch; `own` are further columns of it."""
         value = change.value() if isinstance(change, Change) else change
         key = None
         if isinstance(change, Change) and (image := change.after or change.before):
@@ -92,6 +101,7 @@ class Warehouse:
                 "offset": self.ends().get((TOPIC[0], partition), 0),
             }
             | {"key": key, "value": value, "headers": headers}
+            | own
         )
 
     def catch_up(self, start: Offsets) -> None:
@@ -104,13 +114,14 @@ class Warehouse:
         except Exception as fault:
             raise named(fault) from fault
 
-    def store(self, start: Offsets, step: Step = Step.ADD) -> None:
-        """Stores all records from `start` on as recent changes."""
+    def store(self, start: Offsets, step: Step = Step.ADD, *, is_whole: bool = False) -> None:
+        """Stores all records from `start` on as recent changes; `is_whole` if they divide no transaction."""
         until = self.ends()
-        rows = stored(self.read(start, until), "aq.__schemas")
+        rows = stored(self.read(start, until), "aq.__schemas", "aq.__ddl.")
         if step is Step.BEGIN:
             self.since = dict(start)
-        cut = Cut(since=self.since, until=until, at_ms=next(self._numbers))
+        whole = until if is_whole else None
+        cut = Cut(since=self.since, until=until, at_ms=next(self._numbers), whole=whole)
         if step is Step.BEGIN:
             self.kept.recent.begin(rows, cut, versions=self.schemas)
         elif step is Step.REWRITE:
@@ -189,11 +200,37 @@ class Warehouse:
     def frame(self, rows: list[dict[str, Any]]) -> DataFrame:
         """Records in the columns of Spark's Kafka source."""
         parsed = f.from_json(
-            f.lit(json.dumps(rows)),
+            f.lit(json.dumps([encoded(row) for row in rows])),
             "array<struct<topic:string,partition:int,offset:bigint,key:string,value:string,"
-            "headers:array<struct<key:string,value:string>>>>",
+            "headers:array<struct<key:string,value:string>>,timestamp:bigint>>",
         )
-        return self.spark.range(1, numPartitions=1).select(f.inline(parsed))
+        return (
+            self.spark.range(1, numPartitions=1)
+            .select(f.inline(parsed))
+            .selectExpr(
+                *(
+                    "topic",
+                    "partition",
+                    "offset",
+                    "unbase64(key) AS key",
+                    "unbase64(value) AS value",
+                ),
+                "transform(headers, x -> struct(x.key AS key, unbase64(x.value) AS value)) AS headers",
+                "timestamp_millis(timestamp) AS timestamp",
+            )
+        )
+
+
+def encoded(row: dict[str, Any]) -> dict[str, Any]:
+    """A record's columns, of which the bytes are base64."""
+
+    def text(value: str | bytes | None) -> str | None:
+        data = value.encode() if isinstance(value, str) else value
+        return None if data is None else base64.b64encode(data).decode()
+
+    headers = [{**one, "value": text(one.get("value"))} for one in row.get("headers") or ()]
+    own = {"key": text(row["key"]), "value": text(row["value"])}
+    return {**row, **own, "headers": headers if row.get("headers") is not None else None}
 
 
 def _of_both_formats(folder: Path) -> Path:

@@ -56,6 +56,18 @@ def test_a_reload_takes_no_time_zone_or_one_that_mysql_has() -> None:
         parse(["reload", "shop.t", "--time-zone", "SYSTEM"])
 
 
+def test_a_rebuild_is_a_reload_from_the_beginning_and_maintenance_takes_any_number_of_tables() -> (
+    None
+):
+    parse = command._parser().parse_args
+    asked = vars(parse(["reload", "shop.t", "--from-beginning", "--topic", "aq.x"]))
+    rebuilt = vars(parse(["rebuild", "shop.t", "--topic", "aq.x"]))
+    assert asked | {"command": "rebuild"} == rebuilt
+    assert parse(["maintain"]).tables == []
+    several = parse(["maintain", "shop.t", "shop.u"]).tables
+    assert several == [("shop", "t"), ("shop", "u")]
+
+
 def test_a_dump_into_a_pipe_or_a_file_that_is_there_is_not_refused(tmp_path: Path) -> None:
     (tmp_path / "there").write_text("kept")
     for file in (Path("/dev/null"), tmp_path / "there", tmp_path / "new"):
@@ -73,6 +85,8 @@ def test_a_table_is_named_with_a_dot_or_as_mysql_quotes_it() -> None:
         ("shop.new\nline", ("shop", "new\nline")),
     ):
         assert parse(["show", text]).table == name
+    assert parse(["letters", "--table", "`x.y`.`t`"]).table == ("x.y", "t")
+    assert parse(["letters"]).table is None
     for text in ("shop", "shop.", ".t"):
         with pytest.raises(SystemExit):
             parse(["reload", text])

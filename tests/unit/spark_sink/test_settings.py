@@ -87,6 +87,16 @@ def test_what_the_sink_asks_of_spark_is_not_ignored_silently(file: Path, key: st
         read(file)
 
 
+@pytest.mark.parametrize("limit", [-1, 10_001, "some"])
+def test_the_limit_of_dead_letters_is_none_or_a_number_that_a_driver_can_hold(
+    file: Path, limit: object
+) -> None:
+    assert read(file).unusable_limit == 0
+    file.write_text(f"{GOOD}unusable_limit: {limit}\n")
+    with pytest.raises(BadSettings, match="unusable_limit"):
+        read(file)
+
+
 def test_jars_are_added_to_the_sinks_own_and_never_put_in_their_place(file: Path) -> None:
     file.write_text(f"{GOOD}spark_options: {{spark.jars: /a.jar}}\n")
     with pytest.raises(BadSettings, match="folder of the setting jars"):
@@ -106,12 +116,31 @@ def test_jars_are_added_to_the_sinks_own_and_never_put_in_their_place(file: Path
             "exactness depends on it",
         ),
         ("format: iceberg\ncatalog: {type: hadoop, warehouse: x}", "the setting warehouse"),
+        ("format: iceberg\nname: rest", "name is for several sinks"),
     ],
 )
 def test_a_catalog_that_cannot_be_used_is_named(file: Path, lines: str, fault: str) -> None:
     file.write_text(f"{GOOD}{lines}\n")
     with pytest.raises(BadSettings, match=fault):
         read(file)
+
+
+def test_several_sinks_need_a_catalog_that_commits_for_all_of_them(file: Path) -> None:
+    for more in ("", "catalog: {type: hadoop}\n"):
+        file.write_text(f"{GOOD}name: rest\nformat: iceberg\n{more}")
+        with pytest.raises(BadSettings, match="except on HDFS: set catalog"):
+            read(file)
+        assert read(file, warehouse="hdfs://name/w").name == "rest"
+    file.write_text(f"{GOOD}name: rest\nformat: iceberg\ncatalog: {{type: rest, uri: 'x:1'}}\n")
+    assert read(file).name == "rest"
+
+
+def test_a_credential_of_the_catalog_may_come_from_the_environment(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.write_text(f"{GOOD}format: iceberg\ncatalog: {{type: rest, uri: 'x:1'}}\n")
+    monkeypatch.setenv("AQUEDUCT_SINK_CATALOG__CREDENTIAL", "id:secret")
+    assert read(file).catalog == {"type": "rest", "uri": "x:1", "credential": "id:secret"}
 
 
 def test_deltas_extension_is_required_in_a_warehouse_of_delta_only(file: Path) -> None:
@@ -127,6 +156,35 @@ def test_deltas_extension_is_required_in_a_warehouse_of_delta_only(file: Path) -
 def test_the_jar_of_iceberg_is_asked_for_only_with_its_format(file: Path, tmp_path: Path) -> None:
     (tmp_path / "a.jar").touch()
     file.write_text(f"{GOOD}jars: {tmp_path}\niceberg_jars: {tmp_path}/none\n")
-    assert session._own_jvm(read(file))["spark.jars"] == f"{tmp_path}/a.jar"
+    assert session._own_jvm(read(file), None)["spark.jars"] == f"{tmp_path}/a.jar"
     with pytest.raises(BadSettings, match=r"iceberg_jars: no jar in .*/none"):
-        session._own_jvm(read(file, format="iceberg"))
+        session._own_jvm(read(file, format="iceberg"), None)
+
+
+def test_a_batch_is_as_large_as_the_memory_allows(file: Path) -> None:
+    file.write_text(f"{GOOD}driver_memory: 4g\n")
+    large = read(file).batch_limit
+    file.write_text(f"{GOOD}driver_memory: 1024m\n")
+    assert large == 4 * read(file).batch_limit
+
+    file.write_text(f"{GOOD}driver_memory: 4g\nmax_offsets_per_trigger: 7\n")
+    assert read(file).batch_limit == 7
+
+
+def test_a_named_sink_has_a_checkpoint_of_its_own(file: Path) -> None:
+    file.write_text(f"{GOOD}name: rest\n")
+    assert read(file).checkpoint == "/tmp/w/__checkpoint-rest"
+    file.write_text(f"{GOOD}name: rest\ncheckpoint: /tmp/c\n")
+    assert read(file).checkpoint == "/tmp/c"
+    for name in ("Rest", "a.b", "../x", "a" * 41):
+        file.write_text(f"{GOOD}name: {name}\n")
+        with pytest.raises(BadSettings, match="name"):
+            read(file)
+
+
+def test_spark_s_user_interface_is_only_for_a_local_master(file: Path) -> None:
+    file.write_text(f"{GOOD}ui_port: 4040\n")
+    assert read(file).ui_port == 4040
+    file.write_text(f"{GOOD}ui_port: 4040\nmaster: spark://host:7077\n")
+    with pytest.raises(BadSettings, match="ui_port needs a local master"):
+        read(file)

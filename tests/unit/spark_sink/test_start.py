@@ -63,8 +63,10 @@ def answering(*answers: Kafka | Exception) -> Callable[..., Any]:
 @pytest.fixture
 def sink(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Sink]:
+) -> Iterator[Callable[..., Sink]]:
     monkeypatch.setattr(stream, "_SECONDS_BETWEEN_TRIES", 0.01)
+
+    begun: list[Sink] = []
 
     def made(mode: str = "continuous", warehouse: str = f"{tmp_path}/wh") -> Sink:
         settings = Settings(
@@ -73,9 +75,12 @@ def sink(
             warehouse=warehouse,
             mode="available-now" if mode == "available-now" else "continuous",
         )
-        return Sink(spark, settings, Metrics())
+        begun.append(Sink(spark, settings, Metrics()))
+        return begun[-1]
 
-    return made
+    yield made
+    for one in begun:
+        one._presence.end()
 
 
 @pytest.mark.parametrize("path", ["/proc/nothing/wh", "nosuch://bucket/wh", "/dev/null/wh"])
@@ -149,6 +154,7 @@ def test_an_excluded_topic_is_dropped_with_the_batch_that_the_checkpoint_would_r
         (checkpoint / name).write_text("v1\n" + json.dumps(topics))
     monkeypatch.setattr(stream, "admin", answering(Kafka("aq.shop.good", ends={good: 7})))
     start = sink._from_kafka(threading.Event())
+    sink._presence.end()
     assert start == json.dumps({"aq.shop.good": {"0": 4}})
     assert [path.name for path in checkpoint.iterdir() if not path.name.startswith(".")] == [
         "__origin.json"

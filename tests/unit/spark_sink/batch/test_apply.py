@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from spark_sink.batch.pace import Pace
 from spark_sink.errors import (
     MalformedRecord,
+    SparkFailed,
     TypeConflict,
     UnknownSchema,
     UnknownTable,
@@ -343,3 +344,27 @@ def test_members_in_another_order_are_the_same_row(warehouse: Warehouse) -> None
         1: {"id": 1, "v": 2, "w": 3},
         4: {"id": 4, "v": 5, "w": 6},
     }
+
+
+def test_a_batch_that_must_end_merges_no_further_table_and_is_applied_again(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.schemas = [schema(("id", "int"), table=table) for table in ("t", "u")]
+    applier = warehouse.applier
+    merge, applier.threads = type(applier)._merge, 1
+
+    def stopped(self: Any, *arguments: Any) -> None:
+        merge(self, *arguments)
+        self.stopping.set()
+
+    monkeypatch.setattr(type(applier), "_merge", stopped)
+    for table in ("t", "u"):
+        warehouse.write(Change(op="c", seq=1, after={"id": 1}, table=table))
+    with pytest.raises(SparkFailed):
+        warehouse.catch_up({})
+    assert len(warehouse.kept.tables.names()) == 1
+    assert warehouse.kept.ledger.last() is None
+    monkeypatch.setattr(type(applier), "_merge", merge)
+    applier.stopping.clear()
+    warehouse.catch_up({})
+    assert warehouse.rows("t") == warehouse.rows("u") == [{"id": 1}]

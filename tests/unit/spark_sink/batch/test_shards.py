@@ -204,3 +204,15 @@ def test_floors_of_two_sources_are_stored_apart_and_compacted(warehouse: Warehou
             )
     places = {one.source.table: one.place for one in floors.highest()}
     assert places == {"t": (1, 2), "t_0": (1, 2), "t_1": (1, 1)}
+
+
+def test_a_table_that_comes_under_a_mapping_within_a_batch_has_rows_in_two_tables(
+    warehouse: Warehouse,
+) -> None:
+    warehouse.schemas = [schema(*COLUMNS, table="t_0")]
+    warehouse.take(
+        Change(op="c", seq=1, table="t_0", after=row(1, 10)),
+        Change(op="c", seq=2, table="t_0", logical=("shop", "t"), after=row(2, 20)),
+    )
+    assert [(one["id"], one["v"]) for one in warehouse.rows("t_0")] == [(1, 10)]
+    assert [(one["id"], one["v"]) for one in warehouse.rows("t")] == [(2, 20)]

@@ -31,6 +31,16 @@ def test_an_idle_source_is_complete_and_a_new_partition_counts_from_its_start() 
     assert fresh.reached({AT: 10}) == 1.0
 
 
+def test_what_is_not_applied_is_known_by_topic_also_once_all_is() -> None:
+    fresh, other = Freshness(), ("aq.shop.t", 1)
+    assert fresh.unapplied_topics({}) == {}
+    fresh.seen(1.0, {AT: 10, other: 5, ("aq.shop.u", 0): 1})
+    assert fresh.unapplied_topics({AT: 7, other: 4}) == {"aq.shop.t": 4, "aq.shop.u": 1}
+    everything = {AT: 10, other: 5, ("aq.shop.u", 0): 1}
+    assert fresh.reached(everything) == 1.0
+    assert fresh.unapplied_topics(everything) == {"aq.shop.t": 0, "aq.shop.u": 0}
+
+
 def test_a_long_stall_keeps_few_samples_and_the_newest() -> None:
     fresh = Freshness()
     for at in range(10_000):

@@ -50,3 +50,20 @@ def test_a_cut_continues_what_is_merged_only_without_a_gap() -> None:
     assert cut.continues({A: 8, B: 1})
     assert not cut.continues({A: 4})
     assert not cut.continues({})
+
+
+def test_what_is_merged_stays_until_it_is_settled_but_not_without_end() -> None:
+    one = Coverage(most_unmerged=10, batches=1)
+    assert one.step({A: 0}, {A: 2}, {}, settled={}) is Step.BEGIN
+    assert one.step({A: 2}, {A: 9}, {A: 4}, settled={A: 2}) is Step.REWRITE
+    assert one.since == {A: 2}
+    one.step({A: 9}, {A: 13}, {A: 12}, settled={A: 2})
+    assert one.since == {A: 2}
+    one.step({A: 13}, {A: 14}, {A: 13}, settled={A: 2})
+    assert one.since == {A: 13}
+
+
+def test_a_cut_keeps_what_is_whole() -> None:
+    cut = Cut(since={A: 1}, until={A: 9}, at_ms=5, whole={A: 7})
+    assert Cut.of(cut.text()) == cut
+    assert Cut.of(Cut(since={A: 1}, until={A: 9}, at_ms=5).text()).whole is None

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import cast
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 
 from spark_sink.metrics import Metrics
-from spark_sink.recent.follower import Follower
+from spark_sink.recent.follower import Follower, highest, highest_found
 from spark_sink.settings import Settings
 from spark_sink.source.offsets import Offsets
 from spark_sink.warehouse.memory import MemoryRecent
@@ -37,6 +37,7 @@ def made(spark: SparkSession) -> Callable[[Offsets], Follower]:
             log=cast(RecentLog[DataFrame], MemoryRecent()),
             merged=lambda: merged,
             schemas=list,
+            followed=dict,
             metrics=Metrics(),
         )
 
@@ -67,3 +68,21 @@ def test_its_first_batch_is_waited_for_but_not_forever(
     assert one.suffices(10)
     one._started_at = time.monotonic() - 61
     assert not one.suffices(10)
+
+
+def test_the_highest_number_of_each_destination_is_found_in_the_job_that_stores_the_rows(
+    spark: SparkSession,
+) -> None:
+    def found(rows: str, known: list[str]) -> dict[str, tuple[int, int]]:
+        seen = Observation()
+        values = f"VALUES {rows} AS r(destination, epoch, seq)"
+        spark.sql(values).observe(seen, *highest(known)).collect()
+        return highest_found(seen.get, known)
+
+    version = "(NULL, NULL, NULL)"
+    assert found(version, []) == {}
+    assert found(f"('a', 1, 9), ('a', 2, 3), {version}", []) == {"a": (2, 3)}
+    both = f"('a', 2, 4), ('it''s', 1, 8), ('it''s', 1, 7), {version}"
+    assert found(both, ["a", "it's", "gone"]) == {"a": (2, 4), "it's": (1, 8)}
+    # Two new ones at once are known from the first merge on.
+    assert found(both, []) == {}

@@ -18,7 +18,7 @@ from spark_sink.spark.files import Files
 from spark_sink.warehouse.iceberg.conflict import conflicts_by_name
 from spark_sink.warehouse.iceberg.statements import alter_sql, refuse_clash
 from spark_sink.warehouse.opening import open_warehouse
-from spark_sink.warehouse.protocol import CommitConflict
+from spark_sink.warehouse.protocol import CommitConflict, VersionGone
 from spark_sink.warehouse.shape import Shape
 from tests.unit.spark_sink.conftest import FORMATS, Warehouse, spark
 from tests.unit.spark_sink.history import Change, schema
@@ -102,6 +102,79 @@ def test_compaction_keeps_rows_and_what_a_batch_has_not_committed_yet(
     # One file of rows: what it replaced, and the positions deleted in it, are gone.
     assert len(list(files.glob("*.parquet"))) == 1
     assert sorted((row["id"], row["v"]) for row in warehouse.rows(name[1])) == [(0, 2), (1, 3)]
+
+
+@pytest.mark.spark
+def test_a_snapshot_has_readers_until_it_was_replaced_for_long_however_old_it_is(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse = Warehouse(spark, tmp_path, table_format="iceberg")
+    warehouse.schemas = [schema(*COLUMNS)]
+    warehouse.take(Change(op="c", seq=1, after={"id": 1, "v": 1}))
+    kept, name = warehouse.kept, ("shop", "t")
+    first, held = kept.upkeep.version(name), kept.tables.shape(*name)
+    assert held is not None
+    reader = kept.tables.rows(held, fixed=True)
+    kept.upkeep.retain(name, 3600)
+    row = {"id": 1, "v": 1}
+    warehouse.take(Change(op="u", seq=2, before=row, after={**row, "v": 2}))
+    tables: Any = kept.tables
+    replaced_ms = tables.catalog.table(name)._table.currentSnapshot().timestampMillis()
+
+    def remove_at(now_ms: int) -> None:
+        monkeypatch.setattr(time, "time", lambda: now_ms / 1000)
+        kept.upkeep.remove_unused(name)
+
+    remove_at(replaced_ms + 3_599_000)
+    assert [one.v for one in reader.collect()] == [1]
+    assert [one.v for one in kept.tables.as_of(*name, first)[1].collect()] == [1]
+    remove_at(replaced_ms + 3_601_000)
+    with pytest.raises(VersionGone, match=rf"shop\.t, version {first}"):
+        kept.tables.as_of(*name, first)
+    assert [one["v"] for one in warehouse.rows()] == [2]
+
+
+@pytest.mark.spark
+def test_facts_have_long_names_whole_and_no_deletes_that_a_compaction_left(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    kept = open_warehouse(spark, str(tmp_path), table_format="iceberg")
+    wide = shape(*((f"c{number}", "int") for number in range(120)))
+    kept.tables.evolve(None, wide)
+    destination = "a-destination-with-a-name-of-more-than-32-bytes"
+    for seq in range(1, 4):
+        columns = ", ".join(f"CAST({seq} AS {kind}) AS `{name}`" for name, kind in wide.columns[1:])
+        own = f"{seq}L AS __seq, {seq}L AS __ts_ms, '{destination}' AS __destination, 1L AS __epoch"
+        more = "false AS __deleted, 1 AS __schema, CAST(NULL AS MAP<STRING, STRING>) AS __unrepresentable"
+        ids = spark.range(1, 3, numPartitions=1).selectExpr("CAST(id AS int) AS id")
+        kept.tables.merge(wide, ids.selectExpr("id", columns, own, more))
+        if seq == 2:
+            name = cast(Any, kept.tables).catalog.sql_name(("shop", "t"))
+            catalog, _, table = name.partition(".")
+            call = f"CALL {catalog}.system.rewrite_data_files(table => '{table}', options => "
+            spark.sql(f"{call}map('rewrite-all', 'true', 'remove-dangling-deletes', 'false'))")
+    facts = kept.facts.of(("shop", "t"))
+    assert facts is not None
+    assert (facts.rows, facts.newest_ms, facts.destinations) == (2, 3, (destination,))
+    assert facts.files == 2
+    assert facts.last_merge is not None
+    assert (facts.last_merge.rows_updated, facts.last_merge.files_added) == (2, 2)
+
+
+@pytest.mark.spark
+def test_a_small_table_is_not_rewritten_over_rows_that_another_sink_has_added_since(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    one, other = (open_warehouse(spark, str(tmp_path), table_format="iceberg") for _ in range(2))
+    tables = [cast(Any, held.ledger).table for held in (one, other)]
+    for number, table in enumerate(tables):
+        table.append("n INT", [{"n": number}])
+    rows = tables[0].rows()
+    tables[1].append("n INT", [{"n": 2}])
+    tables[0].rewrite(rows)
+    assert sorted(row.n for row in tables[0].rows().collect()) == [0, 1, 2]
+    tables[0].rewrite(tables[0].rows().where("n > 0"))
+    assert sorted(row.n for row in tables[1].rows().collect()) == [1, 2]
 
 
 @pytest.mark.spark

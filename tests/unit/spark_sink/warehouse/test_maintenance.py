@@ -77,7 +77,8 @@ def entry(batch: int, partition: int) -> Entry:
         from_offset=batch * 10,
         until_offset=batch * 10 + 10,
         records=10,
-        applied_at_ms=1_000 + batch,
+        # Further apart than the ledger's retention.
+        applied_at_ms=1_000_000 * (batch + 1),
     )
 
 
@@ -97,11 +98,31 @@ def test_the_ledger_keeps_the_last_batches_and_the_last_of_each_partition(
         kept.floors.add([floor(seq)])
     again = open_warehouse(spark, str(tmp_path), every=2)
     assert again.ledger.applied() == {("aq.shop.t", 7): 10, ("aq.shop.t", 0): 40}
-    assert again.ledger.newest_ms() == 1_003
+    assert again.ledger.newest_ms() == 4_000_000
     assert [floor.place for floor in again.floors.highest()] == [(1, 2)]
     ledger, floors = cast(Any, again.ledger), cast(Any, again.floors)
     assert sorted(row.batch_id for row in ledger.table.rows().collect()) == [0, 2, 3]
     assert floors.table.rows().count() == 1
+
+
+def test_a_floor_that_another_sink_adds_during_a_rewrite_stays(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, other = (open_warehouse(spark, str(tmp_path), every=2) for _ in range(2))
+    kept.floors.add([floor(1)])
+    theirs = Floor(database="x", table="y", source=Source("e", "x", "y"), epoch=1, seq=5, ts_ms=5)
+    settle = DeltaLog.settle_retention
+
+    def settled(log: DeltaLog, seconds: int) -> None:
+        settle(log, seconds)
+        # All that is rewritten has been read by now, unless the commit itself reads it.
+        other.floors.add([theirs])
+
+    monkeypatch.setattr(DeltaLog, "settle_retention", settled)
+    kept.floors.add([floor(2)])
+    assert spark.read.format("delta").load(f"{tmp_path}/__floors").count() == 2
+    places = {(one.table, one.place) for one in kept.floors.highest()}
+    assert places == {("t", (1, 2)), ("y", (1, 5))}
 
 
 @pytest.mark.long("the contract purges markers, test_marker_purge.py has the rules")
@@ -264,7 +285,8 @@ def test_many_batches_leave_start_batch_and_folder_flat(
 ) -> None:
     found = sink_age.aged(spark, tmp_path, batches=24, every=4, look_every=8)
     early, *_, late = found
-    assert late.ledger_rows <= early.ledger_rows
+    # The batches of the retention time are kept, with one partition each.
+    assert late.ledger_rows <= 24
     assert late.table_files <= early.table_files + 4
     assert late.markers <= early.markers
     assert late.live_rows == early.live_rows

@@ -53,6 +53,30 @@ def keeping(
     )
 
 
+def test_files_stay_while_a_batch_of_another_sink_runs_for_long_and_a_request_says_so() -> None:
+    kept = marked(apart=True)
+    one = keeping(kept)
+    half = one.plan.retention_seconds / 2
+    for seconds, removed in ((half - 1, True), (half, False)):
+        kept.upkeep.asked.clear()
+        one.busy_elsewhere = lambda seconds=seconds: seconds  # type: ignore[misc]
+        assert ("unused files are kept" in one.maintain(NAME)) is not removed
+        assert (("remove", NAME) in kept.upkeep.asked) is removed
+    assert one.maintain(("shop", "gone")) == "there is no such table"
+    one.waits = lambda _: True
+    one.busy_elsewhere = lambda: 0.0
+    assert "the table waits" in one.maintain(NAME)
+
+
+def test_markers_stay_until_other_sinks_of_the_warehouse_are_as_complete() -> None:
+    for elsewhere, kept_rows in ((HOUR * 11, [1, 2, 3]), (HOUR * 11 + 1, [3])):
+        kept = marked(apart=True)
+        one = keeping(kept)
+        one.complete_elsewhere = lambda elsewhere=elsewhere: elsewhere  # type: ignore[misc]
+        assert one.maintain(NAME) == ""
+        assert left(kept) == kept_rows
+
+
 def left(kept: MemoryWarehouse) -> list[int]:
     shape = kept.tables.shape(*NAME)
     assert shape is not None

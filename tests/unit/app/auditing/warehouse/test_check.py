@@ -73,6 +73,7 @@ class Case:
         self.merged: list[StoredRecord] = []
         self.is_merged_cut = False
         self.floors: list[list[Any]] = []
+        self.moved: list[list[Any]] = []
         self.cut: set[str] = set()
         self.columns = ["id", "v"]
         self.types = ["int", "string"]
@@ -81,7 +82,7 @@ class Case:
         self.routes = Routes(prefix="aq")
 
     def dump(self, rows: Iterable[dict[str, Any]]) -> Path:
-        head = {**HEAD, "applied": [[self.applied_topic, 0, self.applied]]}
+        head = {**HEAD, "applied": [[self.applied_topic, 0, self.applied]], "moved": self.moved}
         name = {"database": "shop", "table": "t"}
         table = {**name, "columns": self.columns, "types": self.types, "key": self.key}
         rows = list(rows)
@@ -386,6 +387,33 @@ def test_a_row_from_before_its_table_was_dropped_is_told_by_its_own_name(case: C
     ):
         found = case.verdict(rows[1:], [*HISTORY, other, history[-1]])
         assert counted(found) == (1, 0, 0)
+
+
+def test_rows_of_a_renamed_table_are_expected_where_the_sink_has_moved_them(case: Case) -> None:
+    away = {"table": "u", "change": "renamed", "renamed_to": {"database": "shop", "table": "t"}}
+    before = [change("c", 1, {"id": 1, "v": "a"}), change("c", 2, {"id": 2, "v": "b"})]
+    for one in before:
+        one["source"]["table"] = "u"
+    case.versions["shop", "u", 1] = VERSION
+    history = [*before, statement(3, away), change("u", 4, {"id": 1, "v": "c"})]
+    case.moved = [["shop", "shop", "u", [[1, 3, ["shop", "t"]]]]]
+    rows = [row(4, 1, "c"), row(2, 2, "b")]
+    found = case.verdict(rows, history)
+    assert (counted(found), found.rows, found.unjudged) == ((0, 0, 0), 2, {})
+    assert counted(case.verdict(rows[:1], history)) == (1, 0, 0)
+    # Another destination's statement moves nothing of this one's.
+    case.moved[0][0] = "crm"
+    with pytest.raises(ValueError, match="too many values"):
+        case.verdict(rows, history)
+
+
+def test_a_row_of_a_dropped_table_that_the_sink_has_emptied_is_one_too_many(case: Case) -> None:
+    case.moved = [["shop", "shop", "t", [[1, 6, None]]]]
+    dropped = statement(6, {"table": "t", "change": "dropped"})
+    history = [*HISTORY, dropped, change("c", 7, {"id": 1, "v": "n"})]
+    found = case.verdict([row(7, 1, "n")], history)
+    assert (counted(found), found.unjudged) == ((0, 0, 0), {})
+    assert counted(case.verdict([RIGHT[0], row(7, 1, "n")], history)) == (0, 1, 0)
 
 
 def test_a_table_that_a_tool_replaced_by_its_copy_is_not_taken_for_dropped(case: Case) -> None:

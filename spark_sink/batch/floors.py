@@ -1,0 +1,57 @@
+"""The truncates that hold, as batches raise them and tables are called now.
+
+Invariant: a truncate is stored before it is applied to a table, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from spark_sink.ddl.following import Ddl
+from spark_sink.warehouse.ledger import Floor, Source
+from spark_sink.warehouse.protocol import Name, Warehouse
+
+Floored = dict[Name, dict[Source, tuple[int, int]]]
+"""The highest truncate of each table and source."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Truncates:
+    """The truncates of all tables; keeps in memory what the warehouse has."""
+
+    warehouse: Warehouse[DataFrame]
+    ddl: Ddl | None
+    _highest: Floored | None = None
+
+    def forget(self) -> None:
+        """Drops what is remembered, as tables have moved."""
+        self._highest = None
+
+    def raised(self, truncates: Iterable[Floor]) -> Floored:
+        """Records truncates; returns the highest of each table and source."""
+        if self._highest is None:
+            self._highest = {}
+            stored = self.warehouse.floors.highest()
+            for floor in stored if self.ddl is None else self.ddl.floors(stored):
+                known = self._highest.setdefault((floor.database, floor.table), {})
+                known[floor.source] = floor.place
+        new = []
+        for floor in truncates:
+            known = self._highest.setdefault((floor.database, floor.table), {})
+            if floor.place > known.get(floor.source, (-1, -1)):
+                known[floor.source] = floor.place
+                if self.ddl is None or not self.ddl.carried(floor):
+                    new.append(floor)
+        self.warehouse.floors.add(new)
+        return self._highest
+
+    def in_force(self) -> Iterator[Floor]:
+        """All of them; their times are not kept."""
+        for (database, table), sources in self.raised(()).items():
+            for source, (epoch, seq) in sources.items():
+                yield Floor(
+                    database=database, table=table, source=source, epoch=epoch, seq=seq, ts_ms=0
+                )

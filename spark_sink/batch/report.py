@@ -1,0 +1,137 @@
+"""What a batch reports of itself and of its tables: a line of the log, and metrics.
+
+Invariant: only what the batch knows already is reported; no Spark job runs for it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from typing import Final
+
+from spark_sink.batch.contents import Contents, TablePart
+from spark_sink.batch.stages import (
+    FOLD,
+    LEDGER,
+    MERGE,
+    OF_A_BATCH,
+    OF_A_TABLE,
+    READ,
+    SCHEMAS,
+    TABLES,
+    Stages,
+    per_second,
+)
+from spark_sink.metrics import Metrics
+from spark_sink.source.offsets import Offsets
+from spark_sink.source.progress import Progress, total
+from spark_sink.warehouse.protocol import LastMerge, Name
+
+_log = logging.getLogger(__name__)
+LONG_SECONDS: Final = 10.0
+"""Of merging one table, which is logged then: an operator should see that a long batch moves."""
+_LARGE: Final = 50_000
+"""Offsets of a batch that is announced before it is applied."""
+
+
+def announce(batch_id: int, moved: tuple[Offsets, Offsets], *, is_first: bool) -> None:
+    """Logs what a batch begins with where it may take minutes: the first of a process, and large ones."""
+    start, until = moved
+    offsets = sum(end - start.get(at, 0) for at, end in until.items())
+    if is_first or offsets >= _LARGE:
+        note = "; the first after a start takes longest" if is_first else ""
+        _log.info("batch started batch=%d offsets=%d%s", batch_id, offsets, note)
+
+
+def report_table(
+    metrics: Metrics, part: TablePart, stages: Stages, *, seconds: float, now: float
+) -> None:
+    """Reports one table once its part of a batch is merged.
+
+    `seconds` are those of the whole table, `now` the time (Unix seconds) when it was merged.
+    """
+    for stage in OF_A_TABLE:
+        if stage in stages.seconds:
+            metrics.stage(stage, stages.of(stage))
+    metrics.table(".".join(part.name), seconds=seconds, lag=_lag(part.progress, now))
+    rows = part.ops.total()
+    _log.log(
+        logging.INFO if seconds >= LONG_SECONDS else logging.DEBUG,
+        "table merged table=%s.%s rows=%d seconds=%.1f rows_per_second=%.0f fold_seconds=%.1f "
+        "merge_seconds=%.1f",
+        *part.name,
+        rows,
+        seconds,
+        per_second(rows, seconds),
+        stages.of(FOLD),
+        stages.of(MERGE),
+    )
+
+
+def report_last_merge(name: Name, last: LastMerge | None) -> None:
+    """Logs what the table's format says of a merge that took long."""
+    if last is None:
+        return
+    _log.info(
+        "slow merge table=%s.%s scan_seconds=%s rewrite_seconds=%s rows_inserted=%d rows_updated=%d "
+        "rows_copied=%d files_removed=%d files_added=%d",
+        *name,
+        _seconds(last.scan_ms),
+        _seconds(last.rewrite_ms),
+        last.rows_inserted,
+        last.rows_updated,
+        last.rows_copied,
+        last.files_removed,
+        last.files_added,
+    )
+
+
+def _seconds(ms: int | None) -> str:
+    return "unknown" if ms is None else f"{ms / 1000:.1f}"
+
+
+def report_batch(
+    metrics: Metrics,
+    found: Contents,
+    batch_id: int,
+    stages: Stages,
+    *,
+    waiting: Collection[Name],
+    seconds: float,
+    applied: float,
+) -> None:
+    """Reports a batch that is in the ledger; `applied` is when its tables were merged (Unix seconds).
+
+    `waiting` are the tables of the batch that wait: their changes are seen, and not applied.
+    """
+    for stage in OF_A_BATCH:
+        metrics.stage(stage, stages.of(stage))
+    merged = [part for part in found.tables.values() if part.name not in waiting]
+    for part in merged:
+        for op, number in part.ops.items():
+            metrics.rows(".".join(part.name), op, number)
+    metrics.seen({name: one.place for name, one in found.progress.items()})
+    for name, one in total(part.progress for part in merged).items():
+        metrics.destination(name, one.place, lag=_lag({name: one}, applied))
+    metrics.batch(seconds=seconds)
+    lag = 0.0
+    if found.oldest_ms is not None and found.newest_ms is not None:
+        lag = applied - found.oldest_ms / 1000
+        metrics.lag(seconds=lag, newest=found.newest_ms / 1000)
+    rows = found.records.total()
+    _log.info(
+        "batch applied batch=%d rows=%d tables=%d lag_seconds=%.1f seconds=%.1f rows_per_second=%.0f "
+        "read_seconds=%.1f schemas_seconds=%.1f tables_seconds=%.1f ledger_seconds=%.1f",
+        batch_id,
+        rows,
+        len(found.tables),
+        max(0.0, lag),
+        seconds,
+        per_second(rows, seconds),
+        *(stages.of(stage) for stage in (READ, SCHEMAS, TABLES, LEDGER)),
+    )
+
+
+def _lag(progress: dict[str, Progress], now: float) -> float:
+    """Seconds from the commit of the oldest of the changes until `now`."""
+    return max((max(0.0, now - one.oldest_ms / 1000) for one in progress.values()), default=0.0)

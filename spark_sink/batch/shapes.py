@@ -1,0 +1,73 @@
+"""The shapes of tables: widened or made for the versions that a batch has.
+
+Invariant: a table's shape is remembered only as long as nothing else than batches changes it, and a table that
+has rows never gets another key.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+
+from spark_sink.batch.contents import TablePart
+from spark_sink.ddl.following import Ddl
+from spark_sink.errors import KeyChanged, TypeConflict
+from spark_sink.names import quoted
+from spark_sink.source.schemas import TableVersion
+from spark_sink.warehouse.protocol import Name, Warehouse
+from spark_sink.warehouse.shape import Shape, shaped
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class Shapes:
+    """The shapes of the tables that this process has merged."""
+
+    warehouse: Warehouse[DataFrame]
+    ddl: Ddl | None
+    _known: dict[Name, Shape] = field(default_factory=dict)
+
+    def forget(self, name: Name) -> None:
+        """Drops what is remembered of a table."""
+        self._known.pop(name, None)
+
+    def evolved(self, part: TablePart, versions: Sequence[TableVersion]) -> Shape | None:
+        """The table's shape with room for the versions; None if there are none.
+
+        Raises KeyChanged and TypeConflict.
+        """
+        held = self._known.get(part.name) or self.warehouse.tables.shape(*part.name)
+        if held is None and not versions:
+            return None
+        try:
+            wanted = shaped(held, versions, name=part.name, apart=part.is_apart)
+        except (KeyChanged, TypeConflict):
+            if held is None or not self._is_vacant(held):
+                raise
+            wanted = shaped(None, versions, name=part.name, apart=part.is_apart)
+            self._replace_empty(held, wanted)
+            _log.info("table created again with another key or type table=%s.%s", *part.name)
+            held = wanted
+        if wanted != held:
+            self.warehouse.tables.evolve(held, wanted)
+            _log.info("table %s table=%s.%s", "widened" if held else "made", *part.name)
+        self._known[part.name] = wanted
+        return wanted
+
+    def is_emptied(self, name: Name) -> bool:
+        """Whether a table was dropped or renamed at the source, and the sink followed."""
+        return self.ddl is not None and self.ddl.is_emptied(name)
+
+    def _is_vacant(self, held: Shape) -> bool:
+        """Whether a table was dropped at the source, and no row of another source is left in it."""
+        is_emptied = self.is_emptied((held.database, held.table))
+        return is_emptied and self.warehouse.tables.rows(held).isEmpty()
+
+    def _replace_empty(self, held: Shape, wanted: Shape) -> None:
+        empty = ", ".join(f"{quoted(name)} {kind}" for name, kind in wanted.all_columns)
+        session = self.warehouse.tables.rows(held).sparkSession
+        self.warehouse.tables.replace(wanted, session.createDataFrame([], empty))

@@ -1,0 +1,1 @@
+"""Consistent cuts: all tables as of one transaction of the source."""

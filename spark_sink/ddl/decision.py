@@ -1,0 +1,109 @@
+"""What the sink does about a statement, by its settings and by what the warehouse has.
+
+Invariant: each name that a statement drops or renames is followed, or has a note that says why it is not.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from spark_sink.ddl.statement import Statement
+from spark_sink.names import argument
+from spark_sink.warehouse.moves import Event, Name, Note, Place
+
+OnDrop = Literal["keep", "truncate", "drop"]
+OnRename = Literal["move", "keep"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """The settings, and what must be known of a table."""
+
+    on_drop: OnDrop
+    on_rename: OnRename
+    is_mapped: Callable[[Name], bool]
+    """Whether mapped tables fill it: the mapping then says what a DROP does."""
+    floor: Callable[[str, Name], Place | None]
+    """The last truncate of a destination's table."""
+    is_noted: Callable[[Name], bool]
+    """Whether an earlier DROP of a table of that name left its rows."""
+
+
+def decided(statement: Statement, rules: Rules) -> Event | None:
+    """The event that a statement is; None if it concerns nothing that the sink follows."""
+    at = _at(statement.ts_ms)
+    moves: dict[Name, Name | None] = {}
+    notes: dict[Name, str] = {}
+    for name in statement.created:
+        if rules.is_noted(name):
+            text = f"created again at the source {at}; the rows of the table before are still in it"
+            notes[name] = text if rules.on_drop == "keep" else ""
+    for name in statement.dropped:
+        if rules.is_mapped(name):
+            continue
+        if rules.on_drop == "keep":
+            notes[name] = f"dropped at the source {at}; its rows are kept (on_drop: keep)"
+        else:
+            moves[name] = None
+            notes[name] = "" if rules.on_drop == "drop" else f"dropped at the source {at}"
+    _rename(statement.renamed, rules, moves, notes, at=at)
+    for name in statement.come_in:
+        notes[name] = (
+            f"renamed at the source {at} from a table that is not captured; its earlier rows are in no topic"
+        )
+    for name, what in statement.emptied:
+        notes[name] = (
+            f"{what} at the source {at}: the rows that it removed or replaced are in no topic"
+        )
+    if not moves and not notes:
+        return None
+    carried = {
+        new: floor
+        for old, new in moves.items()
+        if new is not None and (floor := rules.floor(statement.destination, old)) is not None
+    }
+    is_drop = rules.on_drop == "drop"
+    return Event(
+        destination=statement.destination,
+        epoch=statement.epoch,
+        seq=statement.seq,
+        ts_ms=statement.ts_ms,
+        moves=moves,
+        removed=tuple(name for name in statement.dropped if name in moves and is_drop),
+        carried=carried,
+        notes=tuple(Note(name=name, text=text) for name, text in notes.items()),
+    )
+
+
+def _rename(
+    renamed: Mapping[Name, Name],
+    rules: Rules,
+    moves: dict[Name, Name | None],
+    notes: dict[Name, str],
+    *,
+    at: str,
+) -> None:
+    """Adds the moves of renamed tables, or why they stay."""
+    names = {*renamed, *renamed.values()}
+    mapped = sorted(name for name in names if rules.is_mapped(name))
+    if rules.on_rename == "move" and not mapped:
+        moves |= renamed
+        # The source had nothing there: what the warehouse has is left of an earlier table.
+        moves |= {new: None for new in renamed.values() if new not in moves}
+        notes |= dict.fromkeys(names, "")
+        return
+    why = f"a mapping fills {argument(mapped[0])}" if mapped else "on_rename: keep"
+    for old, new in renamed.items():
+        stay = f"the rows from before are still here ({why})"
+        notes[old] = f"renamed to {argument(new)} at the source {at}; {stay}"
+    for old, new in renamed.items():
+        taken = f"was {argument(old)} until {at}, where its rows from before still are"
+        notes[new] = f"{notes[new]}; {taken}" if new in renamed else taken
+
+
+def _at(ms: int) -> str:
+    at = datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC)
+    return at.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,255 @@
+"""DDL beside the rows: what is new is read before a batch, decided on, stored and carried out.
+
+Invariant: a row is merged only once each statement before it is known, so it always reaches the table that its
+incarnation is called now; statements are stored before any table is changed. Without new DDL a batch
+costs two requests to Kafka, and without a row that may be from before a known one, nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from pyspark.sql import DataFrame
+
+from spark_sink.ddl.decision import OnDrop, OnRename, Rules, decided
+from spark_sink.ddl.moving import Moving
+from spark_sink.ddl.statement import Statement, parse_statement
+from spark_sink.ddl.topic import DdlTopics
+from spark_sink.errors import TableError
+from spark_sink.source.envelope import place
+from spark_sink.source.offsets import Offsets
+from spark_sink.warehouse.ledger import Floor
+from spark_sink.warehouse.moves import Event, History, Name, Piece, Place, pieces, routed_sql
+from spark_sink.warehouse.protocol import Warehouse
+from spark_sink.warehouse.waiting_tables import RELOADING, Waits
+
+_log = logging.getLogger(__name__)
+_BEGUN: Final = ("", 0)
+"""In place of a partition: that the topics are followed, before there is one."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Ddl:
+    """Follows the DDL topics; all calls are made while the batches' gate is held, or before the first batch."""
+
+    topics: DdlTopics
+    warehouse: Warehouse[DataFrame]
+    waits: Waits
+    on_drop: OnDrop = "keep"
+    on_rename: OnRename = "move"
+    _history: History | None = None
+    _until: dict[tuple[str, int], int] = field(default_factory=dict)
+    _open: dict[tuple[str, Place], Offsets] = field(default_factory=dict)
+    """Events of which rows from before may still come: up to these offsets."""
+    _is_resumed: bool = False
+    _routes: dict[tuple[str, Name], list[Piece]] | None = None
+
+    @property
+    def history(self) -> History:
+        """All that is known."""
+        if self._history is None:
+            self._history = self.warehouse.ddl.history()
+            self._until = self.warehouse.ddl.read_until()
+        return self._history
+
+    def follow(self, applied: Offsets, start: Offsets) -> frozenset[Name]:
+        """Reads what is new and carries it out; returns the tables that are no longer what they were.
+
+        `applied` are the offsets up to which the row topics are applied; `start` those at which the batch
+        begins, which may have been applied before.
+        """
+        changed = self.resume()
+        earliest, end = self.topics.settled()
+        if not self._until:
+            self._begin(applied, end)
+        # An end before what was read is that of a topic that was made again.
+        since = {
+            at: first if self._until.get(at, 0) > end[at] else max(first, self._until.get(at, 0))
+            for at, first in earliest.items()
+        }
+        if any(until > since[at] for at, until in end.items()):
+            self._warn_of_lost(earliest)
+            records = self.topics.read(since, end)
+            parsed = [parse_statement(text, place(*at)) for *at, text in records]  # type: ignore[arg-type]
+            self._decide(parsed, end)
+        self._settle(start)
+        return changed | self._carry_out()
+
+    def routed(self, batch: DataFrame, *, whole: bool = False) -> DataFrame:
+        """The envelopes with the tables that their rows belong to; without those that are gone.
+
+        `whole` means that they may be older than what is applied.
+        """
+        found = pieces(list(self.history.events.values())) if whole else self._pieces()
+        return routed(batch, found)
+
+    def floors(self, floors: Iterable[Floor]) -> list[Floor]:
+        """See History.floors."""
+        return self.history.floors(floors)
+
+    def carried(self, floor: Floor) -> bool:
+        """Stores a truncate from before its table got its present name; returns whether it is one."""
+        if floor.is_mapped:
+            return False
+        name = floor.database, floor.table
+        event = self.history.begun(floor.source.destination, name)
+        if event is None or floor.place >= event.place:
+            return False
+        event = replace(event, carried={name: floor.place})
+        self.warehouse.ddl.add([event], {})
+        self.history.add([event])
+        return True
+
+    def is_emptied(self, name: Name) -> bool:
+        """Whether the table of that name was dropped, so that another may have another key."""
+        return self.history.is_moved(name)
+
+    def resume(self) -> frozenset[Name]:
+        """Finishes what an earlier run was interrupted in, once; returns the tables that changed."""
+        if self._is_resumed:
+            return frozenset()
+        changed = Moving(warehouse=self.warehouse).finish()
+        self._history, self._is_resumed = None, True
+        if events := [one for one in self.history.events.values() if one.moves]:
+            self._open = dict.fromkeys(
+                ((one.destination, one.place) for one in events), self.topics.written()
+            )
+        return changed
+
+    def _begin(self, applied: Offsets, end: Offsets) -> None:
+        """Records that DDL is followed from now on, also if there is no topic of it yet."""
+        if applied and end:
+            # A warehouse from before the sink followed DDL: its tables are as they are.
+            _log.info("DDL is followed from now on; what came before is not carried out")
+        self._record([], {_BEGUN: 0, **(end if applied else {})})
+
+    def _warn_of_lost(self, earliest: Offsets) -> None:
+        for at, first in sorted(earliest.items()):
+            if first > self._until.get(at, 0):
+                _log.warning(
+                    "Kafka removed DDL that was not read, so tables may have kept their names or rows "
+                    "topic=%s offsets=%d-%d",
+                    at[0],
+                    self._until.get(at, 0),
+                    first,
+                )
+
+    def _decide(self, statements: Iterable[Statement], end: Offsets) -> None:
+        events: list[Event] = []
+        shapes: dict[Name, bool] = {}
+
+        def is_mapped(name: Name) -> bool:
+            if name not in shapes:
+                shape = self.warehouse.tables.shape(*name)
+                shapes[name] = shape is not None and shape.apart
+            return shapes[name]
+
+        for statement in statements:
+            rules = Rules(
+                on_drop=self.on_drop,
+                on_rename=self.on_rename,
+                is_mapped=is_mapped,
+                floor=self._floor_of(events),
+                is_noted=self._noted(events).__contains__,
+            )
+            if (event := decided(statement, rules)) is not None:
+                events.append(event)
+            self._warn(statement, event)
+        self._record(events, end)
+
+    def _warn(self, statement: Statement, event: Event | None) -> None:
+        if statement.is_unknown:
+            _log.warning(
+                "a DROP or RENAME is not followed, as its record does not state its effect (no schema history) "
+                "destination=%s epoch=%d seq=%d",
+                statement.destination,
+                statement.epoch,
+                statement.seq,
+            )
+        for note in event.notes if event is not None else ():
+            if note.text:
+                _log.warning("table %s table=%s.%s", note.text, *note.name)
+
+    def _noted(self, more: Collection[Event]) -> Mapping[Name, list[str]]:
+        return self._with(more).notes()
+
+    def _floor_of(self, more: Collection[Event]) -> Callable[[str, Name], Place | None]:
+        def floor(destination: str, name: Name) -> Place | None:
+            held = self._with(more).floors(self.warehouse.floors.highest())
+            own = [
+                one.place
+                for one in held
+                if not one.is_mapped
+                and (one.database, one.table) == name
+                and one.source.destination == destination
+            ]
+            return max(own, default=None)
+
+        return floor
+
+    def _with(self, more: Collection[Event]) -> History:
+        history = History(dict(self.history.events), dict(self.history.done))
+        history.add(more)
+        return history
+
+    def _record(self, events: Collection[Event], end: Offsets) -> None:
+        new = {at: until for at, until in end.items() if until > self._until.get(at, -1)}
+        # All rows from before are written by now, though perhaps not visible yet.
+        moving = [one for one in events if one.moves]
+        if moving:
+            ends = self.topics.written()
+            self._open |= {(one.destination, one.place): ends for one in moving}
+        self.warehouse.ddl.add(events, new)
+        self._until |= new
+        self.history.add(events)
+        self._routes = None
+
+    def _settle(self, start: Offsets) -> None:
+        """Forgets events of which no row from before can come any more, in batches from `start` on."""
+        over = [
+            at
+            for at, ends in self._open.items()
+            if all(start.get(one, 0) >= end for one, end in ends.items())
+        ]
+        for at in over:
+            del self._open[at]
+            self._routes = None
+
+    def _pieces(self) -> Mapping[tuple[str, Name], list[Piece]]:
+        if self._routes is None:
+            # A row from before one event moves on by all later ones.
+            self._routes = pieces(self.history.events.values() if self._open else ())
+        return self._routes
+
+    def _carry_out(self) -> frozenset[Name]:
+        pending = self.history.pending()
+        if not pending:
+            return frozenset()
+        waiting = {name for name in self.waits.tables if self.waits.waiting(name)}
+        outcome = Moving(warehouse=self.warehouse).carry_out(pending, waiting, wait=self._wait)
+        for name in outcome.changed:
+            held = self.waits.waiting(name)
+            if held is not None and held.kind == RELOADING:
+                # What is being rebuilt began with the rows from before.
+                self.waits.interrupt(held)
+        for event in pending:
+            at = event.destination
+            self.history.done[at] = max(event.place, self.history.done.get(at, event.place))
+        return outcome.changed | outcome.faults
+
+    def _wait(self, name: Name, fault: TableError) -> None:
+        self.waits.begin(name, fault, {})
+        _log.error("table waits table=%s.%s: %s", *name, fault)
+
+
+def routed(batch: DataFrame, found: Mapping[tuple[str, Name], list[Piece]]) -> DataFrame:
+    """Envelopes with the tables that their rows belong to; without those that are gone."""
+    if not found:
+        return batch
+    to, gone = routed_sql(found)
+    names = [f"`{name}`" for name in batch.columns if name not in {"database", "table"}]
+    moved = batch.where(f"NOT {gone}").selectExpr("*", f"{to} AS __aqueduct_to")
+    return moved.selectExpr(*names, "__aqueduct_to.d AS database", "__aqueduct_to.t AS `table`")

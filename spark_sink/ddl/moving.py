@@ -1,0 +1,237 @@
+"""Carries events out: the tables that were renamed or dropped get the rows that belong to them now.
+
+All tables of the events are built beside the present ones first. Once all are, a note names them, and each is
+put in place; an interrupted run is finished from the note, one without a note begins again.
+
+Invariant: until the note is written no table is changed, and from then on nothing is computed: to put the same
+tables in place again changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from spark_sink.errors import KeyChanged, RenamedWhileWaiting, TableError, TypeConflict
+from spark_sink.names import MOVED, argument, literal, quoted
+from spark_sink.source.mysql_types import widened
+from spark_sink.warehouse.moves import Event, Name, Piece, Place, piece_sql, pieces
+from spark_sink.warehouse.protocol import Warehouse
+from spark_sink.warehouse.shape import Shape
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What was done: the tables that changed, and those that cannot follow and wait."""
+
+    changed: frozenset[Name]
+    faults: frozenset[Name]
+
+
+@dataclass(slots=True, kw_only=True)
+class Moving:
+    """Carries out the events that are pending."""
+
+    warehouse: Warehouse[DataFrame]
+
+    def finish(self) -> frozenset[Name]:
+        """Finishes what a run was interrupted in; returns the tables that changed."""
+        note: dict[str, Any] = json.loads(self.warehouse.notes.read(MOVED) or "{}")
+        if not note.get("tables"):
+            return frozenset()
+        tables = [((database, table), is_kept) for database, table, is_kept in note["tables"]]
+        for name, is_kept in tables:
+            shape = self.warehouse.moving.shape(*name) if is_kept else None
+            if shape is None:
+                self.warehouse.tables.drop(*name)
+            else:
+                self.warehouse.tables.replace(shape, self.warehouse.moving.rows(shape))
+        self.warehouse.ddl.done({d: (epoch, seq) for d, epoch, seq in note["done"]})
+        self.warehouse.notes.write(MOVED, "{}")
+        for name, _ in tables:
+            self.warehouse.moving.drop(*name)
+        return frozenset(name for name, _ in tables)
+
+    def carry_out(
+        self,
+        pending: Collection[Event],
+        waiting: Collection[Name],
+        *,
+        wait: Callable[[Name, TableError], None],
+    ) -> Outcome:
+        """Moves and removes rows as the events say; tables that wait, and those that move with them, stay.
+
+        `wait` is called for each table that cannot follow, before any table is changed.
+        """
+        done: dict[str, Place] = {}
+        for event in pending:
+            done[event.destination] = max(event.place, done.get(event.destination, event.place))
+        found = pieces(pending)
+        faults: dict[Name, TableError] = {}
+        for group in groups(found):
+            if len(group) > 1 and (held := sorted(group & set(waiting))):
+                faults |= {name: _held_up(name, held[0]) for name in group}
+        kept: dict[Name, bool] = {}
+        tables = _Tables(
+            self.warehouse, {at: own for at, own in found.items() if at[1] not in faults}
+        )
+        removed = _removed(pending)
+        for name in tables.names():
+            try:
+                kept[name] = tables.built(name, is_removed=name in removed)
+            except (KeyChanged, TypeConflict) as fault:
+                faults[name] = type(fault)(fault.where, advice=_again(name))
+        for name in sorted(faults):
+            wait(name, faults[name])
+        if not kept:
+            self.warehouse.ddl.done(done)
+            return Outcome(changed=frozenset(), faults=frozenset(faults))
+        self.warehouse.notes.write(
+            MOVED,
+            json.dumps(
+                {
+                    "version": 1,
+                    "tables": [[*name, is_kept] for name, is_kept in sorted(kept.items())],
+                    "done": [[destination, *place] for destination, place in done.items()],
+                }
+            ),
+        )
+        changed = self.finish()
+        for name, is_kept in sorted(kept.items()):
+            _log.info("table %s table=%s.%s", "moved" if is_kept else "removed", *name)
+        return Outcome(changed=changed, faults=frozenset(faults))
+
+
+def groups(found: Mapping[tuple[str, Name], Iterable[Piece]]) -> list[set[Name]]:
+    """The names that rows move between, together: a swap is one group."""
+    result: list[set[Name]] = []
+    for (_, name), own in found.items():
+        group = {name, *(target for _, target in own if target is not None)}
+        for other in [one for one in result if one & group]:
+            group |= other
+            result.remove(other)
+        result.append(group)
+    return result
+
+
+class _Tables:
+    """The tables of some events as they are and as they will be."""
+
+    def __init__(
+        self,
+        warehouse: Warehouse[DataFrame],
+        found: Mapping[tuple[str, Name], list[Piece]],
+    ) -> None:
+        self._warehouse = warehouse
+        self._pieces: dict[Name, dict[str, list[Piece]]] = {}
+        for (destination, name), own in found.items():
+            self._pieces.setdefault(name, {})[destination] = own
+        targets = {to for own in found.values() for _, to in own if to is not None}
+        shapes = {name: warehouse.tables.shape(*name) for name in {*self._pieces, *targets}}
+        self._shapes = {name: shape for name, shape in shapes.items() if shape is not None}
+
+    def names(self) -> list[Name]:
+        """The tables that change."""
+        moved = {
+            target
+            for name in self._shapes
+            for own in self._pieces.get(name, {}).values()
+            for _, target in own
+            if target is not None
+        }
+        return sorted(moved | (self._shapes.keys() & self._pieces.keys()))
+
+    def built(self, name: Name, *, is_removed: bool) -> bool:
+        """Builds a table as it will be; returns False if nothing will be there."""
+        stage = self._warehouse.moving
+        stage.drop(*name)
+        sources = [
+            (self._shapes[one], rows)
+            for one in sorted(self._shapes, key=lambda one: one != name)
+            if (rows := self._rows(one, name)) is not None and not rows.isEmpty()
+        ]
+        if not sources and (is_removed or name not in self._shapes):
+            return False
+        if not sources:
+            shape = self._shapes[name]
+            stage.replace(shape, self._warehouse.tables.rows(shape).where("false"))
+            return True
+        first, rows = sources[0]
+        shape = replace(first, database=name[0], table=name[1])
+        stage.replace(shape, rows)
+        for other, more in sources[1:]:
+            wider = united(shape, other)
+            stage.evolve(shape, wider)
+            shape = wider
+            stage.merge(shape, more.selectExpr(*_in(shape, other)).localCheckpoint(eager=False))
+        return True
+
+    def _rows(self, source: Name, target: Name) -> DataFrame | None:
+        """The rows of a table that belong to another, or stay in it; None if none can."""
+        own = self._pieces.get(source, {})
+        if source != target and not any(to == target for one in own.values() for _, to in one):
+            return None
+        rows = self._warehouse.tables.rows(self._shapes[source])
+        here = [
+            f"(__destination = {literal(destination)} AND "
+            f"{piece_sql(one, target, epoch='__epoch', seq='__seq')})"
+            for destination, one in sorted(own.items())
+        ]
+        if source == target:
+            others = (
+                " AND ".join(f"__destination <> {literal(one)}" for one in sorted(own)) or "true"
+            )
+            here.append(f"({others})")
+        return rows.where(" OR ".join(here))
+
+
+def united(held: Shape, other: Shape) -> Shape:
+    """The shape that holds the rows of two tables; raises KeyChanged and TypeConflict."""
+    name = f"{held.database}.{held.table}"
+    if sorted(held.key) != sorted(other.key):
+        raise KeyChanged(
+            f"{name} has {list(held.key) or 'none'}, rows moved to it {list(other.key)}"
+        )
+    columns = dict(held.columns)
+    for column, kind in other.columns:
+        own = held.spelling(column) or column
+        wide = widened(columns.get(own, kind), kind)
+        if wide is None:
+            raise TypeConflict(f"{name}.{own} is {columns[own]} and would need to hold {kind}")
+        columns[own] = wide
+    return replace(held, columns=tuple(columns.items()), mapped=held.mapped or other.mapped)
+
+
+def _in(shape: Shape, held: Shape) -> list[str]:
+    """The columns of one shape from rows of another."""
+    own = {name.lower(): name for name, _ in held.all_columns}
+    return [
+        f"CAST({quoted(own[name.lower()]) if name.lower() in own else 'NULL'} AS {kind}) AS {quoted(name)}"
+        for name, kind in shape.all_columns
+    ]
+
+
+def _removed(pending: Iterable[Event]) -> set[Name]:
+    """Names under which nothing is left if no rows are: removed, or moved to another name."""
+    found: set[Name] = set()
+    for event in pending:
+        found -= {new for new in event.moves.values() if new is not None}
+        found |= {*event.removed, *(old for old, new in event.moves.items() if new is not None)}
+    return found
+
+
+def _held_up(name: Name, held: Name) -> TableError:
+    return RenamedWhileWaiting(
+        f"{'.'.join(name)} was renamed while {'.'.join(held)} waited", advice=_again(name)
+    )
+
+
+def _again(name: Name) -> str:
+    return f"Run: python -m spark_sink reload {argument(name)} --from-beginning"

@@ -1,0 +1,51 @@
+"""Positions of records: topic, partition and offset, which every copy of a record has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from spark_sink.names import literal
+from spark_sink.source.offsets import Offsets
+
+At = tuple[str, int, int]
+"""Topic, partition and offset."""
+
+
+def any_of(places: Iterable[At]) -> str:
+    """The condition that a record is one of these."""
+    by_partition: dict[tuple[str, int], list[str]] = {}
+    for topic, partition, offset in sorted(places):
+        by_partition.setdefault((topic, partition), []).append(str(offset))
+    each = (
+        f"(topic = {literal(topic)} AND partition = {partition} AND offset IN ({', '.join(offsets)}))"
+        for (topic, partition), offsets in by_partition.items()
+    )
+    return f"({' OR '.join(each) or 'false'})"
+
+
+def spanned(places: Iterable[At]) -> tuple[Offsets, Offsets]:
+    """The ranges [start, until) of partitions that hold these records."""
+    start: dict[tuple[str, int], int] = {}
+    until: dict[tuple[str, int], int] = {}
+    for topic, partition, offset in places:
+        at = topic, partition
+        start[at] = min(offset, start.get(at, offset))
+        until[at] = max(offset + 1, until.get(at, 0))
+    return start, until
+
+
+def within_sql(start: Offsets, until: Offsets) -> str:
+    """The condition that a record lies in the ranges [start, until)."""
+    each = (
+        f"(topic = {literal(topic)} AND partition = {partition}"
+        f" AND offset >= {start.get((topic, partition), 0)} AND offset < {last})"
+        for (topic, partition), last in sorted(until.items())
+        if last > start.get((topic, partition), 0)
+    )
+    return f"({' OR '.join(each) or 'false'})"
+
+
+def is_within(at: At, start: Offsets, until: Offsets) -> bool:
+    """Whether a record lies in the ranges [start, until)."""
+    topic, partition, offset = at
+    return start.get((topic, partition), 0) <= offset < until.get((topic, partition), 0)

@@ -1,0 +1,194 @@
+"""What the logs of Delta tables say of them: files, bytes, rows, times, and how the last MERGE went.
+
+A commit's checksum file has the table's metadata and, of a table of few files, all of these with their
+statistics: then nothing but small files of the log are read. Of other tables, Delta reads its log in one job.
+
+Invariant: no row is read unless rows are to be counted.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
+
+from spark_sink.errors import ForeignTable
+from spark_sink.names import quoted, table_path
+from spark_sink.spark.files import Files
+from spark_sink.warehouse.delta.log import DeltaLog
+from spark_sink.warehouse.protocol import LastMerge, Name, RowCount, TableFacts
+from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.sql.facts import row_count
+from spark_sink.warehouse.sql.statements import shape_of
+
+_COMMITS: Final = 10
+"""Commits that are searched for the last MERGE: maintenance makes a few after one."""
+_LONGEST_STATISTIC: Final = 32
+"""Characters of a text in Delta's statistics; a longer one is cut."""
+
+
+class DeltaFacts:
+    """See protocol.Facts."""
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        self._spark = spark
+        self._root = root
+        self._files = Files(spark)
+
+    def of(self, name: Name) -> TableFacts | None:
+        """See protocol.Facts."""
+        path = table_path(self._root, *name)
+        last = self._last_commit(path)
+        if last is None:
+            return None
+        metadata, files = self._checksum(path, last)
+        if metadata is None:
+            metadata = DeltaLog(self._spark, path).metadata()
+        shape = _shape(name, metadata, path)
+        physical = _physical(metadata["schemaString"])
+        totals = self._computed(path, physical) if files is None else _totals(files, physical)
+        written, merged = self._commits(path, last)
+        return TableFacts(shape=shape, written_ms=written, last_merge=merged, **totals)
+
+    def count(self, name: Name) -> RowCount:
+        """See protocol.Facts. Reads three columns of all rows."""
+        rows = self._spark.read.format("delta").load(table_path(self._root, *name))
+        return row_count(rows)
+
+    def last_merge(self, name: Name) -> LastMerge | None:
+        """See protocol.Facts."""
+        path = table_path(self._root, *name)
+        last = self._last_commit(path)
+        return None if last is None else self._commits(path, last)[1]
+
+    def _last_commit(self, path: str) -> int | None:
+        names = self._files.names(f"{path}/_delta_log")
+        numbers = [int(one[:20]) for one in names if one[20:] == ".json" and one[:20].isdigit()]
+        return max(numbers, default=None)
+
+    def _checksum(
+        self, path: str, version: int
+    ) -> tuple[dict[str, Any] | None, list[dict[str, Any]] | None]:
+        """The metadata and the files of a version, as far as its checksum has them."""
+        try:
+            found = json.loads(self._files.read(f"{path}/_delta_log/{version:020}.crc") or "{}")
+        except ValueError:
+            # It is being written, or was cut by a crash; Delta does not depend on it either.
+            found = {}
+        return found.get("metadata"), found.get("allFiles")
+
+    def _commits(self, path: str, last: int) -> tuple[int, LastMerge | None]:
+        """When the last commit was made (ms), and the last MERGE of the last few."""
+        written = 0
+        for version in range(last, max(-1, last - _COMMITS), -1):
+            text = self._files.read(f"{path}/_delta_log/{version:020}.json")
+            if text is None:
+                break
+            info = _commit_info(text)
+            written = written or int(info.get("timestamp", 0))
+            if info.get("operation") == "MERGE":
+                return written, _last_merge(info)
+        return written, None
+
+    def _computed(self, path: str, physical: dict[str, str]) -> dict[str, Any]:
+        """The totals of a table of many files, in one job."""
+        time, destination = quoted(physical["__ts_ms"]), quoted(physical["__destination"])
+        schema = (
+            f"numRecords BIGINT, minValues STRUCT<{destination}: STRING>, "
+            f"maxValues STRUCT<{destination}: STRING, {time}: BIGINT>"
+        )
+        files: DataFrame = DeltaLog(self._spark, path).files()
+        parsed = files.withColumn("s", f.from_json("stats", schema))
+        ends = ", ".join(f"s.{end}.{destination}" for end in ("minValues", "maxValues"))
+        (row,) = parsed.agg(
+            f.expr("count(*)").alias("files"),
+            f.expr("coalesce(sum(size), 0)").alias("bytes"),
+            f.expr("sum(s.numRecords - coalesce(deletionVector.cardinality, 0))").alias("rows"),
+            f.expr("count_if(s.numRecords IS NULL)").alias("unknown"),
+            f.expr(f"max(s.maxValues.{time})").alias("newest"),
+            f.expr(f"flatten(collect_set(array({ends})))").alias("ends"),
+        ).collect()
+        return {
+            "files": row.files,
+            "bytes": row.bytes,
+            "rows": None if row.unknown else row.rows or 0,
+            "newest_ms": row.newest,
+            "destinations": _whole(row.ends),
+        }
+
+
+def _shape(name: Name, metadata: dict[str, Any], path: str) -> Shape:
+    properties = metadata["configuration"]
+    fields = StructType.fromJson(json.loads(metadata["schemaString"])).fields
+    columns = [(field.name, field.dataType.simpleString()) for field in fields]
+    mapped = properties.get("delta.columnMapping.mode", "none") != "none"
+    if (found := shape_of(name, properties, columns, mapped=mapped)) is None:
+        raise ForeignTable(path, advice="Move it away; the sink creates its tables itself")
+    return found
+
+
+def _physical(schema: str) -> dict[str, str]:
+    """The name of each column in statistics, which is another where Delta maps columns."""
+    fields = json.loads(schema)["fields"]
+    key = "delta.columnMapping.physicalName"
+    return {field["name"]: field["metadata"].get(key, field["name"]) for field in fields}
+
+
+def _totals(files: list[dict[str, Any]], physical: dict[str, str]) -> dict[str, Any]:
+    statistics = [json.loads(file.get("stats") or "{}") for file in files]
+    time, destination = physical["__ts_ms"], physical["__destination"]
+    rows = [
+        one["numRecords"] - (file.get("deletionVector") or {}).get("cardinality", 0)
+        for file, one in zip(files, statistics, strict=True)
+        if "numRecords" in one
+    ]
+    times = [one.get("maxValues", {}).get(time) for one in statistics]
+    ends = [
+        one.get(end, {}).get(destination)
+        for one in statistics
+        for end in ("minValues", "maxValues")
+    ]
+    return {
+        "files": len(files),
+        "bytes": sum(file["size"] for file in files),
+        "rows": sum(rows) if len(rows) == len(files) else None,
+        "newest_ms": max((time for time in times if time is not None), default=None),
+        "destinations": _whole(ends),
+    }
+
+
+def _whole(ends: list[str | None]) -> tuple[str, ...]:
+    """The names that statistics have whole."""
+    return tuple(sorted({end for end in ends if end and len(end) < _LONGEST_STATISTIC}))
+
+
+def _commit_info(text: str) -> dict[str, Any]:
+    """What a commit says of itself, in its first line."""
+    first = text.partition("\n")[0]
+    try:
+        info: dict[str, Any] = json.loads(first).get("commitInfo") or {}
+    except ValueError:
+        info = {}
+    return info
+
+
+def _last_merge(info: dict[str, Any]) -> LastMerge:
+    metrics = info.get("operationMetrics") or {}
+
+    def number(name: str) -> int:
+        return int(metrics.get(name, 0))
+
+    return LastMerge(
+        at_ms=int(info["timestamp"]),
+        scan_ms=number("scanTimeMs"),
+        rewrite_ms=number("rewriteTimeMs"),
+        rows_folded=number("numSourceRows"),
+        rows_inserted=number("numTargetRowsInserted"),
+        rows_updated=number("numTargetRowsUpdated"),
+        rows_copied=number("numTargetRowsCopied"),
+        files_added=number("numTargetFilesAdded"),
+        files_removed=number("numTargetFilesRemoved"),
+    )

@@ -1,0 +1,47 @@
+"""Rows of a table as of a snapshot, in the columns of its time or of a later shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from spark_sink.names import quoted
+from spark_sink.warehouse.protocol import VersionGone
+from spark_sink.warehouse.shape import Shape
+
+_GONE: Final = ("Cannot find snapshot with ID", "Not an iceberg table", "NotFoundException")
+"""What Iceberg says if a snapshot was removed meanwhile, or its files."""
+
+
+def at_snapshot(session: SparkSession, table: str, snapshot: int) -> DataFrame:
+    """The rows as of a snapshot, in the columns of its time."""
+    return session.sql(f"SELECT * FROM {table} VERSION AS OF {snapshot}")  # noqa: S608 - a quoted name and a number
+
+
+def fitted(rows: DataFrame, shape: Shape) -> DataFrame:
+    """Rows in the columns and types of a later shape of their table."""
+    held = set(rows.columns)
+    # As columns, not as SQL: in a reader's own session, Spark may substitute variables in a name's ${…}.
+    return rows.select(
+        *(
+            (f.col(quoted(name)) if name in held else f.lit(None)).cast(kind).alias(name)
+            for name, kind in shape.all_columns
+        )
+    )
+
+
+@contextmanager
+def gone_by_name(place: str) -> Iterator[None]:
+    """Raises VersionGone where Iceberg no longer has a snapshot."""
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as fault:
+        if any(word in str(fault) for word in _GONE):
+            raise VersionGone(place) from fault
+        raise

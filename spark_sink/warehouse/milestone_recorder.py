@@ -1,0 +1,91 @@
+"""The writer of milestones: what each batch leaves in the tables, gathered while it is applied.
+
+Invariant: no table holds a change after `reached`, whatever a process that was killed has left in it. A table
+whose version is not the one that the ledger has, and one that was rebuilt, is asked for its newest change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from spark_sink.errors import ForeignTable
+from spark_sink.warehouse.ledger import Floor
+from spark_sink.warehouse.milestones import Milestone, Position, Positions, later
+from spark_sink.warehouse.moves import Place
+from spark_sink.warehouse.protocol import Name, Warehouse
+
+
+@dataclass(slots=True)
+class MilestoneRecorder:
+    """The state of all tables, kept from batch to batch."""
+
+    warehouse: Warehouse[Any]
+    _reached: dict[str, Position] = field(default_factory=dict)
+    _versions: dict[Name, int] = field(default_factory=dict)
+    _written: set[Name] = field(default_factory=set)
+    _strange: set[Name] = field(default_factory=set)
+    """Tables with changes that no batch of this process has merged."""
+    _has_begun: bool = False
+
+    def begin(self) -> None:
+        """Takes up what the ledger has; only the first call of a process does anything."""
+        if self._has_begun:
+            return
+        batches = self.warehouse.ledger.batches()
+        last = batches[-1].milestone if batches else None
+        if last is not None:
+            self._reached, self._versions = dict(last.reached), dict(last.versions)
+        there = self.warehouse.tables.names()
+        for name in there:
+            if self.warehouse.upkeep.version(name) != self._versions.get(name):
+                self._strange.add(name)
+        self._strange.update(self._versions.keys() - set(there))
+        self._has_begun = True
+
+    def reach(self, positions: Positions) -> None:
+        """Takes the newest changes of a batch."""
+        self._reached = later(self._reached, positions)
+
+    def wrote(self, name: Name) -> None:
+        """Takes a table that a batch writes to, or that maintenance has rewritten without a change."""
+        self._written.add(name)
+
+    def rebuilt(self, name: Name) -> None:
+        """Takes a table that something else than a batch has written."""
+        self._strange.add(name)
+
+    def milestone(
+        self, floors: Iterable[Floor], *, is_whole: bool, ddl: Mapping[str, Place] | None = None
+    ) -> Milestone:
+        """The state of the tables now that a batch is merged, and DDL carried out up to `ddl`."""
+        tables = self.warehouse.tables
+        for name in self._strange:
+            try:
+                shape = tables.shape(*name)
+            except ForeignTable:
+                continue
+            if shape is None:
+                # It was dropped or renamed; its version must not be taken for one of a later table.
+                self._versions.pop(name, None)
+                self._written.discard(name)
+            else:
+                self.reach(tables.newest(shape))
+                self._written.add(name)
+        self._strange.clear()
+        upkeep = self.warehouse.upkeep
+        # A copy, as maintenance adds to it beside the batches.
+        written = list(self._written)
+        versions = {name: upkeep.version(name) for name in written}
+        # Maintenance may have ended after its table was dropped.
+        self._versions |= {name: version for name, version in versions.items() if version >= 0}
+        self._written.difference_update(written)
+        return Milestone(
+            reached=dict(self._reached),
+            versions=dict(self._versions),
+            floors=tuple(floors),
+            ddl=dict(ddl or {}),
+            recent=self.warehouse.recent.version(),
+            is_whole=is_whole,
+        )

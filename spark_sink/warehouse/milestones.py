@@ -1,0 +1,139 @@
+"""Milestones: what all tables hold after a batch, as the ledger stores it with the batch.
+
+Invariant: a milestone stands for itself. It names the version of every table and the newest change of every
+destination in any of them, so a reader needs no earlier one, and a later write to a table does not change it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, astuple, dataclass, field
+
+from spark_sink.source.offsets import Offsets
+from spark_sink.warehouse.ledger import Floor, Source
+from spark_sink.warehouse.moves import Place
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A change of a destination; positions of one destination are ordered by (epoch, seq)."""
+
+    epoch: int
+    seq: int
+    ts_ms: int = field(compare=False)
+    """The time of its commit at the source."""
+    transaction: str = field(compare=False, default="")
+    """Its transaction (`transaction.id` of docs/wire.md); empty if unknown."""
+
+
+Positions = Mapping[str, Position]
+"""By destination."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Milestone:
+    """What the tables hold after a batch."""
+
+    reached: Positions
+    """The newest change of each destination that any table holds."""
+    versions: Mapping[tuple[str, str], int]
+    """The version of each table, by database and name."""
+    floors: tuple[Floor, ...] = ()
+    """The truncates in force."""
+    ddl: Mapping[str, Place] = field(default_factory=dict)
+    """Up to where the DDL of each destination is carried out in the tables."""
+    recent: int | None = None
+    """The version of the recent changes while the batch was merged; None without any."""
+    is_whole: bool = False
+    """Whether the batches so far hold each transaction wholly or not at all."""
+
+    def text(self) -> str:
+        """The milestone as stored."""
+        body = {
+            "version": _VERSION,
+            "reached": [[name, *astuple(one)] for name, one in sorted(self.reached.items())],
+            "tables": [[*name, number] for name, number in sorted(self.versions.items())],
+            "floors": [asdict(floor) for floor in self.floors],
+            "ddl": [[name, *place] for name, place in sorted(self.ddl.items())],
+            "recent": self.recent,
+            "whole": self.is_whole,
+        }
+        return json.dumps(body, separators=(",", ":"))
+
+    @classmethod
+    def of(cls, text: str) -> Milestone | None:
+        """The stored milestone; None if a later version of the sink has stored it."""
+        body = json.loads(text)
+        if body["version"] != _VERSION:
+            return None
+        return cls(
+            reached={name: Position(*rest) for name, *rest in body["reached"]},
+            versions={(database, table): number for database, table, number in body["tables"]},
+            floors=tuple(
+                Floor(**{**one, "source": Source(**one["source"])}) for one in body["floors"]
+            ),
+            ddl={name: (epoch, seq) for name, epoch, seq in body.get("ddl", ())},
+            recent=body["recent"],
+            is_whole=body["whole"],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A batch in the ledger: what is merged after it, and its milestone."""
+
+    at_ms: int
+    """The time it was applied."""
+    query_id: str
+    until: Offsets
+    """The offset up to which each partition is merged."""
+    milestone: Milestone | None
+    """None if an earlier version of the sink has applied it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One partition's share of a batch, as the ledger has it; see ledger.Entry."""
+
+    at_ms: int
+    query_id: str
+    topic: str
+    partition: int
+    from_offset: int
+    until_offset: int
+    milestone: str | None
+
+
+def batches(shares: Iterable[Share]) -> list[Batch]:
+    """The batches of which the ledger still has a share, oldest first.
+
+    A partition's shares may be left out only from its first one on: before the first that is there, the
+    partition was merged up to where that one begins.
+    """
+    ordered = sorted(shares, key=lambda one: (one.at_ms, one.from_offset))
+    until: dict[tuple[str, int], int] = {}
+    for one in ordered:
+        until.setdefault((one.topic, one.partition), one.from_offset)
+    until = {at: first for at, first in until.items() if first}
+    found: list[Batch] = []
+    texts: dict[int, str] = {one.at_ms: one.milestone for one in ordered if one.milestone}
+    for number, one in enumerate(ordered):
+        at = one.topic, one.partition
+        until[at] = max(one.until_offset, until.get(at, 0))
+        if number + 1 < len(ordered) and ordered[number + 1].at_ms == one.at_ms:
+            continue
+        text = texts.get(one.at_ms)
+        milestone = Milestone.of(text) if text else None
+        found.append(
+            Batch(at_ms=one.at_ms, query_id=one.query_id, until=dict(until), milestone=milestone)
+        )
+    return found
+
+
+def later(one: Positions, other: Positions) -> dict[str, Position]:
+    """The later position of each destination."""
+    names = {*one, *other}
+    return {n: max(p for p in (one.get(n), other.get(n)) if p is not None) for n in names}

@@ -1,0 +1,248 @@
+"""Each DROP and RENAME that the sink has decided on, and the table that each row belongs to after them.
+
+A table that exists under some names from its CREATE to its DROP is one incarnation. `moves` of an event map the
+name that an incarnation had before to its next name, or to None where its rows are gone.
+
+Invariant: where a row belongs depends on its source table, its (epoch, seq) and the events alone, never on
+when it arrives. An event is stored with what was decided then, so a changed setting concerns later DDL only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from spark_sink.names import literal
+from spark_sink.warehouse.ledger import Floor, Source
+
+Name = tuple[str, str]
+Place = tuple[int, int]
+"""(epoch, seq)."""
+Piece = tuple[Place | None, Name | None]
+"""Rows below a place, or all others (None), and where they belong; None where they are gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """What `status` prints of a name: the change, and why the rows are as they are."""
+
+    name: Name
+    text: str
+    """Empty once it no longer holds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One DDL statement of a destination, and what the sink does about it."""
+
+    destination: str
+    epoch: int
+    seq: int
+    ts_ms: int
+    moves: Mapping[Name, Name | None] = field(default_factory=dict)
+    removed: Collection[Name] = ()
+    """Names whose table is removed from the warehouse with its rows, if nothing else takes its place."""
+    carried: Mapping[Name, Place] = field(default_factory=dict)
+    """The floor of each incarnation that moved, by its new name: a truncate from before the move."""
+    notes: Collection[Note] = ()
+
+    @property
+    def place(self) -> Place:
+        """The position of the statement, by which events and rows are ordered."""
+        return self.epoch, self.seq
+
+    def text(self) -> str:
+        """The event's own members, as stored."""
+        return json.dumps(
+            {
+                "version": 1,
+                "moves": [[list(old), new and list(new)] for old, new in self.moves.items()],
+                "removed": [list(name) for name in self.removed],
+                "carried": [[list(name), *place] for name, place in self.carried.items()],
+                "notes": [[list(note.name), note.text] for note in self.notes],
+            }
+        )
+
+    @classmethod
+    def of(cls, destination: str, place: Place, ts_ms: int, text: str) -> Event:
+        """The stored event."""
+        body: dict[str, Any] = json.loads(text)
+        return cls(
+            destination=destination,
+            epoch=place[0],
+            seq=place[1],
+            ts_ms=ts_ms,
+            moves={_name(old): new and _name(new) for old, new in body["moves"]},
+            removed=tuple(_name(name) for name in body["removed"]),
+            carried={_name(name): (epoch, seq) for name, epoch, seq in body["carried"]},
+            notes=tuple(Note(name=_name(name), text=text) for name, text in body["notes"]),
+        )
+
+
+@dataclass(slots=True)
+class History:
+    """The events, and up to where each destination's are carried out in the tables."""
+
+    events: dict[tuple[str, Place], Event] = field(default_factory=dict)
+    done: dict[str, Place] = field(default_factory=dict)
+
+    def add(self, events: Iterable[Event]) -> None:
+        """Adds events; one that is known gets what `carried` has more."""
+        for event in events:
+            at = event.destination, event.place
+            held = self.events.get(at)
+            if held is not None:
+                carried = dict(held.carried)
+                for name, place in event.carried.items():
+                    carried[name] = max(place, carried.get(name, place))
+                event = replace(held, carried=carried)
+            self.events[at] = event
+
+    def settled(self) -> list[Event]:
+        """The events that are carried out."""
+        pending = {(one.destination, one.place) for one in self.pending()}
+        return [one for one in self.ordered() if (one.destination, one.place) not in pending]
+
+    def pending(self) -> list[Event]:
+        """The events that are not carried out yet."""
+        return [
+            one for one in self.ordered() if one.place > self.done.get(one.destination, (-1, -1))
+        ]
+
+    def ordered(self) -> list[Event]:
+        """All events in the order of their destinations and positions."""
+        return [self.events[at] for at in sorted(self.events)]
+
+    def notes(self) -> dict[Name, list[str]]:
+        """What is to be said of each name, by destination."""
+        last: dict[tuple[str, Name], str] = {}
+        for event in self.ordered():
+            for note in event.notes:
+                last[event.destination, note.name] = note.text
+        found: dict[Name, list[str]] = {}
+        for (_, name), text in sorted(last.items()):
+            if text:
+                found.setdefault(name, []).append(text)
+        return found
+
+    def is_moved(self, name: Name) -> bool:
+        """Whether a table of that name was dropped or renamed, so that another may have another key."""
+        return any(name in event.moves for event in self.events.values())
+
+    def begun(self, destination: str, name: Name) -> Event | None:
+        """The last event by which a name passed to another incarnation, or to none."""
+        found = None
+        for event in self.ordered():
+            if event.destination == destination and name in {*event.moves, *event.moves.values()}:
+                found = event
+        return found
+
+    def floors(self, floors: Iterable[Floor]) -> list[Floor]:
+        """The truncates that concern the tables as they are named now.
+
+        A truncate of a name concerns the incarnation that it then had: it moved with its rows.
+        """
+        begun: dict[tuple[str, Name], Event] = {}
+        for event in self.ordered():
+            for name in {*event.moves, *(new for new in event.moves.values() if new is not None)}:
+                begun[event.destination, name] = event
+        found = []
+        for floor in floors:
+            event_ = None if floor.is_mapped else begun.get((floor.source.destination, _of(floor)))
+            if event_ is None or floor.place >= event_.place:
+                found.append(floor)
+        for (destination, name), event in begun.items():
+            if name in event.carried:
+                found.append(carried_floor(event, destination, name))
+        return found
+
+
+def carried_floor(event: Event, destination: str, name: Name) -> Floor:
+    """The floor of an incarnation that has a name since an event."""
+    epoch, seq = event.carried[name]
+    return Floor(
+        database=name[0],
+        table=name[1],
+        source=Source(destination, *name),
+        epoch=epoch,
+        seq=seq,
+        ts_ms=event.ts_ms,
+    )
+
+
+def pieces(events: Iterable[Event]) -> dict[tuple[str, Name], list[Piece]]:
+    """For each destination and name, where its rows belong after all `events`, by their positions.
+
+    Names that no event concerns are missing: their rows belong where they are.
+    """
+    found: dict[tuple[str, Name], list[Piece]] = {}
+    final: dict[tuple[str, Name], Name | None] = {}
+    for event in sorted(events, key=lambda one: (one.destination, one.place), reverse=True):
+        at = event.destination
+        # All names of a statement move at once, so each is looked up as it is after the statement.
+        moved = {
+            old: None if new is None else final.get((at, new), new)
+            for old, new in event.moves.items()
+        }
+        for old, target in moved.items():
+            final[at, old] = target
+            own = found.setdefault((at, old), [(None, old)])
+            if own[0][1] != target:
+                own.insert(0, (event.place, target))
+    return found
+
+
+def belongs(found: Iterable[Piece], place: Place) -> Name | None:
+    """Where a row at a position belongs."""
+    return next(target for below, target in found if below is None or place < below)
+
+
+def below_sql(place: Place, *, epoch: str, seq: str) -> str:
+    """The condition that a row is below a position; `epoch` and `seq` are its columns."""
+    return f"({epoch} < {place[0]} OR ({epoch} = {place[0]} AND {seq} < {place[1]}))"
+
+
+def piece_sql(found: Iterable[Piece], target: Name | None, *, epoch: str, seq: str) -> str:
+    """The condition that a row belongs to `target`."""
+    whens = "".join(
+        f"WHEN {'true' if below is None else below_sql(below, epoch=epoch, seq=seq)} "
+        f"THEN {'true' if to == target else 'false'} "
+        for below, to in found
+    )
+    return f"(CASE {whens}END)"
+
+
+def routed_sql(found: Mapping[tuple[str, Name], Collection[Piece]]) -> tuple[str, str]:
+    """The expression of an envelope's table (struct `d`, `t`), and the condition that its row is gone.
+
+    Rows of mapped tables stay where the mapping puts them.
+    """
+    names, gone = [], []
+    for (destination, name), own in sorted(found.items()):
+        of = (
+            f"NOT routed AND destination = {literal(destination)} AND source_database = {literal(name[0])}"
+            f" AND source_table = {literal(name[1])}"
+        )
+        for below, target in own:
+            where = of
+            if below is not None:
+                where += f" AND {below_sql(below, epoch='epoch', seq='seq')}"
+            where = f"WHEN {where} THEN "
+            gone.append(f"{where}{'true' if target is None else 'false'}")
+            to = target or name
+            names.append(f"{where}struct({literal(to[0])} AS d, {literal(to[1])} AS t)")
+    own_name = "struct(database AS d, `table` AS t)"
+    return (
+        f"CASE {' '.join(names)} ELSE {own_name} END",
+        f"coalesce(CASE {' '.join(gone)} ELSE false END, false)",
+    )
+
+
+def _of(floor: Floor) -> Name:
+    return floor.database, floor.table
+
+
+def _name(parts: list[str]) -> Name:
+    return parts[0], parts[1]

@@ -1,0 +1,207 @@
+"""Tables that are dropped, renamed and swapped, on a real Spark: whatever arrives when, the source's tables."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, Literal
+
+import pytest
+
+from spark_sink.ddl.following import Ddl
+from spark_sink.errors import RenamedWhileWaiting, UnknownTable
+from spark_sink.recent.coverage import Step
+from spark_sink.warehouse.waiting_tables import Waits
+from tests.unit.spark_sink.conftest import Warehouse
+from tests.unit.spark_sink.ddl.source import NAMES, Rows, Source, arrivals
+from tests.unit.spark_sink.ddl.statements import Topic, create, drop, rename
+from tests.unit.spark_sink.history import Change, schema
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+COLUMNS = (("id", "int"), ("v", "int"))
+
+
+def following(
+    warehouse: Warehouse, *, on_drop: Literal["keep", "truncate", "drop"], **more: Any
+) -> Topic:
+    topic = Topic(warehouse)
+
+    def follows(waits: Waits) -> Ddl:
+        return Ddl(topics=topic, warehouse=warehouse.kept, waits=waits, on_drop=on_drop, **more)
+
+    warehouse.follows = follows
+    warehouse.restart()
+    return topic
+
+
+def found(warehouse: Warehouse, name: str) -> Rows | None:
+    try:
+        rows = warehouse.rows(name)
+    except UnknownTable:
+        return None
+    assert len({row["id"] for row in rows}) == len(rows)
+    return {row["id"]: row["v"] for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("seed", "key"),
+    [
+        (1, ("id",)),
+        pytest.param(2, (), marks=pytest.mark.long("the other parameter has a key")),
+        *(
+            pytest.param(seed, ("id",), marks=pytest.mark.long("another seed has the same steps"))
+            for seed in range(3, 9)
+        ),
+    ],
+)
+def test_batches_in_any_order_and_repeated_give_the_tables_of_the_source(
+    warehouse: Warehouse, seed: int, key: tuple[str, ...]
+) -> None:
+    source = Source(random.Random(seed))
+    source.play(30)
+    warehouse.schemas = [schema(*COLUMNS, table=name, key=key) for name in NAMES]
+    on_drop = "drop" if seed % 2 else "truncate"
+    topic = following(warehouse, on_drop=on_drop)  # type: ignore[arg-type]
+    topic.all_rows = sum(isinstance(one, Change) for _, _, one in source.written)
+    for statements, changes in arrivals(source, batches=3):
+        topic.values += statements
+        start = warehouse.ends()
+        for change in changes:
+            warehouse.write(change)
+        warehouse.catch_up(start)
+        if changes:
+            warehouse.restart()
+            warehouse.catch_up(start)
+    for name in NAMES:
+        wanted = source.tables.get(name)
+        there = found(warehouse, name)
+        assert (there or {}) == (wanted or {}), name
+        if wanted is None and on_drop == "drop":
+            assert there is None
+    assert topic.reads <= 5
+
+
+class Killed(Exception):
+    """In place of a kill."""
+
+
+def insert(seq: int, table: str, key: int, value: int, **more: Any) -> Change:
+    return Change(op="c", seq=seq, table=table, after={"id": key, "v": value}, **more)
+
+
+STEPS = ("add", "moving b", "note", "tables b", "done", "end")
+"""What a swap of a and b does in the warehouse, in this order."""
+
+
+def killing(monkeypatch: pytest.MonkeyPatch, warehouse: Warehouse, step: str) -> None:
+    """Raises Killed in place of a step."""
+    kept = warehouse.kept
+
+    def at(label: str) -> None:
+        if label == step:
+            monkeypatch.undo()
+            raise Killed("Killed")
+
+    def before(owner: Any, method: str, label: Callable[..., str]) -> None:
+        act = getattr(owner, method)
+
+        def acting(*given: Any, **more: Any) -> Any:
+            at(label(*given))
+            return act(*given, **more)
+
+        monkeypatch.setattr(owner, method, acting)
+
+    before(kept.ddl, "add", lambda events, _: "add" if events else "")
+    before(kept.moving, "replace", lambda shape, _: f"moving {shape.table}")
+    before(kept.tables, "replace", lambda shape, _: f"tables {shape.table}")
+    before(kept.notes, "write", lambda _, text: "end" if text == "{}" else "note")
+    before(kept.ddl, "done", lambda _: "done")
+
+
+def test_a_swap_that_is_killed_in_any_step_is_finished_and_a_new_table_may_have_another_key(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.schemas = [schema(*COLUMNS, table=name) for name in NAMES]
+    topic = following(warehouse, on_drop="truncate")
+    warehouse.take(insert(1, "a", 1, 10), insert(2, "b", 1, 20), insert(3, "b", 2, 21))
+    topic.all_rows = 5
+    topic.values.append(rename(5, ("a", "t"), ("b", "a"), ("t", "b")))
+    late, after = insert(4, "a", 3, 11), insert(6, "a", 9, 29)
+    start = warehouse.ends()
+    warehouse.write(after)
+    for step in STEPS:
+        killing(monkeypatch, warehouse, step)
+        with pytest.raises(Exception, match="Killed"):
+            warehouse.catch_up(start)
+        warehouse.restart()
+    warehouse.catch_up(start)
+    # A row from before the swap, in a later batch.
+    warehouse.take(late)
+    assert found(warehouse, "a") == {1: 20, 2: 21, 9: 29}
+    assert found(warehouse, "b") == {1: 10, 3: 11}
+
+    topic.values += [drop(7, "a"), create(8, "a")]
+    warehouse.schemas.append(schema(*COLUMNS, table="a", key=("v",), version=2))
+    warehouse.take(insert(9, "a", 5, 30, version=2))
+    assert found(warehouse, "a") == {5: 30}
+    shape = warehouse.kept.tables.shape("shop", "a")
+    assert shape is not None
+    assert shape.key == ("v",)
+    assert found(warehouse, "b") == {1: 10, 3: 11}
+
+
+def test_a_rename_of_a_waiting_table_makes_both_wait_until_they_are_read_from_the_beginning(
+    warehouse: Warehouse,
+) -> None:
+    warehouse.schemas = [schema(*COLUMNS, table=name) for name in NAMES]
+    warehouse.schemas.append(schema(*COLUMNS, table="a", key=("v",), version=2))
+    topic = following(warehouse, on_drop="keep")
+    warehouse.take(insert(1, "a", 1, 10), insert(2, "b", 1, 20))
+    warehouse.take(insert(3, "a", 2, 11, version=2))
+    assert warehouse.waiting("a") is not None
+    topic.values.append(rename(4, ("a", "t"), ("b", "a"), ("t", "b")))
+    warehouse.take(insert(5, "b", 3, 12))
+    for name in ("a", "b"):
+        held = warehouse.waiting(name)
+        assert held is not None
+        assert held.error == "RenamedWhileWaiting"
+        assert held.action == f"Run: python -m spark_sink reload shop.{name} --from-beginning"
+    with pytest.raises(RenamedWhileWaiting):
+        warehouse.reload("a")
+    warehouse.reload("a", from_beginning=True)
+    assert found(warehouse, "a") == {1: 20}
+
+
+def fresh(warehouse: Warehouse, name: str) -> Rows:
+    return {row["id"]: row["v"] for row in warehouse.fresh(name)}
+
+
+def test_recent_changes_are_read_where_their_rows_belong_once_a_rename_is_merged(
+    warehouse: Warehouse, caplog: pytest.LogCaptureFixture
+) -> None:
+    warehouse.schemas = [schema(*COLUMNS, table=name) for name in NAMES]
+    topic = following(warehouse, on_drop="keep")
+    warehouse.take(insert(1, "a", 1, 10), insert(2, "b", 1, 20))
+    topic.all_rows = 4
+    swap = rename(4, ("a", "t"), ("b", "a"), ("t", "b"))
+    start = warehouse.ends()
+    warehouse.write(insert(5, "a", 9, 29))
+    statement = {"topic": "aq.__ddl.shop", "partition": 0, "offset": 0, "key": None, "value": swap}
+    warehouse.records.append(statement)
+    warehouse.store(start, Step.BEGIN)
+    warehouse.records.remove(statement)
+    assert fresh(warehouse, "a") == {1: 10}
+    assert "dropped or renamed, so read as last merged table=shop.a" in caplog.text
+    topic.values.append(swap)
+    warehouse.catch_up(start)
+    assert fresh(warehouse, "a") == {1: 20, 9: 29}
+    # From before the swap, and not merged.
+    start = warehouse.ends()
+    warehouse.write(insert(3, "a", 3, 11))
+    warehouse.store(start)
+    assert fresh(warehouse, "a") == {1: 20, 9: 29}
+    assert fresh(warehouse, "b") == {1: 10, 3: 11}

@@ -1,0 +1,127 @@
+"""What of the DDL topics is read, and how long rows from before a statement are expected, without Spark."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from spark_sink.ddl.following import Ddl
+from spark_sink.warehouse.memory import MemoryWarehouse
+from spark_sink.warehouse.waiting_tables import Waits
+from tests.unit.spark_sink.ddl.statements import TOPIC, Topic, drop, rename
+
+ROWS = ("aq.shop.t", 0)
+
+
+class Batch:
+    """Envelopes, of which only matters whether they are changed."""
+
+    columns = ("database", "table")
+
+    def where(self, _: str) -> Batch:
+        return self
+
+    def selectExpr(self, *_: str) -> Batch:  # noqa: N802 - Spark's name
+        return Batch()
+
+
+class Sink:
+    """What follows DDL in one process after the other."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.topic = Topic()
+        self.warehouse: Any = MemoryWarehouse()
+        self.settings = settings
+        self.restart()
+
+    def restart(self) -> None:
+        self.ddl = Ddl(
+            topics=self.topic,
+            warehouse=self.warehouse,
+            waits=Waits(self.warehouse.waits, lambda: 0.0),
+            **self.settings,
+        )
+
+    def seqs(self) -> list[int]:
+        """The statements that are stored."""
+        return [event.seq for event in self.warehouse.ddl.history().ordered()]
+
+    def routes(self) -> bool:
+        """Whether rows of batches are placed by events."""
+        batch: Any = Batch()
+        return self.ddl.routed(batch) is not batch
+
+
+def test_rows_are_placed_until_batches_begin_past_all_that_was_written_and_after_a_restart() -> (
+    None
+):
+    sink = Sink()
+    sink.topic.all_rows = 9
+    sink.topic.values.append(rename(5, ("a", "b")))
+    sink.ddl.follow({}, {})
+    assert sink.routes()
+    # The batch that has the last of them, and begins before it; it may be applied again once it is stored.
+    sink.ddl.follow({ROWS: 9}, {ROWS: 8})
+    assert sink.routes()
+    sink.restart()
+    sink.ddl.follow({ROWS: 9}, {ROWS: 8})
+    assert sink.routes()
+    sink.ddl.follow({ROWS: 9}, {ROWS: 9})
+    assert not sink.routes()
+    batch: Any = Batch()
+    assert sink.ddl.routed(batch, whole=True) is not batch
+
+
+def test_a_statement_is_read_once_and_decided_on_by_the_setting_of_its_time() -> None:
+    sink = Sink(on_drop="keep")
+    sink.topic.values.append(drop(5, "a"))
+    sink.ddl.follow({}, {})
+    sink.ddl.follow({}, {})
+    assert sink.topic.reads == 1
+    sink.settings["on_drop"] = "truncate"
+    sink.restart()
+    sink.topic.values.append(drop(7, "b"))
+    sink.ddl.follow({}, {})
+    kept, emptied = sink.warehouse.ddl.history().ordered()
+    assert dict(kept.moves) == {}
+    assert dict(emptied.moves) == {("shop", "b"): None}
+    assert sink.warehouse.ddl.history().pending() == []
+    assert sink.topic.reads == 2
+
+
+def test_a_warehouse_from_before_follows_from_now_on_and_a_new_one_from_the_beginning() -> None:
+    before = Sink()
+    before.topic.values.append(drop(5, "a"))
+    before.ddl.follow({ROWS: 3}, {ROWS: 3})
+    before.topic.values.append(drop(7, "a"))
+    before.ddl.follow({ROWS: 3}, {ROWS: 3})
+    assert before.seqs() == [7]
+    new = Sink()
+    new.ddl.follow({}, {})
+    # The topic appears once there are rows.
+    new.restart()
+    new.topic.values.append(drop(5, "a"))
+    new.ddl.follow({ROWS: 3}, {ROWS: 3})
+    assert new.seqs() == [5]
+
+
+def test_statements_that_kafka_has_removed_are_reported(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    sink = Sink()
+    sink.topic.values += [drop(5, "a"), drop(7, "a"), drop(9, "a")]
+    sink.topic.first = 2
+    sink.ddl.follow({}, {})
+    assert sink.seqs() == [9]
+    assert "Kafka removed DDL that was not read" in caplog.text
+    assert f"topic={TOPIC[0]} offsets=0-2" in caplog.text
+
+
+def test_a_topic_that_was_made_again_is_read_from_its_beginning() -> None:
+    sink = Sink()
+    sink.topic.values += [drop(5, "a"), drop(7, "a")]
+    sink.ddl.follow({}, {})
+    sink.topic.values = [drop(9, "b")]
+    sink.ddl.follow({}, {})
+    assert sink.seqs() == [5, 7, 9]
