@@ -29,7 +29,7 @@ LOCKS = {
 }
 OPTIONAL = {
     # Only a test of many minutes needs it.
-    "iceberg-rest": PROJECT / "devstack/iceberg-rest.lock",
+    "sqlite": PROJECT / "devstack/sqlite.lock",
 }
 
 

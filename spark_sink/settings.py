@@ -168,6 +168,10 @@ class Settings(BaseSettings):
             raise ValueError(
                 "type or catalog-impl is missing: type is hive, rest, glue, jdbc or nessie"
             )
+        if value.get("type") == "jdbc" and "name" not in value:
+            raise ValueError("name is missing: a jdbc catalog stores its name with each table")
+        if not re.fullmatch(r"[a-z][a-z0-9_]{0,62}", value.get("name", "name")):
+            raise ValueError("name is not of the form [a-z][a-z0-9_]*, up to 63 characters")
         if "cache-enabled" in value:
             raise ValueError("cache-enabled cannot be set: exactness depends on it")
         if value.get("type") == _HADOOP and "warehouse" in value:

@@ -19,7 +19,7 @@ from spark_sink.names import FLOORS, FORMAT, LEDGER, ORIGIN, RECENT, WAITS
 from spark_sink.spark.error_mapping import cause
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.warehouse import DeltaWarehouse
-from spark_sink.warehouse.iceberg.catalog import kind
+from spark_sink.warehouse.iceberg.catalog import NAME, kind
 from spark_sink.warehouse.iceberg.warehouse import IcebergWarehouse
 from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.sql.ledger import EVERY, RETENTION_SECONDS
@@ -44,7 +44,7 @@ def open_warehouse(
     of Iceberg's catalog. Raises ForeignWarehouse, and WarehouseUnusable.
     """
     try:
-        made, of_catalog = _made(Files(spark), root.rstrip("/"))
+        made, of_catalog, named = _made(Files(spark), root.rstrip("/"))
     except Py4JError as fault:
         raise WarehouseUnusable(
             f"{root}: {cause(str(fault))}",
@@ -63,16 +63,21 @@ def open_warehouse(
             f"the tables of {root} are in a catalog of type {of_catalog}, not {kind(properties)}",
             advice="Set catalog as the sink that made the warehouse has it",
         )
+    if of_catalog and named != properties.get(NAME, ""):
+        raise ForeignWarehouse(
+            f"the tables of {root} are in a catalog with the name {named or 'of no setting'}",
+            advice="Set the name in catalog as the sink that made the warehouse has it",
+        )
     return IcebergWarehouse(
         spark, root, catalog=properties, every=every, retention_seconds=retention_seconds
     )
 
 
-def _made(files: Files, root: str) -> tuple[Format | None, str]:
-    """The format of an existing warehouse and the type of its catalog; None if there is no warehouse."""
+def _made(files: Files, root: str) -> tuple[Format | None, str, str]:
+    """The format of an existing warehouse, and its catalog's type and name; None if there is no warehouse."""
     text = files.read(f"{root}/{FORMAT}")
     if text is None:
-        return ("delta" if _SIGNS.intersection(files.names(root)) else None), ""
+        return ("delta" if _SIGNS.intersection(files.names(root)) else None), "", ""
     note: dict[str, Any] = {}
     with suppress(ValueError):
         note = json.loads(text)
@@ -81,4 +86,4 @@ def _made(files: Files, root: str) -> tuple[Format | None, str]:
             f"{root}/{FORMAT} cannot be read by this version",
             advice="Use the version of the sink that made it",
         )
-    return note["format"], note["catalog"]
+    return note["format"], note["catalog"], note.get(NAME, "")

@@ -10,7 +10,15 @@ PAGE = PROJECT / "docs/testing.md"
 TESTS = PROJECT / "tests"
 _ROW = re.compile(r"^\| `([^`]+/test_\w+\.py)` \|", re.MULTILINE)
 _MARK = re.compile(r"\bmark\.long\(")
-_BY_FIXTURE = {"integration/process/story.py": "integration/process/test_ddl_topic.py"}
+_BY_FIXTURE = {
+    "integration/process/story.py": ("integration/process/test_ddl_topic.py",),
+    "unit/spark_sink/conftest.py": (
+        "contract/test_dead_letters.py",
+        "contract/test_recent_changes.py",
+        "contract/test_warehouses.py",
+        "unit/spark_sink/warehouse/test_key_range.py",
+    ),
+}
 """Files in which a fixture has the mark, and the tests that are long because of it."""
 
 
@@ -20,7 +28,7 @@ def long_files() -> list[str]:
         for path in TESTS.rglob("*.py")
         if path.parent.name != "architecture" and _MARK.search(path.read_text())
     }
-    return sorted(_BY_FIXTURE.get(name, name) for name in found)
+    return sorted({one for name in found for one in _BY_FIXTURE.get(name, (name,))})
 
 
 def test_each_file_with_long_tests_has_a_row_and_each_row_has_some() -> None:

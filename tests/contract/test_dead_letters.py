@@ -22,7 +22,7 @@ from spark_sink.warehouse.memory import MemoryLetters
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import DeadLetters
 from spark_sink.warehouse.sql.letters import TableLetters
-from tests.unit.spark_sink.conftest import FORMATS, spark
+from tests.unit.spark_sink.conftest import FORMATS_LONG, spark
 
 __all__ = ["spark"]
 Row = dict[str, Any]
@@ -92,9 +92,7 @@ def letter(offset: int, *, second: int = 0, **other: Any) -> Row:
     }  # fmt: skip
 
 
-@pytest.fixture(
-    params=["memory", *(pytest.param(name, marks=pytest.mark.spark) for name in FORMATS)]
-)
+@pytest.fixture(params=["memory", *FORMATS_LONG])
 def case(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Case]:
     if request.param == "memory":
         yield Case(MemoryLetters())

@@ -16,7 +16,7 @@ from spark_sink.source.envelope import FIELDS
 from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import VersionGone, Warehouse
-from tests.unit.spark_sink.conftest import FORMATS, spark
+from tests.unit.spark_sink.conftest import FORMATS_LONG, spark
 from tests.unit.spark_sink.conftest import Warehouse as Records
 from tests.unit.spark_sink.ddl.statements import drop
 from tests.unit.spark_sink.history import Change, schema
@@ -87,9 +87,7 @@ def cut(since: int, until: int) -> Cut:
     return Cut(since={AT: since}, until={AT: until}, at_ms=until)
 
 
-@pytest.fixture(
-    params=["memory", *(pytest.param(name, marks=pytest.mark.spark) for name in FORMATS)]
-)
+@pytest.fixture(params=["memory", *FORMATS_LONG])
 def case(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Case]:
     if request.param == "memory":
         yield Case(MemoryWarehouse())

@@ -21,7 +21,7 @@ from spark_sink.warehouse.moves import Event, Note
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import VersionGone, Warehouse
 from spark_sink.warehouse.shape import Shape
-from tests.unit.spark_sink.conftest import FORMATS, spark
+from tests.unit.spark_sink.conftest import FORMATS_LONG, spark
 
 __all__ = ["spark"]
 Row = dict[str, Any]
@@ -65,9 +65,7 @@ class Case:
         return [(row["id"], row["v"]) for row in rows]
 
 
-@pytest.fixture(
-    params=["memory", *(pytest.param(name, marks=pytest.mark.spark) for name in FORMATS)]
-)
+@pytest.fixture(params=["memory", *FORMATS_LONG])
 def case(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Case]:
     if request.param == "memory":
         yield Case(MemoryWarehouse())

@@ -23,11 +23,13 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from spark_sink.errors import JarMissing
+from spark_sink.errors import BadSettings, JarMissing
 from spark_sink.java import java_class
 from spark_sink.names import literal, quoted
 
 HADOOP: Final = "hadoop"
+NAME: Final = "name"
+"""The property that names the catalog in Spark; a JDBC catalog stores the name with each table."""
 RETENTION: Final = "history.expire.max-snapshot-age-ms"
 """The property of how long a snapshot is kept once it is replaced (ms)."""
 _SPARK_CATALOG: Final = "org.apache.iceberg.spark.SparkCatalog"
@@ -43,7 +45,7 @@ def kind(properties: Mapping[str, str]) -> str:
 
 
 def registered(spark: SparkSession, root: str, properties: Mapping[str, str]) -> str:
-    """Makes the session's settings of the catalog, and returns its name. Raises JarMissing."""
+    """Makes the session's settings of the catalog, and returns its name. Raises JarMissing and BadSettings."""
     if "JavaPackage" in type(java_class(spark._jvm, _SPARK_CATALOG)).__name__:
         raise JarMissing(
             "iceberg-spark-runtime is not on Spark's class path",
@@ -51,9 +53,15 @@ def registered(spark: SparkSession, root: str, properties: Mapping[str, str]) ->
         )
     folder = {"type": HADOOP, "warehouse": root} if kind(properties) == HADOOP else {}
     wanted = {**folder, **properties, "cache-enabled": "false"}
-    name = f"aqueduct_{digest(json.dumps(sorted(wanted.items())))}"
+    name = wanted.pop(NAME, "") or f"aqueduct_{digest(json.dumps(sorted(wanted.items())))}"
     prefix = f"spark.sql.catalog.{name}"
     for key, value in wanted.items():
+        # In a reader's session, Spark may have loaded a catalog of this name with other settings.
+        if spark.conf.get(f"{prefix}.{key}", value) != value:
+            raise BadSettings(
+                f"{prefix}.{key} is set otherwise in this session",
+                advice="Set it as the sink has it in catalog, and cache-enabled to false",
+            )
         spark.conf.set(f"{prefix}.{key}", value)
     spark.conf.set(prefix, _SPARK_CATALOG)
     return name

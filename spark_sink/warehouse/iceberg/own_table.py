@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from spark_sink.names import quoted
-from spark_sink.warehouse.iceberg.catalog import RETENTION, Catalog, Place
+from spark_sink.warehouse.iceberg.catalog import RETENTION, Catalog, IcebergTable, Place
 from spark_sink.warehouse.iceberg.conflict import again_on_conflict, conflicts_by_name
 from spark_sink.warehouse.iceberg.snapshots import at_snapshot
 from spark_sink.warehouse.iceberg.statements import PROPERTIES
@@ -38,23 +38,29 @@ class IcebergOwnTable:
 
     def read(self) -> DataFrame | None:
         """See sql.own_table.OwnTable."""
-        return None if self.catalog.table(self.place) is None else self.rows()
+        held = self.catalog.table(self.place)
+        return None if held is None else self._rows_of(held)
 
     def rows(self) -> DataFrame:
         """See sql.own_table.OwnTable."""
-        table = self.catalog.sql_name(self.place)
-        snapshot = self.catalog.existing(self.place).snapshot()
+        return self._rows_of(self.catalog.existing(self.place))
+
+    def _rows_of(self, held: IcebergTable) -> DataFrame:
+        table, snapshot = self.catalog.sql_name(self.place), held.snapshot()
         self._read.snapshot = snapshot
-        if snapshot is None:
-            return self.spark.table(table)
-        return at_snapshot(self.spark, table, snapshot)
+        return (
+            self.spark.table(table)
+            if snapshot is None
+            else at_snapshot(self.spark, table, snapshot)
+        )
 
     def append(
         self, columns: str, rows: Sequence[Mapping[str, object]], *, is_wider: bool = False
     ) -> None:
         """See sql.own_table.OwnTable."""
         new = self.literal(columns, rows)
-        if not self._columns or is_wider:
+        known = {name for name, _ in self._columns}
+        if not known or (is_wider and not known.issuperset(new.columns)):
             self._make(columns, new)
         missing = [
             f.lit(None).cast(kind).alias(name)

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from spark_sink.names import FORMAT, WAITS
 from spark_sink.spark.files import Files
-from spark_sink.warehouse.iceberg.catalog import HADOOP, Catalog, digest, kind, registered
+from spark_sink.warehouse.iceberg.catalog import HADOOP, NAME, Catalog, digest, kind, registered
 from spark_sink.warehouse.iceberg.conflict import again_on_conflict
 from spark_sink.warehouse.iceberg.facts import IcebergFacts
 from spark_sink.warehouse.iceberg.own_table import IcebergOwnTable
@@ -44,6 +44,7 @@ class IcebergWarehouse:
         # Other warehouses may be in the same catalog.
         own = _OWN if is_folder else f"{_OWN}_{digest(root)}"
         note = {"version": 1, "format": "iceberg", "catalog": kind(catalog), "namespace": own}
+        note |= {NAME: catalog[NAME]} if NAME in catalog else {}
         self.notes = FileNotes(files, root, first={FORMAT: json.dumps(note)})
         own = json.loads(self.notes.read(FORMAT) or "{}").get("namespace", own)
         made = Catalog(spark=spark, name=registered(spark, root, catalog), prepare=self.notes.make)

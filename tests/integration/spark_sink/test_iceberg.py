@@ -1,4 +1,4 @@
-"""A sink with Iceberg as a process: each command, a kill, and a REST catalog that others read by name."""
+"""A sink with Iceberg as a process: each command, a kill, and a catalog that others read by name."""
 
 from __future__ import annotations
 
@@ -6,24 +6,21 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from devstack import Stack, jars, java
-from devstack.iceberg_rest import IcebergRest
 from devstack.paths import CACHE
+from devstack.ports import free_port
 from devstack.processes import Children
-from spark_sink.cuts.reading import as_of
-from spark_sink.recent.reading import fresh
-from tests.integration.spark_sink.test_sink import COLUMNS, Installation, insert, until
-from tests.unit.spark_sink.conftest import spark
+from tests.integration.spark_sink.test_sink import COLUMNS, TIMEOUT, Installation, insert, until
 from tests.unit.spark_sink.history import Change, schema
 
-__all__ = ["spark"]
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.spark,
@@ -36,12 +33,35 @@ def in_transaction(change: Change, name: str) -> Change:
     return replace(change, more={"transaction": {"id": name, "total_order": 1}})
 
 
-def done(at: Installation, *arguments: str) -> str:
-    """What a command prints."""
-    ended = at.run(*arguments)
-    assert ended.returncode == 0, ended.stderr
-    assert "Traceback" not in ended.stderr
-    return ended.stdout
+_COMMANDS = """
+import json, sys
+from spark_sink import __main__ as command
+config, lines = sys.argv[1], json.loads(sys.argv[2])
+session = command.session
+spark, close = session.start(command.read(command.Path(config))), session.close
+session.start, session.close = lambda _: spark, lambda _: None
+for words in lines:
+    print("====", command.main(["--config", config, *words]), *words, flush=True)
+close(spark)
+"""
+"""Runs commands one after the other in one JVM, of which each would start its own."""
+
+
+def done(at: Installation, *lines: str) -> list[str]:
+    """What each command prints."""
+    words = json.dumps([line.split() for line in lines])
+    ended = run([sys.executable, "-c", _COMMANDS, str(at.config), words])
+    *printed, rest = re.split(r"^==== .*\n", ended.stdout, flags=re.MULTILINE)
+    assert re.findall("^==== (.*)", ended.stdout, re.MULTILINE) == [f"0 {one}" for one in lines], (
+        ended.stdout + ended.stderr
+    )
+    assert (rest, "Traceback" in ended.stderr) == ("", False), ended.stderr
+    return printed
+
+
+def shown(text: str) -> set[tuple[int, str]]:
+    """The rows that `show` prints."""
+    return {(int(k), v) for k, v in re.findall(r"\|(\d+)\s*\|(\w+)\s*\|", text)}
 
 
 async def begun(at: Installation) -> None:
@@ -69,66 +89,122 @@ async def test_each_command_does_on_iceberg_what_it_does_on_delta(
             Change(op="c", seq=6, after={"id": "none", "v": "y"}),
         )
         until(lambda: at.applied("t") >= 9, sink)
-        assert at.rows("t") == {(2, "old"), (3, "new"), (5, "x")}
-        assert "shop.t: maintained" in done(at, "maintain", "shop.t")
-        done(at, "rebuild", "shop.t")
-        done(at, "reload", "shop.t", "--from-beginning")
+        rows, maintained, *_ = done(
+            at,
+            "show shop.t",
+            "maintain shop.t",
+            "rebuild shop.t",
+            "reload shop.t --from-beginning",
+        )
+        assert shown(rows) == {(2, "old"), (3, "new"), (5, "x")}
+        assert maintained == "shop.t: maintained\n"
         sink.send_signal(signal.SIGTERM)
-        output, _ = sink.communicate(timeout=300)
+        output, _ = sink.communicate(timeout=TIMEOUT)
         assert sink.returncode == 0, output
         assert "Traceback" not in output
-    assert at.rows("t") == {(2, "old"), (3, "new"), (5, "x")}
-    (table,) = json.loads(done(at, "tables", "--json", "--count"))
+    rows, counted, listed, status, lag, maintained, cut, letters, _ = done(
+        at,
+        "show shop.t",
+        "tables --json --count",
+        "tables --json",
+        "status",
+        "lag",
+        "maintain",
+        "cut",
+        "letters",
+        f"dump {tmp_path}/dumped",
+    )
+    assert shown(rows) == {(2, "old"), (3, "new"), (5, "x")}
+    (table,) = json.loads(counted)
     assert (table["state"], table["live"], table["deleted"]) == ("ok", 3, 1)
     assert table["destinations"] == ["shop"]
-    (table,) = json.loads(done(at, "tables", "--json"))
+    (table,) = json.loads(listed)
     assert table["rows"] == 4
-    assert "shop.t: APPLIED" in done(at, "status")
-    assert "not merged: 0 offsets" in done(at, "lag")
-    assert "shop.t: maintained" in done(at, "maintain")
-    assert "shop.t" in done(at, "cut")
-    assert "MalformedRecord: column id holds no int" in done(at, "letters")
-    done(at, "dump", f"{tmp_path}/dumped")
+    assert "shop.t: APPLIED" in status
+    assert "not merged: 0 offsets" in lag
+    assert maintained == "shop.t: maintained\n"
+    assert "shop.t" in cut
+    assert "MalformedRecord: column id holds no int" in letters
+    at.config.write_text(at.config.read_text().replace("format: iceberg", "format: delta"))
+    refused = at.run("cut")
+    assert refused.returncode == 1
+    assert refused.stderr.splitlines()[-1].endswith("Set format: iceberg, or name another folder")
+
+
+_ANALYST = """
+import json, sys
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.master("local[1]").config("spark.jars", sys.argv[1])
+builder = builder.config("spark.sql.catalog.lake", "org.apache.iceberg.spark.SparkCatalog")
+for key, value in json.loads(sys.argv[2]).items():
+    builder = builder.config(f"spark.sql.catalog.lake.{key}", value)
+spark = builder.getOrCreate()
+print([row.tableName for row in spark.sql("SHOW TABLES IN lake.shop").collect()])
+rows = spark.sql("SELECT id, v FROM lake.shop.t WHERE NOT __deleted ORDER BY id").collect()
+print([(row.id, row.v) for row in rows])
+"""
+
+
+def listed_in(folder: Path) -> str:
+    """The jars of a folder, as Spark's settings list them."""
+    return ",".join(map(str, folder.glob("*.jar")))
+
+
+def run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[IcebergRest]:
+def iceberg_jars(tmp_path: Path) -> Iterator[Path]:
+    """A folder with Iceberg's jar and the driver of a catalog's database."""
     owner = Children()
     program = java.find_or_install(owner)
-    jars.fetch(["iceberg-rest"], program, owner=owner, locks=jars.OPTIONAL)
-    folder = CACHE / "jars/iceberg-rest"
-    server = IcebergRest(tmp_path / "rest", folder, java=program, owner=owner)
-    server.start()
-    yield server
+    jars.fetch(["iceberg"], program, owner=owner)
+    jars.fetch(["sqlite"], program, owner=owner, locks=jars.OPTIONAL)
+    folder = tmp_path / "jars"
+    folder.mkdir()
+    for name in ("iceberg", "sqlite"):
+        for jar in (CACHE / "jars" / name).glob("*.jar"):
+            (folder / jar.name).symlink_to(jar)
+    yield folder
     owner.kill()
 
 
-async def test_tables_in_a_rest_catalog_are_seen_by_name_in_another_session(
-    stack: Stack, tmp_path: Path, spark: SparkSession, catalog: IcebergRest
+async def test_tables_in_a_catalog_of_their_own_are_seen_by_name_and_two_sinks_fill_them(
+    stack: Stack, tmp_path: Path, iceberg_jars: Path
 ) -> None:
-    at = Installation(tmp_path, stack.kafka, "icerest", table_format="iceberg")
-    given = {"type": "rest", "uri": catalog.uri}
-    at.config.write_text(f"{at.config.read_text()}catalog: {json.dumps(given)}\n")
+    at = Installation(tmp_path, stack.kafka, "icenames", table_format="iceberg")
+    catalog = {
+        "type": "jdbc",
+        "name": "lake",
+        "uri": f"jdbc:sqlite:{tmp_path}/catalog.db?busy_timeout=60000",
+        "warehouse": f"{tmp_path}/lake",
+    }
+    own = f"catalog: {json.dumps(catalog)}\niceberg_jars: {iceberg_jars}\n"
+    apart = "on_rename: keep\nname: {}\ninclude: {}\nfresh: {}\n"
+    text = at.config.read_text() + own
     await begun(at)
-    done(at, "--mode", "available-now")
-    assert at.rows("t") == {(1, "old"), (2, "old")}
-    await at.write(in_transaction(insert(3, "new"), "u:2"))
-    done(at, "--mode", "available-now")
-
-    other = spark.newSession()
-    for key, value in {**given, "cache-enabled": "false"}.items():
-        other.conf.set(f"spark.sql.catalog.lake.{key}", value)
-    other.conf.set("spark.sql.catalog.lake", "org.apache.iceberg.spark.SparkCatalog")
-    assert [row.tableName for row in other.sql("SHOW TABLES IN lake.shop").collect()] == ["t"]
-    rows = other.sql("SELECT id, v FROM lake.shop.t WHERE NOT __deleted").collect()
-    assert {(row.id, row.v) for row in rows} == {(1, "old"), (2, "old"), (3, "new")}
-    assert fresh(other, f"{tmp_path}/wh", "shop", "t", catalog=given).count() == 3
-    cut = as_of(other, f"{tmp_path}/wh", "u:1", catalog=given)
-    assert sorted(row.id for row in cut.table("shop", "t").collect()) == [1, 2]
+    await at.make_topics(at.topic("late"))
+    await at.write(schema(*COLUMNS, table="late"), insert(7, "other", "late"))
+    second = at.config.with_name("second.yaml")
+    port = f"metrics: {{port: {at.port}}}"
+    second.write_text(
+        text.replace(port, f"metrics: {{port: {free_port()}}}")
+        + apart.format("second", at.topic("late"), "false")
+    )
+    at.config.write_text(text + apart.format("first", at.topic("t"), "true"))
+    with at.running() as one:
+        until(lambda: at.applied("t") >= 3, one)
+        other = run([*at.command()[:-1], str(second), "--mode", "available-now"])
+        assert other.returncode == 0, other.stderr
+        await at.write(insert(3, "new"))
+        until(lambda: at.applied("t") >= 5, one)
+    rows, listed = done(at, "show shop.t", "tables --json")
+    assert shown(rows) == {(1, "old"), (2, "old"), (3, "new")}
+    assert [(one["table"], one["rows"]) for one in json.loads(listed)] == [("late", 1), ("t", 3)]
     assert not list((tmp_path / "wh").glob("shop/*"))
-
-    catalog.stop()
-    gone = at.run("status")
-    assert gone.returncode == 1
-    assert re.search(r"WarehouseUnusable: .*catalog", gone.stderr), gone.stderr
-    assert gone.stderr.count("\n") == 1
+    seen = run([sys.executable, "-c", _ANALYST, listed_in(iceberg_jars), json.dumps(catalog)])
+    assert seen.stdout.splitlines() == [
+        "['late', 't']",
+        "[(1, 'old'), (2, 'old'), (3, 'new')]",
+    ], seen.stderr

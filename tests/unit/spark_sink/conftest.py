@@ -37,6 +37,14 @@ from tests.unit.spark_sink.history import Change
 
 TOPIC = ("aq.shop.t", 0)
 FORMATS: tuple[Format, ...] = ("delta", "iceberg")
+FORMATS_LONG = [
+    pytest.param("delta", marks=pytest.mark.spark),
+    pytest.param(
+        "iceberg",
+        marks=[pytest.mark.spark, pytest.mark.long("warehouse/test_iceberg.py has the main parts")],
+    ),
+]
+"""Those of a test of which `make test` has one."""
 FORMAT: Format = "iceberg" if os.environ.get("SINK_FORMAT") == "iceberg" else "delta"
 """The format of a warehouse in tests that have one: `make test-iceberg` runs them in Iceberg."""
 of_delta = pytest.mark.skipif(FORMAT != "delta", reason="is about Delta's own files")

@@ -117,6 +117,8 @@ def test_jars_are_added_to_the_sinks_own_and_never_put_in_their_place(file: Path
         ),
         ("format: iceberg\ncatalog: {type: hadoop, warehouse: x}", "the setting warehouse"),
         ("format: iceberg\nname: rest", "name is for several sinks"),
+        ("format: iceberg\ncatalog: {type: jdbc, uri: x}", "stores its name with each table"),
+        ("format: iceberg\ncatalog: {type: jdbc, name: a.b}", "name is not of the form"),
     ],
 )
 def test_a_catalog_that_cannot_be_used_is_named(file: Path, lines: str, fault: str) -> None:

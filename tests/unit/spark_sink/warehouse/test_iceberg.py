@@ -27,6 +27,10 @@ __all__ = ["spark"]
 COLUMNS = (("id", "int"), ("v", "int"))
 POINT = "struct<srid:bigint,wkb:binary>"
 
+_LONG = pytest.mark.long(
+    "the contract and its Delta twin have the rule; the rest of this file is in make test"
+)
+
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 
 
@@ -135,6 +139,7 @@ def test_a_snapshot_has_readers_until_it_was_replaced_for_long_however_old_it_is
 
 
 @pytest.mark.spark
+@_LONG
 def test_facts_have_long_names_whole_and_no_deletes_that_a_compaction_left(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -162,6 +167,7 @@ def test_facts_have_long_names_whole_and_no_deletes_that_a_compaction_left(
 
 
 @pytest.mark.spark
+@_LONG
 def test_a_small_table_is_not_rewritten_over_rows_that_another_sink_has_added_since(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -178,6 +184,7 @@ def test_a_small_table_is_not_rewritten_over_rows_that_another_sink_has_added_si
 
 
 @pytest.mark.spark
+@_LONG
 def test_a_commit_that_loses_to_another_is_a_conflict_by_name(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -236,6 +243,7 @@ def test_a_warehouse_is_opened_in_the_format_and_catalog_that_it_was_made_in(
 
 
 @pytest.mark.spark
+@_LONG
 def test_a_folder_with_something_else_in_it_is_refused_and_what_a_killed_sink_left_is_not(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -278,6 +286,7 @@ def test_tables_in_another_catalog_are_found_by_their_names_beside_foreign_ones(
 
 
 @pytest.mark.spark
+@_LONG
 def test_a_thread_without_a_session_of_its_own_opens_a_catalog_and_several_make_tables(
     spark: SparkSession, tmp_path: Path
 ) -> None:

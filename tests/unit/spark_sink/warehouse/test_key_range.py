@@ -15,7 +15,7 @@ from spark_sink.names import quoted
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sql.key_range import key_range_sql
-from tests.unit.spark_sink.conftest import FORMAT, FORMATS, spark
+from tests.unit.spark_sink.conftest import FORMAT, FORMATS_LONG, spark
 
 __all__ = ["spark"]
 pytestmark = [
@@ -94,6 +94,7 @@ def test_a_merge_finds_every_row_that_has_a_key_of_the_batch(
 
 
 @pytest.mark.skipif(FORMAT == "iceberg", reason="is the test above in that format")
+@pytest.mark.long("the same in Delta; the key ranges are those of every format")
 def test_a_merge_into_iceberg_finds_every_text(spark: SparkSession, tmp_path: Path) -> None:
     _check_merges(spark, tmp_path, "string", TEXTS, table_format="iceberg")
 
@@ -112,7 +113,7 @@ def _check_merges(
     assert sorted((str(row.id), row.v) for row in found) == sorted((str(key), 100) for key in keys)
 
 
-@pytest.mark.parametrize("table_format", FORMATS)
+@pytest.mark.parametrize("table_format", FORMATS_LONG)
 @pytest.mark.parametrize("keyed", [True, False], ids=["keyed", "log"])
 def test_a_merge_reads_no_file_without_a_key_of_the_batch(
     spark: SparkSession, tmp_path: Path, keyed: bool, table_format: Format
