@@ -148,11 +148,23 @@ def test_facts_have_long_names_whole_and_no_deletes_that_a_compaction_left(
     kept.tables.evolve(None, wide)
     destination = "a-destination-with-a-name-of-more-than-32-bytes"
     for seq in range(1, 4):
-        columns = ", ".join(f"CAST({seq} AS {kind}) AS `{name}`" for name, kind in wide.columns[1:])
-        own = f"{seq}L AS __seq, {seq}L AS __ts_ms, '{destination}' AS __destination, 1L AS __epoch"
-        more = "false AS __deleted, 1 AS __schema, CAST(NULL AS MAP<STRING, STRING>) AS __unrepresentable"
-        ids = spark.range(1, 3, numPartitions=1).selectExpr("CAST(id AS int) AS id")
-        kept.tables.merge(wide, ids.selectExpr("id", columns, own, more))
+        values = {
+            "__destination": f"'{destination}'",
+            "__epoch": "1",
+            "__seq": f"{seq}",
+            "__ts_ms": f"{seq}",
+            "__deleted": "false",
+            **{name: f"{seq}" for name, _ in wide.columns[1:]},
+        }
+        kept.tables.merge(
+            wide,
+            spark.range(1, 3, numPartitions=1).selectExpr(
+                *(
+                    f"CAST({'id' if name == 'id' else values.get(name, 'NULL')} AS {kind}) AS {name}"
+                    for name, kind in wide.all_columns
+                )
+            ),
+        )
         if seq == 2:
             name = cast(Any, kept.tables).catalog.sql_name(("shop", "t"))
             catalog, _, table = name.partition(".")
