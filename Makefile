@@ -54,8 +54,8 @@ test-sink: setup ## every test of the sink, those too that take too long for mak
 		tests/integration/process/test_hostile_names.py $(ARGS)
 
 test-iceberg: setup ## every test of the sink on a warehouse in Iceberg
-	@SINK_FORMAT=iceberg LONG=all $(VENV_PYTHON) -m pytest $(SIDE_BY_SIDE) tests/unit/spark_sink tests/contract/test_warehouses.py \
-		tests/contract/test_recent_changes.py tests/integration/spark_sink $(ARGS)
+	@SINK_FORMAT=iceberg LONG=all $(VENV_PYTHON) -m pytest $(SIDE_BY_SIDE) tests/unit/spark_sink tests/contract/test_dead_letters.py \
+		tests/contract/test_recent_changes.py tests/contract/test_warehouses.py tests/integration/spark_sink $(ARGS)
 
 check: setup ## lint, formatting, types, and every test
 	@$(VENV_PYTHON) -m ruff check .

@@ -19,7 +19,7 @@ from spark_sink.settings import Settings
 from spark_sink.source.kafka import KafkaTopics, read_schemas
 from spark_sink.warehouse.opening import open_warehouse
 from tests.harness import wait
-from tests.unit.spark_sink.conftest import spark
+from tests.unit.spark_sink.conftest import FORMAT, spark
 from tests.unit.spark_sink.history import Change, schema
 
 __all__ = ["spark"]
@@ -63,7 +63,11 @@ async def test_a_cut_leaves_out_what_kafka_has_not_committed_and_parts_without_a
             await producer.send_and_wait(topic, value.encode(), key=b"k")
 
     settings = Settings(
-        prefix=PREFIX, bootstrap_servers=stack.kafka, warehouse=f"{tmp_path}/wh", trigger_interval=0
+        prefix=PREFIX,
+        bootstrap_servers=stack.kafka,
+        warehouse=f"{tmp_path}/wh",
+        format=FORMAT,
+        trigger_interval=0,
     )
     topics = KafkaTopics(spark, settings)
     columns = (("id", "int"), ("v", "int"))
@@ -86,7 +90,7 @@ async def test_a_cut_leaves_out_what_kafka_has_not_committed_and_parts_without_a
     (last,) = topics.last_values(markers)
     assert json.loads(last)["last"] is False
 
-    warehouse = open_warehouse(spark, settings.warehouse)
+    warehouse = open_warehouse(spark, settings.warehouse, table_format=FORMAT)
     warehouse.notes.make()
     follower = Follower(
         spark,

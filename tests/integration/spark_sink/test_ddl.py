@@ -15,6 +15,7 @@ from devstack import Stack
 from tests.harness.sql import connected, run
 from tests.harness.worker import running, settings
 from tests.integration.worker.source import end_of
+from tests.unit.spark_sink.conftest import FORMAT
 
 pytestmark = [
     pytest.mark.stack,
@@ -86,6 +87,7 @@ def held(prefix: str, stack: Stack, folder: Path) -> dict[str, list[list[Any]]]:
         "prefix": prefix,
         "bootstrap_servers": stack.kafka,
         "warehouse": str(folder / "wh"),
+        "format": FORMAT,
         "on_drop": "drop",
         "max_offsets_per_trigger": 40,
         "metrics": {"port": 0},

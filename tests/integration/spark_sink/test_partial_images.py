@@ -17,6 +17,7 @@ from tests.harness.sql import connected, run
 from tests.harness.topics import changes
 from tests.harness.worker import running, settings
 from tests.integration.worker.source import end_of
+from tests.unit.spark_sink.conftest import FORMAT
 
 pytestmark = [
     pytest.mark.stack,
@@ -86,6 +87,7 @@ def held(prefix: str, stack: Stack, folder: Path, *, offsets: int) -> list[list[
         "prefix": prefix,
         "bootstrap_servers": stack.kafka,
         "warehouse": str(folder / "wh"),
+        "format": FORMAT,
         "max_offsets_per_trigger": offsets,
         "metrics": {"port": 0},
     }

@@ -11,9 +11,16 @@ import pytest
 
 from devstack import Stack
 from tests.integration.spark_sink.test_sink import COLUMNS, TIMEOUT, Installation, insert, until
+from tests.unit.spark_sink.conftest import FORMAT
 from tests.unit.spark_sink.history import schema
 
-pytestmark = [pytest.mark.stack, pytest.mark.spark]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.spark,
+    pytest.mark.skipif(
+        FORMAT != "delta", reason="test_iceberg.py has two, with a catalog for both"
+    ),
+]
 
 
 def tables(at: Installation) -> dict[str, tuple[str, int, int]]:
