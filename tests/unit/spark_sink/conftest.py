@@ -9,7 +9,7 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -53,18 +53,11 @@ of_delta = pytest.mark.skipif(FORMAT != "delta", reason="is about Delta's own fi
 class Warehouse:
     """A warehouse that takes changes as one batch after another."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        path: Path,
-        *,
-        table_format: Format = FORMAT,
-        catalog: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, spark: SparkSession, path: Path, *, table_format: Format = FORMAT) -> None:
         self.spark = spark
         self.path = str(path)
         self.schemas: list[str] = []
-        self.kept = open_warehouse(spark, self.path, table_format=table_format, catalog=catalog)
+        self.kept = open_warehouse(spark, self.path, table_format=table_format)
         self.metrics = Metrics()
         self.records: list[dict[str, Any]] = []
         self.first = 0

@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from spark_sink.errors import ColumnClash, ForeignTable, ForeignWarehouse, WarehouseUnusable
+from spark_sink.errors import ColumnClash, ForeignTable, ForeignWarehouse
 from spark_sink.recent.reading import current, fresh
-from spark_sink.spark.error_mapping import named
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.iceberg.conflict import conflicts_by_name
 from spark_sink.warehouse.iceberg.statements import alter_sql, refuse_clash
@@ -24,7 +22,6 @@ from spark_sink.warehouse.protocol import CommitConflict, VersionGone
 from spark_sink.warehouse.shape import Shape
 from tests.unit.spark_sink.conftest import FORMATS, Warehouse, spark
 from tests.unit.spark_sink.history import Change, schema
-from tests.unit.spark_sink.warehouse.rest_catalog import RestCatalog, served
 
 __all__ = ["spark"]
 COLUMNS = (("id", "int"), ("v", "int"))
@@ -315,48 +312,3 @@ def test_a_thread_without_a_session_of_its_own_opens_a_catalog_and_several_make_
         for made in [pool.submit(tables.evolve, None, one) for one in wanted]:
             made.result()
     assert tables.names() == names
-
-
-@pytest.mark.spark
-@_LONG
-def test_tables_in_a_rest_catalog_are_seen_by_name_from_another_session(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    catalog, root = RestCatalog(spark, tmp_path / "lake"), f"{tmp_path}/wh"
-    with served(catalog) as given:
-        warehouse = Warehouse(spark, tmp_path / "wh", table_format="iceberg", catalog=given)
-        warehouse.schemas = [schema(*COLUMNS), schema(*COLUMNS, table="U x")]
-        row = {"id": 1, "v": 1}
-        warehouse.take(
-            Change(op="c", seq=1, after=row), Change(op="c", seq=2, after=row, table="U x")
-        )
-        warehouse.take(Change(op="u", seq=3, before=row, after={**row, "v": 2}))
-        kept, name = warehouse.kept, ("shop", "t")
-        assert kept.tables.names() == [("shop", "U x"), name]
-        assert [one.v for one in kept.tables.as_of(*name, 1)[1].collect()] == [1]
-        held = kept.tables.shape(*name)
-        assert held is not None
-        kept.tables.evolve(held, shape(("v", "decimal(20,0)"), ("w", "int")))
-        kept.upkeep.retain(name, 3600)
-        kept.upkeep.compact(name)
-        kept.upkeep.remove_unused(name)
-        facts = kept.facts.of(name)
-        assert facts is not None
-        assert (facts.rows, facts.files) == (1, 1)
-        kept.tables.drop("shop", "U x")
-        assert kept.tables.names() == [name]
-
-        other = spark.newSession()
-        for key, value in {**given, "cache-enabled": "false"}.items():
-            other.conf.set(f"spark.sql.catalog.lake.{key}", value)
-        other.conf.set("spark.sql.catalog.lake", "org.apache.iceberg.spark.SparkCatalog")
-        assert [one.tableName for one in other.sql("SHOW TABLES IN lake.shop").collect()] == ["t"]
-        assert [int(one.v) for one in other.table("lake.shop.t").collect()] == [2]
-        assert [int(one.v) for one in fresh(other, root, *name, catalog=given).collect()] == [2]
-        assert not (tmp_path / "wh/shop").exists()
-        assert catalog.asked["POST namespaces tables"] > 10
-        with pytest.raises(ForeignWarehouse, match="a catalog of type rest, not hadoop"):
-            open_warehouse(spark, root)
-        with pytest.raises(Py4JJavaError) as denied:
-            current(other, root, *name, catalog={**given, "token": "another"})
-        assert isinstance(named(denied.value), WarehouseUnusable)
