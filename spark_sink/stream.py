@@ -37,7 +37,7 @@ from spark_sink.errors import (
 from spark_sink.lag.watch import Watch
 from spark_sink.metrics import Metrics
 from spark_sink.names import MAINTAINED, ORIGIN, SOURCES, of_sink
-from spark_sink.recent.follower import BatchFailed, Follower, is_open
+from spark_sink.recent.follower import Follower, is_open
 from spark_sink.recent.wholeness import reaches
 from spark_sink.settings import Settings
 from spark_sink.source.kafka import (
@@ -68,6 +68,10 @@ _POLL_SECONDS: Final = 0.2
 _SECONDS_FOR_KAFKA: Final = 60.0
 _SECONDS_BETWEEN_TRIES: Final = 2.0
 _SECONDS_BETWEEN_REQUESTS: Final = 1.0
+
+
+class BatchFailed(Exception):
+    """The batch failed; its cause is stored separately."""
 
 
 class Sink:

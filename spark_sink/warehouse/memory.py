@@ -361,10 +361,11 @@ class MemoryRecent:
         """See protocol.RecentLog."""
         self._commits.append(([*self._commits[-1][0], *rows], cut))
 
-    def rewrite(self, rows: Rows, cut: Cut) -> None:
+    def tidy(self, cut: Cut) -> None:
         """See protocol.RecentLog."""
-        held = [r for r in self._commits[-1][0] if r["kind"] != "record" or _covers(cut, r)]
-        self._commits.append(([*held, *rows], cut))
+        rows, newest = self._commits[-1]
+        held = [r for r in rows if r["kind"] != "record" or _covers(cut, r)]
+        self._commits.append((held, newest))
 
     def remove_unused(self) -> None:
         """See protocol.RecentLog."""

@@ -237,8 +237,11 @@ class RecentLog(Protocol[Rows]):
     def add(self, rows: Rows, cut: Cut) -> None:
         """Adds rows; `cut` is then what all stored rows cover."""
 
-    def rewrite(self, rows: Rows, cut: Cut) -> None:
-        """Adds rows, and removes the records from before `cut.since`."""
+    def tidy(self, cut: Cut) -> None:
+        """Removes records from before `cut.since`, now or at a later call, and joins small files.
+
+        Rows may be added meanwhile. Raises CommitConflict if another commit came first.
+        """
 
     def remove_unused(self) -> None:
         """Removes what has not been used for minutes."""

@@ -1,4 +1,10 @@
-"""Recent changes in one Delta table: each batch is one commit, with a row for what all commits cover."""
+"""Recent changes in one Delta table: each batch is one commit, with a row for what all commits cover.
+
+The table's partitions are generations: each has the records of some batches, and is removed as a whole
+once all of them are merged, by a commit of the log alone. Delta allows batches to be added meanwhile, as they
+belong to another generation; it would allow no other removal. What is no record is in generation 0, which
+stays.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.readwriter import DataFrameWriter
 
-from spark_sink.names import literal, quoted
+from spark_sink.names import quoted
 from spark_sink.recent.coverage import Cut, Marker
 from spark_sink.source.envelope import FIELDS, IMAGE, LONGEST_TEXT
 from spark_sink.spark.files import Files
+from spark_sink.warehouse.delta.conflict import conflicts_by_name
 from spark_sink.warehouse.delta.log import DeltaLog, entries, gone_by_name
+from spark_sink.warehouse.delta.statements import delta
 from spark_sink.warehouse.protocol import Recent
 
 _OPTIONS: Final = {
@@ -33,28 +41,42 @@ class DeltaRecent:
         self._spark = spark
         self._path = path
         self._retention = retention_seconds
+        self._generation = 1
 
     def begin(
         self, rows: DataFrame, cut: Cut, *, versions: Iterable[str], markers: Iterable[str] = ()
     ) -> None:
         """See protocol.RecentLog."""
         first = _joined(_literal(rows, "version", versions), _literal(rows, "marker", markers))
-        self._replace(_with_cut(_joined(rows, first), cut))
+        self._generation += 1
+        self._replace(self._with_cut(_joined(rows, first), cut))
         # An earlier version of the sink, or other settings, may have made it.
         DeltaLog(rows.sparkSession, self._path).settle_retention(self._retention)
 
     def add(self, rows: DataFrame, cut: Cut) -> None:
         """See protocol.RecentLog."""
-        self._write(_with_cut(rows, cut), "append").save(self._path)
+        self._write(self._with_cut(rows, cut), "append").save(self._path)
 
-    def rewrite(self, rows: DataFrame, cut: Cut) -> None:
+    def tidy(self, cut: Cut) -> None:
         """See protocol.RecentLog."""
-        session = rows.sparkSession
-        held = (
-            session.read.format("delta").load(self._path).where(f"kind <> 'cut' AND {_from(cut)}")
-        )
-        self._replace(_with_cut(_joined(rows, held), cut))
-        DeltaLog(session, self._path).checkpoint()
+        closed = self._generation
+        self._generation += 1
+        held = self._spark.read.format("delta").load(self._path)
+        ends: dict[int, Cut] = {}
+        for row in held.where("kind = 'cut'").select("generation", "text").collect():
+            one = Cut.of(row.text)
+            if row.generation not in ends or ends[row.generation].at_ms < one.at_ms:
+                ends[row.generation] = one
+        merged = [
+            number for number, end in ends.items() if number <= closed and cut.begins_after(end)
+        ]
+        with conflicts_by_name():
+            if merged:
+                numbers = ", ".join(map(str, merged))
+                self._spark.sql(f"DELETE FROM {delta(self._path)} WHERE generation IN ({numbers})")  # noqa: S608 - numbers
+            if closed not in merged:
+                self._spark.sql(f"OPTIMIZE {delta(self._path)} WHERE generation = {closed}")
+        DeltaLog(self._spark, self._path).checkpoint()
 
     def remove_unused(self) -> None:
         """See protocol.RecentLog."""
@@ -98,7 +120,14 @@ class DeltaRecent:
 
     def _write(self, rows: DataFrame, mode: str) -> DataFrameWriter:
         others = [name for name in rows.columns if name not in _FIRST]
-        return rows.select(*_FIRST, *others).write.format("delta").mode(mode)
+        writer = rows.select(*_FIRST, *others).write.format("delta").mode(mode)
+        return writer.partitionBy("generation")
+
+    def _with_cut(self, rows: DataFrame, cut: Cut) -> DataFrame:
+        """The rows and the cut, with their generations, as one partition of Spark's."""
+        generation = f"if(kind IN ('record', 'cut'), {self._generation}, 0) AS generation"
+        joined = _joined(rows, _literal(rows, "cut", [cut.text()]))
+        return joined.selectExpr("*", generation).coalesce(1)
 
 
 def records_of(held: DataFrame) -> DataFrame:
@@ -114,19 +143,6 @@ def records_of(held: DataFrame) -> DataFrame:
     if "size" not in types:
         columns["size"] = "CAST(0 AS BIGINT)"
     return held.selectExpr(*(f"{sql} AS {quoted(name)}" for name, sql in columns.items()))
-
-
-def _from(cut: Cut) -> str:
-    """The condition that a row is none that `cut` no longer covers."""
-    below = " OR ".join(
-        f"(topic = {literal(topic)} AND partition = {number} AND offset < {first})"
-        for (topic, number), first in sorted(cut.since.items())
-    )
-    return f"NOT (kind = 'record' AND ({below}))" if below else "true"
-
-
-def _with_cut(rows: DataFrame, cut: Cut) -> DataFrame:
-    return _joined(rows, _literal(rows, "cut", [cut.text()])).coalesce(1)
 
 
 def _joined(rows: DataFrame, more: DataFrame) -> DataFrame:
