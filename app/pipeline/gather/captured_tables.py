@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+import orjson
+
 from app.pipeline.gather.masked_columns import MaskedColumns
 from app.pipeline.gather.null_check import NullCheck
 from app.pipeline.gather.row_selection import RowSelection
@@ -400,8 +402,12 @@ def _definition(
     columns = [_column(column, charsets) for column in table_map.columns]
     # The server's own hidden columns are listed nowhere, and come after all others in rows.
     for index, column in enumerate(known.columns if known is not None else ()):
-        shown = None if column.by_rows else column.type
-        columns[index] = replace(columns[index], column_type=shown)
+        columns[index] = replace(
+            columns[index],
+            column_type=None if column.by_rows else column.type,
+            id=column.origin or None,
+            initial=orjson.loads(column.initial) if column.initial else None,
+        )
     for index in table_map.primary_key or ():
         columns[index] = replace(columns[index], nullable=False)
     shown_columns = tuple(column for at, column in enumerate(columns) if at not in hidden)

@@ -80,8 +80,11 @@ class MaskedColumns:
     def _column(self, column: Column) -> Column:
         rule = self.rules.get(column.name)
         if rule is not None:
-            return rule.column(column)
-        return replace(column, name=self.renames.get(column.name, column.name))
+            hidden = {"unknown": ""} if column.initial is not None else None
+            return replace(rule.column(column), initial=hidden)
+        new = self.renames.get(column.name)
+        # It is the same column if the source renames it, and the mapping names it as before.
+        return column if new is None else replace(column, name=new, id=column.id or column.name)
 
     def guarded(self, decode: Decode, table_map: TableMap, charsets: Charsets) -> Decode:
         """Return the decoder of rows with what filters and tags read, and with faults that quote no value."""
