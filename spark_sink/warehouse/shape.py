@@ -24,12 +24,17 @@ from spark_sink.source.schemas import (
 _SIMPLE_NAME = re.compile(r"[A-Za-z0-9_]+")
 
 
+Followed = dict[tuple[str, str, str], int]
+"""The number of a version for each source table: destination, database and table."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """A warehouse table: its name, the source's columns (name, type) in order, and its key.
 
     An empty key means that the table is a log of signed images. `apart` means that mapped tables fill it: each
-    row belongs to one source table, and equal keys of two source tables are two rows.
+    row belongs to one source table, and equal keys of two source tables are two rows. `followed` are versions
+    (destination, database, table, number) up to which the rows have the columns of their source tables.
     """
 
     database: str
@@ -38,6 +43,12 @@ class Shape:
     key: tuple[str, ...]
     mapped: bool = field(default=False, compare=False)
     apart: bool = False
+    followed: tuple[tuple[str, str, str, int], ...] = ()
+
+    @property
+    def followed_by(self) -> Followed:
+        """For each source table whose columns are told apart, the version up to which its rows have them."""
+        return {(one[0], one[1], one[2]): one[3] for one in self.followed}
 
     @property
     def keyed(self) -> bool:
@@ -75,14 +86,22 @@ def shaped(
     spelled = {column.lower(): column for column in columns}
     key = held.key if held else None
     for version in sorted(versions, key=lambda v: v.key):
-        for column in version.columns:
-            own = spelled.setdefault(column.name.lower(), column.name)
+        for present, column in version.present:
+            own = spelled.setdefault(present.lower(), present)
             wanted = column.reading.type
             columns[own] = _widened(columns.get(own, wanted), wanted, column=own, of=name)
-        key = _same_key(key, version.primary_key, spelled, of=name)
+        key = _same_key(key, version.present_key, spelled, of=name)
     mapped = not all(_SIMPLE_NAME.fullmatch(column) for column in columns)
     apart = apart or (held is not None and held.apart)
-    return Shape(name[0], name[1], tuple(columns.items()), key or (), mapped=mapped, apart=apart)
+    return Shape(
+        name[0],
+        name[1],
+        tuple(columns.items()),
+        key or (),
+        mapped=mapped,
+        apart=apart,
+        followed=held.followed if held is not None else (),
+    )
 
 
 def _widened(held: str, wanted: str, *, column: str, of: tuple[str, str]) -> str:

@@ -16,6 +16,7 @@ from spark_sink.warehouse.shape import Shape
 
 KEY_PROPERTY = "aqueduct.primary_key"
 NAME_PROPERTY = "aqueduct.table"
+FOLLOWED_PROPERTY = "aqueduct.followed"
 
 
 def delta(path: str) -> str:
@@ -49,6 +50,8 @@ def _own_properties(shape: Shape) -> dict[str, str]:
     }
     if shape.mapped:
         properties["delta.columnMapping.mode"] = "name"
+    if shape.followed:
+        properties[FOLLOWED_PROPERTY] = json.dumps(shape.followed)
     return properties
 
 
@@ -66,12 +69,16 @@ def alter_sql(path: str, held: Shape, wanted: Shape) -> list[str]:
         properties["delta.feature.timestampNtz"] = "supported"
     if wider:
         properties["delta.enableTypeWidening"] = "true"
+    followed = {FOLLOWED_PROPERTY: json.dumps(wanted.followed)}
     table = f"ALTER TABLE {delta(path)}"
     statements = [f"{table} SET TBLPROPERTIES ({_properties(properties)})"] if properties else []
     if new:
         columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in new)
         statements.append(f"{table} ADD COLUMNS ({columns})")
     statements += [f"{table} ALTER COLUMN {_altered(name, kind)}" for name, kind in wider]
+    if wanted.followed != held.followed:
+        # Last: until then the columns are found to be missing.
+        statements.append(f"{table} SET TBLPROPERTIES ({_properties(followed)})")
     return statements
 
 

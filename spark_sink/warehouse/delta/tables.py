@@ -22,6 +22,7 @@ from spark_sink.warehouse.delta.conflict import again_on_conflict
 from spark_sink.warehouse.delta.key_range import key_range_sql
 from spark_sink.warehouse.delta.log import DeltaLog, entries
 from spark_sink.warehouse.delta.statements import (
+    FOLLOWED_PROPERTY,
     KEY_PROPERTY,
     NAME_PROPERTY,
     alter_sql,
@@ -187,6 +188,10 @@ def _shape(
         tuple(json.loads(properties[KEY_PROPERTY])),
         mapped=properties.get("delta.columnMapping.mode", "none") != "none",
         apart=all(column in dict(columns) for column, _ in SOURCE_COLUMNS),
+        followed=tuple(
+            (one[0], one[1], one[2], one[3])
+            for one in json.loads(properties.get(FOLLOWED_PROPERTY, "[]"))
+        ),
     )
 
 

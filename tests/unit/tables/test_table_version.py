@@ -45,6 +45,29 @@ def test_a_record_of_an_older_version_has_no_column_types_and_is_the_same_versio
     )
 
 
+def identified(id_: str | None, initial: dict[str, object] | None = None) -> Definition:
+    (column,) = defined("int").columns
+    return Definition(columns=(replace(column, id=id_, initial=initial),), primary_key=())
+
+
+def test_a_column_is_published_with_what_identifies_it_and_its_first_value() -> None:
+    initial: dict[str, object] = {"value": None}
+    value = replace(VERSION, definition=identified("a@gtid:5", initial)).to_json()
+    (column,) = value["columns"]
+    assert (column["id"], column["initial"]) == ("a@gtid:5", initial)
+    assert TableVersion.from_json(value).to_json() == value
+    assert not {"id", "initial"} & VERSION.to_json()["columns"][0].keys()
+
+
+def test_another_column_under_the_same_name_is_another_version() -> None:
+    old = identified(None)
+    assert not old.is_same(identified("a@gtid:5"))
+    assert not identified("a@gtid:4").is_same(identified("a@gtid:5"))
+    assert identified("a@gtid:5").is_same(identified("a@gtid:5", {"value": 1}))
+    # A history that begins again no longer knows it.
+    assert identified("a@gtid:5").is_same(old)
+
+
 def test_a_record_with_more_fields_than_are_known_is_read() -> None:
     value = VERSION.to_json()
     value["columns"][0]["later"] = 1
