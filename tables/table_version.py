@@ -35,6 +35,8 @@ class Column:
     """What identifies it in all versions of its table; None if that is its name, or not known."""
     initial: Mapping[str, Any] | None = field(default=None, compare=False)
     """What rows from before a statement that added it have in it, as on the wire; None without a known one."""
+    comment: str | None = None
+    """None if there is none, or none is known."""
 
     def to_json(self) -> dict[str, Any]:
         """The column in the record of its table version."""
@@ -46,6 +48,7 @@ class Column:
             "column_type": self.column_type,
             **({} if self.id is None else {"id": self.id}),
             **({} if self.initial is None else {"initial": self.initial}),
+            **({} if self.comment is None else {"comment": self.comment}),
         }
 
 
@@ -56,6 +59,8 @@ class Definition:
     columns: tuple[Column, ...]
     primary_key: tuple[str, ...]
     """In the key's order; empty if there is none."""
+    comment: str | None = None
+    """The table's; None if there is none, or none is known."""
 
     def is_same(self, other: Definition) -> bool:
         """Whether the other, later one is the same version: equal, but for a ``column_type`` that one of them
@@ -81,6 +86,7 @@ def _column(value: dict[str, Any]) -> Column:
         column_type=value.get("column_type"),
         id=value.get("id"),
         initial=value.get("initial"),
+        comment=value.get("comment"),
     )
 
 
@@ -154,6 +160,7 @@ class TableVersion:
             "topic": self.topic,
             "columns": [column.to_json() for column in self.definition.columns],
             "primary_key": list(self.definition.primary_key),
+            **({} if self.definition.comment is None else {"comment": self.definition.comment}),
             "gtid": self.gtid,
             "file": self.coordinates.file,
             "pos": self.coordinates.pos,
@@ -177,6 +184,7 @@ class TableVersion:
                 definition=Definition(
                     columns=tuple(map(_column, value["columns"])),
                     primary_key=tuple(value["primary_key"]),
+                    comment=value.get("comment"),
                 ),
                 gtid=value["gtid"],
                 coordinates=Coordinates(value["file"], value["pos"]),

@@ -387,8 +387,7 @@ class Applier:
         floors: Floors,
         stages: Stages,
     ) -> None:
-        evolved = self.shapes.evolved(part, versions)
-        if evolved is None:
+        if (evolved := self.shapes.evolved(part, versions)) is None:
             return
         shape, versions = evolved
         self.milestones.wrote(part.name)

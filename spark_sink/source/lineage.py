@@ -64,7 +64,7 @@ def _fresh(name: str, known: dict[str, str]) -> str:
 
 
 def is_plain(found: Iterable[TableVersion]) -> bool:
-    """Whether columns are told apart by their names alone."""
+    """Whether columns are distinguished by their names alone."""
     return all(one.id is None and one.initial is None for each in found for one in each.columns)
 
 

@@ -171,7 +171,7 @@ class SchemaBook:
     def earlier(self, source: tuple[str, str, str], until: int | None) -> list[TableVersion]:
         """The known versions of a source table up to a number, oldest first; all of them without one.
 
-        A version that the sink cannot read is left out: no table has rows of it.
+        A version that the sink cannot read is omitted: no table has rows of it.
         """
         found = []
         for number in sorted(self._numbers.get(source, ())):

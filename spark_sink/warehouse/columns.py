@@ -160,15 +160,16 @@ def row_sql(found: Traced, wanted: Shape) -> list[str]:
     held = found.held
     assert held is not None
     before = {name.lower(): name for name, _ in held.all_columns}
-    taken = {
-        move.column.lower(): move.taken_from for move in found.moves if move.taken_from is not None
-    }
+    replaced = {move.column.lower(): move for move in found.moves}
     row = []
     for name, kind in wanted.all_columns:
         if name == _ASIDE:
             continue
-        own = taken.get(name.lower(), name) if found.is_single else name
-        value = quoted(before[own.lower()]) if own.lower() in before else "NULL"
+        own = name.lower()
+        if found.is_single and (move := replaced.get(own)) is not None:
+            # Without it, the column that has had this name is gone, whatever its type was.
+            own = (move.taken_from or "").lower()
+        value = quoted(before[own]) if own in before else "NULL"
         value = f"CAST({value} AS {kind})"
         for move in found.moves:
             if move.column.lower() == name.lower() and not (found.is_single and move.taken_from):
@@ -291,7 +292,7 @@ def _chain(
 ) -> tuple[list[Step], int | None]:
     """The steps of a source, and the rank up to which the table's rows are brought along.
 
-    None as the rank means that the table has no rows. Without a step, columns are told apart by name alone.
+    None as the rank means that the table has no rows. Without a step, columns are distinguished by name alone.
     """
     name = source.database, source.table
     own = [one for one in versions if _source(one, name, apart=apart) == source]

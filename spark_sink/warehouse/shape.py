@@ -47,7 +47,7 @@ class Shape:
 
     @property
     def followed_by(self) -> Followed:
-        """For each source table whose columns are told apart, the version up to which its rows have them."""
+        """For each source table whose columns are identified, the version up to which its rows have them."""
         return {(one[0], one[1], one[2]): one[3] for one in self.followed}
 
     @property

@@ -105,6 +105,23 @@ def test_a_table_is_there_once_it_was_made_and_widened_by_what_is_wanted(case: C
     assert [one["w"] for one in case.described(tables.rows(wider))] == [None]
 
 
+def test_a_table_keeps_up_to_which_versions_its_columns_are_brought(case: Case) -> None:
+    tables = case.warehouse.tables
+    case.merge(KEYED, row(1, 10, 1))
+    followed = replace(KEYED, followed=(("crm", "shop", "it's", 1), ("shop", "shop", "t", 2)))
+    tables.evolve(KEYED, followed)
+    assert tables.shape(*NAME) == followed
+    renamed = Shape("shop", "t", (("number", "int"), ("v", "string")), ("number",))
+    renamed = replace(renamed, followed=(("shop", "shop", "t", 3),))
+    number = {**row(1, None, 1), "number": 1, "v": "x"}
+    del number["id"]
+    tables.replace(renamed, case.rows(renamed, number))
+    assert tables.shape(*NAME) == renamed
+    facts = case.warehouse.facts.of(NAME)
+    assert facts is not None
+    assert facts.shape == renamed
+
+
 def test_only_a_later_change_of_the_destination_replaces_a_row(case: Case) -> None:
     case.merge(KEYED, row(1, 10, 5), row(2, 20, 6), row(3, 30, 7), row(4, 40, 8))
     case.merge(KEYED, row(1, 11, 4), row(2, 21, 7), row(3, 31, 7), row(4, 41, 1, __epoch=2))

@@ -72,9 +72,15 @@ class MaskedColumns:
 
     def definition(self, definition: Definition) -> Definition:
         """Return a definition with the columns as published; dropped ones are no longer in it."""
-        return Definition(
-            columns=tuple(map(self._column, definition.columns)),
+        columns = [self._column(column) for column in definition.columns]
+        if self.masks:
+            # What is stored of their comments is without its text.
+            columns = [replace(column, comment=None) for column in columns]
+        return replace(
+            definition,
+            columns=tuple(columns),
             primary_key=tuple(self.renames.get(name, name) for name in definition.primary_key),
+            comment=None if self.masks else definition.comment,
         )
 
     def _column(self, column: Column) -> Column:

@@ -20,7 +20,7 @@ from spark_sink.names import quoted, table_path
 from spark_sink.source.schemas import OWN_COLUMNS, SOURCE_COLUMNS
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.log import DeltaLog
-from spark_sink.warehouse.delta.statements import KEY_PROPERTY, NAME_PROPERTY
+from spark_sink.warehouse.delta.statements import KEY_PROPERTY, NAME_PROPERTY, followed_in
 from spark_sink.warehouse.protocol import LastMerge, Name, RowCount, TableFacts
 from spark_sink.warehouse.shape import Shape
 
@@ -143,6 +143,7 @@ def _shape(name: Name, metadata: dict[str, Any], path: str) -> Shape:
         tuple(json.loads(properties[KEY_PROPERTY])),
         mapped=properties.get("delta.columnMapping.mode", "none") != "none",
         apart=all(column in columns for column, _ in SOURCE_COLUMNS),
+        followed=followed_in(properties),
     )
 
 

@@ -24,6 +24,12 @@ def delta(path: str) -> str:
     return f"delta.{quoted(path)}"
 
 
+def followed_in(properties: Mapping[str, str]) -> tuple[tuple[str, str, str, int], ...]:
+    """A table's `Shape.followed`, from its properties."""
+    found = json.loads(properties.get(FOLLOWED_PROPERTY, "[]"))
+    return tuple((one[0], one[1], one[2], one[3]) for one in found)
+
+
 def create_sql(path: str, shape: Shape) -> str:
     """The statement that creates a table of `shape`."""
     columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in shape.all_columns)

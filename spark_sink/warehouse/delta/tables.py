@@ -22,12 +22,12 @@ from spark_sink.warehouse.delta.conflict import again_on_conflict
 from spark_sink.warehouse.delta.key_range import key_range_sql
 from spark_sink.warehouse.delta.log import DeltaLog, entries
 from spark_sink.warehouse.delta.statements import (
-    FOLLOWED_PROPERTY,
     KEY_PROPERTY,
     NAME_PROPERTY,
     alter_sql,
     create_sql,
     delta,
+    followed_in,
     merge_sql,
     replace_sql,
     truncate_sql,
@@ -188,10 +188,7 @@ def _shape(
         tuple(json.loads(properties[KEY_PROPERTY])),
         mapped=properties.get("delta.columnMapping.mode", "none") != "none",
         apart=all(column in dict(columns) for column, _ in SOURCE_COLUMNS),
-        followed=tuple(
-            (one[0], one[1], one[2], one[3])
-            for one in json.loads(properties.get(FOLLOWED_PROPERTY, "[]"))
-        ),
+        followed=followed_in(properties),
     )
 
 

@@ -59,6 +59,19 @@ def test_a_column_is_published_with_what_identifies_it_and_its_first_value() -> 
     assert not {"id", "initial"} & VERSION.to_json()["columns"][0].keys()
 
 
+def test_comments_are_published_and_a_changed_one_is_another_version() -> None:
+    (column,) = defined("int").columns
+    commented = Definition(
+        columns=(replace(column, comment="a's"),), primary_key=(), comment="the table"
+    )
+    value = replace(VERSION, definition=commented).to_json()
+    assert (value["comment"], value["columns"][0]["comment"]) == ("the table", "a's")
+    assert TableVersion.from_json(value).definition == commented
+    assert not defined("int").is_same(commented)
+    assert not commented.is_same(replace(commented, comment="another"))
+    assert "comment" not in {**VERSION.to_json(), **VERSION.to_json()["columns"][0]}
+
+
 def test_another_column_under_the_same_name_is_another_version() -> None:
     old = identified(None)
     assert not old.is_same(identified("a@gtid:5"))

@@ -142,7 +142,10 @@ def test_a_masked_column_has_no_first_value_and_a_renamed_one_its_own_identity()
         replace(adopted(TABLE, CHARSETS, database=UTF8MB4).columns[at], initial=given)
         for at, given in enumerate(("", '{"value":7}', '{"value":"x"}'))
     )
-    known = replace(adopted(TABLE, CHARSETS, database=UTF8MB4), columns=(a, b, c))
+    a = replace(a, definition="COMMENT '?'")
+    known = replace(
+        adopted(TABLE, CHARSETS, database=UTF8MB4), columns=(a, b, c), options="COMMENT='?'"
+    )
     routes = Routes(
         prefix="aq",
         mapping=from_yaml(f"{{tables: {{x: {{from: [shop.t], {rules}}}}}}}"),
@@ -155,3 +158,6 @@ def test_a_masked_column_has_no_first_value_and_a_renamed_one_its_own_identity()
         ("b", None, {"unknown": ""}),
         ("note", "c", {"value": "x"}),
     ]
+    # What is kept of comments is without their texts.
+    assert [one.comment for one in found.definition.columns] == [None] * 3
+    assert found.definition.comment is None
