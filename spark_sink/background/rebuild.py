@@ -157,7 +157,7 @@ class Rebuild:
         self._forward(held, leads)
         moved = fitted(self.stage.rows(held), found, found.extended)
         held = found.extended
-        wanted = target(held, found.versions)
+        wanted = found.described(target(held, found.versions))
         zoned = needs_time_zone(held, wanted)
         if zoned and not self.request.time_zone:
             raise TypeConflict(

@@ -75,6 +75,7 @@ class Column:
     reading: Reading
     id: str | None = None
     initial: Initial | None = None
+    comment: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,7 @@ class TableVersion:
     columns: tuple[Column, ...]
     primary_key: tuple[str, ...]
     placed: tuple[tuple[str, Column | Constant], ...] | None = None
+    comment: str = ""
 
     @property
     def present(self) -> tuple[tuple[str, Column | Constant], ...]:
@@ -122,7 +124,10 @@ def parse_version(value: str) -> TableVersion:
         key = VersionKey(body["destination"], body["database"], body["table"], body["version"])
         wire, primary_key = body["wire"], tuple(body["primary_key"])
         columns = [(str(c["name"]), str(c["type"])) for c in body["columns"]]
-        more = [(c.get("id"), _initial(c.get("initial"))) for c in body["columns"]]
+        more = [
+            (c.get("id"), _initial(c.get("initial")), str(c.get("comment") or ""))
+            for c in body["columns"]
+        ]
     except (ValueError, KeyError, TypeError) as fault:
         raise MalformedRecord(f"schemas topic, {type(fault).__name__} {fault}") from fault
     if wire != 1:
@@ -135,6 +140,7 @@ def parse_version(value: str) -> TableVersion:
             for (name, kind), traced in zip(columns, more, strict=True)
         ),
         primary_key=primary_key,
+        comment=str(body.get("comment") or ""),
     )
 
 

@@ -70,6 +70,8 @@ class Traced:
     """See `Shape.followed`: with these versions."""
     is_single: bool = True
     """Whether one source table has filled the table, so that columns themselves are renamed."""
+    comments: dict[str, str] = field(default_factory=dict)
+    """The comments of the newest versions that are known, by column, and of the table under the empty name."""
 
     @property
     def base(self) -> Shape | None:
@@ -82,7 +84,13 @@ class Traced:
     def wanted(self) -> Shape:
         """The table's shape with room for the versions. Raises TypeConflict and KeyChanged."""
         found = shaped(self.base, self.versions, name=self.name, apart=self.apart)
-        return replace(found, followed=self.followed)
+        return self.described(replace(found, followed=self.followed))
+
+    def described(self, shape: Shape) -> Shape:
+        """The shape with the comments of its columns."""
+        names = ("", *(name for name, _ in shape.columns))
+        found = ((name, self.comments.get(name.lower(), "")) for name in names)
+        return replace(shape, comments=tuple((name, text) for name, text in found if text))
 
     @property
     def extended(self) -> Shape:
@@ -152,7 +160,18 @@ def traced(
         held=held,
         followed=tuple(sorted((*at, number) for at, number in followed.items())),
         is_single=is_single,
+        comments=_comments(book, {_key(one) for one in versions}),
     )
+
+
+def _comments(book: SchemaBook, sources: set[tuple[str, str, str]]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for source in sorted(sources, reverse=True):
+        if versions := book.earlier(source, None):
+            newest = versions[-1]
+            found |= {"": newest.comment} if newest.comment else {}
+            found |= {one.name.lower(): one.comment for one in newest.columns if one.comment}
+    return found
 
 
 def row_sql(found: Traced, wanted: Shape) -> list[str]:

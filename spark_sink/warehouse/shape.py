@@ -35,6 +35,7 @@ class Shape:
     An empty key means that the table is a log of signed images. `apart` means that mapped tables fill it: each
     row belongs to one source table, and equal keys of two source tables are two rows. `followed` are versions
     (destination, database, table, number) up to which the rows have the columns of their source tables.
+    `comments` are those of columns, by name, and of the table, under the empty name.
     """
 
     database: str
@@ -44,6 +45,7 @@ class Shape:
     mapped: bool = field(default=False, compare=False)
     apart: bool = False
     followed: tuple[tuple[str, str, str, int], ...] = ()
+    comments: tuple[tuple[str, str], ...] = ()
 
     @property
     def followed_by(self) -> Followed:
@@ -101,6 +103,7 @@ def shaped(
         mapped=mapped,
         apart=apart,
         followed=held.followed if held is not None else (),
+        comments=held.comments if held is not None else (),
     )
 
 

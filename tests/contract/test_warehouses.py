@@ -122,6 +122,23 @@ def test_a_table_keeps_up_to_which_versions_its_columns_are_brought(case: Case) 
     assert facts.shape == renamed
 
 
+def test_comments_of_a_table_and_its_columns_are_set_and_changed(case: Case) -> None:
+    tables = case.warehouse.tables
+    commented = replace(KEYED, comments=(("", "it's the \\ table"), ("v", "a\nvalue")))
+    case.merge(commented, row(1, 10, 1))
+    assert tables.shape(*NAME) == commented
+    changed = replace(KEYED, comments=(("id", "the key"), ("v", "another")))
+    tables.evolve(commented, changed)
+    assert tables.shape(*NAME) == changed
+    tables.replace(changed, tables.rows(changed))
+    facts = case.warehouse.facts.of(NAME)
+    assert facts is not None
+    assert (tables.shape(*NAME), facts.shape) == (changed, changed)
+    tables.evolve(changed, KEYED)
+    assert tables.shape(*NAME) == KEYED
+    assert case.current() == [(1, 10)]
+
+
 def test_only_a_later_change_of_the_destination_replaces_a_row(case: Case) -> None:
     case.merge(KEYED, row(1, 10, 5), row(2, 20, 6), row(3, 30, 7), row(4, 40, 8))
     case.merge(KEYED, row(1, 11, 4), row(2, 21, 7), row(3, 31, 7), row(4, 41, 1, __epoch=2))

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from pyspark.sql.types import StructType
+
 from spark_sink.names import literal, quoted
 from spark_sink.source.schemas import SOURCE_COLUMNS
 from spark_sink.warehouse.identity import NEWER, below_sql, same_key
@@ -30,11 +32,21 @@ def followed_in(properties: Mapping[str, str]) -> tuple[tuple[str, str, str, int
     return tuple((one[0], one[1], one[2], one[3]) for one in found)
 
 
+def comments_in(schema: StructType, comment: str) -> tuple[tuple[str, str], ...]:
+    """A table's `Shape.comments`, from its schema and its own comment."""
+    found = [("", comment), *((one.name, one.metadata.get("comment", "")) for one in schema.fields)]
+    return tuple((name, text) for name, text in found if text)
+
+
 def create_sql(path: str, shape: Shape) -> str:
     """The statement that creates a table of `shape`."""
-    columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in shape.all_columns)
+    comments = dict(shape.comments)
+    columns = ", ".join(
+        f"{quoted(name)} {kind}{_comment(comments.get(name, ''))}"
+        for name, kind in shape.all_columns
+    )
     return (
-        f"CREATE TABLE IF NOT EXISTS {delta(path)} ({columns}) USING delta "
+        f"CREATE TABLE IF NOT EXISTS {delta(path)} ({columns}) USING delta{_comment(comments.get('', ''))} "
         f"TBLPROPERTIES ({_properties(_own_properties(shape))})"
     )
 
@@ -82,10 +94,30 @@ def alter_sql(path: str, held: Shape, wanted: Shape) -> list[str]:
         columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in new)
         statements.append(f"{table} ADD COLUMNS ({columns})")
     statements += [f"{table} ALTER COLUMN {_altered(name, kind)}" for name, kind in wider]
+    statements += comment_sql(path, held, wanted)
     if wanted.followed != held.followed:
         # Last: until then the columns are found to be missing.
         statements.append(f"{table} SET TBLPROPERTIES ({_properties(followed)})")
     return statements
+
+
+def comment_sql(path: str, held: Shape, wanted: Shape) -> list[str]:
+    """The statements that set the comments of `wanted` where they differ; none writes rows."""
+    before, after = dict(held.comments), dict(wanted.comments)
+    changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+    there = {name for name, _ in wanted.columns}
+    statements = [
+        f"ALTER TABLE {delta(path)} ALTER COLUMN {quoted(name)} COMMENT {literal(after.get(name, ''))}"
+        for name in changed
+        if name in there
+    ]
+    if "" in changed:
+        statements.append(f"COMMENT ON TABLE {delta(path)} IS {literal(after.get('', ''))}")
+    return statements
+
+
+def _comment(text: str) -> str:
+    return f" COMMENT {literal(text)}" if text else ""
 
 
 def _altered(name: str, kind: str) -> str:
