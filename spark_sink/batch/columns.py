@@ -63,7 +63,12 @@ def brought(tables: Tables[DataFrame], found: Traced, wanted: Shape, *, notes: N
             move.column,
             move.reason,
         )
-    if held is not None and _is_rewritten(tables, found, held):
+    if held is not None and found.begun and not found.renames:
+        held = tables.rename_columns(held, found.begun)
+    if held is not None and (names := _renamed_alone(tables, found, held)):
+        tables.evolve(tables.rename_columns(held, names), wanted)
+        _log.info("columns renamed table=%s.%s: %s", *_name(wanted), names)
+    elif held is not None and _is_rewritten(tables, found, held):
         rows = tables.rows(held, fixed=True)
         cut = tables.cut(held.database, held.table)
         tables.replace(wanted, rows.selectExpr(*row_sql(found, wanted)), cut=cut)
@@ -71,6 +76,18 @@ def brought(tables: Tables[DataFrame], found: Traced, wanted: Shape, *, notes: N
     else:
         tables.evolve(held, wanted)
     return True
+
+
+def _renamed_alone(tables: Tables[DataFrame], found: Traced, held: Shape) -> dict[str, str]:
+    """The new names of columns, if nothing else makes it necessary to write rows."""
+    if not found.renames:
+        return {}
+    others = [move for move in found.writes() if move.taken_from is None]
+    if any(held.spelling(move.column) for move in others):
+        return {}
+    if others and not tables.rows(held).where(concerned_sql(others, held)).isEmpty():
+        return {}
+    return found.free_names()
 
 
 def _is_rewritten(tables: Tables[DataFrame], found: Traced, held: Shape) -> bool:

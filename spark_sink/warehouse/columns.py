@@ -42,6 +42,8 @@ class Move:
     constant: Constant | None = None
     reason: str = ""
     """Why the value is not known, so that it is NULL; empty if it is known."""
+    names: tuple[str, ...] = ()
+    """Of a renamed column: its names since, up to the present one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,8 @@ class Traced:
     """See `Shape.followed`: with these versions."""
     is_single: bool = True
     """Whether one source table has filled the table, so that columns themselves are renamed."""
+    begun: dict[str, str] = field(default_factory=dict)
+    """New names that columns have by an interrupted call of `rename_columns`, by the earlier ones."""
     comments: dict[str, str] = field(default_factory=dict)
     """The comments of the newest versions that are known, by column, and of the table under the empty name."""
 
@@ -113,6 +117,22 @@ class Traced:
         """Whether a column has another name from now on."""
         return any(move.taken_from is not None for move in self.moves)
 
+    def free_names(self) -> dict[str, str]:
+        """The new names of columns, if all are free and rows need not be written for them; else none."""
+        held = self.held
+        assert held is not None
+        names = {
+            held.spelling(move.taken_from) or "": move.column
+            for move in self.moves
+            if move.taken_from is not None
+        }
+        kinds = dict(held.columns)
+        # Texts that have no value are stored by the names of their columns.
+        is_free = all(
+            held.spelling(new) is None and kinds[old] not in _TEMPORAL for old, new in names.items()
+        )
+        return names if self.is_single and is_free else {}
+
     def writes(self) -> list[Move]:
         """The moves by which rows differ from those that a new column of NULLs would give."""
         assert self.held is not None
@@ -149,6 +169,10 @@ def traced(
         if held is not None and done is not None:
             moves += _moves(chain, source, done)
     own = [found.get(one.key, one) for one in versions]
+    begun: dict[str, str] = {}
+    if held is not None:
+        moves, begun = _resumed(held, moves)
+        held = held.with_names(begun)
     is_single = held is None or not any(_alters(move, held) for move in moves)
     if not is_single and len({move.source for move in moves}) == 1:
         is_single = asked.is_only(moves[0].source)
@@ -160,8 +184,27 @@ def traced(
         held=held,
         followed=tuple(sorted((*at, number) for at, number in followed.items())),
         is_single=is_single,
+        begun=begun,
         comments=_comments(book, {_key(one) for one in versions}),
     )
+
+
+def _resumed(held: Shape, moves: Iterable[Move]) -> tuple[list[Move], dict[str, str]]:
+    """The moves that are left where columns have been renamed without the rest of the change."""
+    left: list[Move] = []
+    begun: dict[str, str] = {}
+    for move in moves:
+        if move.taken_from is None or held.spelling(move.taken_from) is not None:
+            left.append(move)
+            continue
+        found = next((own for own in map(held.spelling, move.names) if own is not None), None)
+        if found is None:
+            continue
+        lost = next((one for one in held.key if one.lower() == move.taken_from.lower()), None)
+        begun[lost or move.taken_from] = found
+        if found.lower() != move.column.lower():
+            left.append(replace(move, taken_from=found))
+    return left, begun
 
 
 def _comments(book: SchemaBook, sources: set[tuple[str, str, str]]) -> dict[str, str]:
@@ -352,7 +395,11 @@ def _moves(chain: Sequence[Step], source: Source, done: int) -> list[Move]:
         old = before.get(identity)
         if old is not None:
             if old.lower() != name.lower():
-                found.append(Move(column=name, source=source, until=done, taken_from=old))
+                columns = (step.column(identity) for step in chain if step.rank > done)
+                names = tuple(column.name for column in columns if column is not None)
+                found.append(
+                    Move(column=name, source=source, until=done, taken_from=old, names=names)
+                )
         elif first_step(chain, identity) >= len(earlier):
             initial = last_column(chain, identity).initial
             reading = last_column(chain, identity).reading

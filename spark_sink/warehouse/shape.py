@@ -7,8 +7,8 @@ a guess.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from spark_sink.errors import KeyChanged, TypeConflict
 from spark_sink.names import action
@@ -68,6 +68,19 @@ class Shape:
         delta = () if self.keyed else (DELTA_COLUMN,)
         return (*BOOKKEEPING, *delta, *(SOURCE_COLUMNS if self.apart else ()))
 
+    def with_names(self, names: Mapping[str, str]) -> Shape:
+        """The shape with other names for columns, in the key too."""
+
+        def of(name: str) -> str:
+            return names.get(name, name)
+
+        return replace(
+            self,
+            columns=tuple((of(name), kind) for name, kind in self.columns),
+            key=tuple(map(of, self.key)),
+            comments=tuple((of(name), text) for name, text in self.comments),
+        )
+
     def spelling(self, name: str) -> str | None:
         """The table's spelling of a column, whose name is matched without case; None without such a column."""
         return next((own for own, _ in self.columns if own.lower() == name.lower()), None)
@@ -94,6 +107,7 @@ def shaped(
             columns[own] = _widened(columns.get(own, wanted), wanted, column=own, of=name)
         key = _same_key(key, version.present_key, spelled, of=name)
     mapped = not all(_SIMPLE_NAME.fullmatch(column) for column in columns)
+    mapped = mapped or (held is not None and held.mapped)
     apart = apart or (held is not None and held.apart)
     return Shape(
         name[0],

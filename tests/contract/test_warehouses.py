@@ -122,6 +122,34 @@ def test_a_table_keeps_up_to_which_versions_its_columns_are_brought(case: Case) 
     assert facts.shape == renamed
 
 
+def test_columns_are_renamed_with_the_key_and_keep_their_values(case: Case) -> None:
+    tables = case.warehouse.tables
+    commented = replace(KEYED, comments=(("v", "a value"),))
+    case.merge(commented, row(1, 10, 1), row(2, 20, 2, __deleted=True))
+    names = {"id": "the `number`", "v": "w"}
+    renamed = tables.rename_columns(commented, names)
+    assert renamed.columns == (("the `number`", "int"), ("w", "int"))
+    assert renamed.key == ("the `number`",)
+    for _ in range(2):
+        assert tables.shape(*NAME) == renamed
+        assert [list(one.values()) for one in plain(case, tables.current(*NAME))] == [[1, 10]]
+        # An interrupted call is repeated.
+        assert tables.rename_columns(renamed, names) == renamed
+    later = {**row(1, None, 3), "the `number`": 1, "w": 11}
+    del later["id"], later["v"]
+    tables.merge(renamed, case.rows(renamed, later))
+    wider = replace(renamed, columns=(*renamed.columns, ("v", "int")))
+    tables.evolve(renamed, wider)
+    assert [list(one.values()) for one in plain(case, tables.current(*NAME))] == [[1, 11, None]]
+
+
+def plain(case: Case, rows: Any) -> list[Row]:
+    """Rows of any columns."""
+    return [
+        dict(row) for row in (rows if case.spark is None else [r.asDict() for r in rows.collect()])
+    ]
+
+
 def test_comments_of_a_table_and_its_columns_are_set_and_changed(case: Case) -> None:
     tables = case.warehouse.tables
     commented = replace(KEYED, comments=(("", "it's the \\ table"), ("v", "a\nvalue")))

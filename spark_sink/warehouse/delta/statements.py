@@ -101,6 +101,21 @@ def alter_sql(path: str, held: Shape, wanted: Shape) -> list[str]:
     return statements
 
 
+def rename_sql(path: str, held: Shape, renamed: Shape, names: Mapping[str, str]) -> list[str]:
+    """The statements that rename columns, in order; the key is set last."""
+    table = f"ALTER TABLE {delta(path)}"
+    mode = {"delta.columnMapping.mode": "name"}
+    statements = [] if held.mapped else [f"{table} SET TBLPROPERTIES ({_properties(mode)})"]
+    statements += [
+        f"{table} RENAME COLUMN {quoted(old)} TO {quoted(new)}"
+        for old, new in sorted(names.items())
+    ]
+    if renamed.key != held.key:
+        key = {KEY_PROPERTY: json.dumps(renamed.key)}
+        statements.append(f"{table} SET TBLPROPERTIES ({_properties(key)})")
+    return statements
+
+
 def comment_sql(path: str, held: Shape, wanted: Shape) -> list[str]:
     """The statements that set the comments of `wanted` where they differ; none writes rows."""
     before, after = dict(held.comments), dict(wanted.comments)

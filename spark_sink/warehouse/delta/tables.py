@@ -6,6 +6,7 @@ Invariant: this module creates, widens, fills and reads tables, and depends on n
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -33,6 +34,7 @@ from spark_sink.warehouse.delta.statements import (
     delta,
     followed_in,
     merge_sql,
+    rename_sql,
     replace_sql,
     truncate_sql,
 )
@@ -79,6 +81,17 @@ class DeltaTables:
         statements = [create_sql(path, wanted)] if held is None else alter_sql(path, held, wanted)
         for statement in statements:
             again_on_conflict(partial(self._spark.sql, statement))
+
+    def rename_columns(self, shape: Shape, names: Mapping[str, str]) -> Shape:
+        """See protocol.Tables."""
+        path = table_path(self._root, shape.database, shape.table)
+        # As it is after an interrupted call.
+        there = self.shape(shape.database, shape.table) or shape
+        left = {old: new for old, new in names.items() if there.spelling(old) == old}
+        renamed = replace(shape.with_names(names), mapped=True)
+        for statement in rename_sql(path, there, renamed, left):
+            again_on_conflict(partial(self._spark.sql, statement))
+        return renamed
 
     def merge(self, shape: Shape, rows: DataFrame) -> None:
         """See protocol.Tables."""

@@ -103,11 +103,29 @@ def test_where_others_fill_the_table_too_a_renamed_column_stays_for_them() -> No
     values = [version("id a", 1), version("id b", 2, {"b": {"id": "a"}})]
     found = brought(values, asked=SHARED)
     assert found.wanted.columns == (*HELD.columns, ("b", "int"))
-    assert found.moves == [Move(column="b", source=SHOP, until=1, taken_from="a")]
+    assert found.moves == [Move(column="b", source=SHOP, until=1, taken_from="a", names=("b",))]
     _, a, b, *_ = row_sql(found, found.wanted)
     where = "__destination = 'shop' AND __schema <= 1"
     assert a == f"if({where}, NULL, CAST(`a` AS int)) AS `a`"
     assert b == f"if({where}, CAST(`a` AS int), CAST(NULL AS int)) AS `b`"
+
+
+def test_a_rename_that_was_interrupted_is_finished_whatever_came_since() -> None:
+    values = [
+        version("id a", 1),
+        version("n b", 2, {"n": {"id": "id"}, "b": {"id": "a"}}, key=("n",)),
+        version("n c", 3, {"n": {"id": "id"}, "c": {"id": "a"}}, key=("n",)),
+    ]
+    # One column has its new name, the other and the key not yet.
+    half = replace(HELD, columns=(("n", "int"), ("a", "int")), followed=FOLLOWED)
+    found = brought(values, held=half)
+    assert (found.begun, found.free_names()) == ({"id": "n"}, {"a": "b"})
+    assert (found.wanted.columns, found.wanted.key) == ((("n", "int"), ("b", "int")), ("n",))
+    # Both have, and a further version is known by now.
+    both = replace(half, columns=(("n", "int"), ("b", "int")))
+    assert brought(values, held=both).moves == []
+    later = brought(values, held=both, of=[("t", 3)])
+    assert (later.free_names(), later.wanted.columns) == ({"b": "c"}, (("n", "int"), ("c", "int")))
 
 
 def test_a_column_that_takes_the_name_of_one_of_another_type_replaces_it() -> None:
