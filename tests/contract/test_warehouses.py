@@ -126,16 +126,16 @@ def test_columns_are_renamed_with_the_key_and_keep_their_values(case: Case) -> N
     tables = case.warehouse.tables
     commented = replace(KEYED, comments=(("v", "a value"),))
     case.merge(commented, row(1, 10, 1), row(2, 20, 2, __deleted=True))
-    names = {"id": "the `number`", "v": "w"}
+    names = {"id": "number", "v": "w"}
     renamed = tables.rename_columns(commented, names)
-    assert renamed.columns == (("the `number`", "int"), ("w", "int"))
-    assert renamed.key == ("the `number`",)
+    assert renamed.columns == (("number", "int"), ("w", "int"))
+    assert renamed.key == ("number",)
     for _ in range(2):
         assert tables.shape(*NAME) == renamed
         assert [list(one.values()) for one in plain(case, tables.current(*NAME))] == [[1, 10]]
         # An interrupted call is repeated.
         assert tables.rename_columns(renamed, names) == renamed
-    later = {**row(1, None, 3), "the `number`": 1, "w": 11}
+    later = {**row(1, None, 3), "number": 1, "w": 11}
     del later["id"], later["v"]
     tables.merge(renamed, case.rows(renamed, later))
     wider = replace(renamed, columns=(*renamed.columns, ("v", "int")))

@@ -176,8 +176,7 @@ date DEFAULT (DATE'2020-01-02')
 )
 NOT_KNOWN = definitions(
     r"""
-varchar(36) DEFAULT (uuid())
-double DEFAULT (rand())
+int DEFAULT (id + 1)
 int DEFAULT (1 + 1)
 int GENERATED ALWAYS AS (id * 2) STORED
 int GENERATED ALWAYS AS (id * 2) VIRTUAL
