@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from spark_sink.errors import TypeConflict
+from spark_sink.errors import SparkFailed, TypeConflict
+from spark_sink.recent.coverage import Step
 from spark_sink.warehouse.delta.tables import DeltaTables
 from spark_sink.warehouse.table_status import status_lines
 from tests.unit.spark_sink.conftest import Warehouse
@@ -68,8 +69,9 @@ class Source:
     def put(self, key: int, **values: int | None) -> None:
         """INSERT or UPDATE."""
         image = {name: values.get(name) for name in self.columns} | {self.key[0]: key}
+        before = self.rows.get(key)
         self.rows[key] = image
-        self.write("u", after=image)
+        self.write("u" if before else "c", before=before, after=image)
 
     def remove(self, key: int) -> None:
         self.write("d", before=self.rows.pop(key))
@@ -161,10 +163,10 @@ def test_rows_from_before_have_the_default_and_an_explicit_null_stays(
         Change(op="d", seq=4, before={"id": 3, "v": 1}),
     )
     null: Image = {"id": 2, "v": 2, "n": None, "day": None, "t": None}
-    warehouse.write(Change(op="u", seq=6, after=null, version=2))
+    warehouse.write(Change(op="u", seq=6, before=null, after=null, version=2))
     warehouse.write(Change(op="c", seq=5, after={"id": 4, "v": 1}))
     start = {("aq.shop.t", 0): 4}
-    warehouse.store(start)
+    warehouse.store(start, Step.BEGIN)
     day = datetime.date(2020, 1, 2)
     filled = {
         1: (5, None, day, "0000-00-00"),
@@ -206,17 +208,14 @@ def test_a_kill_before_or_after_the_rows_are_written_again_is_repaired(
     warehouse.write(Change(op="c", seq=2, after={"id": 2, "a": 5, "b": 6, "c": 7}, version=2))
     wanted = {1: (2, 1, 3), 2: (5, 6, 7)}
 
-    class KilledError(Exception):
-        pass
-
     for step in ("replace", "merge"):
         with monkeypatch.context() as patch:
 
             def killed(*_: object, **__: object) -> None:
-                raise KilledError
+                raise RuntimeError("killed")
 
             patch.setattr(DeltaTables, step, killed)
-            with pytest.raises(KilledError):
+            with pytest.raises(SparkFailed, match="killed"):
                 warehouse.catch_up(start)
         warehouse.restart()
     for _ in range(2):
@@ -252,12 +251,17 @@ def test_a_value_that_is_not_known_is_null_and_logged(
     assert "column=c: DEFAULT (uuid())" in caplog.text
     (line,) = [one for one in status_lines(warehouse.kept) if "column" in one]
     assert line.startswith("  column: c is NULL in 1 row(s) from before it was added")
-    warehouse.take(Change(op="u", seq=3, after={"id": 1, "c": "y"}, version=2))
+    row = {"id": 1, "c": "y"}
+    warehouse.take(Change(op="u", seq=3, before={**row, "c": None}, after=row, version=2))
     assert "column" not in "".join(status_lines(warehouse.kept))
 
 
+@pytest.mark.parametrize(
+    "from_beginning",
+    [False, pytest.param(True, marks=pytest.mark.long("the other parameter"))],
+)
 def test_a_column_that_is_renamed_to_another_type_is_converted_by_a_reload(
-    warehouse: Warehouse,
+    warehouse: Warehouse, *, from_beginning: bool
 ) -> None:
     more = {"w": {"id": "v"}, "c": added("x", "c@1")}
     warehouse.schemas = [
@@ -267,10 +271,8 @@ def test_a_column_that_is_renamed_to_another_type_is_converted_by_a_reload(
     warehouse.take(Change(op="c", seq=1, after={"id": 1, "v": 5}))
     with pytest.raises(TypeConflict, match=r"w is int"):
         warehouse.take(Change(op="c", seq=2, after={"id": 2, "w": "a", "c": "b"}, version=2))
-    warehouse.reload()
+    warehouse.reload(from_beginning=from_beginning)
     wanted = [{"id": 1, "w": "5", "c": "x"}, {"id": 2, "w": "a", "c": "b"}]
-    assert sorted(warehouse.rows(), key=lambda row: row["id"]) == wanted
-    warehouse.reload(from_beginning=True)
     assert sorted(warehouse.rows(), key=lambda row: row["id"]) == wanted
 
 
