@@ -164,6 +164,10 @@ class SchemaBook:
     _raw: dict[VersionKey, str] = field(default_factory=dict)
     _numbers: dict[tuple[str, str, str], set[int]] = field(default_factory=dict)
     """The versions of each source table: destination, database, table."""
+    _parsed: dict[tuple[str, str, str], tuple[int, list[TableVersion]]] = field(
+        default_factory=dict
+    )
+    """Those that can be read, and of how many."""
 
     def fetch(self, keys: Iterable[VersionKey]) -> None:
         """Reads the topic again where one of the keys is new."""
@@ -179,13 +183,16 @@ class SchemaBook:
 
         A version that the sink cannot read is omitted: no table has rows of it.
         """
-        found = []
-        for number in sorted(self._numbers.get(source, ())):
-            if until is None or number <= until:
+        numbers = self._numbers.get(source, set())
+        count, found = self._parsed.get(source, (0, []))
+        if count != len(numbers):
+            found = []
+            for number in sorted(numbers):
                 with suppress(TableError):
                     key = VersionKey(*source, number)
                     found.append(self.versions([key])[key])
-        return found
+            self._parsed[source] = len(numbers), found
+        return [one for one in found if until is None or one.key.version <= until]
 
     def sources(self, name: tuple[str, str]) -> set[str]:
         """The destinations that have published columns of a table, by the topic as it is now.
