@@ -127,6 +127,7 @@ def test_columns_are_renamed_with_the_key_and_keep_their_values(case: Case) -> N
     commented = replace(KEYED, comments=(("v", "a value"),))
     case.merge(commented, row(1, 10, 1), row(2, 20, 2, __deleted=True))
     names = {"id": "number", "v": "w"}
+    before = case.warehouse.upkeep.version(NAME)
     renamed = tables.rename_columns(commented, names)
     assert renamed.columns == (("number", "int"), ("w", "int"))
     assert renamed.key == ("number",)
@@ -135,6 +136,10 @@ def test_columns_are_renamed_with_the_key_and_keep_their_values(case: Case) -> N
         assert [list(one.values()) for one in plain(case, tables.current(*NAME))] == [[1, 10]]
         # An interrupted call is repeated.
         assert tables.rename_columns(renamed, names) == renamed
+    # As it was before, it has the names of then.
+    shape, rows = tables.as_of(*NAME, before)
+    assert (shape.columns, shape.key) == (KEYED.columns, KEYED.key)
+    assert [(one["id"], one["v"]) for one in case.described(rows)] == [(1, 10), (2, 20)]
     later = {**row(1, None, 3), "number": 1, "w": 11}
     del later["id"], later["v"]
     tables.merge(renamed, case.rows(renamed, later))
