@@ -25,6 +25,7 @@ MOVED: Final = "__moved.json"
 MAINTAINED: Final = "__maintained.json"
 SOURCES: Final = "__sources.json"
 SINKS: Final = "__sinks"
+COLUMNS: Final = "__columns"
 CHECKPOINT: Final = "__checkpoint"
 ORIGIN: Final = "__origin.json"
 

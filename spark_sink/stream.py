@@ -107,6 +107,7 @@ class Sink:
             waits=self._waits,
             on_drop=settings.on_drop,
             on_rename=settings.on_rename,
+            metrics=metrics,
         )
         self._applier = Applier(
             book=SchemaBook(lambda: read_schemas(spark, settings)),

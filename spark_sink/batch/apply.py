@@ -100,7 +100,7 @@ class Applier:
     def __post_init__(self) -> None:
         """Begins without a batch."""
         self.milestones = MilestoneRecorder(self.warehouse)
-        self.shapes = Shapes(warehouse=self.warehouse, ddl=self.ddl)
+        self.shapes = Shapes(warehouse=self.warehouse, book=self.book, ddl=self.ddl)
         self.truncates = Truncates(warehouse=self.warehouse, ddl=self.ddl)
 
     def apply(
@@ -387,9 +387,9 @@ class Applier:
         floors: Floors,
         stages: Stages,
     ) -> None:
-        shape = self.shapes.evolved(part, versions)
-        if shape is None:
+        if (evolved := self.shapes.evolved(part, versions)) is None:
             return
+        shape, versions = evolved
         self.milestones.wrote(part.name)
         with stages.timed(MERGE):
             for floor in part.truncates:

@@ -83,6 +83,14 @@ class MemoryTables:
         before = self._tables.get(name) or _Table(wanted, commits=-1)
         self._tables[name] = replace(before, shape=wanted, commits=before.commits + 1)
 
+    def rename_columns(self, shape: Shape, names: Mapping[str, str]) -> Shape:
+        """See protocol.Tables."""
+        name = shape.database, shape.table
+        held, renamed = self._tables[name], shape.with_names(names)
+        rows = tuple({names.get(one, one): row[one] for one in row} for row in held.rows)
+        self._tables[name] = replace(held, shape=renamed, rows=rows, commits=held.commits + 1)
+        return renamed
+
     def merge(self, shape: Shape, rows: Rows) -> None:
         """See protocol.Tables."""
         found = {_identity(shape, row): row for row in self._rows(shape)}

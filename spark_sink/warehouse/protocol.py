@@ -48,6 +48,12 @@ class Tables(Protocol[Rows]):
     def evolve(self, held: Shape | None, wanted: Shape) -> None:
         """Creates the table, or alters it to the columns and types of `wanted`."""
 
+    def rename_columns(self, shape: Shape, names: Mapping[str, str]) -> Shape:
+        """Gives columns names that are free, without writing rows; safe to repeat. Returns the shape then.
+
+        An interrupted call has renamed some of them; the key follows last.
+        """
+
     def merge(self, shape: Shape, rows: Rows) -> None:
         """Merges rows that `compact.changes` made. Thread-safe for different tables."""
 

@@ -105,6 +105,73 @@ def test_a_table_is_there_once_it_was_made_and_widened_by_what_is_wanted(case: C
     assert [one["w"] for one in case.described(tables.rows(wider))] == [None]
 
 
+def test_a_table_keeps_up_to_which_versions_its_columns_are_brought(case: Case) -> None:
+    tables = case.warehouse.tables
+    case.merge(KEYED, row(1, 10, 1))
+    followed = replace(KEYED, followed=(("crm", "shop", "it's", 1), ("shop", "shop", "t", 2)))
+    tables.evolve(KEYED, followed)
+    assert tables.shape(*NAME) == followed
+    renamed = Shape("shop", "t", (("number", "int"), ("v", "string")), ("number",))
+    renamed = replace(renamed, followed=(("shop", "shop", "t", 3),))
+    number = {**row(1, None, 1), "number": 1, "v": "x"}
+    del number["id"]
+    tables.replace(renamed, case.rows(renamed, number))
+    assert tables.shape(*NAME) == renamed
+    facts = case.warehouse.facts.of(NAME)
+    assert facts is not None
+    assert facts.shape == renamed
+
+
+def test_columns_are_renamed_with_the_key_and_keep_their_values(case: Case) -> None:
+    tables = case.warehouse.tables
+    commented = replace(KEYED, comments=(("v", "a value"),))
+    case.merge(commented, row(1, 10, 1), row(2, 20, 2, __deleted=True))
+    names = {"id": "number", "v": "w"}
+    before = case.warehouse.upkeep.version(NAME)
+    renamed = tables.rename_columns(commented, names)
+    assert renamed.columns == (("number", "int"), ("w", "int"))
+    assert renamed.key == ("number",)
+    for _ in range(2):
+        assert tables.shape(*NAME) == renamed
+        assert [list(one.values()) for one in plain(case, tables.current(*NAME))] == [[1, 10]]
+        # An interrupted call is repeated.
+        assert tables.rename_columns(renamed, names) == renamed
+    # As it was before, it has the names of then.
+    shape, rows = tables.as_of(*NAME, before)
+    assert (shape.columns, shape.key) == (KEYED.columns, KEYED.key)
+    assert [(one["id"], one["v"]) for one in case.described(rows)] == [(1, 10), (2, 20)]
+    later = {**row(1, None, 3), "number": 1, "w": 11}
+    del later["id"], later["v"]
+    tables.merge(renamed, case.rows(renamed, later))
+    wider = replace(renamed, columns=(*renamed.columns, ("v", "int")))
+    tables.evolve(renamed, wider)
+    assert [list(one.values()) for one in plain(case, tables.current(*NAME))] == [[1, 11, None]]
+
+
+def plain(case: Case, rows: Any) -> list[Row]:
+    """Rows of any columns."""
+    return [
+        dict(row) for row in (rows if case.spark is None else [r.asDict() for r in rows.collect()])
+    ]
+
+
+def test_comments_of_a_table_and_its_columns_are_set_and_changed(case: Case) -> None:
+    tables = case.warehouse.tables
+    commented = replace(KEYED, comments=(("", "it's the \\ table"), ("v", "a\nvalue")))
+    case.merge(commented, row(1, 10, 1))
+    assert tables.shape(*NAME) == commented
+    changed = replace(KEYED, comments=(("id", "the key"), ("v", "another")))
+    tables.evolve(commented, changed)
+    assert tables.shape(*NAME) == changed
+    tables.replace(changed, tables.rows(changed))
+    facts = case.warehouse.facts.of(NAME)
+    assert facts is not None
+    assert (tables.shape(*NAME), facts.shape) == (changed, changed)
+    tables.evolve(changed, KEYED)
+    assert tables.shape(*NAME) == KEYED
+    assert case.current() == [(1, 10)]
+
+
 def test_only_a_later_change_of_the_destination_replaces_a_row(case: Case) -> None:
     case.merge(KEYED, row(1, 10, 5), row(2, 20, 6), row(3, 30, 7), row(4, 40, 8))
     case.merge(KEYED, row(1, 11, 4), row(2, 21, 7), row(3, 31, 7), row(4, 41, 1, __epoch=2))

@@ -20,7 +20,12 @@ from spark_sink.names import quoted, table_path
 from spark_sink.source.schemas import OWN_COLUMNS, SOURCE_COLUMNS
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.log import DeltaLog
-from spark_sink.warehouse.delta.statements import KEY_PROPERTY, NAME_PROPERTY
+from spark_sink.warehouse.delta.statements import (
+    KEY_PROPERTY,
+    NAME_PROPERTY,
+    comments_in,
+    followed_in,
+)
 from spark_sink.warehouse.protocol import LastMerge, Name, RowCount, TableFacts
 from spark_sink.warehouse.shape import Shape
 
@@ -135,14 +140,16 @@ def _shape(name: Name, metadata: dict[str, Any], path: str) -> Shape:
     properties = metadata["configuration"]
     if json.loads(properties.get(NAME_PROPERTY, "null")) != list(name):
         raise ForeignTable(path, advice="Move it away; the sink creates its tables itself")
-    fields = StructType.fromJson(json.loads(metadata["schemaString"])).fields
-    columns = {field.name: field.dataType.simpleString() for field in fields}
+    schema = StructType.fromJson(json.loads(metadata["schemaString"]))
+    columns = {field.name: field.dataType.simpleString() for field in schema.fields}
     return Shape(
         *name,
         tuple((column, kind) for column, kind in columns.items() if column not in OWN_COLUMNS),
         tuple(json.loads(properties[KEY_PROPERTY])),
         mapped=properties.get("delta.columnMapping.mode", "none") != "none",
         apart=all(column in columns for column, _ in SOURCE_COLUMNS),
+        followed=followed_in(properties),
+        comments=comments_in(schema, metadata.get("description") or ""),
     )
 
 

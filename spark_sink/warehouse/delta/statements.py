@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from pyspark.sql.types import StructType
+
 from spark_sink.names import literal, quoted
 from spark_sink.source.schemas import SOURCE_COLUMNS
 from spark_sink.warehouse.identity import NEWER, below_sql, same_key
@@ -16,6 +18,7 @@ from spark_sink.warehouse.shape import Shape
 
 KEY_PROPERTY = "aqueduct.primary_key"
 NAME_PROPERTY = "aqueduct.table"
+FOLLOWED_PROPERTY = "aqueduct.followed"
 
 
 def delta(path: str) -> str:
@@ -23,11 +26,27 @@ def delta(path: str) -> str:
     return f"delta.{quoted(path)}"
 
 
+def followed_in(properties: Mapping[str, str]) -> tuple[tuple[str, str, str, int], ...]:
+    """A table's `Shape.followed`, from its properties."""
+    found = json.loads(properties.get(FOLLOWED_PROPERTY, "[]"))
+    return tuple((one[0], one[1], one[2], one[3]) for one in found)
+
+
+def comments_in(schema: StructType, comment: str) -> tuple[tuple[str, str], ...]:
+    """A table's `Shape.comments`, from its schema and its own comment."""
+    found = [("", comment), *((one.name, one.metadata.get("comment", "")) for one in schema.fields)]
+    return tuple((name, text) for name, text in found if text)
+
+
 def create_sql(path: str, shape: Shape) -> str:
     """The statement that creates a table of `shape`."""
-    columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in shape.all_columns)
+    comments = dict(shape.comments)
+    columns = ", ".join(
+        f"{quoted(name)} {kind}{_comment(comments.get(name, ''))}"
+        for name, kind in shape.all_columns
+    )
     return (
-        f"CREATE TABLE IF NOT EXISTS {delta(path)} ({columns}) USING delta "
+        f"CREATE TABLE IF NOT EXISTS {delta(path)} ({columns}) USING delta{_comment(comments.get('', ''))} "
         f"TBLPROPERTIES ({_properties(_own_properties(shape))})"
     )
 
@@ -49,6 +68,8 @@ def _own_properties(shape: Shape) -> dict[str, str]:
     }
     if shape.mapped:
         properties["delta.columnMapping.mode"] = "name"
+    if shape.followed:
+        properties[FOLLOWED_PROPERTY] = json.dumps(shape.followed)
     return properties
 
 
@@ -66,13 +87,52 @@ def alter_sql(path: str, held: Shape, wanted: Shape) -> list[str]:
         properties["delta.feature.timestampNtz"] = "supported"
     if wider:
         properties["delta.enableTypeWidening"] = "true"
+    followed = {FOLLOWED_PROPERTY: json.dumps(wanted.followed)}
     table = f"ALTER TABLE {delta(path)}"
     statements = [f"{table} SET TBLPROPERTIES ({_properties(properties)})"] if properties else []
     if new:
         columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in new)
         statements.append(f"{table} ADD COLUMNS ({columns})")
     statements += [f"{table} ALTER COLUMN {_altered(name, kind)}" for name, kind in wider]
+    statements += comment_sql(path, held, wanted)
+    if wanted.followed != held.followed:
+        # Last: until then the columns are found to be missing.
+        statements.append(f"{table} SET TBLPROPERTIES ({_properties(followed)})")
     return statements
+
+
+def rename_sql(path: str, held: Shape, renamed: Shape, names: Mapping[str, str]) -> list[str]:
+    """The statements that rename columns, in order; the key is set last."""
+    table = f"ALTER TABLE {delta(path)}"
+    mode = {"delta.columnMapping.mode": "name"}
+    statements = [] if held.mapped else [f"{table} SET TBLPROPERTIES ({_properties(mode)})"]
+    statements += [
+        f"{table} RENAME COLUMN {quoted(old)} TO {quoted(new)}"
+        for old, new in sorted(names.items())
+    ]
+    if renamed.key != held.key:
+        key = {KEY_PROPERTY: json.dumps(renamed.key)}
+        statements.append(f"{table} SET TBLPROPERTIES ({_properties(key)})")
+    return statements
+
+
+def comment_sql(path: str, held: Shape, wanted: Shape) -> list[str]:
+    """The statements that set the comments of `wanted` where they differ; none writes rows."""
+    before, after = dict(held.comments), dict(wanted.comments)
+    changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+    there = {name for name, _ in wanted.columns}
+    statements = [
+        f"ALTER TABLE {delta(path)} ALTER COLUMN {quoted(name)} COMMENT {literal(after.get(name, ''))}"
+        for name in changed
+        if name in there
+    ]
+    if "" in changed:
+        statements.append(f"COMMENT ON TABLE {delta(path)} IS {literal(after.get('', ''))}")
+    return statements
+
+
+def _comment(text: str) -> str:
+    return f" COMMENT {literal(text)}" if text else ""
 
 
 def _altered(name: str, kind: str) -> str:

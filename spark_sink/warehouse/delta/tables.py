@@ -6,12 +6,15 @@ Invariant: this module creates, widens, fills and reads tables, and depends on n
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import count
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
 
 from spark_sink.errors import ForeignTable, UnknownTable
 from spark_sink.names import CUT, table_path, unfolder
@@ -25,9 +28,13 @@ from spark_sink.warehouse.delta.statements import (
     KEY_PROPERTY,
     NAME_PROPERTY,
     alter_sql,
+    comment_sql,
+    comments_in,
     create_sql,
     delta,
+    followed_in,
     merge_sql,
+    rename_sql,
     replace_sql,
     truncate_sql,
 )
@@ -60,8 +67,7 @@ class DeltaTables:
         path = table_path(self._root, database, table)
         log = DeltaLog(self._spark, path)
         rows = log.rows(version)
-        columns = [(x.name, x.dataType.simpleString()) for x in rows.schema.fields]
-        return _shape(path, (database, table), log.properties(version), columns), rows
+        return _shape(path, (database, table), log.properties(version), rows.schema), rows
 
     def newest(self, shape: Shape) -> dict[str, Position]:
         """See protocol.Tables."""
@@ -75,6 +81,17 @@ class DeltaTables:
         statements = [create_sql(path, wanted)] if held is None else alter_sql(path, held, wanted)
         for statement in statements:
             again_on_conflict(partial(self._spark.sql, statement))
+
+    def rename_columns(self, shape: Shape, names: Mapping[str, str]) -> Shape:
+        """See protocol.Tables."""
+        path = table_path(self._root, shape.database, shape.table)
+        # As it is after an interrupted call.
+        there = self.shape(shape.database, shape.table) or shape
+        left = {old: new for old, new in names.items() if there.spelling(old) == old}
+        renamed = replace(shape.with_names(names), mapped=True)
+        for statement in rename_sql(path, there, renamed, left):
+            again_on_conflict(partial(self._spark.sql, statement))
+        return renamed
 
     def merge(self, shape: Shape, rows: DataFrame) -> None:
         """See protocol.Tables."""
@@ -109,6 +126,9 @@ class DeltaTables:
         try:
             statement = replace_sql(path, shape, source=view, more=more)
             again_on_conflict(lambda: session.sql(statement))
+            # Its columns are those of a query, which have no comments.
+            for comment in comment_sql(path, replace(shape, comments=()), shape):
+                again_on_conflict(partial(session.sql, comment))
         finally:
             session.catalog.dropTempView(view)
 
@@ -162,7 +182,7 @@ class DeltaTables:
         stored = json.loads(described[0].get(NAME_PROPERTY, "null")) if described else None
         return None if stored is None else (stored[0], stored[1])
 
-    def _describe(self, path: str) -> tuple[dict[str, str], list[tuple[str, str]]] | None:
+    def _describe(self, path: str) -> tuple[dict[str, str], StructType, str] | None:
         try:
             detail = self._spark.sql(f"DESCRIBE DETAIL {delta(path)}").collect()[0]
             schema = self._spark.read.format("delta").load(path).schema
@@ -172,13 +192,18 @@ class DeltaTables:
             if "PATH_NOT_FOUND" in str(fault):
                 return None
             raise
-        return detail.properties, [(x.name, x.dataType.simpleString()) for x in schema.fields]
+        return detail.properties, schema, detail.description or ""
 
 
 def _shape(
-    path: str, name: tuple[str, str], properties: dict[str, str], columns: list[tuple[str, str]]
+    path: str,
+    name: tuple[str, str],
+    properties: dict[str, str],
+    schema: StructType,
+    comment: str = "",
 ) -> Shape:
     """The shape in a table's properties and columns. Raises ForeignTable."""
+    columns = [(x.name, x.dataType.simpleString()) for x in schema.fields]
     if json.loads(properties.get(NAME_PROPERTY, "null")) != list(name):
         raise ForeignTable(path, advice="Move it away; the sink creates its tables itself")
     return Shape(
@@ -187,6 +212,8 @@ def _shape(
         tuple(json.loads(properties[KEY_PROPERTY])),
         mapped=properties.get("delta.columnMapping.mode", "none") != "none",
         apart=all(column in dict(columns) for column, _ in SOURCE_COLUMNS),
+        followed=followed_in(properties),
+        comments=comments_in(schema, comment),
     )
 
 
