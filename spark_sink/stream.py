@@ -6,6 +6,7 @@ ledger's offsets, and a checkpoint past the ledger is refused.
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
@@ -28,6 +29,7 @@ from spark_sink.batch.read_ahead import Ahead
 from spark_sink.ddl.following import Ddl
 from spark_sink.ddl.topic import KafkaDdl
 from spark_sink.errors import (
+    CheckpointDamaged,
     KafkaUnreachable,
     NoTopics,
     SinkError,
@@ -321,7 +323,7 @@ class Sink:
         origin = {"prefix": settings.prefix, "cluster": cluster}
         noted = f"{settings.warehouse}/{ORIGIN}"
         check_origin(self._warehouse.notes, ORIGIN, origin, where=noted)
-        check_origin(self._files, f"{settings.checkpoint}/{ORIGIN}", origin)
+        self._replace_damaged_checkpoint(origin)
         everything = self._warehouse.ledger.applied()
         kept = matching(self._spark, wanted, {topic for topic, _ in everything})
         applied = {at: until for at, until in everything.items() if at[0] in kept}
@@ -340,6 +342,17 @@ class Sink:
             _log.warning("checkpoint lost: starting from the ledger's offsets")
         self._checkpoint.forget()
         return starting_offsets(applied, earliest, latest) if applied else "earliest"
+
+    def _replace_damaged_checkpoint(self, origin: dict[str, str]) -> None:
+        """Removes a checkpoint with files that a power loss has cut: the ledger has all that it had."""
+        noted = f"{self._settings.checkpoint}/{ORIGIN}"
+        try:
+            check_origin(self._files, noted, origin)
+            self._checkpoint.check()
+        except CheckpointDamaged as fault:
+            _log.warning("checkpoint damaged, so it is replaced file=%s", fault.where)
+            self._checkpoint.forget()
+            self._files.write(noted, json.dumps(origin))
 
     def _no_topics(self, names: set[str]) -> None:
         """Says that there is nothing to read, and what there is; ends a run that would not wait."""

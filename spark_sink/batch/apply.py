@@ -36,11 +36,7 @@ from spark_sink.batch.report import (
 from spark_sink.batch.shapes import Shapes
 from spark_sink.batch.stages import LEDGER, MERGE, READ, SCHEMAS, TABLES, Stages
 from spark_sink.ddl.following import Ddl
-from spark_sink.errors import (
-    MalformedRecord,
-    TableError,
-    UnsupportedPartialImage,
-)
+from spark_sink.errors import MalformedRecord, TableError, UnsupportedPartialImage
 from spark_sink.metrics import Metrics
 from spark_sink.source.claims import redeemed
 from spark_sink.source.envelope import of_table
@@ -216,6 +212,7 @@ class Applier:
             records=records,
             moved=moved,
             clock=self.clock,
+            is_late=self.ddl.is_unsettled if self.ddl is not None else lambda _: False,
         )
 
     def envelopes(self, records: DataFrame, *, whole: bool = False) -> DataFrame:

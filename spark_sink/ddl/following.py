@@ -107,6 +107,10 @@ class Ddl:
         self.history.add([event])
         return True
 
+    def is_unsettled(self, name: Name) -> bool:
+        """Whether rows from before a rename to that name may still come, from the earlier name's topic."""
+        return any(name in self.history.events[at].moves.values() for at in self._open)
+
     def is_emptied(self, name: Name) -> bool:
         """Whether the table of that name was dropped, so that another may have another key."""
         return self.history.is_moved(name)
