@@ -27,6 +27,7 @@ MOVED: Final = "__moved.json"
 MAINTAINED: Final = "__maintained.json"
 SOURCES: Final = "__sources.json"
 SINKS: Final = "__sinks"
+METASTORE: Final = "__metastore.json"
 CHECKPOINT: Final = "__checkpoint"
 ORIGIN: Final = "__origin.json"
 

@@ -120,6 +120,7 @@ class Presence:
             # One that was stopped in order makes this comparison itself when it starts again.
             if not other.ended:
                 self._check_apart(other, topics)
+                self._check_excluded(other)
         self.own = replace(
             self.own, process=uuid.uuid4().hex, host=socket.gethostname(), pid=os.getpid()
         )
@@ -202,6 +203,17 @@ class Presence:
         raise WarehouseShared(
             f"{self.own.title} and {other.title}: {fault}",
             advice=f"{advice}; if {other.title} no longer exists, delete {_path(other.name)} in the warehouse",
+        )
+
+    def _check_excluded(self, other: SinkNote) -> None:
+        """Raises WarehouseShared if one of two sinks may replace the other's commits."""
+        if self.notes.excludes():
+            return
+        raise WarehouseShared(
+            f"{self.own.title} and {other.title}: on this store, each would replace commits of the "
+            "other, unnoticed",
+            advice="Let one sink fill the warehouse, or set a log store for several writers (docs/sink.md); if "
+            f"{other.title} no longer exists, delete {_path(other.name)} in the warehouse",
         )
 
 

@@ -42,6 +42,15 @@ class Files:
         finally:
             stream.close()
 
+    def put(self, path: str, text: str) -> None:
+        """Makes the file in one step: a reader finds all of it or no file. Fails if it exists."""
+        where, system = self._at(path)
+        part = f"{where.getParent().toString()}/.{where.getName()}-{uuid.uuid4().hex}"
+        self.write(part, text)
+        if not system.rename(self._at(part)[0], where):
+            self.delete(part)
+            raise OSError(f"{path} exists, or cannot be written")
+
     def names(self, folder: str) -> list[str]:
         """What a folder holds; empty where there is no folder."""
         where, system = self._at(folder)

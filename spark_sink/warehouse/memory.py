@@ -481,8 +481,9 @@ class MemoryFacts:
 class MemoryNotes:
     """See protocol.Notes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, excludes: bool = True) -> None:
         self._texts: dict[str, str] = {}
+        self._excludes = excludes
 
     def read(self, name: str) -> str | None:
         """See protocol.Notes."""
@@ -499,6 +500,10 @@ class MemoryNotes:
 
     def make(self) -> None:
         """See protocol.Notes."""
+
+    def excludes(self) -> bool:
+        """See protocol.Notes."""
+        return self._excludes
 
 
 class MemoryWarehouse:

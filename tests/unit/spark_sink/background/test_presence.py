@@ -91,6 +91,22 @@ def test_sinks_that_are_not_apart_are_refused_unless_one_was_stopped(
     again.end()
 
 
+def test_on_a_store_that_lets_writers_replace_each_other_s_commits_one_sink_runs() -> None:
+    notes = MemoryNotes(excludes=False)
+    first = made(notes, ONE)
+    first.claim(TOPICS)
+    with pytest.raises(
+        WarehouseShared, match=r"would replace commits .* log store for several writers"
+    ):
+        made(notes, TWO).claim(TOPICS)
+    first.end()
+    second = made(notes, TWO)
+    second.claim(TOPICS)
+    with pytest.raises(WarehouseShared, match=r"delete __sinks/two\.json"):
+        made(notes, ONE).claim(TOPICS)
+    second.end()
+
+
 def test_a_sink_that_was_killed_is_in_the_way_of_others_and_not_of_itself() -> None:
     notes = MemoryNotes()
     crashed(notes, ONE)
