@@ -56,6 +56,8 @@ class HiveMetastore:
         command = [
             *(self._java, "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
             f"-Dderby.stream.error.file={self._folder}/derby.log",
+            # It is read before the options of the program, and needs a jar that PySpark has not.
+            "-Dhive.async.log.enabled=false",
             *(f"--add-opens={name}=ALL-UNNAMED" for name in _OPENED),
             *("-cp", f"{spark_home()}/jars/*", "org.apache.hadoop.hive.metastore.HiveMetaStore"),
             *("-p", str(self.port)),

@@ -281,7 +281,8 @@ class Sink:
                 if self._recent is not None:
                     self._recent.look()
                 self._beside.look(stop)
-                self._failure = self._failure or self._beside.failure
+                beside = self._beside.failure or self._presence.superseded
+                self._failure = self._failure or beside
         return query
 
     def _must_merge(self, waited: float) -> bool:

@@ -131,6 +131,28 @@ def test_a_sink_that_runs_is_known_by_its_beats_and_not_started_again() -> None:
         made(notes, ONE, wait=later).claim(TOPICS)
 
 
+def test_of_two_processes_of_one_sink_the_one_that_began_first_ends() -> None:
+    notes = MemoryNotes()
+    paused, started = made(notes, ONE), made(notes, ONE)
+    paused.claim(TOPICS)
+    paused._beat()
+    assert paused.superseded is None
+    # As if the first had not beaten for long.
+    held = SinkNote.of(notes.read("__sinks/default.unnamed.json"))
+    assert held is not None
+    notes.write("__sinks/default.unnamed.json", replace(held, ended=True).text())
+    started.claim(TOPICS)
+    text = notes.read("__sinks/default.unnamed.json")
+    paused._beat()
+    assert "the sink without a name runs as process" in str(paused.superseded)
+    paused.end()
+    assert notes.read("__sinks/default.unnamed.json") == text
+    started._beat()
+    assert started.superseded is None
+    started.end()
+    assert has_ended(notes, "")
+
+
 def test_of_this_machine_a_process_that_is_gone_needs_no_wait() -> None:
     notes = MemoryNotes()
     child = subprocess.Popen([sys.executable, "-c", ""])
