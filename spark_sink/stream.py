@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, Final
 
@@ -197,13 +197,11 @@ class Sink:
             self._refuse_waiting()
 
     def _kept_metastore(self) -> MetastoreKeeper:
-        def state() -> Hashable:
-            history = self._applier.ddl.history if self._applier.ddl is not None else None
-            return self._applier.shapes.known(), len(history.events) if history is not None else 0
-
+        ddl = self._applier.ddl
         return MetastoreKeeper(
             registrar=partial(registrar, self._spark, self._settings, self._warehouse),
-            state=state,
+            shapes=self._applier.shapes.known,
+            moved=lambda: len(ddl.history.events) if ddl is not None else 0,
             clock=time.monotonic,
         )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -115,10 +115,11 @@ class Registrar:
     _held: dict[str, set[str]] = field(default_factory=dict)
     """The names of the metastore's databases, as of this time."""
 
-    def bring_up(self) -> Registered:
+    def bring_up(self, changed: Collection[Name] | None = None) -> Registered:
         """Registers what is new, and removes what is gone; returns what is then registered.
 
-        An unreachable metastore is stored as the error.
+        `changed` are the tables whose columns may have changed since, all if it is None: only their columns are
+        read. An unreachable metastore is stored as the error.
         """
         held = Registered.of(self.notes.read(METASTORE))
         entries, faults = dict(held.entries), dict[Name, str]()
@@ -128,7 +129,9 @@ class Registrar:
         try:
             self._remove_gone(entries, set(there))
             for name in there:
-                self._keep(name, entries, faults)
+                is_known = changed is not None and name not in changed and name not in held.faults
+                if not (is_known and self._is_up(entries.get(name))):
+                    self._keep(name, entries, faults)
             at_ms = int(self.clock() * 1000)
         except MetastoreUnreachable as fault:
             error = str(fault)
@@ -169,6 +172,12 @@ class Registrar:
             fault = named(failure)
             faults[name] = f"{type(fault).__name__}: {fault.where}"
             _log.warning("table not registered table=%s.%s: %s", *name, fault)
+
+    def _is_up(self, entry: Entry | None) -> bool:
+        """Whether a table, whose columns are as they were, is registered as it should be."""
+        if entry is None or (entry.view is None) != (not self.views):
+            return False
+        return self._is_held(entry.table) and (entry.view is None or self._is_held(entry.view))
 
     def _has_view(self, entry: Entry, before: Entry | None) -> bool:
         assert entry.view is not None

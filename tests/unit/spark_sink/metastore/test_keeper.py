@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 
 import pytest
 
@@ -13,6 +14,8 @@ from spark_sink.metastore.keeper import (
     MetastoreKeeper,
 )
 from spark_sink.metastore.registration import Registered
+from spark_sink.warehouse.protocol import Name
+from spark_sink.warehouse.shape import Shape
 
 
 class Scene:
@@ -20,13 +23,19 @@ class Scene:
 
     def __init__(self) -> None:
         self.now, self.tables, self.done = 1000.0, 1, 0
+        self.shapes = frozenset({Shape("shop", "t", (("id", "int"),), ("id",))})
+        self.asked: list[Collection[Name] | None] = []
         self.result: Registered | Exception = Registered()
         self.keeper = MetastoreKeeper(
-            registrar=lambda: self, state=lambda: self.tables, clock=lambda: self.now
+            registrar=lambda: self,
+            shapes=lambda: self.shapes,
+            moved=lambda: self.tables,
+            clock=lambda: self.now,
         )
 
-    def bring_up(self) -> Registered:
+    def bring_up(self, changed: Collection[Name] | None = None) -> Registered:
         self.done += 1
+        self.asked.append(changed)
         if isinstance(self.result, Exception):
             raise self.result
         return self.result
@@ -70,6 +79,21 @@ def test_a_failure_is_logged_once_and_tried_again(
     at.result = Registered()
     assert at.look(SECONDS_UNTIL_AGAIN) == 1
     assert "up to date again" in caplog.text
+
+
+def test_columns_are_read_again_of_tables_that_have_changed_until_that_has_succeeded() -> None:
+    at = Scene()
+    at.look()
+    at.shapes |= {Shape("shop", "u", (("id", "int"),), ("id",))}
+    at.result = Registered(error="away")
+    at.look(1)
+    at.result = Registered()
+    at.look(SECONDS_UNTIL_AGAIN)
+    at.look(SECONDS_UNTIL_ALL)
+    at.tables = 2
+    at.look(1)
+    # At first and after a move, those of all tables.
+    assert at.asked == [None, {("shop", "u")}, {("shop", "u")}, set(), None]
 
 
 def test_it_ends_with_a_stop() -> None:

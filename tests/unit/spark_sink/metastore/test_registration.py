@@ -20,11 +20,13 @@ class Tables:
     def __init__(self, *names: Name) -> None:
         self.shapes = {name: shape(*name) for name in names}
         self.broken: set[Name] = set()
+        self.read: list[Name] = []
 
     def names(self) -> list[Name]:
         return list(self.shapes)
 
     def shape(self, database: str, table: str) -> Shape | None:
+        self.read.append((database, table))
         if (database, table) in self.broken:
             raise TypeConflict(f"{database}.{table}")
         return self.shapes[database, table]
@@ -142,6 +144,22 @@ def test_an_unreachable_metastore_is_an_error_that_is_kept_until_it_answers() ->
     at.metastore.is_away = False
     found = at.bring_up()
     assert (found.error, set(found.entries)) == ("", {("shop", "t"), ("shop", "u")})
+
+
+def test_only_columns_that_may_have_changed_are_read() -> None:
+    at = Scene(("shop", "t"), ("shop", "u"), ("shop", "x"))
+    at.metastore.held[("shop", "x")] = at.metastore.held[("shop", distinct(("shop", "x")))] = "/e"
+    at.registrar.bring_up(())
+    assert at.tables.read == [("shop", "t"), ("shop", "u"), ("shop", "x")]
+    at.tables.read.clear()
+    at.metastore.remove(("shop_current", "u"))
+    at.tables.shapes["shop", "t"] = shape("shop", "t", "w")
+    at.registrar.bring_up(())
+    # What somebody else removed, and what failed before.
+    assert at.tables.read == [("shop", "u"), ("shop", "x")]
+    assert "`w`" not in at.metastore.views["shop_current", "t"]
+    at.registrar.bring_up({("shop", "t")})
+    assert "`w`" in at.metastore.views["shop_current", "t"]
 
 
 def test_without_views_there_are_tables_alone() -> None:
