@@ -24,10 +24,11 @@ class MemoryMetastore:
         self._answer()
         return {table for held, table in self.held if held == database}
 
-    def location(self, name: Name) -> str | None:
+    def is_at(self, name: Name, location: str) -> bool | None:
         """See registration.Metastore."""
         self._answer()
-        return self.held.get(name)
+        held = self.held.get(name)
+        return None if held is None else held == location
 
     def register(self, name: Name, location: str) -> None:
         """See registration.Metastore."""

@@ -36,8 +36,8 @@ class Metastore(Protocol):
     def names(self, database: str) -> set[str]:
         """The names of its tables and views; empty without the database."""
 
-    def location(self, name: Name) -> str | None:
-        """The location of a table, or of the table that a view of ours reads; empty if it is neither.
+    def is_at(self, name: Name, location: str) -> bool | None:
+        """Whether the name is that of the table at a location, or of the view that was put for it.
 
         None if there is nothing of that name.
         """
@@ -145,7 +145,7 @@ class Registrar:
         for name in sorted(entries.keys() - there):
             entry = entries[name]
             for one in (entry.view, entry.table):
-                if one is not None and self._is_ours(one, name):
+                if one is not None and self.metastore.is_at(one, self._location(name)):
                     self.metastore.remove(one)
             del entries[name]
             _log.info("table removed from the metastore table=%s.%s", *name)
@@ -203,15 +203,12 @@ class Registrar:
         database = in_pattern(pattern, name[0])
         tried = [(database, plain(name[1])), (database, distinct(name))]
         for one in tried:
-            if self.metastore.location(one) is None or self._is_ours(one, name):
+            if self.metastore.is_at(one, self._location(name)) in (None, True):
                 return one
         raise NameTaken(
             " and ".join(".".join(one) for one in tried),
             advice="Rename them, or set other databases in the setting metastore",
         )
-
-    def _is_ours(self, one: Name, name: Name) -> bool:
-        return self.metastore.location(one) == self._location(name)
 
     def _location(self, name: Name) -> str:
         return table_path(self.root, *name)

@@ -62,15 +62,17 @@ def test_tables_and_views_are_made_found_replaced_and_removed(
 ) -> None:
     held, made = metastore
     assert held.names("shop") == set()
-    assert held.location(("shop", "t")) is None
+    assert held.is_at(("shop", "t"), "/nowhere") is None
     place = made("t")
     for _ in range(2):
         held.register(("shop", "t"), place)
         held.put_view(("shop_current", "t"), "SELECT id FROM shop.t WHERE id = 0", place)
     held.put_view(("shop_current", "t"), "SELECT id FROM shop.t", place)
     assert held.names("shop") == held.names("shop_current") == {"t"}
-    assert held.location(("shop", "t")) == held.location(("shop_current", "t")) == place
+    for database in ("shop", "shop_current"):
+        assert held.is_at((database, "t"), place) is True
+        assert held.is_at((database, "t"), f"{place}2") is False
     for name in (("shop_current", "t"), ("shop", "t"), ("shop", "t"), ("no", "t")):
         held.remove(name)
     assert held.names("shop") == held.names("shop_current") == set()
-    assert held.location(("shop", "t")) is None
+    assert held.is_at(("shop", "t"), place) is None

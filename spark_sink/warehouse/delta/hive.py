@@ -53,9 +53,9 @@ class HiveMetastore:
         """See registration.Metastore."""
         return self._asked(lambda: self._names(database))
 
-    def location(self, name: Name) -> str | None:
+    def is_at(self, name: Name, location: str) -> bool | None:
         """See registration.Metastore."""
-        return self._asked(lambda: self._location(name))
+        return self._asked(lambda: self._is_at(name, location))
 
     def register(self, name: Name, location: str) -> None:
         """See registration.Metastore."""
@@ -82,20 +82,21 @@ class HiveMetastore:
         lists = java_class(self._jvm, "scala.jdk.javaapi.CollectionConverters")
         return set(texts(self._jvm, lists.asJava(catalog.listTables(database))))
 
-    def _location(self, name: Name) -> str | None:
+    def _is_at(self, name: Name, location: str) -> bool | None:
         catalog = self._catalog()
         if not catalog.databaseExists(name[0]) or not catalog.tableExists(*name):
             return None
         held = catalog.getTable(*name)
-        place = held.storage().locationUri()
         if held.tableType().name() == "VIEW":
-            property_of = held.properties().get(_LOCATION)
-            return str(property_of.get()) if property_of.isDefined() else ""
-        if place.isEmpty():
-            return ""
-        # The location of a path that Spark has qualified: file:/data, where the warehouse is /data.
-        path = java_class(self._jvm, "org.apache.hadoop.fs.Path")(place.get())
-        return str(path.toString())
+            place = held.properties().get(_LOCATION)
+            return bool(place.isDefined()) and str(place.get()) == location
+        place = held.storage().locationUri()
+        return bool(place.isDefined()) and self._full(place.get()) == self._full(location)
+
+    def _full(self, place: Any) -> str:
+        """A path with its scheme and host, as Spark has stored it."""
+        path = java_class(self._jvm, "org.apache.hadoop.fs.Path")(place)
+        return str(path.getFileSystem(self._spark._jsc.hadoopConfiguration()).makeQualified(path))
 
     def _sql(self, statement: str) -> None:
         self._asked(lambda: self._own().sql(statement))
