@@ -5,6 +5,7 @@ Invariant: everything goes through Hadoop's file systems, as Spark's own files d
 
 from __future__ import annotations
 
+import re
 import uuid
 from typing import Any
 
@@ -53,10 +54,10 @@ class Files:
 
     def names(self, folder: str) -> list[str]:
         """What a folder holds; empty where there is no folder."""
-        where, system = self._at(folder)
-        if not system.exists(where):
-            return []
-        found = system.listStatus(where)
+        pattern = re.sub(r"([\\\[\]{}*?])", r"\\\1", folder)
+        where, system = self._at(f"{pattern}/*")
+        # Not listStatus: of a bucket it returns an array of its own class, which Py4J gives to no method.
+        found = system.globStatus(where)
         paths = java_class(self._jvm, "org.apache.hadoop.fs.FileUtil").stat2Paths(found)
         if not len(paths):
             return []
