@@ -33,7 +33,8 @@ _DEFAULTS: Final = {
     "hive.metastore.client.socket.timeout": "20s",
     "hive.metastore.client.connect.retry.delay": "1s",
     "hive.metastore.connect.retries": "1",
-    "hive.metastore.failure.retries": "0",
+    # Without one, Hive's client never connects again after a failure.
+    "hive.metastore.failure.retries": "1",
 }
 _UNREACHABLE: Final = re.compile(
     r"TTransportException|Could not connect to meta store|SessionHiveMetaStoreClient|Connection refused"
