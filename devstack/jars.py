@@ -26,6 +26,8 @@ LOCKS = {
     "zookeeper": PROJECT / "devstack/zookeeper.lock",
     "spark": PROJECT / "spark_sink/jars.lock",
 }
+OPTIONAL_LOCKS = {"s3": PROJECT / "spark_sink/s3.lock"}
+"""Sets that only those need who ask for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ def fetch(
     *,
     owner: Children,
     cache: Path = CACHE,
-    locks: Mapping[str, Path] = LOCKS,
+    locks: Mapping[str, Path] = LOCKS | OPTIONAL_LOCKS,
 ) -> None:
     """Fill `<cache>/jars/<name>` for each named set of `locks`, unless it is there and whole."""
     jars = cache / "jars"

@@ -26,6 +26,7 @@ MAINTAINED: Final = "__maintained.json"
 SOURCES: Final = "__sources.json"
 SINKS: Final = "__sinks"
 COLUMNS: Final = "__columns"
+METASTORE: Final = "__metastore.json"
 CHECKPOINT: Final = "__checkpoint"
 ORIGIN: Final = "__origin.json"
 

@@ -24,6 +24,7 @@ from spark_sink.background.presence import Presence, SinkNote
 from spark_sink.background.reload import Reloader
 from spark_sink.background.tasks import BackgroundTasks
 from spark_sink.batch.apply import THREADS, Applier
+from spark_sink.batch.lost_executors import again_if_lost
 from spark_sink.batch.rate import RateLimit
 from spark_sink.batch.read_ahead import Ahead
 from spark_sink.ddl.following import Ddl
@@ -37,6 +38,8 @@ from spark_sink.errors import (
     WarehouseUnusable,
 )
 from spark_sink.lag.watch import Watch
+from spark_sink.metastore.keeper import MetastoreKeeper
+from spark_sink.metastore.opening import registrar
 from spark_sink.metrics import Metrics
 from spark_sink.names import MAINTAINED, ORIGIN, SOURCES, of_sink
 from spark_sink.recent.follower import Follower, is_open
@@ -53,6 +56,8 @@ from spark_sink.source.kafka import (
 )
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook
+from spark_sink.spark import store_faults
+from spark_sink.spark.batch_size import batch_limit
 from spark_sink.spark.checkpoint import Checkpoint, check_origin
 from spark_sink.spark.error_mapping import cause, named
 from spark_sink.spark.files import Files
@@ -137,6 +142,7 @@ class Sink:
             if settings.fresh and settings.mode == "continuous"
             else None
         )
+        self._metastore = self._kept_metastore() if settings.metastore.uri else None
         self._watch = Watch(topics.ends, lambda: self._applier.applied, metrics, clock=time.time)
         self._maintenance = Maintenance(
             warehouse=self._warehouse,
@@ -185,6 +191,8 @@ class Sink:
                 self._watch.look()
                 while name := self._maintenance.due():
                     self._maintenance.maintain(name)
+                if self._metastore is not None:
+                    self._metastore.look()
         except (PySparkException, Py4JError, OSError) as fault:
             # Once a stop was asked for, the JVM may have been stopped too, and answers no more.
             failure = self._failure or fault
@@ -195,15 +203,30 @@ class Sink:
         if self._settings.mode == "available-now" and not stop.is_set():
             self._refuse_waiting()
 
+    def _kept_metastore(self) -> MetastoreKeeper:
+        ddl = self._applier.ddl
+        return MetastoreKeeper(
+            registrar=partial(registrar, self._spark, self._settings, self._warehouse),
+            shapes=self._applier.shapes.known,
+            moved=lambda: len(ddl.history.events) if ddl is not None else 0,
+            clock=time.monotonic,
+        )
+
     def maintain(self, tables: Collection[Name]) -> Outcomes:
         """Maintains tables, all if none is named, while no sink runs."""
         self._waits.refresh()
         newest = self._warehouse.ledger.newest_ms() / 1000
         self._watch.begin(min(newest, self._presence.complete_at_last()))
+        if not self._warehouse.notes.excludes():
+            # A sink that started meanwhile would replace commits, or have its own replaced.
+            self._presence.claim(())
         # A sink that starts meanwhile may run a batch as old as this, whose files must not be removed.
         self._applier.busy_since = time.time()
         names = list(tables) or self._warehouse.tables.names()
-        return {name: outcome(self._maintenance.maintain, name) for name in names}
+        try:
+            return {name: outcome(self._maintenance.maintain, name) for name in names}
+        finally:
+            self._presence.end()
 
     def _prepared(self, stop: threading.Event) -> str | None:
         """The offsets to start from, once all is ready; None where a stop came before Kafka answered."""
@@ -224,7 +247,9 @@ class Sink:
 
     def _start(self, start: str) -> StreamingQuery:
         settings = self._settings
-        records = stream(self._spark, settings, starting_offsets=start)
+        limit = batch_limit(self._spark, settings)
+        _log.info("merging begins largest_batch=%d offsets", limit)
+        records = stream(self._spark, settings, starting_offsets=start, limit=limit)
         writer = records.writeStream.foreachBatch(self._batch).option(
             "checkpointLocation", settings.checkpoint
         )
@@ -240,6 +265,9 @@ class Sink:
         """
         looks = threading.Thread(target=self._watch.run, args=(stop,), daemon=True)
         looks.start()
+        if self._metastore is not None:
+            ended = stop.wait
+            threading.Thread(target=self._metastore.run, args=(ended,), daemon=True).start()
         try:
             return self._until_ended(start, stop)
         finally:
@@ -258,7 +286,8 @@ class Sink:
                 if self._recent is not None:
                     self._recent.look()
                 self._beside.look(stop)
-                self._failure = self._failure or self._beside.failure
+                beside = self._beside.failure or self._presence.superseded
+                self._failure = self._failure or beside
         return query
 
     def _must_merge(self, waited: float) -> bool:
@@ -306,9 +335,11 @@ class Sink:
             try:
                 make()
             except Py4JError as fault:
+                text = str(fault)
                 raise WarehouseUnusable(
-                    f"{folder}: {cause(str(fault))}",
-                    advice="Set warehouse (and checkpoint) to a folder that the sink can write to",
+                    f"{folder}: {cause(text)}",
+                    advice=store_faults.advice(text)
+                    or "Set warehouse (and checkpoint) to a folder that the sink can write to",
                 ) from fault
 
     def _from(self) -> str:
@@ -377,13 +408,18 @@ class Sink:
                 self._recent.wait_for(moved[1])
                 # While readers see all changes as recent ones, merging leaves them the processors.
                 self._applier.threads = 1 if self._recent.is_covering else THREADS
-            self._applier.apply(
-                records.coalesce(max(1, context.defaultParallelism)),
-                batch_id,
-                query_id=str(context.getLocalProperty("sql.streaming.queryId")),
-                moved=lambda: moved,
-                is_whole=self._is_whole(moved[1]),
-            )
+            is_whole = self._is_whole(moved[1])
+
+            def apply() -> None:
+                self._applier.apply(
+                    records.coalesce(max(1, context.defaultParallelism)),
+                    batch_id,
+                    query_id=str(context.getLocalProperty("sql.streaming.queryId")),
+                    moved=lambda: moved,
+                    is_whole=is_whole,
+                )
+
+            again_if_lost(apply, stopped=self._applier.stopping.is_set)
             self._rate.pause(began, *moved)
         except Exception as fault:
             # Kept here: through the JVM and back it would come as text, and of a long text Spark's

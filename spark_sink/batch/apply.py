@@ -148,6 +148,7 @@ class Applier:
         batch = batch.localCheckpoint(eager=False)
         with stages.timed(READ):
             found = contents(batch)
+        _log.debug("batch read batch=%d tables=%d", batch_id, len(found.tables))
         self.milestones.reach(found.reached)
         passed_by = {name for name in found.tables if self.waits.waiting(name)}
         for name in passed_by:
@@ -405,8 +406,7 @@ def without(batch: DataFrame, names: Iterable[Name]) -> DataFrame:
 
 
 Part = tuple[DataFrame, TablePart]
-# (start, end) offsets of the batch, as Spark planned it.
-Moved = Callable[[], tuple[Offsets, Offsets]]
+Moved = Callable[[], tuple[Offsets, Offsets]]  # start and end of the batch, as Spark planned it
 
 
 def _from(moved: tuple[Offsets, Offsets], part: TablePart) -> dict[tuple[str, int], int]:

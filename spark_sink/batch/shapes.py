@@ -34,6 +34,10 @@ class Shapes:
     ddl: Ddl | None
     _known: dict[Name, Shape] = field(default_factory=dict)
 
+    def known(self) -> frozenset[Shape]:
+        """The shapes that are remembered."""
+        return frozenset(list(self._known.values()))
+
     def forget(self, name: Name) -> None:
         """Drops what is remembered of a table."""
         self._known.pop(name, None)

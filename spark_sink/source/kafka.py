@@ -39,13 +39,15 @@ _RECORDS = (
 )
 
 
-def stream(spark: SparkSession, settings: Settings, *, starting_offsets: str) -> DataFrame:
-    """The records of all row topics, those that appear later included."""
+def stream(
+    spark: SparkSession, settings: Settings, *, starting_offsets: str, limit: int
+) -> DataFrame:
+    """The records of all row topics, those that appear later included; a batch has at most `limit`."""
     reader = spark.readStream.format("kafka").options(**options(settings))
     return (
         reader.option("subscribePattern", pattern(settings))
         .option("startingOffsets", starting_offsets)
-        .option("maxOffsetsPerTrigger", settings.batch_limit)
+        .option("maxOffsetsPerTrigger", limit)
         .options(**_held_back(settings))
         .load()
     )

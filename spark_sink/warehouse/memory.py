@@ -490,8 +490,9 @@ class MemoryFacts:
 class MemoryNotes:
     """See protocol.Notes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, excludes: bool = True) -> None:
         self._texts: dict[str, str] = {}
+        self._excludes = excludes
 
     def read(self, name: str) -> str | None:
         """See protocol.Notes."""
@@ -508,6 +509,10 @@ class MemoryNotes:
 
     def make(self) -> None:
         """See protocol.Notes."""
+
+    def excludes(self) -> bool:
+        """See protocol.Notes."""
+        return self._excludes
 
 
 class MemoryWarehouse:

@@ -314,6 +314,9 @@ class Notes(Protocol):
     def make(self) -> None:
         """Creates the storage for them, and proves that it is writable."""
 
+    def excludes(self) -> bool:
+        """Whether of two processes that commit the same version of a table one is refused."""
+
 
 class Warehouse(Protocol[Rows]):
     """A warehouse: all data of the sink, in one format."""

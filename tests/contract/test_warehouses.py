@@ -371,6 +371,8 @@ def test_upkeep_purges_old_markers_only_and_changes_no_row(case: Case) -> None:
 def test_notes_are_read_as_they_were_written(case: Case) -> None:
     notes = case.warehouse.notes
     notes.make()
+    assert notes.excludes()
+    assert notes.names("__sinks") == []
     assert notes.read("__sources.json") is None
     for text in ("{}", '{"a": 1}'):
         notes.write("__sources.json", text)

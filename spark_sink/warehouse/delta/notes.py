@@ -8,9 +8,10 @@ from spark_sink.spark.files import Files
 class FileNotes:
     """See protocol.Notes."""
 
-    def __init__(self, files: Files, root: str) -> None:
+    def __init__(self, files: Files, root: str, *, excludes: bool = True) -> None:
         self._files = files
         self._root = root
+        self._excludes = excludes
 
     def read(self, name: str) -> str | None:
         """See protocol.Notes."""
@@ -23,6 +24,10 @@ class FileNotes:
     def names(self, folder: str) -> list[str]:
         """See protocol.Notes."""
         return self._files.names(f"{self._root}/{folder}")
+
+    def excludes(self) -> bool:
+        """See protocol.Notes."""
+        return self._excludes
 
     def make(self) -> None:
         """See protocol.Notes."""

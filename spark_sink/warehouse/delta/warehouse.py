@@ -10,6 +10,7 @@ from spark_sink.warehouse.delta.ddl import DeltaDdl
 from spark_sink.warehouse.delta.facts import DeltaFacts
 from spark_sink.warehouse.delta.ledger import EVERY, RETENTION_SECONDS, DeltaFloors, DeltaLedger
 from spark_sink.warehouse.delta.letters import DeltaLetters
+from spark_sink.warehouse.delta.log_store import excludes_writers
 from spark_sink.warehouse.delta.notes import FileNotes
 from spark_sink.warehouse.delta.own_table import OwnTable
 from spark_sink.warehouse.delta.recent import DeltaRecent
@@ -47,7 +48,8 @@ class DeltaWarehouse:
         # Readers go back in these as far as in the tables.
         self.recent = DeltaRecent(spark, f"{root}/{RECENT}", retention_seconds=retention_seconds)
         self.upkeep = DeltaUpkeep(spark, root)
-        self.notes = FileNotes(Files(spark), root)
+        conf = dict(spark.sparkContext.getConf().getAll())
+        self.notes = FileNotes(Files(spark), root, excludes=excludes_writers(root, conf))
 
 
 def current(
