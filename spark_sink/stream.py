@@ -42,8 +42,7 @@ from spark_sink.metastore.keeper import MetastoreKeeper
 from spark_sink.metastore.opening import registrar
 from spark_sink.metrics import Metrics
 from spark_sink.names import MAINTAINED, ORIGIN, SOURCES, of_sink
-from spark_sink.recent.follower import Follower, is_open
-from spark_sink.recent.wholeness import reaches
+from spark_sink.recent.follower import Follower, divides_nothing
 from spark_sink.settings import Settings
 from spark_sink.source.kafka import (
     KafkaTopics,
@@ -408,7 +407,9 @@ class Sink:
                 self._recent.wait_for(moved[1])
                 # While readers see all changes as recent ones, merging leaves them the processors.
                 self._applier.threads = 1 if self._recent.is_covering else THREADS
-            is_whole = self._is_whole(moved[1])
+            # Recent changes show it by themselves.
+            covered = self._recent is not None and self._recent.is_covering
+            is_whole = not covered and divides_nothing(self._topics, moved[1])
 
             def apply() -> None:
                 self._applier.apply(
@@ -426,21 +427,6 @@ class Sink:
             # own pattern matching overflows its stack.
             self._failure = self._failure or fault
             raise BatchFailed from None
-
-    def _is_whole(self, until: Offsets) -> bool:
-        """Whether the batches up to `until`, which Spark has planned, are known to divide no transaction.
-
-        Only asked where recent changes do not show it.
-        """
-        if self._recent is not None and self._recent.is_covering:
-            return False
-        try:
-            reach, markers = self._topics.reach(), self._topics.markers_end()
-            if reach is None or not reaches({**until, **markers}, reach):
-                return False
-            return not any(is_open(one) for one in self._topics.last_values(markers))
-        except KafkaUnreachable:
-            return False
 
     def _end(self, query: StreamingQuery | None) -> None:
         """Lets the batch in hand finish if it soon does, else leaves it for the next start."""

@@ -345,3 +345,14 @@ def is_open(marker: str) -> bool:
     """Whether a record of a transactions topic ends a part of a transaction that is not the last."""
     body = json.loads(marker)
     return body.get("status") == "END" and not body.get("last", True)
+
+
+def divides_nothing(topics: KafkaTopics, until: Offsets) -> bool:
+    """Whether batches up to `until`, which Spark has planned, are known to divide no transaction."""
+    try:
+        reach, markers = topics.reach(), topics.markers_end()
+        if reach is None or not reaches({**until, **markers}, reach):
+            return False
+        return not any(is_open(one) for one in topics.last_values(markers))
+    except KafkaUnreachable:
+        return False
