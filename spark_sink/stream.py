@@ -53,7 +53,6 @@ from spark_sink.source.kafka import (
     read_schemas,
     stream,
 )
-from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark import store_faults
 from spark_sink.spark.batch_size import batch_limit
