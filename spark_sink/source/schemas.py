@@ -178,6 +178,10 @@ class SchemaBook:
                 source = key.destination, key.database, key.table
                 self._numbers.setdefault(source, set()).add(key.version)
 
+    def named(self, name: tuple[str, str]) -> list[tuple[str, str, str]]:
+        """The source tables of that name, by destination."""
+        return sorted(one for one in self._numbers if one[1:] == name)
+
     def earlier(self, source: tuple[str, str, str], until: int | None) -> list[TableVersion]:
         """The known versions of a source table up to a number, oldest first; all of them without one.
 

@@ -185,7 +185,9 @@ def traced(
         followed=tuple(sorted((*at, number) for at, number in followed.items())),
         is_single=is_single,
         begun=begun,
-        comments=_comments(book, {_key(one) for one in versions}),
+        comments=_first_comments(book, held, versions)
+        if apart
+        else _comments(book, held, versions, name),
     )
 
 
@@ -207,14 +209,34 @@ def _resumed(held: Shape, moves: Iterable[Move]) -> tuple[list[Move], dict[str, 
     return left, begun
 
 
-def _comments(book: SchemaBook, sources: set[tuple[str, str, str]]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for source in sorted(sources, reverse=True):
-        if versions := book.earlier(source, None):
-            newest = versions[-1]
-            found |= {"": newest.comment} if newest.comment else {}
-            found |= {one.name.lower(): one.comment for one in newest.columns if one.comment}
+def _comments(
+    book: SchemaBook, held: Shape | None, versions: Sequence[TableVersion], name: tuple[str, str]
+) -> dict[str, str]:
+    """The comments of a table that one source table of each destination fills, by column in lower case."""
+    newest = [found[-1] for one in book.named(name) if (found := book.earlier(one, None))]
+    if not versions or not newest:
+        return _held_comments(held)
+    return next((comments for one in newest if (comments := _commented(one))), {})
+
+
+def _first_comments(
+    book: SchemaBook, held: Shape | None, versions: Sequence[TableVersion]
+) -> dict[str, str]:
+    """The comments of a table that several source tables fill: those that came first."""
+    found = _held_comments(held)
+    for source in sorted({_key(one) for one in versions}):
+        for newest in book.earlier(source, None)[-1:]:
+            found = {**_commented(newest), **found}
     return found
+
+
+def _held_comments(held: Shape | None) -> dict[str, str]:
+    return {name.lower(): text for name, text in held.comments} if held is not None else {}
+
+
+def _commented(version: TableVersion) -> dict[str, str]:
+    found = {one.name.lower(): one.comment for one in version.columns if one.comment}
+    return {"": version.comment, **found} if version.comment else found
 
 
 def row_sql(found: Traced, wanted: Shape) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -152,6 +153,32 @@ def test_rows_from_before_a_rename_of_the_table_have_the_columns_of_its_earlier_
     # A row of the earlier name that comes late.
     (late,) = brought(values, held=later.wanted, of=[("old", 1)]).versions
     assert [name for name, _ in late.present] == ["id", "a", "b", "c"]
+
+
+def commented(names: str, number: int, table: str = "t", **comments: str) -> str:
+    body = json.loads(
+        version(names, number, {n: {"comment": c} for n, c in comments.items()}, table=table)
+    )
+    return json.dumps({**body, "comment": comments.get("own", "")})
+
+
+def test_comments_are_those_of_the_newest_version_and_stay_in_a_batch_without_rows() -> None:
+    values = [commented("id a", 1, a="old", own="a table"), commented("id a", 2, a="new")]
+    found = brought(values, held=None, asked=NO_ROWS, of=[("t", 1)])
+    assert found.wanted.comments == (("a", "new"),)
+    held = replace(HELD, comments=(("", "a table"), ("a", "old")))
+    assert brought(values, held=held).wanted.comments == (("a", "new"),)
+    assert brought(values, held=held, of=[]).wanted == held
+
+
+def test_a_comment_of_several_source_tables_stays_as_it_came_first() -> None:
+    values = [
+        commented("id a", 1, "t_0", a="first"),
+        commented("id a", 1, "t_1", a="second", id="key"),
+    ]
+    held = replace(HELD, apart=True, comments=(("a", "first"),))
+    found = brought(values, held=held, of=[("t_1", 1)], apart=True)
+    assert found.wanted.comments == (("id", "key"), ("a", "first"))
 
 
 def test_a_version_that_cannot_be_read_does_not_stop_the_others() -> None:
