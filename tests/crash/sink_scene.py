@@ -137,8 +137,9 @@ class SinkScene:
             return sink.returncode
 
     def apply(self, **more: Any) -> None:
-        """Applies all that Kafka has, in this process."""
-        settings = Settings(**{**self.settings, "mode": "available-now", **more})
+        """Applies all that Kafka has, in this process, in few batches."""
+        own = {"mode": "available-now", "max_offsets_per_trigger": 10_000}
+        settings = Settings(**{**self.settings, **own, **more})
         Sink(self.spark, settings, Metrics()).run(threading.Event())
 
     def ask_for_reload(self) -> None:

@@ -80,7 +80,7 @@ WRITES: Final = {
     "ddl.events": Write(DeltaDdl, "add", _has_any),
     "ddl.moving": Write(DeltaTables, "replace", _in_folder(MOVING), most=2),
     "ddl.note": Write(FileNotes, "write", _is_note),
-    "ddl.table": Write(DeltaTables, "replace", _is_moved, most=2),
+    "ddl.put": Write(DeltaTables, "replace", _is_moved, most=2),
     "ddl.drop": Write(DeltaTables, "drop", _is_own),
     "ddl.done": Write(DeltaDdl, "done"),
     "ddl.end": Write(FileNotes, "write", _is_end),

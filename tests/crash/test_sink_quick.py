@@ -40,7 +40,7 @@ async def test_a_batch_that_ends_at_any_write_is_applied_again(
     await scene.play(*["insert"] * 12)
     scene.apply()
     await scene.play("swap", "truncate", "unusable", *["insert", "update", "move", "delete"] * 3)
-    for step in ("ddl.table.after", "table.merge.after"):
+    for step in ("ddl.put.after", "table.merge.after"):
         with installed(step, killed), pytest.raises(Exception, match="Killed"):
             scene.apply()
     (scene.checkpoint / "metadata").write_text("")
