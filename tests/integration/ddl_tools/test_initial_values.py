@@ -128,7 +128,6 @@ date DEFAULT 20200131
 datetime
 datetime NOT NULL
 datetime DEFAULT '2020-01-02 03:04:05'
-datetime(3) DEFAULT '2020-01-02 03:04:05.6789'
 datetime(6) NOT NULL
 datetime DEFAULT '2020-1-2 3:4:5'
 datetime DEFAULT '2020-01-02'
@@ -142,15 +141,20 @@ timestamp NULL DEFAULT '2020-07-02 03:04:05'
 timestamp(6) NULL DEFAULT CURRENT_TIMESTAMP(6)
 timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP
 timestamp NOT NULL DEFAULT '0000-00-00 00:00:00'
-timestamp(2) NOT NULL DEFAULT '2020-01-02 03:04:05.678'
-datetime DEFAULT '2020-01-02 03:04:05.999999'
 time
 time NOT NULL
 time(2) NOT NULL
 time DEFAULT '12:34:56'
 time DEFAULT '-838:59:59'
-time(3) DEFAULT '01:02:03.4567'
 time DEFAULT '1:02'
+"""
+)
+ROUNDED = definitions(
+    r"""
+datetime(3) DEFAULT '2020-01-02 03:04:05.6789'
+timestamp(2) NOT NULL DEFAULT '2020-01-02 03:04:05.678'
+datetime DEFAULT '2020-01-02 03:04:05.999999'
+time(3) DEFAULT '01:02:03.4567'
 """
 )
 EXPRESSIONS = definitions(
@@ -201,6 +205,10 @@ def test_an_expression_that_is_a_constant_is_known_and_no_other(
 ) -> None:
     assert compared(servers(name), EXPRESSIONS) == ({}, len(EXPRESSIONS))
     assert compared(servers(name), NOT_KNOWN) == ({}, 0)
+
+
+def test_a_fraction_is_rounded_as_mysql_does_it(servers: Servers) -> None:
+    assert compared(servers("9.7"), ROUNDED) == ({}, len(ROUNDED))
 
 
 @pytest.mark.parametrize("zone", ZONES)

@@ -92,7 +92,7 @@ def time_value(literal: Literal, digits: int, execution: Execution, server: Serv
     if found is None:
         raise NotConstant("a time in another form")
     seconds = int(found[2]) * 3600 + int(found[3]) * 60 + int(found[4] or 0)
-    micros = _micros(found[5], digits)
+    micros = _micros(found[5], digits, server)
     seconds, micros = seconds + micros // 1_000_000, micros % 1_000_000
     hour, rest = divmod(seconds, 3600)
     if hour > 838 or int(found[3]) > 59 or int(found[4] or 0) > 59:
@@ -119,7 +119,7 @@ def _parts(literal: Literal, execution: Execution, server: Server, digits: int) 
     if found is None:
         raise NotConstant("a date in another form")
     numbers = [int(one or 0) for one in found.groups()[:6]]
-    micros = _micros(found[7], digits)
+    micros = _micros(found[7], digits, server)
     ymd, hms = (numbers[0], numbers[1], numbers[2]), (numbers[3], numbers[4], numbers[5])
     if micros < 1_000_000:
         return ymd, hms, micros
@@ -130,9 +130,11 @@ def _parts(literal: Literal, execution: Execution, server: Server, digits: int) 
     return (later.year, later.month, later.day), (later.hour, later.minute, later.second), 0
 
 
-def _micros(fraction: str | None, digits: int) -> int:
+def _micros(fraction: str | None, digits: int, server: Server) -> int:
     """Microseconds, rounded to the digits; a million if that is a whole second."""
     if not fraction or fraction == ".":
         return 0
+    if server.mariadb and fraction[digits + 1 :].strip("0"):
+        raise NotConstant("a fraction that the session's mode rounds or cuts")
     unit = Decimal(1).scaleb(-digits)
     return int(Decimal("0" + fraction).quantize(unit, ROUND_HALF_UP) * 1_000_000)
