@@ -11,11 +11,13 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from spark_sink.errors import MetastoreUnreachable
 from spark_sink.metastore.registration import Registered
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
 
 _log = logging.getLogger(__name__)
+_UNREACHABLE: Final = MetastoreUnreachable.__name__
 SECONDS_BETWEEN_LOOKS: Final = 1.0
 SECONDS_UNTIL_AGAIN: Final = 30.0
 """After a failure."""
@@ -65,11 +67,13 @@ class MetastoreKeeper:
             error = self._bring_up(changed)
             if not error:
                 self._registered, self._moved = state
-            if error and error != self._error:
+            # While it does not answer, the same has many texts.
+            known = error.partition(":")[0] if error.startswith(_UNREACHABLE) else error
+            if error and known != self._error:
                 _log.warning("metastore not up to date, trying again: %s", error)
             elif self._error and not error:
                 _log.info("metastore up to date again")
-            self._error = error
+            self._error = known
             # A change comes with its own look; while the metastore fails, none is worth one.
             self._seen = state
             wait = SECONDS_UNTIL_AGAIN if error else SECONDS_UNTIL_ALL

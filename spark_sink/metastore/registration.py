@@ -171,7 +171,7 @@ class Registrar:
         except (SinkError, PySparkException, Py4JError) as failure:
             fault = named(failure)
             faults[name] = f"{type(fault).__name__}: {fault.where}"
-            _log.warning("table not registered table=%s.%s: %s", *name, fault)
+            _log.debug("table not registered table=%s.%s: %s", *name, fault)
 
     def _is_up(self, entry: Entry | None) -> bool:
         """Whether a table, whose columns are as they were, is registered as it should be."""

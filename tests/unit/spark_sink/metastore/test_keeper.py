@@ -96,6 +96,16 @@ def test_columns_are_read_again_of_tables_that_have_changed_until_that_has_succe
     assert at.asked == [None, {("shop", "u")}, {("shop", "u")}, set(), None]
 
 
+def test_an_unreachable_metastore_is_one_warning_whatever_its_error_says(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    at = Scene()
+    for cause in ("Connection refused", "Broken pipe"):
+        at.result = Registered(error=f"MetastoreUnreachable: it does not answer: {cause}")
+        at.look(SECONDS_UNTIL_AGAIN)
+    assert caplog.text.count("not up to date") == 1
+
+
 def test_it_ends_with_a_stop() -> None:
     at, waits = Scene(), iter([False, False, True])
     at.keeper.run(lambda _: next(waits))
