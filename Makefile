@@ -54,8 +54,9 @@ test-sink: setup ## every test of the sink, those too that take too long for mak
 		tests/integration/process/test_hostile_names.py $(ARGS)
 
 test-iceberg: setup ## every test of the sink on a warehouse in Iceberg
-	@SINK_FORMAT=iceberg LONG=all $(VENV_PYTHON) -m pytest $(SIDE_BY_SIDE) tests/unit/spark_sink tests/contract/test_dead_letters.py \
-		tests/contract/test_recent_changes.py tests/contract/test_warehouses.py tests/integration/spark_sink $(ARGS)
+	@SINK_FORMAT=iceberg LONG=all $(VENV_PYTHON) -m pytest $(SIDE_BY_SIDE) tests/unit/spark_sink tests/contract/test_columns.py \
+		tests/contract/test_dead_letters.py tests/contract/test_recent_changes.py tests/contract/test_warehouses.py \
+		tests/integration/spark_sink $(ARGS)
 
 check: setup ## lint, formatting, types, and every test
 	@$(VENV_PYTHON) -m ruff check .
@@ -72,8 +73,8 @@ crash-requests: setup ## several workers: each command to each destination while
 crash-brokers: setup ## three brokers: two are stopped and a disk is lost; nothing committed is
 	@$(VENV_PYTHON) -m pytest tests/crash/brokers_lost.py
 
-crash-sink: setup ## the sink's maintenance, killed in each of its steps: nothing is lost or repeated; ONLY=vacuum, ROUNDS=3, SEED=7
-	@ONLY=$(ONLY) ROUNDS=$(ROUNDS) SEED=$(SEED) $(VENV_PYTHON) -m pytest tests/crash/sink_upkeep.py
+crash-sink: setup ## the sink, killed before and after each of its writes, and worse: nothing is lost or repeated; ONLY=table, ROUNDS=3, SEED=7
+	@ONLY=$(ONLY) ROUNDS=$(ROUNDS) SEED=$(SEED) $(VENV_PYTHON) -m pytest tests/crash/sink_batches.py tests/crash/sink_upkeep.py -s
 
 audit-wide: setup ## every type, image, character set and kind of transaction on every MySQL: an audit finds no fault; EVERY=40 is shorter
 	@AUDIT=all SERVERS=all EVERY=$(EVERY) $(VENV_PYTHON) -m pytest tests/integration/auditing/test_innocent.py tests/crash/innocent.py -s $(ARGS)

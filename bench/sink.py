@@ -1,7 +1,9 @@
 """``python -m bench.sink``: a backlog brought into the warehouse, beside a simple job.
 
-Both read the same topics, which the worker has written of the workloads' binlogs, on `local[2]` with 4 GiB.
-The clock is each one's own: from the start of its query to its end. The rows of both are compared.
+Both read the same topics on `local[2]` with 4 GiB: W1 and W2, which the worker has written of the workloads'
+binlogs; `small`, batches of 1,000 changes over 20 tables; and `many`, a batch of 500 tables with a few rows.
+The clock is each one's own: from the start of its query to its end. The rows of both are compared. `fresh` is
+`bench.sink_fresh`, without a peer: the simple job has no such thing.
 
 Invariant: ratios are of pairs of consecutive runs, in alternating order; the simple job runs with the best of
 three numbers of shuffle partitions.
@@ -9,6 +11,7 @@ three numbers of shuffle partitions.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -23,13 +26,15 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from bench import report, servers, session
+from bench import report, servers, session, sink_fresh, sink_topics
+from bench.binlogs import Workload
 from bench.errors import BenchError, RunFailed
 from bench.peers.aqueduct import Aqueduct
 from bench.peers.peer import FIRST_SERVER_ID, Task
 from bench.run import published
 from bench.servers import Servers
-from bench.workloads import DATABASE, W1, W2, Recipe
+from bench.workloads import DATABASE, W1, W2
+from demo.checks import percentile
 from devstack.processes import tail
 from devstack.programs import environment
 
@@ -39,6 +44,9 @@ PARTITIONS: Final = 4
 SHUFFLE: Final = ("2", "8", "200")
 """The numbers of shuffle partitions of which the simple job's best is taken."""
 _LONGEST: Final = 1800.0
+_TABLES: Final = {"small": (20, 50, 9_000, 1_000), "many": (500, 5, 0, 100_000)}
+"""Tables, rows of each, changes of all together, and records in a batch."""
+_WANTED: Final = (W1.name, W2.name, *_TABLES, "fresh")
 _RESULT: Final = re.compile(r"RESULT (?:seconds=(\S+) )?rows=(\d+) ids=(\d+)")
 _TIME: Final = "%Y-%m-%d %H:%M:%S,%f"
 
@@ -53,11 +61,24 @@ class Applied:
     """The sum of the rows' ids."""
 
 
-class Bench:
-    """The runs of one workload."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """What both bring into the warehouse."""
 
-    def __init__(self, at: Servers, recipe: Recipe, topic: str, prefix: str) -> None:
-        self._at, self._recipe, self._topic, self._prefix = at, recipe, topic, prefix
+    name: str
+    rows: int
+    prefix: str
+    simple: tuple[str, ...]
+    """The simple job's first arguments: the workload or MANY, and the topics."""
+    batch: int | None = None
+    """The records in a batch of both; None: as many as each takes by itself."""
+
+
+class Bench:
+    """The runs of one backlog."""
+
+    def __init__(self, at: Servers, backlog: Backlog) -> None:
+        self._at, self._backlog = at, backlog
         self._shuffle = SHUFFLE[0]
 
     def choose(self) -> None:
@@ -75,22 +96,24 @@ class Bench:
         done = {one.__name__: one() for one in order}
         ours, simple = done["_ours"], done["_simple"]
         if (ours.rows, ours.ids) != (simple.rows, simple.ids):
-            raise RunFailed(f"{self._recipe.name}: the sink has {ours}, the simple job {simple}")
+            raise RunFailed(f"{self._backlog.name}: the sink has {ours}, the simple job {simple}")
         ratio = simple.seconds / ours.seconds
         self._print("sink", ours.seconds, f", {ratio:.2f} times the simple job's rows/s")
         self._print("simple job", simple.seconds)
         return ratio
 
     def _print(self, name: str, seconds: float, more: str = "") -> None:
-        rows = self._recipe.rows / seconds
+        rows = self._backlog.rows / seconds
         print(
-            f"{name:<11} {self._recipe.name} {rows:>8,.0f} rows/s {seconds:>7.1f} s{more}",
+            f"{name:<11} {self._backlog.name} {rows:>8,.0f} rows/s {seconds:>7.1f} s{more}",
             flush=True,
         )
 
     def _simple(self) -> Applied:
         with _folder("simple") as folder:
-            of = (self._recipe.name, self._topic, self._at.kafka, str(folder), self._shuffle)
+            of = [*self._backlog.simple, self._at.kafka, str(folder), self._shuffle]
+            if self._backlog.batch is not None:
+                of.append(str(self._backlog.batch))
             seconds, rows, ids = _result(
                 self._python("bench.peers.simple_sink", *of, folder=folder)
             )
@@ -100,20 +123,24 @@ class Bench:
         with _folder("ours") as folder:
             config = folder / "sink.yaml"
             settings = {
-                "prefix": self._prefix,
+                "prefix": self._backlog.prefix,
                 "bootstrap_servers": self._at.kafka,
                 "warehouse": str(folder / "warehouse"),
                 "mode": "available-now",
                 "driver_memory": "4g",
+                "max_offsets_per_trigger": self._backlog.batch or 0,
                 "metrics": {"port": 0},
                 **json.loads(os.environ.get("SINK") or "{}"),
             }
             config.write_text(json.dumps(settings))
             text = self._python("spark_sink", "--config", str(config), folder=folder)
-            table = folder / "warehouse" / DATABASE / self._recipe.tables[0]
-            counted = self._python("bench.peers.simple_sink", "count", str(table), folder=folder)
+            tables = folder / "warehouse" / self._database()
+            counted = self._python("bench.peers.simple_sink", "count", str(tables), folder=folder)
             _, rows, ids = _result(counted)
             return Applied(seconds=_seconds(text), rows=rows, ids=ids)
+
+    def _database(self) -> str:
+        return DATABASE if self._backlog.batch is None else sink_topics.DATABASE
 
     def _python(self, module: str, *arguments: str, folder: Path) -> str:
         """Run a module to its end; returns what it printed."""
@@ -156,34 +183,60 @@ def _folder(name: str) -> Iterator[Path]:
 
 
 def story() -> None:
-    """Run all pairs, and print the last line."""
+    """Run all that is wanted, and print the last line."""
+    wanted = os.environ.get("ONLY", "").split() or list(_WANTED)
+    if not {*wanted} <= {*_WANTED}:
+        raise BenchError(f"ONLY is {' '.join(wanted)!r}; give some of {' '.join(_WANTED)}")
     ratios: dict[str, list[float]] = {}
-    wanted = os.environ.get("ONLY", "").split() or [W1.name, W2.name]
-    if not {*wanted} <= {W1.name, W2.name}:
-        raise BenchError(f"ONLY is {' '.join(wanted)!r}; give W1, W2 or both")
     with servers.running(FOLDER, (W1, W2)) as (at, workloads):
-        for number, name in enumerate(wanted):
-            recipe = workloads[name].recipe
-            task = Task(
-                workload=workloads[name],
-                partitions=PARTITIONS,
-                prefix=f"sink{number}",
-                folder=session.RUN_FOLDERS / f"worker{number}",
-                server_id=FIRST_SERVER_ID + number,
-                servers=at,
-            )
-            (topic,) = published(Aqueduct(), task)
-            bench = Bench(at, recipe, topic, task.prefix)
+        for number, name in enumerate(one for one in wanted if one != "fresh"):
+            if name in _TABLES:
+                backlog = _of_many_tables(at, name)
+            else:
+                backlog = _of_a_workload(at, workloads[name], number)
+            bench = Bench(at, backlog)
             bench.choose()
             ratios[name] = [
                 bench.pair(ours_first=turn % 2 == 1) for turn in range(session.pairs_wanted(PAIRS))
             ]
-    print(f"all figures: {report.keep(session.RESULTS, 'sink', {'ratios': ratios})}")
-    medians = " ".join(f"ratio_{name.lower()}={median(of):.2f}" for name, of in ratios.items())
-    print(f"bench-sink: {medians}", flush=True)
+    found = [f"ratio_{name.lower()}={median(of):.2f}" for name, of in ratios.items()]
+    figures: dict[str, object] = {"ratios": ratios}
+    if "fresh" in wanted:
+        lags, _ = sink_fresh.measured()
+        figures["fresh"] = {number: percentile(lags, number) for number in (50, 99)}
+        found.append(f"fresh_p50={percentile(lags, 50):.1f}")
+    print(f"all figures: {report.keep(session.RESULTS, 'sink', figures)}")
+    print(f"bench-sink: {' '.join(found)}", flush=True)
+
+
+def _of_a_workload(at: Servers, workload: Workload, number: int) -> Backlog:
+    """What the worker publishes of a workload."""
+    task = Task(
+        workload=workload,
+        partitions=PARTITIONS,
+        prefix=f"sink{number}",
+        folder=session.RUN_FOLDERS / f"worker{number}",
+        server_id=FIRST_SERVER_ID + number,
+        servers=at,
+    )
+    (topic,) = published(Aqueduct(), task)
+    name = workload.recipe.name
+    return Backlog(name=name, rows=workload.recipe.rows, prefix=task.prefix, simple=(name, topic))
+
+
+def _of_many_tables(at: Servers, name: str) -> Backlog:
+    """Rows and changes of many tables."""
+    tables, rows, changes, batch = _TABLES[name]
+    asyncio.run(sink_topics.publish(at.kafka, name, tables, rows=rows, changes=changes))
+    pattern = rf"{name}\.{sink_topics.DATABASE}\..*"
+    return Backlog(
+        name=name, rows=tables * rows + changes, prefix=name, simple=("MANY", pattern), batch=batch
+    )
 
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        sys.exit("usage: [RUNS=n] [ONLY='W1 W2'] [SINK=settings as JSON] python -m bench.sink")
+        sys.exit(
+            "usage: [RUNS=n] [ONLY='W1 W2 small many fresh'] [SINK=settings as JSON] python -m bench.sink"
+        )
     sys.exit(session.run("bench-sink", story))

@@ -21,10 +21,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="devstack", description=__doc__)
     parser.add_argument("command", choices=_COMMANDS)
     parser.add_argument("--name", default="default", help="the run folder within .run/")
+    parser.add_argument("--s3", action="store_true", help="with jars: those for buckets too")
     arguments = parser.parse_args()
+    if arguments.s3 and arguments.command != "jars":
+        parser.error("--s3 is an option of jars")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        _COMMANDS[arguments.command](RUNS / arguments.name)
+        if arguments.s3:
+            _fetch_jars((*jars.LOCKS, "s3"))
+        else:
+            _COMMANDS[arguments.command](RUNS / arguments.name)
     except DevstackError as error:
         sys.stderr.write(f"devstack: {error}\n")
         return 1
@@ -64,11 +70,15 @@ def _setup(_folder: Path) -> None:
 
 
 def _jars(_folder: Path) -> None:
+    _fetch_jars(jars.LOCKS)
+
+
+def _fetch_jars(names: Iterable[str]) -> None:
     def fetch(owner: Children) -> None:
-        jars.fetch(jars.LOCKS, java.find_or_install(owner), owner=owner)
+        jars.fetch(names, java.find_or_install(owner), owner=owner)
 
     _with_children(fetch)
-    _print(CACHE / "jars" / name for name in jars.LOCKS)
+    _print(CACHE / "jars" / name for name in names)
 
 
 def _java(_folder: Path) -> None:

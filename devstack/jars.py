@@ -27,10 +27,12 @@ LOCKS = {
     "spark": PROJECT / "spark_sink/jars.lock",
     "iceberg": PROJECT / "spark_sink/iceberg.lock",
 }
-OPTIONAL = {
+OPTIONAL_LOCKS = {
+    "s3": PROJECT / "spark_sink/s3.lock",
     # Only a test of many minutes needs it.
     "sqlite": PROJECT / "devstack/sqlite.lock",
 }
+"""Sets that only those need who ask for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def fetch(
     *,
     owner: Children,
     cache: Path = CACHE,
-    locks: Mapping[str, Path] = LOCKS,
+    locks: Mapping[str, Path] = LOCKS | OPTIONAL_LOCKS,
 ) -> None:
     """Fill `<cache>/jars/<name>` for each named set of `locks`, unless it is there and whole."""
     jars = cache / "jars"

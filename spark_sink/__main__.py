@@ -28,17 +28,21 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_sink import __version__
 from spark_sink.background.maintain import ask, check, outcome_lines
 from spark_sink.background.presence import has_ended, is_running
-from spark_sink.cuts.reading import as_of
+from spark_sink.cuts.reading import ConsistentCut, as_of
 from spark_sink.cuts.report import cut_lines
-from spark_sink.errors import BadSettings, ReloadRefused, SinkError
+from spark_sink.errors import BadSettings, MetastoreIncomplete, ReloadRefused, SinkError
 from spark_sink.lag.report import lag_lines
 from spark_sink.log import configure
+from spark_sink.metastore.opening import registrar
+from spark_sink.metastore.registration import metastore_lines, metastore_status
 from spark_sink.metrics import Metrics
 from spark_sink.recent.reading import fresh
 from spark_sink.settings import Settings, read
+from spark_sink.snapshots.writing import SnapshotWriter, root_of, snapshot_lines
 from spark_sink.source.kafka import KafkaTopics
 from spark_sink.spark import session
 from spark_sink.spark.error_mapping import named
+from spark_sink.spark.files import Files
 from spark_sink.stream import Sink
 from spark_sink.text.printable import printed
 from spark_sink.warehouse.dump import dump, written
@@ -108,7 +112,11 @@ def _act(
         _log.info("warehouse dumped rows=%d", number)
         return
     if options.command == "status":
-        _print(*status_lines(_warehouse(spark, settings)))
+        held = _warehouse(spark, settings)
+        _print(*status_lines(held), *metastore_status(held.notes))
+        return
+    if options.command == "metastore":
+        _register(spark, settings)
         return
     if options.command == "tables":
         found = listed_tables(_warehouse(spark, settings), count=options.count)
@@ -125,15 +133,12 @@ def _act(
         _maintain(options, spark, settings, stop)
         return
     if options.command == "cut":
-        cut = as_of(
-            spark,
-            settings.warehouse,
-            options.at,
-            claim_checks=settings.claim_checks,
-            catalog=settings.catalog,
-            table_format=settings.format,
-        )
-        _print(*cut_lines(cut, options.tables))
+        _print(*cut_lines(_cut(options, spark, settings), options.tables))
+        return
+    if options.command == "snapshot":
+        cut = _cut(options, spark, settings)
+        writer = SnapshotWriter(spark=spark, files=Files(spark), root=root_of(options.folder))
+        _print(*snapshot_lines(writer.write(cut, options.tables, keep=options.keep)))
         return
     if options.command in ("reload", "rebuild"):
         _reload(options, spark, settings, stop)
@@ -152,6 +157,17 @@ def _act(
 def _warehouse(spark: SparkSession, settings: Settings) -> Warehouse[DataFrame]:
     return open_warehouse(
         spark, settings.warehouse, table_format=settings.format, catalog=settings.catalog
+    )
+
+
+def _cut(options: argparse.Namespace, spark: SparkSession, settings: Settings) -> ConsistentCut:
+    return as_of(
+        spark,
+        settings.warehouse,
+        options.at,
+        claim_checks=settings.claim_checks,
+        catalog=settings.catalog,
+        table_format=settings.format,
     )
 
 
@@ -188,6 +204,17 @@ def _reload(
                 f"no sink has reloaded {name} within {options.timeout} s",
                 advice="The request is kept: a running sink or the next start carries it out; see status",
             )
+
+
+def _register(spark: SparkSession, settings: Settings) -> None:
+    """Brings the metastore up to date now; beside a running sink this does no harm."""
+    if not settings.metastore.uri:
+        raise BadSettings("metastore.uri is not set", advice="Set it, see docs/sink.md")
+    warehouse = _warehouse(spark, settings)
+    found = registrar(spark, settings, warehouse).bring_up()
+    _print(*metastore_lines(found))
+    if found.error or found.faults:
+        raise MetastoreIncomplete(found.error or f"{len(found.faults)} tables are not registered")
 
 
 def _maintain(
@@ -227,6 +254,12 @@ def _table(text: str) -> tuple[str, str]:
             f"{text!r} is not a table name: write database.table, or `database`.`table` where a name has a dot"
         )
     return database, table
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
+    return int(text)
 
 
 def _time_zone(text: str) -> str:
@@ -285,11 +318,22 @@ def _parser() -> argparse.ArgumentParser:
         help="print the newest consistent cut of all tables, or the one at a transaction or time",
     )
     cut.add_argument("tables", metavar="DATABASE.TABLE", type=_table, nargs="*", help="only these")
-    cut.add_argument(
-        "--at",
-        metavar="GTID|TIME|DESTINATION@SEQ",
-        help="a transaction, a time of commit such as 2026-11-22T15:02:11Z, or a change",
+    snapshot = commands.add_parser(
+        "snapshot", help="write all tables of one consistent cut as plain Parquet"
     )
+    snapshot.add_argument("folder", metavar="FOLDER", help="of snapshots: a path or URI")
+    snapshot.add_argument(
+        "tables", metavar="DATABASE.TABLE", type=_table, nargs="*", help="only these"
+    )
+    snapshot.add_argument(
+        "--keep", type=_count, default=0, help="complete snapshots that are left; 0: all (0)"
+    )
+    for one in (cut, snapshot):
+        one.add_argument(
+            "--at",
+            metavar="GTID|TIME|DESTINATION@SEQ",
+            help="a transaction, a time of commit such as 2026-11-22T15:02:11Z, or a change",
+        )
     reload = commands.add_parser("reload", help="reload a table that waits, or rebuild one")
     reload.add_argument("table", metavar="DATABASE.TABLE", type=_table)
     reload.add_argument(
@@ -315,6 +359,7 @@ def _parser() -> argparse.ArgumentParser:
     rebuild.add_argument("--topic", action="append", default=[], help="only of these topics")
     rebuild.add_argument("--timeout", type=int, default=3600, help="seconds to wait (3600)")
     rebuild.set_defaults(from_beginning=True, only_new=False, skip_unusable=False, time_zone=None)
+    commands.add_parser("metastore", help="register the tables in the metastore now")
     maintain = commands.add_parser(
         "maintain", help="purge markers, compact files and remove unused ones now"
     )

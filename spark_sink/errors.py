@@ -147,6 +147,10 @@ class TableNotInCut(SinkError):
     """The table has no state as of that transaction."""
 
 
+class SnapshotUnusable(SinkError):
+    """The folder of snapshots cannot be used."""
+
+
 class DataLost(SinkError):
     """Kafka no longer holds records that the sink has not read."""
 
@@ -189,6 +193,18 @@ class CheckpointShared(SinkError):
 
 class WarehouseShared(SinkError):
     """Two sinks of one warehouse are not apart."""
+
+
+class MetastoreIncomplete(SinkError):
+    """Not all tables are registered in the metastore."""
+
+
+class NameTaken(SinkError):
+    """The metastore has another table or view of that name."""
+
+
+class MetastoreUnreachable(SinkError):
+    """The metastore does not answer."""
 
 
 class KafkaUnreachable(SinkError):

@@ -153,6 +153,11 @@ class Metrics:
             ["error"],
             registry=self.registry,
         )
+        self._gaps = Gauge(
+            "aqueduct_sink_tables_with_gaps",
+            "Tables of which a statement on partitions has changed rows at the source that no record names.",
+            registry=self.registry,
+        )
         self._letters = Counter(
             "aqueduct_sink_dead_letters",
             "Records that cannot be used and became dead letters, by table and error.",
@@ -247,6 +252,10 @@ class Metrics:
         self._waiting.clear()
         for error, number in Counts(tables.values()).items():
             self._waiting.labels(error).set(number)
+
+    def gaps(self, number: int) -> None:
+        """Notes how many tables have rows that a statement has changed without a record."""
+        self._gaps.set(number)
 
     def dead_letters(self, table: str, error: str, number: int) -> None:
         """Counts records that became dead letters; `table` is empty where they name none."""

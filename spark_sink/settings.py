@@ -48,6 +48,10 @@ class Metrics(BaseModel):
     tables: Annotated[int, Field(ge=0)] = TABLES_WITH_METRICS
 
 
+_DATABASES: Final = r"^[a-z0-9_]*(\{database\}[a-z0-9_]*)?$"
+"""The pattern of a database's name in the metastore."""
+
+
 class Maintenance(BaseModel):
     """When tables are compacted, and how long what is no longer used is kept."""
 
@@ -63,6 +67,23 @@ class Maintenance(BaseModel):
         return max(1, round(self.retention_hours * 3600))
 
 
+class Metastore(BaseModel):
+    """The Hive metastore in which the tables are registered; without `uri` there is none."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    uri: Annotated[str, Field(pattern=r"^(thrift://[^\s,]+(,thrift://[^\s,]+)*)?$")] = ""
+    databases: Annotated[str, Field(pattern=_DATABASES)] = "{database}"
+    views: Annotated[str, Field(pattern=f"{_DATABASES}|^$")] = "{database}_current"
+    options: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        if self.views == self.databases:
+            raise ValueError("views and databases must differ: a view has the name of its table")
+        return self
+
+
 class Log(BaseModel):
     """What is logged; with `file`, the file has the details (tracebacks, Spark's own log)."""
 
@@ -75,6 +96,11 @@ class Log(BaseModel):
 _OFFSETS_OF_A_MEBIBYTE: Final = 150
 """Records of one KB, of which a batch is held twice, parsed and folded, then use a third of the memory."""
 _FEWEST_OFFSETS: Final = 20_000
+
+
+def limit_for(mebibytes: int) -> int:
+    """The most offsets of a batch that so much memory may hold."""
+    return max(_FEWEST_OFFSETS, mebibytes * _OFFSETS_OF_A_MEBIBYTE)
 
 
 class Settings(BaseSettings):
@@ -110,8 +136,10 @@ class Settings(BaseSettings):
     ui_port: Annotated[int, Field(ge=0, le=65535)] = 0
     jars: Path = Path(os.environ.get("AQUEDUCT_SPARK_JARS") or _JARS / "spark")
     iceberg_jars: Path = Path(os.environ.get("AQUEDUCT_ICEBERG_JARS") or _JARS / "iceberg")
+    s3_jars: Path = Path(os.environ.get("AQUEDUCT_S3_JARS") or _JARS / "s3")
     maintenance: Maintenance = Field(default_factory=Maintenance)
     metrics: Metrics = Field(default_factory=Metrics)
+    metastore: Metastore = Field(default_factory=Metastore)
     log: Log = Field(default_factory=Log)
 
     @field_validator("warehouse", "checkpoint")
@@ -180,11 +208,19 @@ class Settings(BaseSettings):
 
     @property
     def batch_limit(self) -> int:
-        """The most offsets that a batch may have."""
+        """The most offsets that a batch may have, if the sink's own driver holds it."""
         if self.max_offsets_per_trigger:
             return self.max_offsets_per_trigger
         mebibytes = int(self.driver_memory[:-1]) * (1024 if self.driver_memory.endswith("g") else 1)
-        return max(_FEWEST_OFFSETS, mebibytes * _OFFSETS_OF_A_MEBIBYTE)
+        return limit_for(mebibytes)
+
+    @property
+    def uses_buckets(self) -> bool:
+        """Whether a setting names a bucket, or says how buckets are reached."""
+        places = (self.warehouse, self.checkpoint, self.claim_checks, *self.catalog.values())
+        return any(place.startswith(("s3:", "s3a:")) for place in places) or any(
+            key.startswith("spark.hadoop.fs.s3a.") for key in self.spark_options
+        )
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -198,6 +234,11 @@ class Settings(BaseSettings):
             raise ValueError(
                 "name is for several sinks, which an Iceberg catalog of type hadoop is not safe for, except "
                 "on HDFS: set catalog, or let one sink fill this warehouse"
+            )
+        if self.metastore.uri and self.format == "iceberg":
+            raise ValueError(
+                "metastore.uri registers tables in Delta: with format: iceberg, set catalog (type: hive, uri: "
+                "thrift://…) instead, whose tables have names by themselves"
             )
         if not self.checkpoint:
             # A frozen model still has to learn the default that depends on another field.

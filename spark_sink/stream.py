@@ -6,6 +6,7 @@ ledger's offsets, and a checkpoint past the ledger is refused.
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
@@ -23,11 +24,13 @@ from spark_sink.background.presence import Presence, SinkNote
 from spark_sink.background.reload import Reloader
 from spark_sink.background.tasks import BackgroundTasks
 from spark_sink.batch.apply import THREADS, Applier
+from spark_sink.batch.lost_executors import again_if_lost
 from spark_sink.batch.rate import RateLimit
 from spark_sink.batch.read_ahead import Ahead
 from spark_sink.ddl.following import Ddl
 from spark_sink.ddl.topic import KafkaDdl
 from spark_sink.errors import (
+    CheckpointDamaged,
     KafkaUnreachable,
     NoTopics,
     SinkError,
@@ -35,10 +38,11 @@ from spark_sink.errors import (
     WarehouseUnusable,
 )
 from spark_sink.lag.watch import Watch
+from spark_sink.metastore.keeper import MetastoreKeeper
+from spark_sink.metastore.opening import registrar
 from spark_sink.metrics import Metrics
 from spark_sink.names import MAINTAINED, ORIGIN, SOURCES, of_sink
-from spark_sink.recent.follower import BatchFailed, Follower, is_open
-from spark_sink.recent.wholeness import reaches
+from spark_sink.recent.follower import Follower, divides_nothing
 from spark_sink.settings import Settings
 from spark_sink.source.kafka import (
     KafkaTopics,
@@ -49,8 +53,9 @@ from spark_sink.source.kafka import (
     read_schemas,
     stream,
 )
-from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook
+from spark_sink.spark import store_faults
+from spark_sink.spark.batch_size import batch_limit
 from spark_sink.spark.checkpoint import Checkpoint, check_origin
 from spark_sink.spark.error_mapping import cause, named
 from spark_sink.spark.files import Files
@@ -70,6 +75,10 @@ _SECONDS_BETWEEN_TRIES: Final = 2.0
 _SECONDS_BETWEEN_REQUESTS: Final = 1.0
 
 
+class BatchFailed(Exception):
+    """The batch failed; its cause is stored separately."""
+
+
 class Sink:
     """One streaming query from Kafka to the warehouse."""
 
@@ -78,13 +87,12 @@ class Sink:
         self._settings = settings
         self._files = Files(spark)
         self._checkpoint = Checkpoint(self._files, settings.checkpoint)
-        retention = settings.maintenance.retention_seconds
         self._warehouse = open_warehouse(
             spark,
             settings.warehouse,
             table_format=settings.format,
             catalog=settings.catalog,
-            retention_seconds=retention,
+            retention_seconds=settings.maintenance.retention_seconds,
         )
         self._failure: Exception | None = None
         self._waits = Waits(self._warehouse.waits, time.time, sink=settings.name)
@@ -109,6 +117,7 @@ class Sink:
             waits=self._waits,
             on_drop=settings.on_drop,
             on_rename=settings.on_rename,
+            metrics=metrics,
         )
         self._applier = Applier(
             book=SchemaBook(lambda: read_schemas(spark, settings)),
@@ -136,6 +145,7 @@ class Sink:
             if settings.fresh and settings.mode == "continuous"
             else None
         )
+        self._metastore = self._kept_metastore() if settings.metastore.uri else None
         self._watch = Watch(topics.ends, lambda: self._applier.applied, metrics, clock=time.time)
         self._maintenance = Maintenance(
             warehouse=self._warehouse,
@@ -184,6 +194,8 @@ class Sink:
                 self._watch.look()
                 while name := self._maintenance.due():
                     self._maintenance.maintain(name)
+                if self._metastore is not None:
+                    self._metastore.look()
         except (PySparkException, Py4JError, OSError) as fault:
             # Once a stop was asked for, the JVM may have been stopped too, and answers no more.
             failure = self._failure or fault
@@ -194,15 +206,30 @@ class Sink:
         if self._settings.mode == "available-now" and not stop.is_set():
             self._refuse_waiting()
 
+    def _kept_metastore(self) -> MetastoreKeeper:
+        ddl = self._applier.ddl
+        return MetastoreKeeper(
+            registrar=partial(registrar, self._spark, self._settings, self._warehouse),
+            shapes=self._applier.shapes.known,
+            moved=lambda: len(ddl.history.events) if ddl is not None else 0,
+            clock=time.monotonic,
+        )
+
     def maintain(self, tables: Collection[Name]) -> Outcomes:
         """Maintains tables, all if none is named, while no sink runs."""
         self._waits.refresh()
         newest = self._warehouse.ledger.newest_ms() / 1000
         self._watch.begin(min(newest, self._presence.complete_at_last()))
+        if not self._warehouse.notes.excludes():
+            # A sink that started meanwhile would replace commits, or have its own replaced.
+            self._presence.claim(())
         # A sink that starts meanwhile may run a batch as old as this, whose files must not be removed.
         self._applier.busy_since = time.time()
         names = list(tables) or self._warehouse.tables.names()
-        return {name: outcome(self._maintenance.maintain, name) for name in names}
+        try:
+            return {name: outcome(self._maintenance.maintain, name) for name in names}
+        finally:
+            self._presence.end()
 
     def _prepared(self, stop: threading.Event) -> str | None:
         """The offsets to start from, once all is ready; None where a stop came before Kafka answered."""
@@ -223,7 +250,9 @@ class Sink:
 
     def _start(self, start: str) -> StreamingQuery:
         settings = self._settings
-        records = stream(self._spark, settings, starting_offsets=start)
+        limit = batch_limit(self._spark, settings)
+        _log.info("merging begins largest_batch=%d offsets", limit)
+        records = stream(self._spark, settings, starting_offsets=start, limit=limit)
         writer = records.writeStream.foreachBatch(self._batch).option(
             "checkpointLocation", settings.checkpoint
         )
@@ -239,6 +268,9 @@ class Sink:
         """
         looks = threading.Thread(target=self._watch.run, args=(stop,), daemon=True)
         looks.start()
+        if self._metastore is not None:
+            ended = stop.wait
+            threading.Thread(target=self._metastore.run, args=(ended,), daemon=True).start()
         try:
             return self._until_ended(start, stop)
         finally:
@@ -257,7 +289,8 @@ class Sink:
                 if self._recent is not None:
                     self._recent.look()
                 self._beside.look(stop)
-                self._failure = self._failure or self._beside.failure
+                beside = self._beside.failure or self._presence.superseded
+                self._failure = self._failure or beside
         return query
 
     def _must_merge(self, waited: float) -> bool:
@@ -305,9 +338,11 @@ class Sink:
             try:
                 make()
             except Py4JError as fault:
+                text = str(fault)
                 raise WarehouseUnusable(
-                    f"{folder}: {cause(str(fault))}",
-                    advice="Set warehouse (and checkpoint) to a folder that the sink can write to",
+                    f"{folder}: {cause(text)}",
+                    advice=store_faults.advice(text)
+                    or "Set warehouse (and checkpoint) to a folder that the sink can write to",
                 ) from fault
 
     def _from(self) -> str:
@@ -322,7 +357,7 @@ class Sink:
         origin = {"prefix": settings.prefix, "cluster": cluster}
         noted = f"{settings.warehouse}/{ORIGIN}"
         check_origin(self._warehouse.notes, ORIGIN, origin, where=noted)
-        check_origin(self._files, f"{settings.checkpoint}/{ORIGIN}", origin)
+        self._replace_damaged_checkpoint(origin)
         everything = self._warehouse.ledger.applied()
         kept = matching(self._spark, wanted, {topic for topic, _ in everything})
         applied = {at: until for at, until in everything.items() if at[0] in kept}
@@ -341,6 +376,17 @@ class Sink:
             _log.warning("checkpoint lost: starting from the ledger's offsets")
         self._checkpoint.forget()
         return starting_offsets(applied, earliest, latest) if applied else "earliest"
+
+    def _replace_damaged_checkpoint(self, origin: dict[str, str]) -> None:
+        """Removes a checkpoint with files that a power loss has cut: the ledger has all that it had."""
+        noted = f"{self._settings.checkpoint}/{ORIGIN}"
+        try:
+            check_origin(self._files, noted, origin)
+            self._checkpoint.check()
+        except CheckpointDamaged as fault:
+            _log.warning("checkpoint damaged, so it is replaced file=%s", fault.where)
+            self._checkpoint.forget()
+            self._files.write(noted, json.dumps(origin))
 
     def _no_topics(self, names: set[str]) -> None:
         """Says that there is nothing to read, and what there is; ends a run that would not wait."""
@@ -365,34 +411,26 @@ class Sink:
                 self._recent.wait_for(moved[1])
                 # While readers see all changes as recent ones, merging leaves them the processors.
                 self._applier.threads = 1 if self._recent.is_covering else THREADS
-            self._applier.apply(
-                records.coalesce(max(1, context.defaultParallelism)),
-                batch_id,
-                query_id=str(context.getLocalProperty("sql.streaming.queryId")),
-                moved=lambda: moved,
-                is_whole=self._is_whole(moved[1]),
-            )
+            # Recent changes show it by themselves.
+            covered = self._recent is not None and self._recent.is_covering
+            is_whole = not covered and divides_nothing(self._topics, moved[1])
+
+            def apply() -> None:
+                self._applier.apply(
+                    records.coalesce(max(1, context.defaultParallelism)),
+                    batch_id,
+                    query_id=str(context.getLocalProperty("sql.streaming.queryId")),
+                    moved=lambda: moved,
+                    is_whole=is_whole,
+                )
+
+            again_if_lost(apply, stopped=self._applier.stopping.is_set)
             self._rate.pause(began, *moved)
         except Exception as fault:
             # Kept here: through the JVM and back it would come as text, and of a long text Spark's
             # own pattern matching overflows its stack.
             self._failure = self._failure or fault
             raise BatchFailed from None
-
-    def _is_whole(self, until: Offsets) -> bool:
-        """Whether the batches up to `until`, which Spark has planned, are known to divide no transaction.
-
-        Only asked where recent changes do not show it.
-        """
-        if self._recent is not None and self._recent.is_covering:
-            return False
-        try:
-            reach, markers = self._topics.reach(), self._topics.markers_end()
-            if reach is None or not reaches({**until, **markers}, reach):
-                return False
-            return not any(is_open(one) for one in self._topics.last_values(markers))
-        except KafkaUnreachable:
-            return False
 
     def _end(self, query: StreamingQuery | None) -> None:
         """Lets the batch in hand finish if it soon does, else leaves it for the next start."""

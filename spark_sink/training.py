@@ -91,9 +91,9 @@ def _work(spark: SparkSession, settings: Settings) -> None:
     first, second = 1_000, 1_000 + 2 * MANY
     for number, (start, end) in enumerate(((0, first), (first, second))):
         moved = partial(_moved, start, end)
-        applier.apply(_records(spark, start, end), number, query_id="training", moved=moved)
+        applier.apply(changes(spark, start, end), number, query_id="training", moved=moved)
     cut = Cut(since={_TOPIC: second}, until={_TOPIC: second + 10}, at_ms=1)
-    recent = stored(_records(spark, second, second + 10), "aq.__schemas", "aq.__ddl.")
+    recent = stored(changes(spark, second, second + 10), "aq.__schemas", "aq.__ddl.")
     held.recent.begin(recent, cut, versions=[_SCHEMA])
     fresh(spark, settings.warehouse, "shop", "t").collect()
     with suppress(KafkaUnreachable):
@@ -104,8 +104,8 @@ def _moved(start: int, end: int) -> tuple[Offsets, Offsets]:
     return {_TOPIC: start}, {_TOPIC: end}
 
 
-def _records(spark: SparkSession, start: int, end: int) -> DataFrame:
-    """Made-up changes, in the columns of Spark's Kafka source."""
+def changes(spark: SparkSession, start: int, end: int) -> DataFrame:
+    """Made-up inserts with `seq` from `start` to `end`, in the columns of Spark's Kafka source."""
     rows = spark.range(start, end, numPartitions=1).selectExpr("id", "'c' AS op")
     return rows.selectExpr("id", f"CAST({_VALUE} AS BINARY) AS value").selectExpr(
         f"'{_TOPIC[0]}' AS topic",

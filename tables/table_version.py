@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from connectors.errors import JournalUnreadable
@@ -31,6 +31,25 @@ class Column:
     charset: str | None
     column_type: str | None = None
     """As ``information_schema`` prints it; None if no definition is known, and in older records."""
+    id: str | None = None
+    """What identifies it in all versions of its table; None if that is its name, or not known."""
+    initial: Mapping[str, Any] | None = field(default=None, compare=False)
+    """What rows from before a statement that added it have in it, as on the wire; None without a known one."""
+    comment: str | None = None
+    """None if there is none, or none is known."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The column in the record of its table version."""
+        return {
+            "name": self.name,
+            "type": self.type,
+            "nullable": self.nullable,
+            "charset": self.charset,
+            "column_type": self.column_type,
+            **({} if self.id is None else {"id": self.id}),
+            **({} if self.initial is None else {"initial": self.initial}),
+            **({} if self.comment is None else {"comment": self.comment}),
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +59,22 @@ class Definition:
     columns: tuple[Column, ...]
     primary_key: tuple[str, ...]
     """In the key's order; empty if there is none."""
+    comment: str | None = None
+    """The table's; None if there is none, or none is known."""
 
     def is_same(self, other: Definition) -> bool:
-        """Whether both are one version: equal, but for a ``column_type`` that one of them lacks.
+        """Whether the other, later one is the same version: equal, but for a ``column_type`` that one of them
+        lacks, and an ``id`` that the other lacks.
 
         A display width that the server chose is not compared: from 8.0.19 on MySQL prints none.
         """
-        return _comparable(self, other) == _comparable(other, self)
+        later = {column.name: column.id for column in other.columns}
+        columns = (
+            replace(column, id=None) if later.get(column.name) is None else column
+            for column in self.columns
+        )
+        known = replace(self, columns=tuple(columns))
+        return _comparable(known, other) == _comparable(other, known)
 
 
 def _column(value: dict[str, Any]) -> Column:
@@ -56,6 +84,9 @@ def _column(value: dict[str, Any]) -> Column:
         nullable=value["nullable"],
         charset=value["charset"],
         column_type=value.get("column_type"),
+        id=value.get("id"),
+        initial=value.get("initial"),
+        comment=value.get("comment"),
     )
 
 
@@ -127,17 +158,9 @@ class TableVersion:
         return {
             **self.key_json(),
             "topic": self.topic,
-            "columns": [
-                {
-                    "name": c.name,
-                    "type": c.type,
-                    "nullable": c.nullable,
-                    "charset": c.charset,
-                    "column_type": c.column_type,
-                }
-                for c in self.definition.columns
-            ],
+            "columns": [column.to_json() for column in self.definition.columns],
             "primary_key": list(self.definition.primary_key),
+            **({} if self.definition.comment is None else {"comment": self.definition.comment}),
             "gtid": self.gtid,
             "file": self.coordinates.file,
             "pos": self.coordinates.pos,
@@ -161,6 +184,7 @@ class TableVersion:
                 definition=Definition(
                     columns=tuple(map(_column, value["columns"])),
                     primary_key=tuple(value["primary_key"]),
+                    comment=value.get("comment"),
                 ),
                 gtid=value["gtid"],
                 coordinates=Coordinates(value["file"], value["pos"]),

@@ -110,7 +110,7 @@ def _longest_first(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (not _SPARK.match(item.nodeid), item.path not in slow))
 
 
-_SPARK = re.compile("tests/(unit/spark_sink/|contract/test_warehouses.py)")
+_SPARK = re.compile("tests/(unit/spark_sink/|contract/test_(columns|warehouses).py)")
 """Files that share a Spark session, by node id."""
 _RARE = {"5.5", "8.0", "10.11"}
 """Of these there is another on either side; `make test-servers` asks them too."""

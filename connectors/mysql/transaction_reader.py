@@ -191,7 +191,13 @@ class TransactionReader:
                     opened.thread, database, _, status = _QUERY_BODY.unpack_from(data, body)
                     is_begin = end - body == _BEGIN_SIZE + database + status
                     if not (is_begin and data.startswith(b"BEGIN", end - 5)):
-                        self._query(data[body:end], changes, within=within, pos=(pos, end_pos))
+                        self._query(
+                            data[body:end],
+                            changes,
+                            within=within,
+                            pos=(pos, end_pos),
+                            started_s=timestamp,
+                        )
                         if self.open is None:
                             self.ended = (began, body - HEADER_SIZE, end_pos)
                 else:
@@ -268,11 +274,19 @@ class TransactionReader:
             table_map = self._known[raw] = parse_table_map(raw, mariadb=self._mariadb)
         return table_map
 
-    def _query(self, body: bytes, changes: Changes, *, within: bool, pos: tuple[int, int]) -> None:
+    def _query(
+        self,
+        body: bytes,
+        changes: Changes,
+        *,
+        within: bool,
+        pos: tuple[int, int],
+        started_s: int,
+    ) -> None:
         """A statement other than a plain BEGIN."""
         opened = self.open
         assert opened is not None
-        query = parse_query(body, self._charsets)
+        query = parse_query(body, self._charsets, started_s=started_s)
         kind = kind_of(query.sql)
         if kind is Kind.BEGIN:
             return
@@ -309,7 +323,7 @@ class TransactionReader:
         elif kind == EventType.EXECUTE_LOAD_QUERY:
             self._current(header)
             pos = (header.pos, header.end_pos)
-            self._query(load_query(body), changes, within=True, pos=pos)
+            self._query(load_query(body), changes, within=True, pos=pos, started_s=header.timestamp)
         elif kind == MariadbEventType.GTID:
             self._announce_mariadb(body, header)
         elif kind == MariadbEventType.ANNOTATE_ROWS:
@@ -317,7 +331,13 @@ class TransactionReader:
         elif kind == MariadbEventType.QUERY_COMPRESSED:
             within, _ = self.open is not None, self._current(header)
             pos = (header.pos, header.end_pos)
-            self._query(uncompressed_query(body), changes, within=within, pos=pos)
+            self._query(
+                uncompressed_query(body),
+                changes,
+                within=within,
+                pos=pos,
+                started_s=header.timestamp,
+            )
         elif kind in PLAIN_ROWS:
             self._compressed_rows(kind, body, changes, header=header)
         elif kind not in HARMLESS and (is_known(kind) or not is_ignorable(header.flags)):

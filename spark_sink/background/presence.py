@@ -101,6 +101,8 @@ class Presence:
     _over: threading.Event = field(default_factory=threading.Event)
     _writing: threading.Lock = field(default_factory=threading.Lock)
     _claimed: bool = False
+    superseded: CheckpointShared | None = None
+    """Why this process must end: another one has begun to run the sink since."""
 
     def claim(self, topics: Collection[str]) -> None:
         """Begins to keep the note up, if no other sink is in the way; `topics` are all of Kafka.
@@ -120,6 +122,7 @@ class Presence:
             # One that was stopped in order makes this comparison itself when it starts again.
             if not other.ended:
                 self._check_apart(other, topics)
+                self._check_excluded(other)
         self.own = replace(
             self.own, process=uuid.uuid4().hex, host=socket.gethostname(), pid=os.getpid()
         )
@@ -147,6 +150,8 @@ class Presence:
         if not self._claimed:
             return
         with self._writing, suppress(PySparkException, Py4JError, OSError):
+            if self._is_superseded():
+                return
             self.own = replace(self.own, ended=True)
             self.notes.write(_path(self.own.name), self.own.text())
 
@@ -165,10 +170,24 @@ class Presence:
                 complete_until=self.complete_until(),
             )
             try:
+                if self.own.beat > 1 and self._is_superseded():
+                    return
                 self.notes.write(_path(self.own.name), self.own.text())
             except (PySparkException, Py4JError, OSError):
                 # The store is away, or the JVM has ended; batches report it.
                 _log.debug("the sink's note was not written", exc_info=True)
+
+    def _is_superseded(self) -> bool:
+        """Whether another process runs the sink since, as after a long pause of this one."""
+        held = _read(self.notes, self.own.name)
+        if held is None or held.process == self.own.process:
+            return False
+        self.superseded = CheckpointShared(
+            f"{self.own.title} runs as process {held.pid} on {held.host} since",
+            advice="This one ends; let one supervisor start the sink",
+        )
+        self._over.set()
+        return True
 
     def _others(self) -> list[SinkNote]:
         """The notes of other sinks."""
@@ -202,6 +221,18 @@ class Presence:
         raise WarehouseShared(
             f"{self.own.title} and {other.title}: {fault}",
             advice=f"{advice}; if {other.title} no longer exists, delete {_path(other.name)} in the warehouse",
+        )
+
+    def _check_excluded(self, other: SinkNote) -> None:
+        """Raises WarehouseShared if one of two sinks may replace the other's commits."""
+        if self.notes.excludes():
+            return
+        raise WarehouseShared(
+            f"{self.own.title} and {other.title}: on this store, each would replace commits of the "
+            "other, unnoticed",
+            advice="Let one sink fill the warehouse, or set a log store for several writers (with Iceberg, a "
+            f"catalog; docs/sink.md); if {other.title} no longer exists, delete "
+            f"{_path(other.name)} in the warehouse",
         )
 
 

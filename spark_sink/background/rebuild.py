@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from spark_sink.batch.apply import Applier
+from spark_sink.batch.columns import brought, fitted, traced_to
 from spark_sink.batch.contents import TablePart, contents, unusable
 from spark_sink.batch.merging import merged
 from spark_sink.batch.unusable import MOST, at_of, outside
@@ -26,11 +28,12 @@ from spark_sink.source.envelope import of_table, place
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.positions import At, any_of, spanned
 from spark_sink.source.schemas import TableVersion, VersionKey
+from spark_sink.warehouse.columns import Traced
 from spark_sink.warehouse.convert import keys_sql, needs_time_zone, row_sql, target
 from spark_sink.warehouse.identity import SOURCES, source_parts
 from spark_sink.warehouse.ledger import Floors
 from spark_sink.warehouse.protocol import Name, Tables
-from spark_sink.warehouse.shape import Shape, shaped
+from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.waiting_tables import Request
 
 _log = logging.getLogger(__name__)
@@ -126,24 +129,35 @@ class Rebuild:
         queues = _queues(versions)
         shape = self.stage.shape(*self.name)
         while any(queues):
-            taken = _fitting(shape, queues, self.name)
+            taken = _fitting(queues, partial(self._fit, shape, part))
             if not taken:
                 assert shape is not None
-                shape = self._converted(shape, [queue[0] for queue in queues if queue])
+                leads = [queue[0] for queue in queues if queue]
+                shape = self._converted(shape, leads, self._traced(shape, leads, part))
                 continue
-            wanted = shaped(shape, taken, name=self.name, apart=part.is_apart)
-            if wanted != shape:
-                self.stage.evolve(shape, wanted)
+            found = self._traced(shape, taken, part)
+            wanted = found.wanted
+            brought(self.stage, found, wanted, notes=self.applier.warehouse.notes)
             shape = wanted
             if part.has_rows:
-                merged(self.stage, batch, part, shape, taken, dict(floors))
+                merged(self.stage, batch, part, shape, found.versions, dict(floors))
 
-    def _converted(self, held: Shape, leads: list[TableVersion]) -> Shape | None:
+    def _fit(self, held: Shape | None, part: TablePart, versions: list[TableVersion]) -> Shape:
+        return self._traced(held, versions, part).wanted
+
+    def _traced(self, held: Shape | None, versions: list[TableVersion], part: TablePart) -> Traced:
+        rows = self.stage.rows(held) if held is not None else None
+        book = self.applier.book
+        return traced_to(rows, held, versions, book, name=self.name, apart=part.is_apart)
+
+    def _converted(self, held: Shape, leads: list[TableVersion], found: Traced) -> Shape | None:
         if self.request.only_new:
             self.stage.drop(*self.name)
             return None
         self._forward(held, leads)
-        wanted = target(held, leads)
+        moved = fitted(self.stage.rows(held), found, found.extended)
+        held = found.extended
+        wanted = found.described(target(held, found.versions))
         zoned = needs_time_zone(held, wanted)
         if zoned and not self.request.time_zone:
             raise TypeConflict(
@@ -151,17 +165,16 @@ class Rebuild:
                 "is not in the topics",
                 advice="Add --time-zone with the time zone of the session that altered the table, e.g. +02:00",
             )
-        rows = self._rows(held, wanted)
+        rows = self._rows(moved, held, wanted)
         if wanted.keyed and sorted(wanted.key) != sorted(held.key):
             self._check_keys(rows, wanted)
         self.stage.replace(wanted, rows)
         _log.info("table converted table=%s.%s key=%s", *self.name, list(wanted.key))
         return wanted
 
-    def _rows(self, held: Shape, wanted: Shape) -> DataFrame:
-        """The rows of the stage, converted to the columns of `wanted`."""
+    def _rows(self, rows: DataFrame, held: Shape, wanted: Shape) -> DataFrame:
+        """The rows of `held`, converted to the columns of `wanted`."""
         columns = row_sql(held, wanted, time_zone=self.request.time_zone)
-        rows = self.stage.rows(held)
         if not wanted.keyed:
             columns.append("1 AS __delta" if held.keyed else "__delta")
         if not held.keyed and wanted.keyed:
@@ -259,14 +272,14 @@ def _queues(versions: list[TableVersion]) -> list[list[TableVersion]]:
 
 
 def _fitting(
-    shape: Shape | None, queues: list[list[TableVersion]], name: Name
+    queues: list[list[TableVersion]], fit: Callable[[list[TableVersion]], object]
 ) -> list[TableVersion]:
-    """Removes from the queues, and returns in order, all versions that fit into the shape."""
+    """Removes from the queues, and returns in order, all versions that `fit` together without a TableError."""
     taken: list[TableVersion] = []
     for queue in queues:
         while queue:
             try:
-                shaped(shape, [*taken, queue[0]], name=name)
+                fit([*taken, queue[0]])
             except TableError:
                 break
             taken.append(queue.pop(0))

@@ -36,11 +36,7 @@ from spark_sink.batch.report import (
 from spark_sink.batch.shapes import Shapes
 from spark_sink.batch.stages import LEDGER, MERGE, READ, SCHEMAS, TABLES, Stages
 from spark_sink.ddl.following import Ddl
-from spark_sink.errors import (
-    MalformedRecord,
-    TableError,
-    UnsupportedPartialImage,
-)
+from spark_sink.errors import MalformedRecord, TableError, UnsupportedPartialImage
 from spark_sink.metrics import Metrics
 from spark_sink.source.claims import redeemed
 from spark_sink.source.envelope import of_table
@@ -100,7 +96,7 @@ class Applier:
     def __post_init__(self) -> None:
         """Begins without a batch."""
         self.milestones = MilestoneRecorder(self.warehouse)
-        self.shapes = Shapes(warehouse=self.warehouse, ddl=self.ddl)
+        self.shapes = Shapes(warehouse=self.warehouse, book=self.book, ddl=self.ddl)
         self.truncates = Truncates(warehouse=self.warehouse, ddl=self.ddl)
 
     def apply(
@@ -152,6 +148,7 @@ class Applier:
         batch = batch.localCheckpoint(eager=False)
         with stages.timed(READ):
             found = contents(batch)
+        _log.debug("batch read batch=%d tables=%d", batch_id, len(found.tables))
         self.milestones.reach(found.reached)
         passed_by = {name for name in found.tables if self.waits.waiting(name)}
         for name in passed_by:
@@ -216,6 +213,7 @@ class Applier:
             records=records,
             moved=moved,
             clock=self.clock,
+            is_late=self.ddl.is_unsettled if self.ddl is not None else lambda _: False,
         )
 
     def envelopes(self, records: DataFrame, *, whole: bool = False) -> DataFrame:
@@ -387,9 +385,9 @@ class Applier:
         floors: Floors,
         stages: Stages,
     ) -> None:
-        shape = self.shapes.evolved(part, versions)
-        if shape is None:
+        if (evolved := self.shapes.evolved(part, versions)) is None:
             return
+        shape, versions = evolved
         self.milestones.wrote(part.name)
         with stages.timed(MERGE):
             for floor in part.truncates:
@@ -408,8 +406,7 @@ def without(batch: DataFrame, names: Iterable[Name]) -> DataFrame:
 
 
 Part = tuple[DataFrame, TablePart]
-# (start, end) offsets of the batch, as Spark planned it.
-Moved = Callable[[], tuple[Offsets, Offsets]]
+Moved = Callable[[], tuple[Offsets, Offsets]]  # start and end of the batch, as Spark planned it
 
 
 def _from(moved: tuple[Offsets, Offsets], part: TablePart) -> dict[tuple[str, int], int]:

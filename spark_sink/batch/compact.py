@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 
 from spark_sink.names import literal, quoted
 from spark_sink.source.envelope import of_table, poison_sql
-from spark_sink.source.schemas import Column, TableVersion, VersionKey
+from spark_sink.source.schemas import Column, Constant, TableVersion, VersionKey
 from spark_sink.warehouse.identity import below_sql, key_parts
 from spark_sink.warehouse.ledger import Floors
 from spark_sink.warehouse.shape import Shape
@@ -28,6 +28,7 @@ MOVED: Final = "__aqueduct_moved"
 MARKS: Final = (OP, ABSENT, MOVED, "topic", "partition", "offset")
 """What `partial` must know of a row beside its columns."""
 _NTH: Final = "__aqueduct_nth"
+Present = Sequence[tuple[str, Column | Constant]]
 
 
 def changes(
@@ -58,9 +59,9 @@ def standing(
 ) -> DataFrame:
     """All rows of the batch for one table that no truncate has removed; with `MARKS` where wanted."""
     parsed: DataFrame | None = None
-    for columns, keys in _alike(versions):
+    for one, keys in _alike(versions):
         rows = _images(batch.where(_of_versions(shape, keys)), shape)
-        for expressions in steps(shape, columns, marked=marked):
+        for expressions in steps(shape, one.columns, one.present, marked=marked):
             rows = rows.selectExpr(*expressions)
         parsed = rows if parsed is None else parsed.unionByName(rows)
     assert parsed is not None
@@ -71,9 +72,9 @@ def standing(
 def refused(batch: DataFrame, shape: Shape, versions: Sequence[TableVersion]) -> DataFrame:
     """The position and reason of each record of the table whose images are no rows of their versions."""
     found: DataFrame | None = None
-    for columns, keys in _alike(versions):
+    for one, keys in _alike(versions):
         rows = _images(batch.where(_of_versions(shape, keys)), shape)
-        for expressions in steps(shape, columns)[:-1]:
+        for expressions in steps(shape, one.columns, one.present)[:-1]:
             rows = rows.selectExpr(*expressions)
         wrong = rows.where("reason IS NOT NULL").select("topic", "partition", "offset", "reason")
         found = wrong if found is None else found.unionByName(wrong)
@@ -101,10 +102,13 @@ def fold_windows(shape: Shape, *, several_destinations: bool) -> list[str]:
     ]
 
 
-def steps(shape: Shape, columns: Sequence[Column], *, marked: bool = False) -> list[list[str]]:
+def steps(
+    shape: Shape, columns: Sequence[Column], present: Present, *, marked: bool = False
+) -> list[list[str]]:
     """The projections from (meta, image, sign) to the table's row: members, text, values, reason, row.
 
-    The members of an image are nearly always the columns in their order, and then found by it.
+    `present` are the columns by their names in the table, see `TableVersion.present`. The members of an image
+    are nearly always the columns in their order, and then found by it.
     """
     kept = [*_meta(shape), "sign"]
     names = ", ".join(literal(column.name) for column in columns)
@@ -120,14 +124,19 @@ def steps(shape: Shape, columns: Sequence[Column], *, marked: bool = False) -> l
         [*kept, "image AS m", "map_values(m) AS texts", f"map_keys(m) <=> array({names}) AS whole"],
         [*kept, "m", "whole", f"struct({text}) AS r"],
         [*kept, "m", "whole", "r", f"struct({values}) AS v"],
-        [*kept, "r", "v", f"{reason_sql(shape, columns)} AS reason"],
-        [*_row(shape, columns), *(_marks(shape, columns) if marked else [])],
+        [*kept, "r", "v", f"{reason_sql(shape, columns, present)} AS reason"],
+        [*_row(shape, present), *(_marks(shape, present) if marked else [])],
     ]
 
 
-def reason_sql(shape: Shape, columns: Sequence[Column]) -> str:
+def reason_sql(shape: Shape, columns: Sequence[Column], present: Present) -> str:
     """Why an image is no row of its version; NULL where it is one."""
     names = ", ".join(literal(name) for name in sorted(column.name for column in columns))
+    keys = {
+        one.name
+        for name, one in present
+        if isinstance(one, Column) and shape.spelling(name) in shape.key
+    }
     given = "sort_array(concat(map_keys(m), coalesce(absent, CAST(array() AS ARRAY<STRING>))))"
     strange = f"NOT ({given} <=> array({names}))"
     if shape.keyed:
@@ -144,18 +153,18 @@ def reason_sql(shape: Shape, columns: Sequence[Column]) -> str:
         if not column.reading.total and not column.reading.temporal:
             fault = literal(f"column {column.name} holds no {column.mysql_type}")
             whens.append(f"WHEN r.{own} IS NOT NULL AND v.{own} IS NULL THEN {fault}")
-        if shape.spelling(column.name) in shape.key:
+        if column.name in keys:
             fault = literal(f"key column {column.name} is null")
             whens.append(f"WHEN r.{own} IS NULL THEN {fault}")
     return f"CASE {' '.join(whens)} END"
 
 
-def _row(shape: Shape, columns: Sequence[Column]) -> list[str]:
-    present = {shape.spelling(column.name): column for column in columns}
+def _row(shape: Shape, present: Present) -> list[str]:
+    there = {shape.spelling(name): one for name, one in present}
     row = []
     for name, kind in shape.columns:
-        column = present.get(name)
-        value = f"v.{quoted(column.name)}" if column else "NULL"
+        column = there.get(name)
+        value = _value(column) if column else "NULL"
         if column and shape.keyed and name not in shape.key:
             value = f"if(op = 'd', NULL, {value})"
         row.append(f"CAST({value} AS {kind}) AS {quoted(name)}")
@@ -168,7 +177,7 @@ def _row(shape: Shape, columns: Sequence[Column]) -> list[str]:
         f"{deleted} AS __deleted",
         "version AS __schema",
         "ts_ms AS __ts_ms",
-        f"{_unrepresentable(shape, present)} AS __unrepresentable",
+        f"{_unrepresentable(shape, there)} AS __unrepresentable",
     ]
     if not shape.keyed:
         row.append("sign AS __delta")
@@ -177,11 +186,18 @@ def _row(shape: Shape, columns: Sequence[Column]) -> list[str]:
     return row
 
 
-def _marks(shape: Shape, columns: Sequence[Column]) -> list[str]:
+def _value(one: Column | Constant) -> str:
+    if isinstance(one, Column):
+        return f"v.{quoted(one.name)}"
+    return "NULL" if one.text is None else one.reading.sql.format(text=literal(one.text))
+
+
+def _marks(shape: Shape, present: Present) -> list[str]:
     """The columns of `MARKS`; absent ones by the table's own spelling."""
     named = ", ".join(
-        f"struct({literal(column.name)} AS k, {literal(shape.spelling(column.name) or column.name)} AS v)"
-        for column in columns
+        f"struct({literal(column.name)} AS k, {literal(shape.spelling(name) or name)} AS v)"
+        for name, column in present
+        if isinstance(column, Column)
     )
     lacking = f"filter(array({named}), x -> coalesce(array_contains(absent, x.k), false))"
     return [
@@ -194,16 +210,18 @@ def _marks(shape: Shape, columns: Sequence[Column]) -> list[str]:
     ]
 
 
-def _unrepresentable(shape: Shape, present: dict[str | None, Column]) -> str:
+def _unrepresentable(shape: Shape, present: dict[str | None, Column | Constant]) -> str:
     entries, any_lost = [], []
     for name, column in present.items():
         if name is None or not column.reading.temporal:
             continue
-        own = quoted(column.name)
+        text = (
+            f"r.{quoted(column.name)}" if isinstance(column, Column) else literal(column.text or "")
+        )
         held = "" if name in shape.key or not shape.keyed else "op <> 'd' AND "
-        lost = f"{held}r.{own} IS NOT NULL AND v.{own} IS NULL"
+        lost = f"{held}{text} IS NOT NULL AND {_value(column)} IS NULL"
         any_lost.append(f"({lost})")
-        entries.append(f"struct({literal(name)} AS k, if({lost}, r.{own}, NULL) AS t)")
+        entries.append(f"struct({literal(name)} AS k, if({lost}, {text}, NULL) AS t)")
     nothing = "CAST(NULL AS MAP<STRING, STRING>)"
     if not entries:
         return nothing
@@ -214,6 +232,12 @@ def _unrepresentable(shape: Shape, present: dict[str | None, Column]) -> str:
 
 def _images(rows: DataFrame, shape: Shape) -> DataFrame:
     meta = _meta(shape)
+    if not shape.apart:
+        # Versions are counted for each name of a source table.
+        own = (
+            f"source_database = {literal(shape.database)} AND source_table = {literal(shape.table)}"
+        )
+        meta[meta.index("version")] = f"if({own}, version, 0) AS version"
     changed = rows.where("op <> 't'")
     if shape.keyed:
         return changed.selectExpr(*meta, "coalesce(after, before) AS image", "1 AS sign")
@@ -243,11 +267,11 @@ def _of_versions(shape: Shape, keys: Iterable[VersionKey]) -> str:
     return f"{of_table((shape.database, shape.table))} AND ({versions})"
 
 
-def _alike(
-    versions: Sequence[TableVersion],
-) -> Iterable[tuple[tuple[Column, ...], list[VersionKey]]]:
+def _alike(versions: Sequence[TableVersion]) -> Iterable[tuple[TableVersion, list[VersionKey]]]:
     """Versions with the same columns are parsed together: shards of one logical table."""
-    groups: dict[tuple[Column, ...], list[VersionKey]] = {}
+    groups: dict[object, tuple[TableVersion, list[VersionKey]]] = {}
     for version in versions:
-        groups.setdefault(version.columns, []).append(version.key)
-    return groups.items()
+        # What identifies a column has no part in how it is read.
+        columns = tuple((column.name, column.mysql_type) for column in version.columns)
+        groups.setdefault((columns, version.placed), (version, []))[1].append(version.key)
+    return groups.values()

@@ -3,7 +3,7 @@
 Invariant: a record is skipped only once it is a dead letter. All new ones of a table in one step are within the
 limit, or none of them becomes one and the table waits. The hour is counted in the dead letters themselves, so a
 restart does not begin a new one. What is only late is not unusable: half of a move whose other half may yet
-come lets its table wait.
+come lets its table wait, and so does an image that lacks columns while rows may come from before a rename.
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ class PutAside:
     moved: tuple[Offsets, Offsets]
     """The (start, end) offsets of the batch."""
     clock: Callable[[], float]
+    is_late: Callable[[Name], bool] = lambda _: False
+    """Whether rows of a table may still come that its records in the batch follow."""
     found: dict[At, tuple[str, str]] = field(default_factory=dict)
     """Error and reason of each of the batch's dead letters."""
     new: int = 0
@@ -113,7 +115,7 @@ class PutAside:
         halves = _halves(batch.where(any_of(places)))
         if isinstance(fault, UnsupportedPartialImage):
             there = _halves(batch.where(of_table(name))).keys() | self._halves
-            if not partners(halves) <= there:
+            if not partners(halves) <= there or self.is_late(name):
                 raise fault
             why = dict.fromkeys(places, _LACKS)
         else:

@@ -12,13 +12,15 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
+from spark_sink.batch.columns import brought, traced_to
 from spark_sink.batch.contents import TablePart
 from spark_sink.ddl.following import Ddl
 from spark_sink.errors import KeyChanged, TypeConflict
 from spark_sink.names import quoted
-from spark_sink.source.schemas import TableVersion
+from spark_sink.source.schemas import SchemaBook, TableVersion
+from spark_sink.warehouse.columns import Traced
 from spark_sink.warehouse.protocol import Name, Warehouse
-from spark_sink.warehouse.shape import Shape, shaped
+from spark_sink.warehouse.shape import Shape
 
 _log = logging.getLogger(__name__)
 
@@ -28,35 +30,50 @@ class Shapes:
     """The shapes of the tables that this process has merged."""
 
     warehouse: Warehouse[DataFrame]
+    book: SchemaBook
     ddl: Ddl | None
     _known: dict[Name, Shape] = field(default_factory=dict)
+
+    def known(self) -> frozenset[Shape]:
+        """The shapes that are remembered."""
+        return frozenset(list(self._known.values()))
 
     def forget(self, name: Name) -> None:
         """Drops what is remembered of a table."""
         self._known.pop(name, None)
 
-    def evolved(self, part: TablePart, versions: Sequence[TableVersion]) -> Shape | None:
-        """The table's shape with room for the versions; None if there are none.
+    def evolved(
+        self, part: TablePart, versions: Sequence[TableVersion]
+    ) -> tuple[Shape, list[TableVersion]] | None:
+        """The table's shape with room for the versions, and these by its columns; None if there are none.
 
         Raises KeyChanged and TypeConflict.
         """
-        held = self._known.get(part.name) or self.warehouse.tables.shape(*part.name)
+        tables = self.warehouse.tables
+        held = self._known.get(part.name) or tables.shape(*part.name)
         if held is None and not versions:
             return None
         try:
-            wanted = shaped(held, versions, name=part.name, apart=part.is_apart)
+            found = self._traced(held, versions, part)
+            wanted = found.wanted
         except (KeyChanged, TypeConflict):
             if held is None or not self._is_vacant(held):
                 raise
-            wanted = shaped(None, versions, name=part.name, apart=part.is_apart)
+            found = self._traced(None, versions, part)
+            wanted = found.wanted
             self._replace_empty(held, wanted)
             _log.info("table created again with another key or type table=%s.%s", *part.name)
-            held = wanted
-        if wanted != held:
-            self.warehouse.tables.evolve(held, wanted)
-            _log.info("table %s table=%s.%s", "widened" if held else "made", *part.name)
+        else:
+            if brought(tables, found, wanted, notes=self.warehouse.notes):
+                _log.info("table %s table=%s.%s", "widened" if held else "made", *part.name)
         self._known[part.name] = wanted
-        return wanted
+        return wanted, found.versions
+
+    def _traced(
+        self, held: Shape | None, versions: Sequence[TableVersion], part: TablePart
+    ) -> Traced:
+        rows = self.warehouse.tables.rows(held) if held is not None else None
+        return traced_to(rows, held, versions, self.book, name=part.name, apart=part.is_apart)
 
     def is_emptied(self, name: Name) -> bool:
         """Whether a table was dropped or renamed at the source, and the sink followed."""

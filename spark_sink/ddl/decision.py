@@ -55,9 +55,13 @@ def decided(statement: Statement, rules: Rules) -> Event | None:
             f"renamed at the source {at} from a table that is not captured; its earlier rows are in no topic"
         )
     for name, what in statement.emptied:
+        come = what.startswith(("EXCHANGE", "IMPORT"))
+        again = " and write those that came in again at the source" if come else ""
         notes[name] = (
-            f"{what} at the source {at}: the rows that it removed or replaced are in no topic"
+            f"{what} at the source {at}: the rows that it removed or replaced are in no topic, so no reload "
+            f"helps; delete the partition's rows in the warehouse too{again}"
         )
+    gaps = {name for name, _ in statement.emptied}
     if not moves and not notes:
         return None
     carried = {
@@ -74,7 +78,9 @@ def decided(statement: Statement, rules: Rules) -> Event | None:
         moves=moves,
         removed=tuple(name for name in statement.dropped if name in moves and is_drop),
         carried=carried,
-        notes=tuple(Note(name=name, text=text) for name, text in notes.items()),
+        notes=tuple(
+            Note(name=name, text=text, is_gap=name in gaps) for name, text in notes.items()
+        ),
     )
 
 

@@ -19,6 +19,7 @@ from spark_sink.ddl.moving import Moving
 from spark_sink.ddl.statement import Statement, parse_statement
 from spark_sink.ddl.topic import DdlTopics
 from spark_sink.errors import TableError
+from spark_sink.metrics import Metrics
 from spark_sink.source.envelope import place
 from spark_sink.source.offsets import Offsets
 from spark_sink.warehouse.ledger import Floor
@@ -40,6 +41,7 @@ class Ddl:
     waits: Waits
     on_drop: OnDrop = "keep"
     on_rename: OnRename = "move"
+    metrics: Metrics | None = None
     _history: History | None = None
     _until: dict[tuple[str, int], int] = field(default_factory=dict)
     _open: dict[tuple[str, Place], Offsets] = field(default_factory=dict)
@@ -76,6 +78,8 @@ class Ddl:
             parsed = [parse_statement(text, place(*at)) for *at, text in records]  # type: ignore[arg-type]
             self._decide(parsed, end)
         self._settle(start)
+        if self.metrics is not None:
+            self.metrics.gaps(len(self.history.gaps()))
         return changed | self._carry_out()
 
     def routed(self, batch: DataFrame, *, whole: bool = False) -> DataFrame:
@@ -102,6 +106,10 @@ class Ddl:
         self.warehouse.ddl.add([event], {})
         self.history.add([event])
         return True
+
+    def is_unsettled(self, name: Name) -> bool:
+        """Whether rows from before a rename to that name may still come, from the earlier name's topic."""
+        return any(name in self.history.events[at].moves.values() for at in self._open)
 
     def is_emptied(self, name: Name) -> bool:
         """Whether the table of that name was dropped, so that another may have another key."""

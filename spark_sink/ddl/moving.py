@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
 
 from spark_sink.errors import KeyChanged, RenamedWhileWaiting, TableError, TypeConflict
 from spark_sink.names import MOVED, argument, literal, quoted
@@ -184,6 +185,9 @@ class _Tables:
             f"{piece_sql(one, target, epoch='__epoch', seq='__seq')})"
             for destination, one in sorted(own.items())
         ]
+        if source != target and not self._shapes[source].apart:
+            # Versions are counted for each name of a source table.
+            rows = rows.withColumn("__schema", f.lit(0))
         if source == target:
             others = (
                 " AND ".join(f"__destination <> {literal(one)}" for one in sorted(own)) or "true"
@@ -206,7 +210,13 @@ def united(held: Shape, other: Shape) -> Shape:
         if wide is None:
             raise TypeConflict(f"{name}.{own} is {columns[own]} and would need to hold {kind}")
         columns[own] = wide
-    return replace(held, columns=tuple(columns.items()), mapped=held.mapped or other.mapped)
+    followed = {**other.followed_by, **held.followed_by}
+    return replace(
+        held,
+        columns=tuple(columns.items()),
+        mapped=held.mapped or other.mapped,
+        followed=tuple(sorted((*source, number) for source, number in followed.items())),
+    )
 
 
 def _in(shape: Shape, held: Shape) -> list[str]:

@@ -98,15 +98,20 @@ def _statement(body: dict[str, Any], source: dict[str, Any]) -> Statement:
 def _names_after(tables: Iterable[dict[str, Any]], aside: set[Name]) -> dict[Name, Name | None]:
     """The names after a statement of the tables that were there before it; None if dropped.
 
-    The record lists the statement's steps in order: a swap goes through a third name.
+    The record lists the statement's steps in order: a swap goes through a third name. The step that leaves that
+    name is missing in it, as no table keeps the name; the one that arrives states it.
     """
     now: dict[Name, Name | None] = {}
     for one in tables:
         name = _named(one)
-        if name in aside or (one["change"] != "dropped" and one["renamed_to"] is None):
+        if name in aside:
             continue
-        first = next((old for old, new in now.items() if new == name), name)
-        now[first] = None if one["change"] == "dropped" else _named(one["renamed_to"])
+        if one["change"] == "dropped" or one["renamed_to"] is not None:
+            first = next((old for old, new in now.items() if new == name), name)
+            now[first] = None if one["change"] == "dropped" else _named(one["renamed_to"])
+        elif one["renamed_from"] is not None:
+            before = _named(one["renamed_from"])
+            now |= {old: name for old, new in now.items() if new == before}
     return now
 
 

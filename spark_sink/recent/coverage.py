@@ -15,7 +15,7 @@ from spark_sink.names import literal
 from spark_sink.source.offsets import Offsets
 
 BATCHES: Final = 50
-"""Batches after which what is merged is removed: a reader opens a file for each."""
+"""Batches after which what is merged is removed, and files are joined: a reader opens a file for each."""
 MOST_UNMERGED: Final = 50_000
 """Offsets that are not merged, up to which batches are stored as recent changes."""
 
@@ -54,6 +54,10 @@ class Cut:
         """Whether nothing lies between what is merged and the recent changes."""
         return all(first <= merged.get(at, 0) for at, first in self.since.items())
 
+    def begins_after(self, other: Cut) -> bool:
+        """Whether it covers nothing of what another one covers."""
+        return all(end <= self.since.get(at, 0) for at, end in other.until.items())
+
     def after_sql(self, merged: Offsets) -> str:
         """The condition that a record is covered, and after what is merged.
 
@@ -88,8 +92,8 @@ class Step(Enum):
     """It replaces all that is stored."""
     ADD = "add"
     """It is added."""
-    REWRITE = "rewrite"
-    """It is added, and what is merged is removed."""
+    ADVANCE = "advance"
+    """It is added, and what is merged may be removed."""
 
 
 @dataclass(slots=True)
@@ -122,7 +126,7 @@ class Coverage:
         if settled is None or unmerged(merged, self.since) > self.most_unmerged:
             settled = merged
         self.since |= {at: max(first, self.since.get(at, 0)) for at, first in settled.items()}
-        return Step.REWRITE
+        return Step.ADVANCE
 
 
 def unmerged(until: Offsets, merged: Offsets) -> int:

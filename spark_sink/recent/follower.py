@@ -1,9 +1,9 @@
-"""The query that stores recent changes: a second, light stream of the same topics, beside the one that merges.
+"""The thread that stores recent changes: a light reader of the same topics, beside the query that merges.
 
 A merge plans several jobs for each table and takes seconds; storing a batch of all tables is one small commit.
 
 Invariant: a batch is merged only once the recent changes hold it, as long as they are covered, so that a
-reader who combines both never sees one table later than another. If this query fails, it is started
+reader who combines both never sees one table later than another. If this thread fails, it is started
 again, and merging continues: recent changes are a copy, on which only depends how early readers see them.
 """
 
@@ -18,26 +18,25 @@ from contextlib import suppress
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
+from pyspark import InheritableThread
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.observation import Observation
-from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_sink.batch.contents import envelopes
-from spark_sink.errors import KafkaUnreachable, SinkError
+from spark_sink.errors import KafkaUnreachable
 from spark_sink.metrics import Metrics
-from spark_sink.names import RECENT_CHECKPOINT, ddl_topic, literal, schemas_topic
-from spark_sink.recent.coverage import Coverage, Cut, Step, unmerged
+from spark_sink.names import ddl_topic, literal, schemas_topic
+from spark_sink.recent.coverage import MOST_UNMERGED, Coverage, Cut, Step, unmerged
 from spark_sink.recent.wholeness import Wholeness, reaches
 from spark_sink.settings import Settings
-from spark_sink.source.kafka import KafkaTopics, recent_stream
+from spark_sink.source.kafka import KafkaTopics
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.progress import Place
-from spark_sink.spark.checkpoint import Checkpoint
+from spark_sink.source.tail import Tail
 from spark_sink.spark.error_mapping import named
-from spark_sink.spark.files import Files
-from spark_sink.warehouse.ledger import starting_offsets
+from spark_sink.warehouse.ledger import check_held
 from spark_sink.warehouse.protocol import RecentLog
 
 _log = logging.getLogger(__name__)
@@ -46,16 +45,14 @@ POOL: Final = "recent"
 _SECONDS_BETWEEN_STARTS: Final = 5.0
 _SECONDS_BETWEEN_REMOVALS: Final = 300.0
 _SECONDS_FOR_COVERAGE: Final = 10.0
+_SECONDS_TO_END: Final = 5.0
+_GROUP: Final = "aqueduct recent changes"
 _SECONDS_TO_BEGIN: Final = 60.0
 """Of waiting for the first batch, which may never come if nothing is written."""
 
 
-class BatchFailed(Exception):
-    """The batch failed; its cause is stored separately."""
-
-
 class Follower:
-    """Starts the query, and again when it has failed."""
+    """Starts the thread, and again when it has failed."""
 
     def __init__(
         self,
@@ -79,9 +76,6 @@ class Follower:
         self._schemas = schemas
         self._followed = followed
         self._metrics = metrics
-        self._files = Files(spark)
-        self._folder = f"{settings.checkpoint}{RECENT_CHECKPOINT}"
-        self._checkpoint = Checkpoint(self._files, self._folder)
         self._schemas_topic = schemas_topic(settings.prefix)
         self._ddl_topics = ddl_topic(settings.prefix, "")
         self._topics = KafkaTopics(spark, settings)
@@ -91,33 +85,30 @@ class Follower:
         """What was merged when all transactions of it were last known to be whole."""
         self._until: Offsets = {}
         self._reached = threading.Condition()
-        self._query: StreamingQuery | None = None
+        self._thread: threading.Thread | None = None
+        self._tidying: threading.Thread | None = None
         self._failure: Exception | None = None
+        self._stopping = threading.Event()
         self._started_at = float("-inf")
         self._is_beginning = False
-        """Whether the query has started and judged no batch yet."""
+        """Whether the thread has started and judged no batch yet."""
         self._has_unused = False
         self._removed_at = time.monotonic()
 
     def look(self) -> None:
-        """Starts the query unless it runs; a failure is logged, and tried again later."""
-        if self._query is not None and self._query.isActive:
+        """Starts the thread unless it runs; a failure is logged, and tried again later."""
+        if self._stopping.is_set() or (self._thread is not None and self._thread.is_alive()):
             return
-        if self._query is not None:
-            fault = self._failure or self._query.exception()
-            self._query = self._failure = None
-            self._uncover()
-            if fault is not None:
-                _log.warning("recent changes stopped, starting again: %s", named(fault))
+        self._uncover()
+        if self._failure is not None:
+            _log.warning("recent changes stopped, starting again: %s", named(self._failure))
+            self._failure = None
         if time.monotonic() - self._started_at < _SECONDS_BETWEEN_STARTS:
             return
-        self._started_at = time.monotonic()
-        try:
-            self._is_beginning = True
-            self._query = self._start()
-        except (SinkError, PySparkException, Py4JError) as fault:
-            self._uncover()
-            _log.warning("recent changes not started, trying again: %s", named(fault))
+        self._started_at, self._is_beginning = time.monotonic(), True
+        # Of PySpark's kind, so that it has a thread of the JVM, and job settings, of its own.
+        self._thread = InheritableThread(target=self._run, name="recent changes", daemon=True)
+        self._thread.start()
 
     @property
     def is_covering(self) -> bool:
@@ -141,16 +132,18 @@ class Follower:
         self._log.remove_unused()
 
     def stop(self) -> None:
-        """Ends the query, whatever it is doing: what it has not stored yet will be merged."""
+        """Ends the thread, whatever it is doing: what it has not stored yet will be merged."""
+        self._stopping.set()
         self._uncover()
-        if self._query is not None:
+        if self._thread is not None:
             with suppress(PySparkException, Py4JError):
-                self._query.stop()
+                self._spark.sparkContext.cancelJobGroup(_GROUP)
+            self._thread.join(_SECONDS_TO_END)
 
     def wait_for(self, until: Offsets) -> None:
         """Waits until the recent changes hold a batch that is to be merged, or cover nothing.
 
-        Not for long: if this query does not get on, merging does.
+        Not for long: if the other thread does not get on, merging does.
         """
         with self._reached:
             self._reached.wait_for(lambda: self._holds(until), _SECONDS_FOR_COVERAGE)
@@ -167,44 +160,48 @@ class Follower:
             self._coverage.since, self._is_beginning = None, False
             self._reached.notify_all()
 
-    def _start(self) -> StreamingQuery:
-        # A checkpoint would only repeat what is merged by now.
-        self._files.delete(self._folder)
+    def _run(self) -> None:
+        try:
+            context = self._spark.sparkContext
+            context.setLocalProperty("spark.scheduler.pool", POOL)
+            context.setJobGroup(_GROUP, "recent changes", interruptOnCancel=True)
+            tail = Tail(self._spark, self._settings, self._topics, start=self._first())
+            try:
+                self._follow(tail)
+            finally:
+                tail.close()
+        except Exception as fault:
+            if not self._stopping.is_set():
+                self._failure = fault
+                self._uncover()
+
+    def _follow(self, tail: Tail) -> None:
+        """Stores what comes, until it is stopped."""
+        while not self._stopping.wait(self._settings.trigger_interval):
+            start, ends = dict(tail.until), tail.ends()
+            # Partitions that are new by now begin with their first record.
+            start = {**tail.until, **start}
+            if reaches(start, ends) and self.is_covering:
+                continue
+            if unmerged(self._of_rows(ends), self._merged()) > MOST_UNMERGED:
+                tail.skip(ends)
+                self._uncover()
+            else:
+                records = tail.read(ends)
+                self._store(records, start, dict(tail.until))
+
+    def _first(self) -> Offsets:
+        """The offset of each partition from which on it is read. Raises DataLost."""
         merged = dict(self._merged())
         earliest, latest = self._topics.ranges(())
         known = {at: offset for at, offset in merged.items() if at in latest}
-        # Its values so far are read where a coverage begins.
+        check_held(known, earliest, latest)
+        # The values so far are read where a coverage begins.
         versions = {**self._topics.schemas_end(), **self._topics.markers_end()}
         first, end = self._topics.ddl_ranges()
         done = self._followed()
         statements = {at: min(max(done.get(at, 0), first[at]), end[at]) for at in end}
-        start = starting_offsets(
-            {**known, **versions, **statements},
-            {**earliest, **versions, **first},
-            {**latest, **versions, **end},
-        )
-        context = self._spark.sparkContext
-        context.setLocalProperty("spark.scheduler.pool", POOL)
-        try:
-            records = recent_stream(self._spark, self._settings, starting_offsets=start)
-            interval = f"{round(self._settings.trigger_interval * 1000)} milliseconds"
-            return (
-                records.writeStream.foreachBatch(self._batch)
-                .queryName("recent changes")
-                .option("checkpointLocation", self._folder)
-                .trigger(processingTime=interval)
-                .start()
-            )
-        finally:
-            context.setLocalProperty("spark.scheduler.pool", "default")
-
-    def _batch(self, records: DataFrame, batch_id: int) -> None:
-        try:
-            self._store(records, *self._checkpoint.offsets(batch_id))
-        except Exception as fault:
-            # Through the JVM and back it would come as text, which may overflow Spark's stack.
-            self._failure = self._failure or fault
-            raise BatchFailed from None
+        return {**earliest, **known, **versions, **statements}
 
     def _store(self, records: DataFrame, start: Offsets, until: Offsets) -> None:
         markers = {at: offset for at, offset in start.items() if self._is_of_markers(at[0])}
@@ -232,12 +229,13 @@ class Follower:
             seen, f.min("ts_ms").alias("oldest"), f.count("ts_ms").alias("rows"), *highest(known)
         )
         if step is Step.BEGIN:
+            self._wait_for_tidying()
             ends = self._topics.last_values(markers)
             self._log.begin(rows, cut, versions=self._schemas(), markers=filter(is_open, ends))
-        elif step is Step.REWRITE:
-            self._log.rewrite(rows, cut)
         else:
             self._log.add(rows, cut)
+            if step is Step.ADVANCE:
+                self._tidy(cut)
         self._has_unused |= step is not Step.ADD
         with self._reached:
             self._until, self._is_beginning = until, False
@@ -245,6 +243,27 @@ class Follower:
         found = seen.get
         self._metrics.visible(until, oldest_ms=found["oldest"], now=time.time())
         self._metrics.seen(highest_found(found, known))
+
+    def _tidy(self, cut: Cut) -> None:
+        """Tidies in a thread of its own: it takes as long as several batches."""
+        if self._tidying is None or not self._tidying.is_alive():
+            self._tidying = InheritableThread(target=self._tidied, args=(cut,), daemon=True)
+            self._tidying.start()
+
+    def _tidied(self, cut: Cut) -> None:
+        try:
+            # It begins with the settings of the thread that stores, whose batches must not wait for it.
+            self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", "default")
+            self._log.tidy(cut)
+        except Exception as fault:
+            # The next one does the same, and more. A stop ends the session meanwhile.
+            if not self._stopping.is_set():
+                _log.info("recent changes not tidied, trying again later: %s", named(fault))
+
+    def _wait_for_tidying(self) -> None:
+        """A beginning replaces what is tidied, so one of both commits would fail."""
+        if self._tidying is not None:
+            self._tidying.join()
 
     def _of_rows(self, offsets: Offsets) -> dict[tuple[str, int], int]:
         return {
@@ -264,7 +283,7 @@ class Follower:
             # Only now, as all before `until` was shown when it was planned.
             reach = self._topics.reach(ddl=True)
         except KafkaUnreachable:
-            # The query fails by itself if that lasts.
+            # The thread fails by itself if that lasts.
             reach = None
         if reach is not None:
             self._wholeness.seen(until, reach)
@@ -326,3 +345,14 @@ def is_open(marker: str) -> bool:
     """Whether a record of a transactions topic ends a part of a transaction that is not the last."""
     body = json.loads(marker)
     return body.get("status") == "END" and not body.get("last", True)
+
+
+def divides_nothing(topics: KafkaTopics, until: Offsets) -> bool:
+    """Whether batches up to `until`, which Spark has planned, are known to divide no transaction."""
+    try:
+        reach, markers = topics.reach(), topics.markers_end()
+        if reach is None or not reaches({**until, **markers}, reach):
+            return False
+        return not any(is_open(one) for one in topics.last_values(markers))
+    except KafkaUnreachable:
+        return False

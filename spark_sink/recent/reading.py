@@ -21,6 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from spark_sink.batch.columns import fitted, traced_to
 from spark_sink.batch.contents import TablePart, contents
 from spark_sink.batch.merging import merged_rows
 from spark_sink.ddl.following import routed
@@ -36,13 +37,14 @@ from spark_sink.names import quoted
 from spark_sink.source.claims import redeemed
 from spark_sink.source.envelope import of_table, refused_record
 from spark_sink.source.schemas import SchemaBook, TableVersion
+from spark_sink.warehouse.columns import Traced
 from spark_sink.warehouse.identity import NEWER, below_sql, same_key
 from spark_sink.warehouse.images import seen_rows
 from spark_sink.warehouse.ledger import Floor, Floors, Source
 from spark_sink.warehouse.moves import History, pieces
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.protocol import Name, Recent, Warehouse
-from spark_sink.warehouse.shape import Shape, shaped
+from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.waiting_tables import Waits, loaded_sql
 
 _log = logging.getLogger(__name__)
@@ -242,10 +244,11 @@ def combined(
     if merged.shape is None and not known:
         return None
     if is_emptied:
-        merged = _vacated(merged, part, known)
-    shape = shaped(merged.shape, known, name=part.name, apart=part.is_apart)
+        merged = _vacated(merged, part, known, book)
+    traced = traced_to(merged.rows, merged.shape, known, book, name=part.name, apart=part.is_apart)
+    shape, known = traced.wanted, traced.versions
     highest = _highest(floors, part)
-    rows = _standing(_fitted(merged, shape, records), shape, highest)
+    rows = _standing(_fitted(merged, traced, shape, records), shape, highest)
     if not part.has_rows:
         return shape, rows
     changed = _usable(lambda: merged_rows(records, part, shape, known, highest, held=rows))
@@ -255,12 +258,17 @@ def combined(
     return shape, _replaced(rows, changed, shape)
 
 
-def _vacated(merged: Merged, part: TablePart, known: list[TableVersion]) -> Merged:
+def _vacated(
+    merged: Merged, part: TablePart, known: list[TableVersion], book: SchemaBook
+) -> Merged:
     """The table without its shape, if it has no rows and was created again with another key or type."""
     if merged.rows is None:
         return merged
     try:
-        shaped(merged.shape, known, name=part.name, apart=part.is_apart)
+        found = traced_to(
+            merged.rows, merged.shape, known, book, name=part.name, apart=part.is_apart
+        )
+        _ = found.wanted
     except (KeyChanged, TypeConflict):
         if merged.rows.isEmpty():
             return Merged(shape=None, rows=None)
@@ -308,18 +316,12 @@ def _marks(rows: DataFrame) -> DataFrame:
     return rows.select(*_MARKS)
 
 
-def _fitted(merged: Merged, shape: Shape, beside: DataFrame) -> DataFrame:
+def _fitted(merged: Merged, traced: Traced, shape: Shape, beside: DataFrame) -> DataFrame:
     """The merged rows in the columns and types of `shape`."""
     if merged.rows is None or merged.shape is None:
         columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in shape.all_columns)
         return beside.sparkSession.createDataFrame([], columns)
-    held = dict(merged.shape.all_columns)
-    return merged.rows.selectExpr(
-        *(
-            f"CAST({quoted(name) if name in held else 'NULL'} AS {kind}) AS {quoted(name)}"
-            for name, kind in shape.all_columns
-        )
-    )
+    return fitted(merged.rows, traced, shape)
 
 
 def _standing(rows: DataFrame, shape: Shape, floors: Floors) -> DataFrame:

@@ -6,6 +6,8 @@ Invariant: read_committed and failOnDataLoss always; where records are missing t
 from __future__ import annotations
 
 import json
+import re
+import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -28,6 +30,7 @@ client has just asked for more: with Kafka's 500 ms, each partition of each batc
 _MAX_POLL_RECORDS = 5_000
 """With Kafka's 500, Spark asks the broker for the partition's offsets ten times as often."""
 _ENOUGH_TO_MERGE = 20_000
+_OFFSET = re.compile(r"([\w.-]+)-(\d+)=ListOffsetsResultInfo\(offset=(-?\d+)")
 _WINDOW = 100
 """Offsets in which the last record of a topic is first looked for."""
 _RECORDS = (
@@ -36,13 +39,15 @@ _RECORDS = (
 )
 
 
-def stream(spark: SparkSession, settings: Settings, *, starting_offsets: str) -> DataFrame:
-    """The records of all row topics, those that appear later included."""
+def stream(
+    spark: SparkSession, settings: Settings, *, starting_offsets: str, limit: int
+) -> DataFrame:
+    """The records of all row topics, those that appear later included; a batch has at most `limit`."""
     reader = spark.readStream.format("kafka").options(**options(settings))
     return (
         reader.option("subscribePattern", pattern(settings))
         .option("startingOffsets", starting_offsets)
-        .option("maxOffsetsPerTrigger", settings.batch_limit)
+        .option("maxOffsetsPerTrigger", limit)
         .options(**_held_back(settings))
         .load()
     )
@@ -63,13 +68,9 @@ def _held_back(settings: Settings) -> dict[str, str]:
     }
 
 
-def recent_stream(spark: SparkSession, settings: Settings, *, starting_offsets: str) -> DataFrame:
-    """The records of all row, schemas, transactions and DDL topics, as many at a time as there are."""
-    reader = spark.readStream.format("kafka").options(**options(settings))
-    wanted = f"{_with_ddl(settings)}|{_exactly(schemas_topic(settings.prefix))}"
-    return (
-        reader.option("subscribePattern", wanted).option("startingOffsets", starting_offsets).load()
-    )
+def recent_pattern(settings: Settings) -> str:
+    """The Java regular expression of all row, schemas, transactions and DDL topics."""
+    return f"{_with_ddl(settings)}|{_exactly(schemas_topic(settings.prefix))}"
 
 
 def _with_transactions(settings: Settings) -> str:
@@ -141,12 +142,34 @@ class KafkaTopics:
     def __init__(self, spark: SparkSession, settings: Settings) -> None:
         self._spark = spark
         self._settings = settings
+        self._lock = threading.Lock()
+        self._kept: Admin | None = None
+
+    @contextmanager
+    def admin(self) -> Iterator[Admin]:
+        """A client for questions, kept for the next one unless it fails; raises KafkaUnreachable."""
+        with self._lock:
+            client = self._kept = self._kept or _opened(self._spark, self._settings)
+        try:
+            yield client
+        except Py4JJavaError as fault:
+            with self._lock:
+                self._kept = None if self._kept is client else self._kept
+            client.close()
+            raise unreachable(self._settings, fault) from fault
+
+    def close(self) -> None:
+        """Closes the client."""
+        with self._lock:
+            kept, self._kept = self._kept, None
+        if kept is not None:
+            kept.close()
 
     def ranges(
         self, topics: Collection[str]
     ) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
         """(earliest, latest committed) offsets of these topics, or of all where none is named."""
-        with admin(self._spark, self._settings) as kafka:
+        with self.admin() as kafka:
             earliest, latest = kafka.ranges(pattern(self._settings))
         if not topics:
             return earliest, latest
@@ -156,17 +179,17 @@ class KafkaTopics:
 
     def ends(self) -> dict[tuple[str, int], int]:
         """The committed ends of all row topics."""
-        with admin(self._spark, self._settings) as kafka:
+        with self.admin() as kafka:
             return kafka.ends(pattern(self._settings))
 
     def schemas_end(self) -> dict[tuple[str, int], int]:
         """The committed end of the schemas topic; empty without that topic."""
-        with admin(self._spark, self._settings) as kafka:
+        with self.admin() as kafka:
             return kafka.ends(_exactly(schemas_topic(self._settings.prefix)))
 
     def markers_end(self) -> dict[tuple[str, int], int]:
         """The committed ends of the transactions topics; empty without any."""
-        with admin(self._spark, self._settings) as kafka:
+        with self.admin() as kafka:
             return kafka.ends(transactions_topics(self._settings.prefix))
 
     def reach(self, *, ddl: bool = False) -> dict[tuple[str, int], int] | None:
@@ -175,7 +198,7 @@ class KafkaTopics:
         None if a merge of several masters writes row topics: it publishes a transaction's rows one by one.
         """
         shards = f"{self._settings.prefix}.__shard."
-        with admin(self._spark, self._settings) as kafka:
+        with self.admin() as kafka:
             if any(name.startswith(shards) for name in kafka.topics()):
                 return None
             wanted = _with_ddl if ddl else _with_transactions
@@ -187,7 +210,7 @@ class KafkaTopics:
         window, left = _WINDOW, {at: end for at, end in ends.items() if end > 0}
         if not left:
             return values
-        with admin(self._spark, self._settings) as kafka:
+        with self.admin() as kafka:
             earliest = kafka.ranges(transactions_topics(self._settings.prefix))[0]
         while left:
             # Aborted records and the ends of Kafka transactions have offsets, but no value.
@@ -209,7 +232,7 @@ class KafkaTopics:
     def ddl_ranges(self) -> tuple[Offsets, Offsets]:
         """(earliest, latest committed) offsets of the DDL topics."""
         wanted = ddl_pattern(self._settings.prefix, exclude=self._settings.exclude)
-        with admin(self._spark, self._settings) as kafka:
+        with self.admin() as kafka:
             return kafka.ranges(wanted)
 
     def read(
@@ -241,6 +264,8 @@ class Admin:
     def __init__(self, jvm: Any, client: Any) -> None:
         self._jvm = jvm
         self._client = client
+        self._known: dict[tuple[str, int], Any] = {}
+        self._asked: dict[str, tuple[frozenset[tuple[str, int]], Any]] = {}
 
     def cluster_id(self) -> str:
         """Which cluster this is."""
@@ -255,67 +280,117 @@ class Admin:
 
     def ranges(self, pattern: str) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
         """(earliest, latest committed) offsets of the partitions of topics that match."""
-        partitions, spec = self._partitions(pattern), self._class("OffsetSpec")
-        return self._offsets(partitions, spec.earliest()), self._offsets(partitions, spec.latest())
+        partitions = self.partitions(pattern)
+        return self.offsets(partitions, "earliest"), self.offsets(partitions, "latest")
 
     def ends(self, pattern: str) -> dict[tuple[str, int], int]:
         """The latest committed offsets of the partitions of topics that match."""
-        return self._offsets(self._partitions(pattern), self._class("OffsetSpec").latest())
+        return self.offsets(self.partitions(pattern), "latest")
 
     def written(self, pattern: str) -> dict[tuple[str, int], int]:
         """The ends of the partitions of topics that match, with what is not committed yet."""
-        latest = self._class("OffsetSpec").latest()
-        return self._offsets(self._partitions(pattern), latest, isolation="READ_UNCOMMITTED")
+        return self.offsets(self.partitions(pattern), "latest", isolation="READ_UNCOMMITTED")
 
-    def _partitions(self, pattern: str) -> dict[tuple[str, int], Any]:
-        """The partitions of topics that match, as Kafka's client has them."""
+    def partitions(self, pattern: str) -> frozenset[tuple[str, int]]:
+        """The partitions of topics that match."""
         names = java_matching(self._jvm, pattern, self._names())
         described = self._client.describeTopics(names).allTopicNames().get()
-        at = java_class(self._jvm, "org.apache.kafka.common.TopicPartition")
-        return {
-            (name, number): at(name, number)
-            for name in sorted(texts(self._jvm, names))
+        return frozenset(
+            (name, number)
+            for name in texts(self._jvm, names)
             # A topic's partitions are numbered without gaps.
             for number in range(described.get(name).partitions().size())
-        }
+        )
 
-    def _offsets(
+    def java(self, partition: tuple[str, int]) -> Any:
+        """A partition as Kafka's client has it."""
+        found = self._known.get(partition)
+        if found is None:
+            made = java_class(self._jvm, "org.apache.kafka.common.TopicPartition")(*partition)
+            found = self._known[partition] = made
+        return found
+
+    def offsets(
         self,
-        partitions: dict[tuple[str, int], Any],
-        spec: Any,
+        partitions: frozenset[tuple[str, int]],
+        spec: str,
         *,
         isolation: str = "READ_COMMITTED",
     ) -> dict[tuple[str, int], int]:
-        wanted = java_class(self._jvm, "java.util.HashMap")()
-        for partition in partitions.values():
-            wanted.put(partition, spec)
+        """The ``earliest`` or ``latest`` offset of each of the partitions."""
         level = java_class(self._jvm, "org.apache.kafka.common.IsolationLevel").valueOf(isolation)
-        found = self._client.listOffsets(wanted, self._class("ListOffsetsOptions")(level))
-        return {at: int(found.partitionResult(p).get().offset()) for at, p in partitions.items()}
+        asked = self._client.listOffsets(
+            self._wanted(partitions, spec), self._class("ListOffsetsOptions")(level)
+        )
+        found = parsed_offsets(str(asked.all().get().toString()))
+        if found.keys() == partitions:
+            return found
+        # A Kafka client of another version may write them differently.
+        return {at: int(asked.partitionResult(self.java(at)).get().offset()) for at in partitions}
+
+    def _wanted(self, partitions: frozenset[tuple[str, int]], spec: str) -> Any:
+        """The request for all partitions, which is kept: of each, Py4J would be called twice."""
+        known, wanted = self._asked.get(spec, (None, None))
+        if known != partitions:
+            one = getattr(self._class("OffsetSpec"), spec)()
+            wanted = java_class(self._jvm, "java.util.HashMap")()
+            for partition in partitions:
+                wanted.put(self.java(partition), one)
+            self._asked[spec] = partitions, wanted
+        return wanted
+
+    def close(self) -> None:
+        """Closes the client."""
+        self._client.close(java_class(self._jvm, "java.time.Duration").ofSeconds(1))
 
     def _class(self, name: str) -> Any:
         return java_class(self._jvm, f"org.apache.kafka.clients.admin.{name}")
 
 
+def parsed_offsets(text: str) -> dict[tuple[str, int], int]:
+    """The offsets in the text of a Java map of Kafka's results, which is one request of Py4J, not one for each.
+
+    A topic's name has no character but letters, digits, dots, underscores and hyphens.
+    """
+    return {(topic, int(number)): int(at) for topic, number, at in _OFFSET.findall(text)}
+
+
 @contextmanager
 def admin(spark: SparkSession, settings: Settings) -> Iterator[Admin]:
     """A client for questions; raises KafkaUnreachable."""
+    client = _opened(spark, settings)
+    try:
+        yield client
+    except Py4JJavaError as fault:
+        raise unreachable(settings, fault) from fault
+    finally:
+        client.close()
+
+
+def _opened(spark: SparkSession, settings: Settings) -> Admin:
     jvm: Any = spark._jvm
+    properties = client_properties(jvm, settings)
+    properties.setProperty("default.api.timeout.ms", "10000")
+    properties.setProperty("request.timeout.ms", "5000")
+    create = java_class(jvm, "org.apache.kafka.clients.admin.AdminClient").create
+    try:
+        return Admin(jvm, create(properties))
+    except Py4JJavaError as fault:
+        raise unreachable(settings, fault) from fault
+
+
+def client_properties(jvm: Any, settings: Settings) -> Any:
+    """The properties of a Kafka client of the driver."""
     properties = java_class(jvm, "java.util.Properties")()
     for name, value in options(settings).items():
         if name.startswith("kafka.") and name != "kafka.isolation.level":
             properties.setProperty(name.removeprefix("kafka."), value)
-    properties.setProperty("default.api.timeout.ms", "10000")
-    properties.setProperty("request.timeout.ms", "5000")
-    try:
-        client = java_class(jvm, "org.apache.kafka.clients.admin.AdminClient").create(properties)
-        try:
-            yield Admin(jvm, client)
-        finally:
-            client.close(java_class(jvm, "java.time.Duration").ofSeconds(1))
-    except Py4JJavaError as fault:
-        cause = str(fault.java_exception.getMessage())
-        raise KafkaUnreachable(
-            f"{settings.bootstrap_servers}: {cause}",
-            advice="Check bootstrap_servers, kafka_options and the brokers",
-        ) from fault
+    return properties
+
+
+def unreachable(settings: Settings, fault: Py4JJavaError) -> KafkaUnreachable:
+    """The error for a failure of a Kafka client."""
+    return KafkaUnreachable(
+        f"{settings.bootstrap_servers}: {fault.java_exception.getMessage()}",
+        advice="Check bootstrap_servers, kafka_options and the brokers",
+    )

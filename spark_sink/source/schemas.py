@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from spark_sink.errors import (
     ColumnClash,
     MalformedRecord,
     ReservedName,
+    TableError,
     UnknownSchema,
     UnsupportedWire,
 )
@@ -49,30 +52,82 @@ class VersionKey:
 
 
 @dataclass(frozen=True, slots=True)
+class Initial:
+    """What rows from before a column was added have in it: `text` as the wire has it, None for NULL.
+
+    `reason` says why the value is not known; empty if it is.
+    """
+
+    text: str | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its name and how its values are read."""
+    """One column: its name and how its values are read.
+
+    `id` is the same in all versions of its table, if the worker states it. `initial` is there only if a known
+    statement added the column.
+    """
 
     name: str
     mysql_type: str
     reading: Reading
+    id: str | None = None
+    initial: Initial | None = None
+    comment: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A value that all rows of a version have, in a column that they lack."""
+
+    reading: Reading
+    text: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class TableVersion:
-    """The columns of a table from some position on; `primary_key` is empty where there is none."""
+    """The columns of a table from some position on; `primary_key` is empty where there is none.
+
+    `placed` are the columns as a later version names them, with what the version's rows have there; None means
+    that they are its own.
+    """
 
     key: VersionKey
     columns: tuple[Column, ...]
     primary_key: tuple[str, ...]
+    placed: tuple[tuple[str, Column | Constant], ...] | None = None
+    comment: str = ""
+
+    @property
+    def present(self) -> tuple[tuple[str, Column | Constant], ...]:
+        """The columns that its rows have a value in, by their present names."""
+        if self.placed is not None:
+            return self.placed
+        return tuple((column.name, column) for column in self.columns)
+
+    @property
+    def present_key(self) -> tuple[str, ...]:
+        """The primary key by the present names of its columns."""
+        if self.placed is None:
+            return self.primary_key
+        names = {one.name: name for name, one in self.placed if isinstance(one, Column)}
+        return tuple(names.get(name, name) for name in self.primary_key)
 
 
 def parse_version(value: str) -> TableVersion:
     """A value of the schemas topic. Raises a named error where it does not follow the contract."""
     try:
-        body = json.loads(value)
+        # A float keeps the text that the worker wrote.
+        body = json.loads(value, parse_float=str)
         key = VersionKey(body["destination"], body["database"], body["table"], body["version"])
         wire, primary_key = body["wire"], tuple(body["primary_key"])
         columns = [(str(c["name"]), str(c["type"])) for c in body["columns"]]
+        more = [
+            (c.get("id"), _initial(c.get("initial")), str(c.get("comment") or ""))
+            for c in body["columns"]
+        ]
     except (ValueError, KeyError, TypeError) as fault:
         raise MalformedRecord(f"schemas topic, {type(fault).__name__} {fault}") from fault
     if wire != 1:
@@ -80,9 +135,24 @@ def parse_version(value: str) -> TableVersion:
     _check_names([name for name, _ in columns], primary_key, key)
     return TableVersion(
         key=key,
-        columns=tuple(Column(name, kind, reading(kind)) for name, kind in columns),
+        columns=tuple(
+            Column(name, kind, reading(kind), *traced)
+            for (name, kind), traced in zip(columns, more, strict=True)
+        ),
         primary_key=primary_key,
+        comment=str(body.get("comment") or ""),
     )
+
+
+def _initial(value: Any) -> Initial | None:
+    if value is None:
+        return None
+    if "value" not in value:
+        return Initial(reason=str(value["unknown"]) or "its value is not known")
+    found = value["value"]
+    if found is None or isinstance(found, str):
+        return Initial(text=found)
+    return Initial(text=json.dumps(found, ensure_ascii=False))
 
 
 @dataclass(slots=True)
@@ -92,12 +162,41 @@ class SchemaBook:
     read: Callable[[], Iterable[str]]
     _known: dict[VersionKey, TableVersion] = field(default_factory=dict)
     _raw: dict[VersionKey, str] = field(default_factory=dict)
+    _numbers: dict[tuple[str, str, str], set[int]] = field(default_factory=dict)
+    """The versions of each source table: destination, database, table."""
+    _parsed: dict[tuple[str, str, str], tuple[int, list[TableVersion]]] = field(
+        default_factory=dict
+    )
+    """Those that can be read, and of how many."""
 
     def fetch(self, keys: Iterable[VersionKey]) -> None:
         """Reads the topic again where one of the keys is new."""
         if any(key not in self._raw for key in keys):
             for value in self.read():
-                self._raw[_key_of(value)] = value
+                key = _key_of(value)
+                self._raw[key] = value
+                source = key.destination, key.database, key.table
+                self._numbers.setdefault(source, set()).add(key.version)
+
+    def named(self, name: tuple[str, str]) -> list[tuple[str, str, str]]:
+        """The source tables of that name, by destination."""
+        return sorted(one for one in self._numbers if one[1:] == name)
+
+    def earlier(self, source: tuple[str, str, str], until: int | None) -> list[TableVersion]:
+        """The known versions of a source table up to a number, oldest first; all of them without one.
+
+        A version that the sink cannot read is omitted: no table has rows of it.
+        """
+        numbers = self._numbers.get(source, set())
+        count, found = self._parsed.get(source, (0, []))
+        if count != len(numbers):
+            found = []
+            for number in sorted(numbers):
+                with suppress(TableError):
+                    key = VersionKey(*source, number)
+                    found.append(self.versions([key])[key])
+            self._parsed[source] = len(numbers), found
+        return [one for one in found if until is None or one.key.version <= until]
 
     def sources(self, name: tuple[str, str]) -> set[str]:
         """The destinations that have published columns of a table, by the topic as it is now.

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any, Protocol
 
+from py4j.protocol import Py4JJavaError
+
 from spark_sink.errors import CheckpointDamaged, ForeignCheckpoint
 from spark_sink.spark.files import Files
 
@@ -52,6 +54,18 @@ class Checkpoint:
         planned = self._numbers("offsets")
         return {**self.initial(), **((self._planned(planned[-1]) or {}) if planned else {})}
 
+    def check(self) -> None:
+        """Raises CheckpointDamaged if a file that a start reads is cut: a power loss may leave it empty."""
+        offsets, commits = self._newest("offsets"), self._newest("commits")
+        for name in ("metadata", "sources/0/0", *offsets, *commits):
+            path = f"{self._path}/{name}"
+            if (text := self._text(path)) is None:
+                continue
+            if name in {"sources/0/0", *offsets}:
+                parse_offsets(text, path)
+            elif not is_whole(text):
+                raise CheckpointDamaged(path, advice=_REMOVE)
+
     def forget(self) -> None:
         """Removes Spark's files here; the file that marks a started query goes last."""
         for name in _SPARKS:
@@ -62,9 +76,32 @@ class Checkpoint:
         text = self._files.read(path)
         return None if text is None else parse_offsets(text, path)
 
+    def _text(self, path: str) -> str | None:
+        """A file's text, None without one; empty if it is not what was written."""
+        try:
+            return self._files.read(path)
+        except Py4JJavaError as fault:
+            # On a local disk, Hadoop compares a file with a checksum of its own.
+            if "ChecksumException" not in str(fault):
+                raise
+            return ""
+
+    def _newest(self, folder: str) -> list[str]:
+        """The last two files of a folder: a batch begins where the one before ended."""
+        return [f"{folder}/{number}" for number in self._numbers(folder)[-2:]]
+
     def _numbers(self, folder: str) -> list[int]:
         names = self._files.names(f"{self._path}/{folder}")
         return sorted(int(name) for name in names if name.isdigit())
+
+
+def is_whole(text: str) -> bool:
+    """Whether one of Spark's files with a single object has all of its text."""
+    line = text.rstrip().rpartition("\n")[2]
+    try:
+        return isinstance(json.loads(line[line.find("{") :]), dict)
+    except ValueError:
+        return False
 
 
 def parse_offsets(text: str, where: str) -> dict[tuple[str, int], int]:
@@ -90,13 +127,14 @@ def check_origin(files: _Texts, path: str, origin: dict[str, str], *, where: str
     `where` is what an error calls it, if not by its path.
     """
     text, where = files.read(path), where or path
-    if text is None:
+    if not text:
+        # A start that was killed here has left it empty.
         files.write(path, json.dumps(origin))
         return
     try:
         known = json.loads(text)
     except ValueError:
-        raise CheckpointDamaged(where) from None
+        raise CheckpointDamaged(where, advice="Delete that file; it is written again") from None
     different = [name for name in origin if known.get(name) != origin[name]]
     if different:
         raise ForeignCheckpoint(

@@ -5,6 +5,7 @@ Invariant: everything goes through Hadoop's file systems, as Spark's own files d
 
 from __future__ import annotations
 
+import re
 import uuid
 from typing import Any
 
@@ -42,20 +43,21 @@ class Files:
         finally:
             stream.close()
 
-    def add(self, path: str, text: str) -> None:
-        """Makes a new file that readers see whole or not at all."""
+    def put(self, path: str, text: str) -> None:
+        """Makes the file in one step: a reader finds all of it or no file. Fails if it exists."""
         where, system = self._at(path)
-        part = f"{where.getParent().toString()}/.{where.getName()}.{uuid.uuid4().hex}"
+        part = f"{where.getParent().toString()}/.{where.getName()}-{uuid.uuid4().hex}"
         self.write(part, text)
         if not system.rename(self._at(part)[0], where):
-            raise OSError(f"{path} could not be made")
+            self.delete(part)
+            raise OSError(f"{path} exists, or cannot be written")
 
     def names(self, folder: str) -> list[str]:
         """What a folder holds; empty where there is no folder."""
-        where, system = self._at(folder)
-        if not system.exists(where):
-            return []
-        found = system.listStatus(where)
+        pattern = re.sub(r"([\\\[\]{}*?])", r"\\\1", folder)
+        where, system = self._at(f"{pattern}/*")
+        # Not listStatus: of a bucket it returns an array of its own class, which Py4J gives to no method.
+        found = system.globStatus(where)
         paths = java_class(self._jvm, "org.apache.hadoop.fs.FileUtil").stat2Paths(found)
         if not len(paths):
             return []

@@ -34,6 +34,8 @@ _STDERR: Final = 2
 # Used only where no other value is given.
 _DEFAULTS: Final = {
     "spark.databricks.delta.snapshotPartitions": "2",
+    # A small job does not wait for all tasks of a large one.
+    "spark.scheduler.mode": "FAIR",
     # The batch is cached and Kafka's offsets are fixed, so its rows are the same on each reading.
     "spark.databricks.delta.merge.materializeSource": "none",
     "spark.sql.adaptive.enabled": "false",
@@ -41,15 +43,14 @@ _DEFAULTS: Final = {
     "spark.kafka.consumer.cache.capacity": "2000",
     # One MERGE compiles some hundred small programs; Spark keeps 100, and so compiles them each time.
     "spark.sql.codegen.cache.maxEntries": "3000",
+    # Else VACUUM lists a table's few folders in 10,000 tasks.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
 }
 _LOCAL: Final = {
     "spark.ui.enabled": "false",
-    # A small job does not wait for all tasks of a large one.
-    "spark.scheduler.mode": "FAIR",
     # Each batch has what suits its size; tables are merged side by side, so few rows need one partition.
     **FEW_ROWS,
     "spark.sql.leafNodeDefaultParallelism": "1",
-    # Else VACUUM lists a table's few folders in 10,000 tasks.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     "spark.databricks.delta.snapshotPartitions": "1",
     # It would sort the changes once more, to exchange only the last of each key between the cores.
@@ -179,6 +180,8 @@ def _own_jvm(settings: Settings, more: Sequence[str] | None) -> dict[str, str]:
     jars = _jars("jars", settings.jars)
     if settings.format == "iceberg":
         jars += _jars("iceberg_jars", settings.iceberg_jars)
+    if settings.uses_buckets and settings.s3_jars.is_dir():
+        jars += sorted(settings.s3_jars.glob("*.jar"))
     options = [
         f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}",
         "-XX:+UseSerialGC",

@@ -8,6 +8,7 @@ not guessed. All functions return Spark SQL text and do no I/O.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from spark_sink.errors import KeyChanged, TypeConflict
@@ -30,14 +31,14 @@ def target(held: Shape, versions: Sequence[TableVersion]) -> Shape:
     where = f"{held.database}.{held.table}"
     keys = set()
     for version in versions:
-        for column in version.columns:
-            own = held.spelling(column.name) or column.name
+        for name, column in version.present:
+            own = held.spelling(name) or name
             wanted = column.reading.type
             columns[own] = widened(columns.get(own, wanted), wanted) or wanted
-        keys.add(tuple(held.spelling(name) or name for name in version.primary_key))
+        keys.add(tuple(held.spelling(name) or name for name in version.present_key))
     for version in versions:
-        for column in version.columns:
-            own = held.spelling(column.name) or column.name
+        for name, column in version.present:
+            own = held.spelling(name) or name
             if widened(columns[own], column.reading.type) != columns[own]:
                 raise TypeConflict(f"{where}.{own} differs between sources", advice=_SAME)
     if len({tuple(sorted(key)) for key in keys}) > 1:
@@ -45,9 +46,7 @@ def target(held: Shape, versions: Sequence[TableVersion]) -> Shape:
     key = keys.pop()
     mapped = held.mapped or any(not name.replace("_", "").isalnum() for name in columns)
     key = held.key if sorted(key) == sorted(held.key) else key
-    return Shape(
-        held.database, held.table, tuple(columns.items()), key, mapped=mapped, apart=held.apart
-    )
+    return replace(held, columns=tuple(columns.items()), key=key, mapped=mapped)
 
 
 _SAME: Final = (

@@ -110,6 +110,8 @@ def _told(shape: Shape) -> dict[str, Any]:
         "columns": [name for name, _ in shape.columns],
         "types": [kind for _, kind in shape.columns],
         "key": shape.key,
+        "followed": shape.followed,
+        "apart": shape.apart,
     }
 
 

@@ -87,23 +87,29 @@ def starting_offsets(applied: Offsets, earliest: Offsets, latest: Offsets) -> st
 
     Raises DataLost if Kafka no longer holds the records after the applied ones.
     """
+    check_held(applied, earliest, latest)
     start: dict[str, dict[str, int]] = {}
+    for topic, partition in sorted(latest):
+        offset = applied.get((topic, partition), EARLIEST)
+        start.setdefault(topic, {})[str(partition)] = offset
+    return json.dumps(start)
+
+
+def check_held(applied: Offsets, earliest: Offsets, latest: Offsets) -> None:
+    """Raises DataLost if Kafka no longer holds the records after the applied ones."""
     for topic, partition in sorted(applied.keys() - latest.keys()):
         raise DataLost(
             f"the ledger has topic {topic}, partition {partition}, which is not in Kafka",
             advice="If the topic was removed on purpose, add it to exclude",
         )
-    for (topic, partition), end in sorted(latest.items()):
-        offset = applied.get((topic, partition), EARLIEST)
-        first = earliest[topic, partition]
+    for (topic, partition), offset in sorted(applied.items()):
+        first, end = earliest[topic, partition], latest[topic, partition]
         if offset != EARLIEST and not first <= offset <= end:
             raise DataLost(
                 f"topic {topic}, partition {partition}: the ledger ends at {offset}, "
                 f"Kafka holds {first} to {end}",
                 advice="Reload the tables of that topic",
             )
-        start.setdefault(topic, {})[str(partition)] = offset
-    return json.dumps(start)
 
 
 def check_checkpoint_not_past_ledger(

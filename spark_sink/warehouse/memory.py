@@ -83,6 +83,14 @@ class MemoryTables:
         before = self._tables.get(name) or _Table(wanted, commits=-1)
         self._tables[name] = replace(before, shape=wanted, commits=before.commits + 1)
 
+    def rename_columns(self, shape: Shape, names: Mapping[str, str]) -> Shape:
+        """See protocol.Tables."""
+        name = shape.database, shape.table
+        held, renamed = self._tables[name], shape.with_names(names)
+        rows = tuple({names.get(one, one): row[one] for one in row} for row in held.rows)
+        self._tables[name] = replace(held, shape=renamed, rows=rows, commits=held.commits + 1)
+        return renamed
+
     def merge(self, shape: Shape, rows: Rows) -> None:
         """See protocol.Tables."""
         found = {_identity(shape, row): row for row in self._rows(shape)}
@@ -361,10 +369,11 @@ class MemoryRecent:
         """See protocol.RecentLog."""
         self._commits.append(([*self._commits[-1][0], *rows], cut))
 
-    def rewrite(self, rows: Rows, cut: Cut) -> None:
+    def tidy(self, cut: Cut) -> None:
         """See protocol.RecentLog."""
-        held = [r for r in self._commits[-1][0] if r["kind"] != "record" or _covers(cut, r)]
-        self._commits.append(([*held, *rows], cut))
+        rows, newest = self._commits[-1]
+        held = [r for r in rows if r["kind"] != "record" or _covers(cut, r)]
+        self._commits.append((held, newest))
 
     def remove_unused(self) -> None:
         """See protocol.RecentLog."""
@@ -481,8 +490,9 @@ class MemoryFacts:
 class MemoryNotes:
     """See protocol.Notes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, excludes: bool = True) -> None:
         self._texts: dict[str, str] = {}
+        self._excludes = excludes
 
     def read(self, name: str) -> str | None:
         """See protocol.Notes."""
@@ -499,6 +509,10 @@ class MemoryNotes:
 
     def make(self) -> None:
         """See protocol.Notes."""
+
+    def excludes(self) -> bool:
+        """See protocol.Notes."""
+        return self._excludes
 
 
 class MemoryWarehouse:

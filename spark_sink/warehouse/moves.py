@@ -31,6 +31,8 @@ class Note:
     name: Name
     text: str
     """Empty once it no longer holds."""
+    is_gap: bool = False
+    """Whether rows have changed at the source that no record names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +63,10 @@ class Event:
                 "moves": [[list(old), new and list(new)] for old, new in self.moves.items()],
                 "removed": [list(name) for name in self.removed],
                 "carried": [[list(name), *place] for name, place in self.carried.items()],
-                "notes": [[list(note.name), note.text] for note in self.notes],
+                "notes": [
+                    [list(note.name), note.text, *([True] if note.is_gap else [])]
+                    for note in self.notes
+                ],
             }
         )
 
@@ -77,7 +82,10 @@ class Event:
             moves={_name(old): new and _name(new) for old, new in body["moves"]},
             removed=tuple(_name(name) for name in body["removed"]),
             carried={_name(name): (epoch, seq) for name, epoch, seq in body["carried"]},
-            notes=tuple(Note(name=_name(name), text=text) for name, text in body["notes"]),
+            notes=tuple(
+                Note(name=_name(name), text=text, is_gap=bool(more))
+                for name, text, *more in body["notes"]
+            ),
         )
 
 
@@ -117,15 +125,22 @@ class History:
 
     def notes(self) -> dict[Name, list[str]]:
         """What is to be said of each name, by destination."""
-        last: dict[tuple[str, Name], str] = {}
+        found: dict[Name, list[str]] = {}
+        for (_, name), note in sorted(self._last_notes().items()):
+            if note.text:
+                found.setdefault(name, []).append(note.text)
+        return found
+
+    def gaps(self) -> set[Name]:
+        """The tables of which rows have changed at the source that no record names."""
+        return {name for (_, name), note in self._last_notes().items() if note.is_gap}
+
+    def _last_notes(self) -> dict[tuple[str, Name], Note]:
+        last: dict[tuple[str, Name], Note] = {}
         for event in self.ordered():
             for note in event.notes:
-                last[event.destination, note.name] = note.text
-        found: dict[Name, list[str]] = {}
-        for (_, name), text in sorted(last.items()):
-            if text:
-                found.setdefault(name, []).append(text)
-        return found
+                last[event.destination, note.name] = note
+        return last
 
     def is_moved(self, name: Name) -> bool:
         """Whether a table of that name was dropped or renamed, so that another may have another key."""

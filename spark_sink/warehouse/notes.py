@@ -10,10 +10,18 @@ from spark_sink.spark.files import Files
 class FileNotes:
     """See protocol.Notes."""
 
-    def __init__(self, files: Files, root: str, *, first: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        files: Files,
+        root: str,
+        *,
+        first: Mapping[str, str] | None = None,
+        excludes: bool = True,
+    ) -> None:
         self._files = files
         self._root = root
         self._first = first or {}
+        self._excludes = excludes
 
     def read(self, name: str) -> str | None:
         """See protocol.Notes."""
@@ -27,6 +35,10 @@ class FileNotes:
         """See protocol.Notes."""
         return self._files.names(f"{self._root}/{folder}")
 
+    def excludes(self) -> bool:
+        """See protocol.Notes."""
+        return self._excludes
+
     def make(self) -> None:
         """See protocol.Notes. Also writes the first notes, those that do not exist."""
         self._files.make(self._root)
@@ -36,7 +48,7 @@ class FileNotes:
 
     def _add(self, name: str, text: str) -> None:
         try:
-            self._files.add(f"{self._root}/{name}", text)
+            self._files.put(f"{self._root}/{name}", text)
         except OSError:
             # Another process may have been first.
             if self.read(name) is None:

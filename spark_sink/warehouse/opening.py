@@ -15,9 +15,12 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.errors import ForeignWarehouse, WarehouseUnusable
+from spark_sink.metastore.registration import Metastore
 from spark_sink.names import FLOORS, FORMAT, LEDGER, ORIGIN, RECENT, WAITS
+from spark_sink.settings import Metastore as MetastoreSettings
 from spark_sink.spark.error_mapping import cause
 from spark_sink.spark.files import Files
+from spark_sink.warehouse.delta.hive import HiveMetastore
 from spark_sink.warehouse.delta.warehouse import DeltaWarehouse
 from spark_sink.warehouse.iceberg.catalog import NAME, kind
 from spark_sink.warehouse.iceberg.warehouse import IcebergWarehouse
@@ -87,3 +90,8 @@ def _made(files: Files, root: str) -> tuple[Format | None, str, str]:
             advice="Use the version of the sink that made it",
         )
     return note["format"], note["catalog"], note.get(NAME, "")
+
+
+def open_metastore(spark: SparkSession, settings: MetastoreSettings) -> Metastore:
+    """Returns the metastore in which the tables are registered; connects when it is first asked."""
+    return HiveMetastore(spark, settings)

@@ -48,6 +48,12 @@ class Tables(Protocol[Rows]):
     def evolve(self, held: Shape | None, wanted: Shape) -> None:
         """Creates the table, or alters it to the columns and types of `wanted`."""
 
+    def rename_columns(self, shape: Shape, names: Mapping[str, str]) -> Shape:
+        """Gives columns names that are free, without writing rows; safe to repeat. Returns the shape then.
+
+        An interrupted call has renamed some of them; the key follows last.
+        """
+
     def merge(self, shape: Shape, rows: Rows) -> None:
         """Merges rows that `compact.changes` made. Thread-safe for different tables."""
 
@@ -237,8 +243,11 @@ class RecentLog(Protocol[Rows]):
     def add(self, rows: Rows, cut: Cut) -> None:
         """Adds rows; `cut` is then what all stored rows cover."""
 
-    def rewrite(self, rows: Rows, cut: Cut) -> None:
-        """Adds rows, and removes the records from before `cut.since`."""
+    def tidy(self, cut: Cut) -> None:
+        """Removes records from before `cut.since`, now or at a later call, and joins small files.
+
+        Rows may be added meanwhile. Raises CommitConflict if another commit came first.
+        """
 
     def remove_unused(self) -> None:
         """Removes what has not been used for minutes."""
@@ -304,6 +313,9 @@ class Notes(Protocol):
 
     def make(self) -> None:
         """Creates the storage for them, and proves that it is writable."""
+
+    def excludes(self) -> bool:
+        """Whether of two processes that commit the same version of a table one is refused."""
 
 
 class Warehouse(Protocol[Rows]):

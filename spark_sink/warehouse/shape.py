@@ -7,8 +7,8 @@ a guess.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from spark_sink.errors import KeyChanged, TypeConflict
 from spark_sink.names import action
@@ -24,12 +24,18 @@ from spark_sink.source.schemas import (
 _SIMPLE_NAME = re.compile(r"[A-Za-z0-9_]+")
 
 
+Followed = dict[tuple[str, str, str], int]
+"""The number of a version for each source table: destination, database and table."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """A warehouse table: its name, the source's columns (name, type) in order, and its key.
 
     An empty key means that the table is a log of signed images. `apart` means that mapped tables fill it: each
-    row belongs to one source table, and equal keys of two source tables are two rows.
+    row belongs to one source table, and equal keys of two source tables are two rows. `followed` are versions
+    (destination, database, table, number) up to which the rows have the columns of their source tables.
+    `comments` are those of columns, by name, and of the table, under the empty name.
     """
 
     database: str
@@ -38,6 +44,13 @@ class Shape:
     key: tuple[str, ...]
     mapped: bool = field(default=False, compare=False)
     apart: bool = False
+    followed: tuple[tuple[str, str, str, int], ...] = ()
+    comments: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def followed_by(self) -> Followed:
+        """For each source table whose columns are identified, the version up to which its rows have them."""
+        return {(one[0], one[1], one[2]): one[3] for one in self.followed}
 
     @property
     def keyed(self) -> bool:
@@ -54,6 +67,19 @@ class Shape:
         """The sink's columns."""
         delta = () if self.keyed else (DELTA_COLUMN,)
         return (*BOOKKEEPING, *delta, *(SOURCE_COLUMNS if self.apart else ()))
+
+    def with_names(self, names: Mapping[str, str]) -> Shape:
+        """The shape with other names for columns, in the key too."""
+
+        def of(name: str) -> str:
+            return names.get(name, name)
+
+        return replace(
+            self,
+            columns=tuple((of(name), kind) for name, kind in self.columns),
+            key=tuple(map(of, self.key)),
+            comments=tuple((of(name), text) for name, text in self.comments),
+        )
 
     def spelling(self, name: str) -> str | None:
         """The table's spelling of a column, whose name is matched without case; None without such a column."""
@@ -75,14 +101,24 @@ def shaped(
     spelled = {column.lower(): column for column in columns}
     key = held.key if held else None
     for version in sorted(versions, key=lambda v: v.key):
-        for column in version.columns:
-            own = spelled.setdefault(column.name.lower(), column.name)
+        for present, column in version.present:
+            own = spelled.setdefault(present.lower(), present)
             wanted = column.reading.type
             columns[own] = _widened(columns.get(own, wanted), wanted, column=own, of=name)
-        key = _same_key(key, version.primary_key, spelled, of=name)
+        key = _same_key(key, version.present_key, spelled, of=name)
     mapped = not all(_SIMPLE_NAME.fullmatch(column) for column in columns)
+    mapped = mapped or (held is not None and held.mapped)
     apart = apart or (held is not None and held.apart)
-    return Shape(name[0], name[1], tuple(columns.items()), key or (), mapped=mapped, apart=apart)
+    return Shape(
+        name[0],
+        name[1],
+        tuple(columns.items()),
+        key or (),
+        mapped=mapped,
+        apart=apart,
+        followed=held.followed if held is not None else (),
+        comments=held.comments if held is not None else (),
+    )
 
 
 def _widened(held: str, wanted: str, *, column: str, of: tuple[str, str]) -> str:

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 
 from spark_sink.source.envelope import place
 from spark_sink.text.times import utc
+from spark_sink.warehouse.column_notes import column_lines
 from spark_sink.warehouse.ledger import LastBatch
 from spark_sink.warehouse.letters import HOUR_MS, Letter
 from spark_sink.warehouse.protocol import Name, Warehouse
@@ -36,9 +37,13 @@ def status_lines(warehouse: Warehouse[Any]) -> Iterator[str]:
     hour = warehouse.letters.since(int(time.time() * 1000) - HOUR_MS)
     if hour:
         yield f"dead letters in the last hour: {hour}; to list them: python -m spark_sink letters"
+    columns: dict[Name, list[str]] = {}
+    for name, text in column_lines(warehouse):
+        columns.setdefault(name, []).append(text)
     for name in names:
         yield from _table(name, waits.tables.get(name), asked.get(name), reached)
         yield from (f"  ddl: {text}" for text in notes.get(name, ()))
+        yield from (f"  column: {text}" for text in columns.get(name, ()))
 
 
 def letter_lines(warehouse: Warehouse[Any], most: int, name: Name | None = None) -> Iterator[str]:

@@ -56,7 +56,9 @@ def table_json(table: Table, old: Table | None = None) -> dict[str, Any]:
     columns: list[Any] = [_array(column, _COLUMN, _USUAL_COLUMN) for column in table.columns]
     indexes: list[Any] = [_array(index, _INDEX, _USUAL_INDEX) for index in table.indexes]
     if old is not None:
-        columns = _counted(table.columns, columns, old.columns)
+        # Equal columns differ as arrays if one was dropped and added again.
+        before = [_array(column, _COLUMN, _USUAL_COLUMN) for column in old.columns]
+        columns = _counted(list(map(tuple, columns)), columns, tuple(map(tuple, before)))
         indexes = _counted(table.indexes, indexes, old.indexes)
     return {
         "columns": columns,

@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from connectors.errors import DdlUnresolved
 from connectors.mysql.ddl.catalog import Catalog
-from connectors.mysql.ddl.definition import Session, Table, TableChange, TableName
+from connectors.mysql.ddl.definition import Execution, Session, Table, TableChange, TableName
+from connectors.mysql.ddl.parsed_statement import parse_statement
 from tables.schema_history.position import HistoryPosition, reached
 from tables.schema_history.record import Given, SchemaRecord, Unresolved
 from tables.schema_history.steps import Steps
@@ -173,7 +174,10 @@ class _Given:
         for other in set(record.tables) - touched:
             self._put_as_it_was(other, self._steps.view(record.number - 1))
         try:
-            changes = self._catalog.apply(record.statement, record.session)
+            statement = parse_statement(record.statement, self._catalog.server, record.session)
+            # Its time and time zone are not in the record.
+            execution = Execution(mark=str(record.position))
+            changes = self._catalog.apply_parsed(replace(statement, execution=execution))
         except DdlUnresolved:
             for name in touched:
                 self._end(name)

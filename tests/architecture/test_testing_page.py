@@ -13,6 +13,7 @@ _MARK = re.compile(r"\bmark\.long\(")
 _BY_FIXTURE = {
     "integration/process/story.py": ("integration/process/test_ddl_topic.py",),
     "unit/spark_sink/conftest.py": (
+        "contract/test_columns.py",
         "contract/test_dead_letters.py",
         "contract/test_recent_changes.py",
         "contract/test_warehouses.py",

@@ -2,109 +2,31 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from datetime import date, datetime
-from decimal import Decimal
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from pyspark.sql import functions as f
 
-from spark_sink.errors import UnknownTable
-from spark_sink.warehouse.ledger import Entry, Floor, Source
-from spark_sink.warehouse.memory import MemoryWarehouse
+from spark_sink.warehouse.iceberg.warehouse import IcebergWarehouse
+from spark_sink.warehouse.ledger import Entry, Source
 from spark_sink.warehouse.milestones import Milestone, Position
 from spark_sink.warehouse.moves import Event, Note
-from spark_sink.warehouse.opening import open_warehouse
-from spark_sink.warehouse.protocol import VersionGone, Warehouse
-from spark_sink.warehouse.shape import Shape
-from tests.unit.spark_sink.conftest import FORMATS_LONG, spark
+from tests.contract.warehouses import (
+    APART,
+    KEYED,
+    LOG,
+    NAME,
+    OTHER,
+    OWN,
+    Case,
+    case,
+    floor,
+    row,
+)
+from tests.unit.spark_sink.conftest import spark
 
-__all__ = ["spark"]
-Row = dict[str, Any]
-KEYED = Shape("shop", "t", (("id", "int"), ("v", "int")), ("id",))
-APART = Shape("shop", "t", (("id", "int"), ("v", "int")), ("id",), apart=True)
-LOG = Shape("shop", "t", (("id", "int"), ("v", "int")), ())
-OWN, OTHER = Source("shop", "shop", "t"), Source("shop", "shop", "t_1")
-NAME = ("shop", "t")
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A warehouse, whatever form its rows have."""
-
-    warehouse: Warehouse[Any]
-    spark: Any = None
-
-    def rows(self, shape: Shape, *rows: Row) -> Any:
-        """Rows as this warehouse takes them."""
-        if self.spark is None:
-            return rows
-        fields = ", ".join(f"`{name}`: {kind}" for name, kind in shape.all_columns)
-        parsed = f.from_json(f.lit(json.dumps(rows)), f"array<struct<{fields}>>")
-        return self.spark.range(1, numPartitions=1).select(f.inline(parsed))
-
-    def described(self, rows: Any) -> list[Row]:
-        """Rows as this warehouse gives them."""
-        found = rows if self.spark is None else [row.asDict() for row in rows.collect()]
-        return sorted((dict(row) for row in found), key=lambda row: (row["id"], row["v"] or 0))
-
-    def merge(self, shape: Shape, *rows: Row) -> None:
-        """Puts rows into the table, made first where there is none."""
-        held = self.warehouse.tables.shape(*NAME)
-        if held != shape:
-            self.warehouse.tables.evolve(held, shape)
-        self.warehouse.tables.merge(shape, self.rows(shape, *rows))
-
-    def current(self) -> list[tuple[int, int]]:
-        """The key and value of each row that readers see."""
-        rows = self.described(self.warehouse.tables.current(*NAME))
-        return [(row["id"], row["v"]) for row in rows]
-
-
-@pytest.fixture(params=["memory", *FORMATS_LONG])
-def case(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Case]:
-    if request.param == "memory":
-        yield Case(MemoryWarehouse())
-        return
-    session = request.getfixturevalue("spark")
-    yield Case(open_warehouse(session, str(tmp_path), table_format=request.param), session)
-
-
-def row(
-    key: int, value: int | None, seq: int, *, source: Source | None = None, **other: Any
-) -> Row:
-    """A row of the table, of a source table where one is named."""
-    named = {} if source is None else {"__source_database": source.database}
-    named |= {} if source is None else {"__source_table": source.table}
-    destination = "shop" if source is None else source.destination
-    return {
-        "id": key, "v": value, "__destination": destination, "__epoch": 1, "__seq": seq,
-        "__deleted": False, "__schema": 1, "__ts_ms": seq, "__unrepresentable": None, **named, **other,
-    }  # fmt: skip
-
-
-def floor(seq: int, source: Source = OWN) -> Floor:
-    return Floor(database="shop", table="t", source=source, epoch=1, seq=seq, ts_ms=seq)
-
-
+__all__ = ["case", "spark"]
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-
-
-def test_a_table_is_there_once_it_was_made_and_widened_by_what_is_wanted(case: Case) -> None:
-    tables = case.warehouse.tables
-    assert tables.shape(*NAME) is None
-    assert tables.names() == []
-    with pytest.raises(UnknownTable, match=r"shop\.t"):
-        tables.current(*NAME)
-    case.merge(KEYED, row(1, 10, 1))
-    wider = Shape("shop", "t", (*KEYED.columns, ("w", "string")), ("id",))
-    tables.evolve(KEYED, wider)
-    assert (tables.names(), tables.shape(*NAME)) == ([NAME], wider)
-    assert [one["w"] for one in case.described(tables.rows(wider))] == [None]
 
 
 def test_only_a_later_change_of_the_destination_replaces_a_row(case: Case) -> None:
@@ -173,42 +95,6 @@ def test_a_replacement_is_whole_keeps_its_cut_and_a_drop_ends_it(case: Case) -> 
     assert (case.current(), tables.cut(*NAME)) == ([(3, 30)], None)
 
 
-def test_types_are_widened_and_keep_their_values_and_a_reload(case: Case) -> None:
-    tables = case.warehouse.tables
-    narrow = [("a", "int"), ("b", "int"), ("c", "float"), ("d", "decimal(10,2)"), ("e", "date")]
-    wide = ["bigint", "decimal(20,0)", "double", "decimal(14,4)", "timestamp_ntz"]
-    values = {"a": 1, "b": 2, "c": 0.5, "d": Decimal("3.25"), "e": date(2026, 1, 2)}
-    held = Shape("shop", "t", (*KEYED.columns, *narrow), ("id",))
-    written = {name: str(value) if name in "de" else value for name, value in values.items()}
-    given: dict[str, Any] = values if case.spark is None else written
-    rows = case.rows(held, row(1, 10, 1, **given))
-    tables.replace(held, rows, cut=(7, {}))
-    at = case.warehouse.upkeep.version(NAME)
-    columns = zip((name for name, _ in narrow), wide, strict=True)
-    wanted = Shape("shop", "t", (*KEYED.columns, *columns, ("f", "int")), ("id",))
-    tables.evolve(held, wanted)
-    assert (tables.shape(*NAME), tables.cut(*NAME)) == (wanted, (7, {}))
-    assert case.warehouse.upkeep.version(NAME) >= at
-    tables.evolve(tables.shape(*NAME), wanted)
-    (found,) = case.described(tables.rows(wanted, fixed=True))
-    if case.spark is not None:
-        values |= {"e": datetime(2026, 1, 2), "d": Decimal("3.2500")}  # noqa: DTZ001 - as Spark gives it
-    assert {name: found[name] for name in (*values, "f")} == {**values, "f": None}
-
-
-def test_fixed_rows_have_the_columns_of_their_table_and_stay(case: Case) -> None:
-    tables = case.warehouse.tables
-    tables.evolve(None, KEYED)
-    empty = tables.rows(KEYED, fixed=True)
-    case.merge(KEYED, row(1, 10, 1))
-    wider = Shape("shop", "t", (*KEYED.columns, ("w", "string")), ("id",))
-    tables.evolve(KEYED, wider)
-    held = tables.rows(wider, fixed=True)
-    case.merge(wider, row(1, 11, 2, w="x"), row(2, 20, 3, w="y"))
-    assert case.described(empty) == []
-    assert [(one["v"], one["w"]) for one in case.described(held)] == [(10, None)]
-
-
 def test_the_ledger_says_up_to_where_each_partition_is_applied(case: Case) -> None:
     ledger = case.warehouse.ledger
     assert (ledger.applied(), ledger.newest_ms()) == ({}, 0)
@@ -245,41 +131,6 @@ def test_the_ledger_returns_batches_with_what_is_merged_after_each_and_their_mil
     assert two.milestone == milestone
     assert two.milestone is not None
     assert two.milestone.reached["shop"].transaction == "u:3"
-
-
-def test_a_table_is_read_as_of_a_version_with_the_shape_it_had(case: Case) -> None:
-    tables, upkeep = case.warehouse.tables, case.warehouse.upkeep
-    case.merge(KEYED, row(1, 10, 1))
-    first = upkeep.version(NAME)
-    case.merge(KEYED, row(1, 11, 2), row(2, 20, 3, source=None))
-    assert tables.newest(KEYED) == {"shop": Position(1, 3, 3)}
-    wider = replace(KEYED, columns=(*KEYED.columns, ("w", "int")))
-    tables.evolve(KEYED, wider)
-    shape, rows = tables.as_of(*NAME, first)
-    assert shape == KEYED
-    assert [(one["id"], one["v"]) for one in case.described(rows)] == [(1, 10)]
-    shape, rows = tables.as_of(*NAME, upkeep.version(NAME))
-    assert shape.columns == wider.columns
-    assert [(one["id"], one["v"]) for one in case.described(rows)] == [(1, 11), (2, 20)]
-    with pytest.raises(VersionGone):
-        tables.as_of(*NAME, upkeep.version(NAME) + 1)
-    with pytest.raises(VersionGone):
-        tables.as_of("shop", "nothing", 0)
-
-
-def test_a_version_keeps_the_key_that_the_table_had(case: Case) -> None:
-    tables, upkeep = case.warehouse.tables, case.warehouse.upkeep
-    case.merge(KEYED, row(1, 10, 1))
-    first = upkeep.version(NAME)
-    for number, key in enumerate((("id", "v"), ("v",)), start=2):
-        other = replace(KEYED, key=key)
-        tables.replace(other, case.rows(other, row(number, 20, number)))
-        assert tables.as_of(*NAME, upkeep.version(NAME))[0].key == key
-    second = upkeep.version(NAME) - 1
-    case.merge(other, row(3, 30, 9))
-    assert tables.as_of(*NAME, second)[0].key == ("id", "v")
-    shape, rows = tables.as_of(*NAME, first)
-    assert (shape.key, [one["id"] for one in case.described(rows)]) == (("id",), [1])
 
 
 def test_the_highest_floor_of_each_source_stands(case: Case) -> None:
@@ -359,6 +210,9 @@ def test_upkeep_purges_old_markers_only_and_changes_no_row(case: Case) -> None:
 def test_notes_are_read_as_they_were_written(case: Case) -> None:
     notes = case.warehouse.notes
     notes.make()
+    # A Hadoop catalog on a disk does not.
+    assert notes.excludes() is not isinstance(case.warehouse, IcebergWarehouse)
+    assert notes.names("__sinks") == []
     assert notes.read("__sources.json") is None
     for text in ("{}", '{"a": 1}'):
         notes.write("__sources.json", text)

@@ -1,7 +1,9 @@
-"""The sink, killed within a step of its maintenance: ``python -m tests.crash.sink_killed CONFIG STEP SECONDS``.
+"""The sink, killed within a step: ``python -m tests.crash.sink_killed CONFIG STEP SECONDS [NTH [stop]]``.
 
-It is the product's own command with its ledger rewritten every second batch; `SECONDS` after it enters the
-step, its whole process group dies as by kill -9, its JVM included.
+It is the product's own command. With a step of maintenance, its ledger is rewritten every second batch, and it
+dies some seconds after it enters the step. With a step of a batch (``sink_steps``), it dies before or after the
+NTH such write, or some seconds later. Its whole process group dies as by kill -9, its JVM included. With
+``stop`` it gets SIGTERM instead, and that write takes so many seconds.
 """
 
 from __future__ import annotations
@@ -21,36 +23,62 @@ from spark_sink.names import LEDGER
 from spark_sink.warehouse import maintenance, opening
 from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.delta.own_table import OwnTable
+from tests.crash import sink_steps
 
 LEDGER_EVERY: Final = 2
 
 
-def main(config: str, step: str, seconds: float) -> int:
+def main(config: str, step: str, seconds: float, nth: int = 1, *, stops: bool = False) -> int:
     """Runs until the step, or forever where it is 'none'."""
-    own: Any = stream
-    own.open_warehouse = partial(opening.open_warehouse, every=LEDGER_EVERY)
-    if step != "none":
-        STEPS[step](Death(seconds, step))
+    death = Death(seconds, step, nth)
+    if stops:
+        sink_steps.install(step, Stop(seconds, nth).come)
+    elif step in STEPS:
+        own: Any = stream
+        own.open_warehouse = partial(opening.open_warehouse, every=LEDGER_EVERY)
+        STEPS[step](death)
+    elif step != "none":
+        sink_steps.install(step, death.come)
     return command.main(["--config", config])
 
 
 class Death:
-    """Comes some time after a step has begun."""
+    """Comes some time after a step has begun for the nth time."""
 
-    def __init__(self, seconds: float, step: str) -> None:
-        self._seconds, self._step, self._coming = seconds, step, False
+    def __init__(self, seconds: float, step: str, nth: int) -> None:
+        self._seconds, self._step, self._left = seconds, step, nth
+        self._counting = threading.Lock()
 
     def come(self) -> None:
-        """Dies soon, from a thread of its own."""
-        if not self._coming:
-            self._coming = True
-            threading.Thread(target=self._die, daemon=True).start()
+        """Dies at once; or soon, from a thread of its own."""
+        with self._counting:
+            self._left -= 1
+            if self._left:
+                return
+        if not self._seconds:
+            self._die()
+        threading.Thread(target=self._die, daemon=True).start()
 
     def _die(self) -> None:
         time.sleep(self._seconds)
         sys.stderr.write(f"killed step={self._step} seconds={self._seconds:.3f}\n")
         sys.stderr.flush()
         os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+class Stop:
+    """A signal to end in order within a step, which then takes long."""
+
+    def __init__(self, seconds: float, nth: int) -> None:
+        self._seconds, self._left = seconds, nth
+
+    def come(self) -> None:
+        """Sends it and waits."""
+        self._left -= 1
+        if self._left == 0:
+            sys.stderr.write("stopped\n")
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(self._seconds)
 
 
 def _before(owner: Any, name: str, death: Death, *, when: Callable[[Any], bool]) -> None:
@@ -102,4 +130,6 @@ STEPS: Final[dict[str, Callable[[Death], None]]] = {
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2], float(sys.argv[3])))
+    given = sys.argv[1:]
+    nth = int(given[3]) if given[3:] else 1
+    sys.exit(main(given[0], given[1], float(given[2]), nth, stops=given[4:] == ["stop"]))

@@ -115,6 +115,10 @@ class Described:
     topic: str
     partitions: int | None = None
     """The number of partitions of its keys; None if not recorded."""
+    ids: tuple[str | None, ...] = ()
+    """What identifies each column; None if it is its name."""
+    initial: tuple[Mapping[str, Any] | None, ...] = ()
+    """What rows from before each column have in it."""
 
 
 Versions = dict[tuple[str, str, int], Described]
@@ -151,6 +155,8 @@ class Schemas:
                 primary_key=tuple(value["primary_key"]),
                 topic=value["topic"],
                 partitions=value.get("partitions"),
+                ids=tuple(column.get("id") for column in value["columns"]),
+                initial=tuple(column.get("initial") for column in value["columns"]),
             )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from app.auditing.warehouse.present_columns import Present
 from app.auditing.warehouse.values import Sort, moment, sort_of
 
 _HELD = {
@@ -23,12 +24,13 @@ _HELD = {
 """By Spark's types, without the text in parentheses."""
 
 
-def of_record(key: bytes, types: Mapping[str, str]) -> bytes:
-    """The form of a record's key, or the key itself if it has none; ``types`` are MySQL's, by the
-    columns' names."""
+def of_record(key: bytes, present: Present) -> bytes:
+    """The form of a record's key, with the present names of its columns, or the key itself if it has none."""
     try:
         fields = orjson.loads(key)
-        return _written({n: _form(sort_of(types.get(n, "")), value) for n, value in fields.items()})
+        named = {present.name(name): value for name, value in fields.items()}
+        types = present.types
+        return _written({n: _form(sort_of(types.get(n, "")), value) for n, value in named.items()})
     except (orjson.JSONDecodeError, TypeError, ValueError, AttributeError):
         return key
 

@@ -15,6 +15,7 @@ from app.pipeline.statement_effect import Applied
 from connectors.errors import AqueductError
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import Query
+from connectors.mysql.binlog.execution import execution_of
 from connectors.mysql.binlog.query_session import session_of, user_of
 from connectors.mysql.binlog.statement_kind import Kind
 from connectors.mysql.binlog.table_map import TableMap
@@ -111,6 +112,11 @@ class SchemaTracker:
             mariadb=self._server.mariadb,
         )
         parsed = self._history.parsed(query.sql, session)
+        execution = execution_of(query, transaction.id)
+        if any(map(self._is_shadow, parsed.tables)):
+            # The tool copies rows later, each with its own time.
+            execution = replace(execution, started_us=None)
+        parsed = replace(parsed, execution=execution)
         statement = hidden(parsed, self._routes)
         conceal = None if statement is parsed else table_without_literals
         record = self._history.apply_parsed(position, statement, conceal)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+import orjson
+
 from app.pipeline.gather.masked_columns import MaskedColumns
 from app.pipeline.gather.null_check import NullCheck
 from app.pipeline.gather.row_selection import RowSelection
@@ -18,6 +20,7 @@ from connectors.mysql.binlog.events import Query
 from connectors.mysql.binlog.statement_kind import statement_type
 from connectors.mysql.binlog.table_map import MappedColumn, TableMap
 from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.ddl.comments import column_comment, table_comment
 from connectors.mysql.ddl.definition import Server, Table, TableChange
 from connectors.mysql.ddl.effect.options import is_sequence
 from connectors.mysql.ddl.hidden_literals import query_without_literals
@@ -400,13 +403,20 @@ def _definition(
     columns = [_column(column, charsets) for column in table_map.columns]
     # The server's own hidden columns are listed nowhere, and come after all others in rows.
     for index, column in enumerate(known.columns if known is not None else ()):
-        shown = None if column.by_rows else column.type
-        columns[index] = replace(columns[index], column_type=shown)
+        columns[index] = replace(
+            columns[index],
+            column_type=None if column.by_rows else column.type,
+            id=column.origin or None,
+            initial=orjson.loads(column.initial) if column.initial else None,
+            comment=column_comment(column),
+        )
     for index in table_map.primary_key or ():
         columns[index] = replace(columns[index], nullable=False)
     shown_columns = tuple(column for at, column in enumerate(columns) if at not in hidden)
     return Definition(
-        columns=shown_columns, primary_key=tuple(columns[index].name for index in key)
+        columns=shown_columns,
+        primary_key=tuple(columns[index].name for index in key),
+        comment=table_comment(known) if known is not None else None,
     )
 
 

@@ -72,16 +72,25 @@ class MaskedColumns:
 
     def definition(self, definition: Definition) -> Definition:
         """Return a definition with the columns as published; dropped ones are no longer in it."""
-        return Definition(
-            columns=tuple(map(self._column, definition.columns)),
+        columns = [self._column(column) for column in definition.columns]
+        if self.masks:
+            # What is stored of their comments is without its text.
+            columns = [replace(column, comment=None) for column in columns]
+        return replace(
+            definition,
+            columns=tuple(columns),
             primary_key=tuple(self.renames.get(name, name) for name in definition.primary_key),
+            comment=None if self.masks else definition.comment,
         )
 
     def _column(self, column: Column) -> Column:
         rule = self.rules.get(column.name)
         if rule is not None:
-            return rule.column(column)
-        return replace(column, name=self.renames.get(column.name, column.name))
+            hidden = {"unknown": ""} if column.initial is not None else None
+            return replace(rule.column(column), initial=hidden)
+        new = self.renames.get(column.name)
+        # It is the same column if the source renames it, and the mapping names it as before.
+        return column if new is None else replace(column, name=new, id=column.id or column.name)
 
     def guarded(self, decode: Decode, table_map: TableMap, charsets: Charsets) -> Decode:
         """Return the decoder of rows with what filters and tags read, and with faults that quote no value."""

@@ -187,9 +187,11 @@ class Query:
     error_code: int
     status: bytes = b""
     """Its status variables, as ``connectors.mysql.binlog.query_session`` reads them."""
+    started_s: int = 0
+    """When it began, seconds since 1970; 0 if it was read without its event's header."""
 
 
-def parse_query(body: bytes, charsets: Charsets) -> Query:
+def parse_query(body: bytes, charsets: Charsets, *, started_s: int = 0) -> Query:
     """Parse the body of a QUERY event; its text is in the character set of the client that sent it."""
     thread, _, database_size, error_code, status_size = struct.unpack_from("<IIBHH", body)
     raw_status, at = read_bytes(body, 13, status_size)
@@ -203,6 +205,7 @@ def parse_query(body: bytes, charsets: Charsets) -> Query:
         sql_mode=uint(status[SQL_MODE], 0, 8) if SQL_MODE in status else 0,
         error_code=error_code,
         status=raw_status,
+        started_s=started_s,
     )
 
 

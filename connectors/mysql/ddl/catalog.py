@@ -95,7 +95,9 @@ class Catalog(Mapping[TableName, Table]):
         """
         if statement.tree is None:
             raise DdlUnresolved(statement.fault, tables=sorted(statement.tables))
-        draft = Draft(self._state, statement.session, logged=self.logged)
+        draft = Draft(
+            self._state, statement.session, logged=self.logged, execution=statement.execution
+        )
         try:
             apply(statement.tree, draft)
         # All refusals are ValueErrors; a query may be nested too deeply to process.

@@ -37,6 +37,12 @@ class Column:
     by_rows: bool = False
     """Whether it is known from rows alone, so that ``type`` lacks what they do not show: display
     width, ZEROFILL, and the names of MariaDB's types that rows contain as bytes."""
+    origin: str = field(default="", compare=False)
+    """What identifies it through renames: the name that it had first, with the mark of the statement that
+    added it to a table with rows; empty if that is its name. Servers do not show this later."""
+    initial: str = field(default="", compare=False)
+    """JSON of what rows from before that statement have in it, see
+    ``connectors.mysql.ddl.initial_value.initial``; empty if no known statement added it."""
 
     def to_json(self) -> dict[str, object]:
         """Return what DDL records and commands report of a column."""
@@ -109,6 +115,8 @@ class Server:
     mariadb: bool = False
     lower_case_table_names: int = 0
     """0: names are case-sensitive; 1 and 2: names of databases and tables are compared case-insensitively."""
+    system_time_zone: str = ""
+    """As the server names it, such as ``UTC`` or ``CEST``; empty if it was not asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +139,18 @@ class Session:
     """``explicit_defaults_for_timestamp``; None: the server version's own default."""
     thread: int = 0
     """The connection; temporary tables belong to one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """One execution of a statement: all else on which the values that it gives to rows depend."""
+
+    mark: str
+    """What no other statement of the source has: its GTID, or file and offset."""
+    started_us: int | None = None
+    """The time of its CURRENT_TIMESTAMP, microseconds since 1970; None if not known."""
+    time_zone: str | None = None
+    """The session's, as the binlog has it, such as ``SYSTEM``; None if the statement did not depend on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

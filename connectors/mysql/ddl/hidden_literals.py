@@ -13,8 +13,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 from connectors.mysql.ddl.definition import Server, Session, Table
+from connectors.mysql.ddl.effect.columns import attributes_in
 from connectors.mysql.ddl.grammar import lexer
 from connectors.mysql.ddl.grammar.lexer import Lexed, lexed
+from connectors.mysql.ddl.initial_value.initial import hidden_initial
 from connectors.mysql.ddl.types.names import KINDS, OF_ORACLE
 
 TEXT, NUMBER = "'?'", "0"
@@ -69,7 +71,13 @@ def table_without_literals(table: Table) -> Table:
     return replace(
         table,
         columns=tuple(
-            replace(one, definition=_fragment(one.definition)) if one.definition else one
+            replace(
+                one,
+                definition=_fragment(one.definition),
+                initial=hidden_initial(one.initial, attributes_in(one.definition)),
+            )
+            if one.definition or one.initial
+            else one
             for one in table.columns
         ),
         indexes=tuple(

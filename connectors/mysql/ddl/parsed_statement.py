@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from connectors.mysql.charset.lower_case import lowered
-from connectors.mysql.ddl.definition import Server, Session, TableName
+from connectors.mysql.ddl.definition import Execution, Server, Session, TableName
 from connectors.mysql.ddl.fallback_tables import guessed_type, named_tables, tables_by_pattern
 from connectors.mysql.ddl.grammar.lexer import lexed
 from connectors.mysql.ddl.grammar.statements import other_statement, statement
@@ -43,6 +43,8 @@ class ParsedStatement:
     """The reason why it is not understood."""
     guessed: tuple[TableRef, ...] = ()
     """The likely table names of a text that is not understood."""
+    execution: Execution | None = None
+    """None if it is not known."""
 
     @property
     def understood(self) -> bool:

@@ -90,6 +90,7 @@ def server_of(facts: ServerFacts) -> Server:
         version=(major, minor, patch),
         mariadb=facts.is_mariadb,
         lower_case_table_names=int(facts.variables.get("lower_case_table_names") or 0),
+        system_time_zone=facts.variables.get("system_time_zone", ""),
     )
 
 

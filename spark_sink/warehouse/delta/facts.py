@@ -15,14 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from spark_sink.errors import ForeignTable
 from spark_sink.names import quoted, table_path
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.log import DeltaLog
+from spark_sink.warehouse.delta.shapes import shape_at
 from spark_sink.warehouse.protocol import LastMerge, Name, RowCount, TableFacts
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sql.facts import row_count
-from spark_sink.warehouse.sql.statements import shape_of
 
 _COMMITS: Final = 10
 """Commits that are searched for the last MERGE: maintenance makes a few after one."""
@@ -122,12 +121,8 @@ class DeltaFacts:
 
 def _shape(name: Name, metadata: dict[str, Any], path: str) -> Shape:
     properties = metadata["configuration"]
-    fields = StructType.fromJson(json.loads(metadata["schemaString"])).fields
-    columns = [(field.name, field.dataType.simpleString()) for field in fields]
-    mapped = properties.get("delta.columnMapping.mode", "none") != "none"
-    if (found := shape_of(name, properties, columns, mapped=mapped)) is None:
-        raise ForeignTable(path, advice="Move it away; the sink creates its tables itself")
-    return found
+    schema = StructType.fromJson(json.loads(metadata["schemaString"]))
+    return shape_at(path, name, properties, schema, metadata.get("description") or "")
 
 
 def _physical(schema: str) -> dict[str, str]:

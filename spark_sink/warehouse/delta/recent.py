@@ -1,4 +1,10 @@
-"""Recent changes in one Delta table: each batch is one commit, with a row for what all commits cover."""
+"""Recent changes in one Delta table: each batch is one commit, with a row for what all commits cover.
+
+The table's partitions are generations: each has the records of some batches, and is removed as a whole
+once all of them are merged, by a commit of the log alone. Delta allows batches to be added meanwhile, as they
+belong to another generation; it would allow no other removal. What is no record is in generation 0, which
+stays.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +16,11 @@ from pyspark.sql.readwriter import DataFrameWriter
 
 from spark_sink.recent.coverage import Cut
 from spark_sink.spark.files import Files
+from spark_sink.warehouse.delta.conflict import conflicts_by_name
 from spark_sink.warehouse.delta.log import DeltaLog, entries, gone_by_name
+from spark_sink.warehouse.delta.statements import delta
 from spark_sink.warehouse.protocol import Recent
-from spark_sink.warehouse.sql.recent import from_sql, joined, ordered, read_recent, texts, with_cut
+from spark_sink.warehouse.sql.recent import joined, ordered, read_recent, texts, with_cut
 
 _OPTIONS: Final = {
     # One is written by each rewrite; a reader lists the few commits since.
@@ -29,30 +37,42 @@ class DeltaRecent:
         self._spark = spark
         self._path = path
         self._retention = retention_seconds
+        self._generation = 1
 
     def begin(
         self, rows: DataFrame, cut: Cut, *, versions: Iterable[str], markers: Iterable[str] = ()
     ) -> None:
         """See protocol.RecentLog."""
         first = joined(texts(rows, "version", versions), texts(rows, "marker", markers))
-        self._replace(with_cut(joined(rows, first), cut))
+        self._generation += 1
+        self._replace(self._of_generation(with_cut(joined(rows, first), cut)))
         # An earlier version of the sink, or other settings, may have made it.
         DeltaLog(rows.sparkSession, self._path).settle_retention(self._retention)
 
     def add(self, rows: DataFrame, cut: Cut) -> None:
         """See protocol.RecentLog."""
-        self._write(with_cut(rows, cut), "append").save(self._path)
+        self._write(self._of_generation(with_cut(rows, cut)), "append").save(self._path)
 
-    def rewrite(self, rows: DataFrame, cut: Cut) -> None:
+    def tidy(self, cut: Cut) -> None:
         """See protocol.RecentLog."""
-        session = rows.sparkSession
-        held = (
-            session.read.format("delta")
-            .load(self._path)
-            .where(f"kind <> 'cut' AND {from_sql(cut)}")
-        )
-        self._replace(with_cut(joined(rows, held), cut))
-        DeltaLog(session, self._path).checkpoint()
+        closed = self._generation
+        self._generation += 1
+        held = self._spark.read.format("delta").load(self._path)
+        ends: dict[int, Cut] = {}
+        for row in held.where("kind = 'cut'").select("generation", "text").collect():
+            one = Cut.of(row.text)
+            if row.generation not in ends or ends[row.generation].at_ms < one.at_ms:
+                ends[row.generation] = one
+        merged = [
+            number for number, end in ends.items() if number <= closed and cut.begins_after(end)
+        ]
+        with conflicts_by_name():
+            if merged:
+                numbers = ", ".join(map(str, merged))
+                self._spark.sql(f"DELETE FROM {delta(self._path)} WHERE generation IN ({numbers})")  # noqa: S608 - numbers
+            if closed not in merged:
+                self._spark.sql(f"OPTIMIZE {delta(self._path)} WHERE generation = {closed}")
+        DeltaLog(self._spark, self._path).checkpoint()
 
     def remove_unused(self) -> None:
         """See protocol.RecentLog."""
@@ -89,4 +109,9 @@ class DeltaRecent:
         )
 
     def _write(self, rows: DataFrame, mode: str) -> DataFrameWriter:
-        return ordered(rows).write.format("delta").mode(mode)
+        return ordered(rows).write.format("delta").mode(mode).partitionBy("generation")
+
+    def _of_generation(self, rows: DataFrame) -> DataFrame:
+        """The rows with the generation that they belong to."""
+        generation = f"if(kind IN ('record', 'cut'), {self._generation}, 0) AS generation"
+        return rows.selectExpr("*", generation)

@@ -5,18 +5,27 @@ Invariant: each may be repeated, in any mixture with the others.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from typing import Final
 
 from spark_sink.names import quoted
 from spark_sink.source.schemas import SOURCE_COLUMNS
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sql.letters import SEARCHED
 from spark_sink.warehouse.sql.statements import (
+    FOLLOWED_PROPERTY,
     casts_sql,
     columns_sql,
+    comment_sql,
     properties_sql,
+    renaming_sql,
+    set_sql,
     shape_properties,
+    table_comment_sql,
 )
+
+_MAPPED: Final = {"delta.columnMapping.mode": "name"}
 
 
 def delta(path: str) -> str:
@@ -27,8 +36,8 @@ def delta(path: str) -> str:
 def create_sql(path: str, shape: Shape) -> str:
     """The statement that creates a table of `shape`."""
     return (
-        f"CREATE TABLE IF NOT EXISTS {delta(path)} ({columns_sql(shape)}) USING delta "
-        f"TBLPROPERTIES ({properties_sql(_own_properties(shape))})"
+        f"CREATE TABLE IF NOT EXISTS {delta(path)} ({columns_sql(shape)}) USING delta"
+        f"{table_comment_sql(shape)} TBLPROPERTIES ({properties_sql(_own_properties(shape))})"
     )
 
 
@@ -46,10 +55,7 @@ def letters_sql(path: str, columns: str) -> str:
 
 
 def _own_properties(shape: Shape) -> dict[str, str]:
-    properties = shape_properties(shape)
-    if shape.mapped:
-        properties["delta.columnMapping.mode"] = "name"
-    return properties
+    return {**shape_properties(shape), **(_MAPPED if shape.mapped else {})}
 
 
 def alter_sql(path: str, held: Shape, wanted: Shape) -> list[str]:
@@ -59,20 +65,31 @@ def alter_sql(path: str, held: Shape, wanted: Shape) -> list[str]:
     if wanted.apart and not held.apart:
         new += SOURCE_COLUMNS
     wider = [(n, kind) for n, kind in wanted.columns if n in before and before[n] != kind]
-    properties = {}
+    properties: dict[str, str] = {}
     if wanted.mapped and not held.mapped:
-        properties["delta.columnMapping.mode"] = "name"
+        properties |= _MAPPED
     if any(kind == "timestamp_ntz" for _, kind in (*new, *wider)):
         properties["delta.feature.timestampNtz"] = "supported"
     if wider:
         properties["delta.enableTypeWidening"] = "true"
     table = f"ALTER TABLE {delta(path)}"
-    statements = [f"{table} SET TBLPROPERTIES ({properties_sql(properties)})"] if properties else []
+    statements = [set_sql(delta(path), properties)] if properties else []
     if new:
         columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in new)
         statements.append(f"{table} ADD COLUMNS ({columns})")
     statements += [f"{table} ALTER COLUMN {_altered(name, kind)}" for name, kind in wider]
+    statements += comment_sql(delta(path), held, wanted)
+    if wanted.followed != held.followed:
+        # Last: until then the columns are found to be missing.
+        followed = {FOLLOWED_PROPERTY: json.dumps(wanted.followed)}
+        statements.append(set_sql(delta(path), followed))
     return statements
+
+
+def rename_sql(path: str, held: Shape, renamed: Shape, names: Mapping[str, str]) -> list[str]:
+    """The statements that rename columns, in order; the key is set last."""
+    mapping = [] if held.mapped else [set_sql(delta(path), _MAPPED)]
+    return [*mapping, *renaming_sql(delta(path), held, renamed, names)]
 
 
 def _altered(name: str, kind: str) -> str:

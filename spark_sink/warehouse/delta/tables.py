@@ -5,19 +5,29 @@ Invariant: this module creates, widens, fills and reads tables, and depends on n
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import count
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
-from spark_sink.errors import ForeignTable, UnknownTable
+from spark_sink.errors import UnknownTable
 from spark_sink.names import CUT, table_path, unfolder
 from spark_sink.source.offsets import Offsets
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.conflict import again_on_conflict
 from spark_sink.warehouse.delta.log import DeltaLog, entries
-from spark_sink.warehouse.delta.statements import alter_sql, create_sql, delta, replace_sql
+from spark_sink.warehouse.delta.shapes import shape_at
+from spark_sink.warehouse.delta.statements import (
+    alter_sql,
+    create_sql,
+    delta,
+    rename_sql,
+    replace_sql,
+)
 from spark_sink.warehouse.images import seen_rows
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Position
@@ -26,11 +36,11 @@ from spark_sink.warehouse.sql.key_range import key_range_sql
 from spark_sink.warehouse.sql.positions import newest_of
 from spark_sink.warehouse.sql.statements import (
     CUT_PROPERTY,
+    comment_sql,
     cut_text,
     merge_sql,
     name_of,
     parse_cut,
-    shape_of,
     truncate_sql,
 )
 
@@ -49,15 +59,14 @@ class DeltaTables:
         found = self._describe(path)
         if found is None:
             return None
-        return _shape(path, (database, table), *found)
+        return shape_at(path, (database, table), *found)
 
     def as_of(self, database: str, table: str, version: int) -> tuple[Shape, DataFrame]:
         """See protocol.Tables."""
         path = table_path(self._root, database, table)
         log = DeltaLog(self._spark, path)
         rows = log.rows(version)
-        columns = [(x.name, x.dataType.simpleString()) for x in rows.schema.fields]
-        return _shape(path, (database, table), log.properties(version), columns), rows
+        return shape_at(path, (database, table), log.properties(version), rows.schema), rows
 
     def newest(self, shape: Shape) -> dict[str, Position]:
         """See protocol.Tables."""
@@ -69,6 +78,17 @@ class DeltaTables:
         statements = [create_sql(path, wanted)] if held is None else alter_sql(path, held, wanted)
         for statement in statements:
             again_on_conflict(partial(self._spark.sql, statement))
+
+    def rename_columns(self, shape: Shape, names: Mapping[str, str]) -> Shape:
+        """See protocol.Tables."""
+        path = table_path(self._root, shape.database, shape.table)
+        # As it is after an interrupted call.
+        there = self.shape(shape.database, shape.table) or shape
+        left = {old: new for old, new in names.items() if there.spelling(old) == old}
+        renamed = replace(shape.with_names(names), mapped=True)
+        for statement in rename_sql(path, there, renamed, left):
+            again_on_conflict(partial(self._spark.sql, statement))
+        return renamed
 
     def merge(self, shape: Shape, rows: DataFrame) -> None:
         """See protocol.Tables."""
@@ -105,6 +125,9 @@ class DeltaTables:
         try:
             statement = replace_sql(path, shape, source=view, more=more)
             again_on_conflict(lambda: session.sql(statement))
+            # Its columns are those of a query, which have no comments.
+            for comment in comment_sql(delta(path), replace(shape, comments=()), shape):
+                again_on_conflict(partial(session.sql, comment))
         finally:
             session.catalog.dropTempView(view)
 
@@ -154,7 +177,7 @@ class DeltaTables:
         described = self._describe(path)
         return name_of(described[0]) if described else None
 
-    def _describe(self, path: str) -> tuple[dict[str, str], list[tuple[str, str]]] | None:
+    def _describe(self, path: str) -> tuple[dict[str, str], StructType, str] | None:
         try:
             detail = self._spark.sql(f"DESCRIBE DETAIL {delta(path)}").collect()[0]
             schema = self._spark.read.format("delta").load(path).schema
@@ -164,14 +187,4 @@ class DeltaTables:
             if "PATH_NOT_FOUND" in str(fault):
                 return None
             raise
-        return detail.properties, [(x.name, x.dataType.simpleString()) for x in schema.fields]
-
-
-def _shape(
-    path: str, name: tuple[str, str], properties: dict[str, str], columns: list[tuple[str, str]]
-) -> Shape:
-    """The shape in a table's properties and columns. Raises ForeignTable."""
-    mapped = properties.get("delta.columnMapping.mode", "none") != "none"
-    if (found := shape_of(name, properties, columns, mapped=mapped)) is None:
-        raise ForeignTable(path, advice="Move it away; the sink creates its tables itself")
-    return found
+        return detail.properties, schema, detail.description or ""

@@ -8,6 +8,7 @@ from spark_sink.names import DDL, FLOORS, LEDGER, LETTERS, MOVING, RECENT, RELOA
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.conflict import again_on_conflict
 from spark_sink.warehouse.delta.facts import DeltaFacts
+from spark_sink.warehouse.delta.log_store import excludes_writers
 from spark_sink.warehouse.delta.own_table import OwnTable
 from spark_sink.warehouse.delta.recent import DeltaRecent
 from spark_sink.warehouse.delta.statements import delta, letters_sql
@@ -49,7 +50,8 @@ class DeltaWarehouse:
         # Readers go back in these as far as in the tables.
         self.recent = DeltaRecent(spark, f"{root}/{RECENT}", retention_seconds=retention_seconds)
         self.upkeep = DeltaUpkeep(spark, root)
-        self.notes = FileNotes(Files(spark), root)
+        conf = dict(spark.sparkContext.getConf().getAll())
+        self.notes = FileNotes(Files(spark), root, excludes=excludes_writers(root, conf))
 
 
 def letters(path: str, table: OwnTable) -> TableLetters:

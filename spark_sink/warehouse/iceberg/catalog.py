@@ -32,6 +32,8 @@ NAME: Final = "name"
 """The property that names the catalog in Spark; a JDBC catalog stores the name with each table."""
 RETENTION: Final = "history.expire.max-snapshot-age-ms"
 """The property of how long a snapshot is kept once it is replaced (ms)."""
+COMMENT: Final = "comment"
+"""The property in which Spark stores a table's comment."""
 _SPARK_CATALOG: Final = "org.apache.iceberg.spark.SparkCatalog"
 _ABSENT: Final = ("NoSuchTableException", "NoSuchNamespaceException")
 
@@ -174,18 +176,25 @@ class IcebergTable:
         """The table's properties."""
         return {str(key): str(value) for key, value in self._table.properties().items()}
 
-    def columns(self) -> list[tuple[str, str]]:
-        """The columns and their types, as Spark names these."""
-        return self._columns(self._table.schema())
+    def schema(self) -> StructType:
+        """The columns, with their types and comments."""
+        return self._of_spark(self._table.schema())
 
-    def columns_at(self, version: int) -> list[tuple[str, str]]:
+    def schema_at(self, version: int) -> StructType:
         """The columns as of a version. The newest has those of now: a column is added without a commit."""
         newest = self._table.currentSnapshot()
         if newest is None or newest.sequenceNumber() == version:
-            return self.columns()
-        found = self._snapshot_at(version)
-        schema = None if found is None else found.schemaId()
-        return self._columns(self._table.schemas()[0 if schema is None else schema])
+            return self.schema()
+        return self._of_spark(self._schema_of(self._snapshot_at(version)))
+
+    def names_in_newest(self) -> dict[str, str]:
+        """The names that the columns of now have in the newest snapshot, without those added since."""
+        now, then = self._table.schema(), self._schema_of(self._table.currentSnapshot())
+        if now.schemaId() == then.schemaId():
+            return {name: name for name in self._numbers(now)}
+        earlier = {number: name for name, number in self._numbers(then).items()}
+        found = self._numbers(now).items()
+        return {name: earlier[number] for name, number in found if number in earlier}
 
     def snapshot(self) -> int | None:
         """The number of the newest snapshot; None before the first row."""
@@ -197,10 +206,18 @@ class IcebergTable:
         found = self._snapshot_at(version)
         return None if found is None else int(found.snapshotId())
 
+    def commit(self) -> None:
+        """Makes a snapshot with the same rows, in the columns of now."""
+        self._table.newFastAppend().commit()
+
     def version(self) -> int:
         """The version; 0 before the first row."""
         newest = self._table.currentSnapshot()
         return 0 if newest is None else int(newest.sequenceNumber())
+
+    def oldest_version(self) -> int:
+        """The oldest version that can be read; 0 before the first row."""
+        return min((int(one.sequenceNumber()) for one in self._table.snapshots()), default=0)
 
     def kept_snapshots(self) -> int:
         """The number of snapshots that the table still lists."""
@@ -243,10 +260,18 @@ class IcebergTable:
                 return found if found.sequenceNumber() == version else None
         return None
 
-    def _columns(self, schema: Any) -> list[tuple[str, str]]:
+    def _schema_of(self, snapshot: Any) -> Any:
+        number = None if snapshot is None else snapshot.schemaId()
+        return self._table.schemas()[0 if number is None else number]
+
+    def _of_spark(self, schema: Any) -> StructType:
         util: Any = java_class(self._spark._jvm, "org.apache.iceberg.spark.SparkSchemaUtil")
-        fields = StructType.fromJson(json.loads(util.convert(schema).json())).fields
-        return [(one.name, one.dataType.simpleString()) for one in fields]
+        return StructType.fromJson(json.loads(util.convert(schema).json()))
+
+    def _numbers(self, schema: Any) -> dict[str, int]:
+        """The number that each column keeps whatever its name is."""
+        parser: Any = java_class(self._spark._jvm, "org.apache.iceberg.SchemaParser")
+        return {one["name"]: one["id"] for one in json.loads(parser.toJson(schema))["fields"]}
 
 
 @contextmanager

@@ -119,7 +119,8 @@ class IcebergOwnTable:
         if held is None:
             self.create(columns)
             held = self.catalog.table(self.place)
-        self._columns = held.columns() if held else ()
+        fields = held.schema().fields if held else ()
+        self._columns = [(one.name, one.dataType.simpleString()) for one in fields]
         names = {name for name, _ in self._columns}
         new = [one for one in rows.schema.fields if one.name not in names]
         if new:

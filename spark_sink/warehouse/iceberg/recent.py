@@ -1,4 +1,8 @@
-"""Recent changes in one Iceberg table: each batch is one commit, with a row for what all commits cover."""
+"""Recent changes in one Iceberg table: each batch is one commit, with a row for what all commits cover.
+
+Merged records are marked as deleted, and the files joined, each in one commit. Iceberg allows batches to be
+added meanwhile, as both change only files that were there when they began.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +12,31 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_sink.names import literal
 from spark_sink.recent.coverage import Cut
 from spark_sink.warehouse.iceberg.catalog import Catalog, Place
+from spark_sink.warehouse.iceberg.conflict import conflicts_by_name
 from spark_sink.warehouse.iceberg.own_table import kept_for
 from spark_sink.warehouse.iceberg.snapshots import at_snapshot, gone_by_name
 from spark_sink.warehouse.iceberg.statements import PROPERTIES
 from spark_sink.warehouse.protocol import Recent, VersionGone
-from spark_sink.warehouse.sql.recent import from_sql, joined, ordered, read_recent, texts, with_cut
+from spark_sink.warehouse.sql.recent import joined, ordered, read_recent, texts, with_cut
 
 _PROPERTIES: Final = {
     **PROPERTIES,
+    # A removal of merged records does not fail because a batch was added: it has none of them.
+    "write.delete.isolation-level": "snapshot",
     # Of the columns by which readers skip files.
     "write.metadata.metrics.default": "none",
     "write.metadata.metrics.column.kind": "full",
     "write.metadata.metrics.column.database": "full",
     "write.metadata.metrics.column.table": "full",
+}
+_ALL_SMALL: Final = {
+    "min_input_files": "2",
+    # Also a single file of which anything is deleted.
+    "delete_file_threshold": "1",
+    "remove_dangling_deletes": "true",
 }
 
 
@@ -47,11 +61,13 @@ class IcebergRecent:
         """See protocol.RecentLog."""
         ordered(with_cut(rows, cut)).writeTo(self._sql_name).append()
 
-    def rewrite(self, rows: DataFrame, cut: Cut) -> None:
+    def tidy(self, cut: Cut) -> None:
         """See protocol.RecentLog."""
-        held = rows.sparkSession.table(self._sql_name)
-        held = held.where(f"kind <> 'cut' AND {from_sql(cut)}")
-        self._replace(with_cut(joined(rows, held), cut))
+        held = self.spark.table(self._sql_name).where("kind = 'cut'").select("text").collect()
+        newest_ms = max((Cut.of(row.text).at_ms for row in held), default=0)
+        with conflicts_by_name():
+            self.spark.sql(f"DELETE FROM {self._sql_name} WHERE {_merged_sql(cut, newest_ms)}")  # noqa: S608 - a quoted name
+            self.spark.sql(self.catalog.call("rewrite_data_files", self.place, **_ALL_SMALL))
 
     def remove_unused(self) -> None:
         """See protocol.RecentLog."""
@@ -89,3 +105,14 @@ class IcebergRecent:
     @property
     def _sql_name(self) -> str:
         return self.catalog.sql_name(self.place)
+
+
+def _merged_sql(cut: Cut, newest_ms: int) -> str:
+    """The condition that a row is a record from before `cut.since`, or a cut from before a time (ms)."""
+    below = " OR ".join(
+        f"(topic = {literal(topic)} AND partition = {number} AND offset < {first})"
+        for (topic, number), first in sorted(cut.since.items())
+    )
+    # By time: a cut that is added meanwhile is newer.
+    older = f"kind = 'cut' AND CAST(get_json_object(text, '$.at_ms') AS BIGINT) < {newest_ms}"
+    return f"(kind = 'record' AND ({below or 'false'})) OR ({older})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -24,13 +24,16 @@ def at_snapshot(session: SparkSession, table: str, snapshot: int) -> DataFrame:
     return session.sql(f"SELECT * FROM {table} VERSION AS OF {snapshot}")  # noqa: S608 - a quoted name and a number
 
 
-def fitted(rows: DataFrame, shape: Shape) -> DataFrame:
-    """Rows in the columns and types of a later shape of their table."""
-    held = set(rows.columns)
+def fitted(rows: DataFrame, shape: Shape, names: Mapping[str, str] | None = None) -> DataFrame:
+    """Rows in the columns and types of a later shape of their table.
+
+    `names` are those that the shape's columns have in the rows, if they were renamed since.
+    """
+    held = {name: name for name in rows.columns} if names is None else names
     # As columns, not as SQL: in a reader's own session, Spark may substitute variables in a name's ${…}.
     return rows.select(
         *(
-            (f.col(quoted(name)) if name in held else f.lit(None)).cast(kind).alias(name)
+            (f.col(quoted(held[name])) if name in held else f.lit(None)).cast(kind).alias(name)
             for name, kind in shape.all_columns
         )
     )

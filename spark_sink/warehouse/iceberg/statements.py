@@ -12,16 +12,21 @@ from collections.abc import Mapping
 from typing import Final
 
 from spark_sink.errors import ColumnClash
-from spark_sink.names import action, quoted
+from spark_sink.names import action, literal, quoted
 from spark_sink.source.schemas import SOURCE_COLUMNS
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sql.statements import (
+    FOLLOWED_PROPERTY,
     KEY_PROPERTY,
     casts_sql,
     columns_sql,
+    comment_sql,
+    followed_in,
     key_of,
     properties_sql,
+    set_sql,
     shape_properties,
+    table_comment_sql,
 )
 
 PROPERTIES: Final = {
@@ -40,8 +45,11 @@ NEVER_MATCHES: Final = " WHEN MATCHED AND t.__delta <> s.__delta THEN DELETE"
 
 NEVER_HELD: Final = " WHEN MATCHED AND t.offset <> s.offset THEN DELETE"
 """For dead letters: the same."""
-FORMER_KEYS: Final = "aqueduct.former_primary_keys"
-_FORMER_KEPT: Final = 20
+METRICS: Final = "write.metadata.metrics.column."
+"""What the properties begin with that say which statistics of a column are kept."""
+_FORMER: Final = "aqueduct.former"
+_OF_A_TIME: Final = (KEY_PROPERTY, FOLLOWED_PROPERTY)
+_FORMER_KEPT: Final = 50
 _IN_PLACE: Final = frozenset({("int", "bigint"), ("float", "double")})
 _INNER: Final = {"struct<srid": ("srid", "wkb"), "array<": ("element",), "map<": ("key", "value")}
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
@@ -52,48 +60,78 @@ def create_sql(table: str, shape: Shape) -> str:
     properties = properties_sql(_own_properties(shape))
     columns = columns_sql(shape)
     return (
-        f"CREATE TABLE IF NOT EXISTS {table} ({columns}) USING iceberg TBLPROPERTIES ({properties})"
+        f"CREATE TABLE IF NOT EXISTS {table} ({columns}) USING iceberg{table_comment_sql(shape)} "
+        f"TBLPROPERTIES ({properties})"
     )
 
 
 def replace_sql(table: str, shape: Shape, *, source: str, more: Mapping[str, str]) -> str:
     """The statement that replaces a table with the rows of the view `source`, in one commit.
 
-    Properties that are not given stay as they are.
+    Properties that are not given stay as they are, and so does the table's comment.
     """
     properties = properties_sql({**_own_properties(shape), **more})
-    replaced = f"CREATE OR REPLACE TABLE {table} USING iceberg TBLPROPERTIES ({properties})"
+    comment = literal(dict(shape.comments).get("", ""))
+    replaced = f"CREATE OR REPLACE TABLE {table} USING iceberg COMMENT {comment} TBLPROPERTIES ({properties})"
     return f"{replaced} AS SELECT {casts_sql(shape)} FROM {quoted(source)}"  # noqa: S608 - every name is quoted
 
 
 def _own_properties(shape: Shape) -> dict[str, str]:
     # Iceberg keeps statistics of the first hundred columns, and of texts the first characters.
-    metrics = "write.metadata.metrics.column."
-    whole = {f"{metrics}{name}": "full" for name in ("__destination", "__ts_ms", "__seq")}
-    kept = {f"{metrics}{name}": "truncate(32)" for name in shape.key}
-    return {**PROPERTIES, **whole, **kept, **shape_properties(shape)}
+    whole = {f"{METRICS}{name}": "full" for name in ("__destination", "__ts_ms", "__seq")}
+    kept = {f"{METRICS}{name}": "truncate(32)" for name in shape.key}
+    # A replacement would keep what the table it replaces had.
+    followed = {FOLLOWED_PROPERTY: json.dumps(shape.followed)}
+    return {**PROPERTIES, **whole, **kept, **followed, **shape_properties(shape)}
 
 
-def former_keys(properties: Mapping[str, str], version: int, wanted: Shape) -> dict[str, str]:
-    """The property with the keys that a table had up to a version, given that `wanted` replaces it.
+def lost_metrics_sql(table: str, properties: Mapping[str, str], wanted: Shape) -> list[str]:
+    """The statement, if any, that removes properties of columns that `wanted` lacks.
 
-    Properties are those of the table, not of a version, so a changed key would be lost for older versions.
+    Iceberg refuses to set any property of a table with one that names no column of it.
     """
-    if KEY_PROPERTY not in properties or key_of(properties) == wanted.key:
+    there = {f"{METRICS}{name}" for name, _ in wanted.all_columns}
+    lost = sorted(key for key in properties if key.startswith(METRICS) and key not in there)
+    names = ", ".join(literal(key) for key in lost)
+    return [f"ALTER TABLE {table} UNSET TBLPROPERTIES IF EXISTS ({names})"] if lost else []
+
+
+def former(
+    properties: Mapping[str, str], version: int, wanted: Shape, *, oldest: int
+) -> dict[str, str]:
+    """The property with what a table said of itself up to a version, given that `wanted` follows.
+
+    Properties are those of the table, not of a version, so its key, and up to where its columns are followed,
+    would be lost for older versions. `oldest` is the oldest that can be read.
+    """
+    if KEY_PROPERTY not in properties or (
+        key_of(properties) == wanted.key and followed_in(properties) == wanted.followed
+    ):
         return {}
-    held = json.loads(properties.get(FORMER_KEYS, "[]"))
-    return {FORMER_KEYS: json.dumps([*held, [version, key_of(properties)]][-_FORMER_KEPT:])}
+    held = [one for one in json.loads(properties.get(_FORMER, "[]")) if one[0] >= oldest]
+    if not held or held[-1][0] < version:
+        held.append([version, {key: properties.get(key, "[]") for key in _OF_A_TIME}])
+    left = held[-_FORMER_KEPT:]
+    if left != held:
+        # Without it, what follows would be taken for what the older versions had.
+        left.insert(0, [held[-_FORMER_KEPT - 1][0], None])
+    return {_FORMER: json.dumps(left)}
 
 
-def key_of_version(properties: Mapping[str, str], version: int) -> dict[str, str]:
-    """The properties with the key that the table had at a version."""
-    held = json.loads(properties.get(FORMER_KEYS, "[]"))
-    former = next((key for until, key in held if version <= until), None)
-    return {**properties, **({} if former is None else {KEY_PROPERTY: json.dumps(former)})}
+def properties_at(properties: Mapping[str, str], version: int) -> dict[str, str] | None:
+    """The properties with what they were at a version that is not the newest; None if that is forgotten."""
+    held: list[tuple[int, dict[str, str] | None]] = json.loads(properties.get(_FORMER, "[]"))
+    then: dict[str, str] | None = next((found for until, found in held if version <= until), {})
+    return None if then is None else {**properties, **then}
 
 
-def alter_sql(table: str, held: Shape, wanted: Shape) -> list[str] | None:
-    """The statements that turn `held` into `wanted`, in order; None if rows must be rewritten."""
+def alter_sql(
+    table: str, held: Shape, wanted: Shape, *, more: Mapping[str, str] | None = None
+) -> list[str] | None:
+    """The statements that turn `held` into `wanted`, in order; None if rows must be rewritten.
+
+    `more` are further properties, set with up to where columns are followed.
+    """
     before = dict(held.columns)
     new = [(name, kind) for name, kind in wanted.columns if name not in before]
     if wanted.apart and not held.apart:
@@ -108,6 +146,11 @@ def alter_sql(table: str, held: Shape, wanted: Shape) -> list[str] | None:
     statements += [
         f"ALTER TABLE {table} ALTER COLUMN {_altered(name, kind)}" for name, kind in wider
     ]
+    statements += comment_sql(table, held, wanted)
+    if wanted.followed != held.followed:
+        # Last: until then the columns are found to be missing.
+        followed = {FOLLOWED_PROPERTY: json.dumps(wanted.followed)}
+        statements.append(set_sql(table, {**followed, **(more or {})}))
     return statements
 
 

@@ -8,25 +8,28 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from spark_sink.errors import ForeignTable, UnknownTable
 from spark_sink.names import CUT, folder, unfolder
 from spark_sink.source.offsets import Offsets
 from spark_sink.spark.files import Files
-from spark_sink.warehouse.iceberg.catalog import Catalog, IcebergTable, Place
+from spark_sink.warehouse.iceberg.catalog import COMMENT, Catalog, IcebergTable, Place
 from spark_sink.warehouse.iceberg.conflict import again_on_conflict
 from spark_sink.warehouse.iceberg.snapshots import at_snapshot, fitted, gone_by_name
 from spark_sink.warehouse.iceberg.statements import (
     NEVER_MATCHES,
     alter_sql,
     create_sql,
-    former_keys,
-    key_of_version,
+    former,
+    lost_metrics_sql,
+    properties_at,
     refuse_clash,
     replace_sql,
 )
@@ -39,10 +42,12 @@ from spark_sink.warehouse.sql.key_range import key_range_sql
 from spark_sink.warehouse.sql.positions import newest_of
 from spark_sink.warehouse.sql.statements import (
     CUT_PROPERTY,
+    comment_sql,
     cut_text,
     merge_sql,
     name_of,
     parse_cut,
+    renaming_sql,
     shape_of,
     truncate_sql,
 )
@@ -75,7 +80,7 @@ class IcebergTables:
         if found is None:
             self._refuse_foreign(place)
             return None
-        return _shape(found, (database, table), found.properties(), found.columns())
+        return _shape(found, (database, table), found.properties(), found.schema())
 
     def as_of(self, database: str, table: str, version: int) -> tuple[Shape, DataFrame]:
         """See protocol.Tables. The snapshot of that version, by its number."""
@@ -84,13 +89,17 @@ class IcebergTables:
         snapshot = None if found is None else found.snapshot_at(version)
         if found is None or (snapshot is None and version != 0):
             raise VersionGone(name)
-        properties = key_of_version(found.properties(), version)
-        shape = _shape(found, (database, table), properties, found.columns_at(version))
+        is_newest = version == found.version()
+        properties = found.properties() if is_newest else properties_at(found.properties(), version)
+        if properties is None:
+            raise VersionGone(name)
+        shape = _shape(found, (database, table), properties, found.schema_at(version))
         of_now = self.catalog.sql_name(place)
         with gone_by_name(name):
             if snapshot is None:
                 return shape, fitted(self.spark.table(of_now).where("false"), shape)
-            return shape, fitted(at_snapshot(self.spark, of_now, snapshot), shape)
+            names = found.names_in_newest() if is_newest else None
+            return shape, fitted(at_snapshot(self.spark, of_now, snapshot), shape, names)
 
     def newest(self, shape: Shape) -> dict[str, Position]:
         """See protocol.Tables."""
@@ -108,12 +117,30 @@ class IcebergTables:
             self.catalog.make_namespace(place[0])
             statements: list[str] | None = [create_sql(table, wanted)]
         else:
-            statements = alter_sql(table, held, wanted)
+            is_moved = wanted.followed != held.followed
+            more = self._former(place, wanted) if is_moved else {}
+            statements = alter_sql(table, held, wanted, more=more)
         if statements is None:
             _log.info("table rewritten in wider types table=%s.%s", wanted.database, wanted.table)
             self._replace(wanted, self.rows(wanted, fixed=True), {})
         for statement in statements or ():
-            again_on_conflict(lambda statement=statement: self.spark.sql(statement))  # type: ignore[misc]
+            again_on_conflict(partial(self.spark.sql, statement))
+
+    def rename_columns(self, shape: Shape, names: Mapping[str, str]) -> Shape:
+        """See protocol.Tables. Ends with a commit without rows: earlier versions have the earlier names."""
+        renamed = shape.with_names(names)
+        refuse_clash(renamed)
+        place = self.place(shape.database, shape.table)
+        # As it is after an interrupted call.
+        there = self.shape(shape.database, shape.table) or shape
+        left = {old: new for old, new in names.items() if there.spelling(old) == old}
+        more = self._former(place, replace(there, key=renamed.key))
+        statements = renaming_sql(self.catalog.sql_name(place), there, renamed, left, more=more)
+        for statement in statements:
+            again_on_conflict(partial(self.spark.sql, statement))
+        if statements:
+            again_on_conflict(lambda: self.catalog.existing(place).commit())
+        return renamed
 
     def merge(self, shape: Shape, rows: DataFrame) -> None:
         """See protocol.Tables."""
@@ -139,10 +166,11 @@ class IcebergTables:
             return found
         loaded = self.catalog.table(place)
         snapshot = None if loaded is None else loaded.snapshot()
-        if snapshot is None:
+        if loaded is None or snapshot is None:
             return fitted(found.where("false"), shape)
         # A snapshot has the columns of its own time.
-        return fitted(at_snapshot(session, self.catalog.sql_name(place), snapshot), shape)
+        rows = at_snapshot(session, self.catalog.sql_name(place), snapshot)
+        return fitted(rows, shape, loaded.names_in_newest())
 
     def replace(
         self,
@@ -198,11 +226,24 @@ class IcebergTables:
         place = self.place(shape.database, shape.table)
         self.catalog.make_namespace(place[0])
         table = self.catalog.sql_name(place)
-        held = self.catalog.table(place)
-        former = former_keys(held.properties(), held.version(), shape) if held else {}
+        session, held = rows.sparkSession, self.catalog.table(place)
+        for statement in lost_metrics_sql(table, held.properties(), shape) if held else ():
+            again_on_conflict(partial(session.sql, statement))
+        given = {**self._former(place, shape), **more}
         with self._view(rows) as view:
-            statement = replace_sql(table, shape, source=view, more={**former, **more})
-            again_on_conflict(lambda: rows.sparkSession.sql(statement))
+            statement = replace_sql(table, shape, source=view, more=given)
+            again_on_conflict(lambda: session.sql(statement))
+        # Its columns are those of a query, which have no comments.
+        bare = replace(shape, comments=tuple(one for one in shape.comments if not one[0]))
+        for comment in comment_sql(table, bare, shape):
+            again_on_conflict(partial(session.sql, comment))
+
+    def _former(self, place: Place, wanted: Shape) -> dict[str, str]:
+        """The property with what the table said of itself up to now, if `wanted` differs."""
+        held = self.catalog.table(place)
+        if held is None:
+            return {}
+        return former(held.properties(), held.version(), wanted, oldest=held.oldest_version())
 
     @contextmanager
     def _view(self, rows: DataFrame) -> Iterator[str]:
@@ -227,9 +268,9 @@ def _shape(
     table: IcebergTable,
     name: tuple[str, str],
     properties: Mapping[str, str],
-    columns: list[tuple[str, str]],
+    schema: StructType,
 ) -> Shape:
-    """The shape in a table's properties and columns. Raises ForeignTable."""
-    if (found := shape_of(name, properties, columns)) is None:
+    """The shape in a table's properties and schema. Raises ForeignTable."""
+    if (found := shape_of(name, properties, schema, comment=properties.get(COMMENT, ""))) is None:
         raise ForeignTable(table.location(), advice=_ADVICE)
     return found

@@ -46,4 +46,4 @@ class FileWaits:
             self.prepare()
             self._is_prepared = True
         name = f"{time.time_ns():020d}-{uuid.uuid4().hex}.json"
-        self.files.add(f"{self.folder}/{name}", json.dumps(dict(row)))
+        self.files.put(f"{self.folder}/{name}", json.dumps(dict(row)))

@@ -45,7 +45,9 @@ class IcebergWarehouse:
         own = _OWN if is_folder else f"{_OWN}_{digest(root)}"
         note = {"version": 1, "format": "iceberg", "catalog": kind(catalog), "namespace": own}
         note |= {NAME: catalog[NAME]} if NAME in catalog else {}
-        self.notes = FileNotes(files, root, first={FORMAT: json.dumps(note)})
+        # A Hadoop catalog commits by renaming a file, which only on HDFS fails if another was first.
+        excludes = not is_folder or root.startswith("hdfs:")
+        self.notes = FileNotes(files, root, first={FORMAT: json.dumps(note)}, excludes=excludes)
         own = json.loads(self.notes.read(FORMAT) or "{}").get("namespace", own)
         made = Catalog(spark=spark, name=registered(spark, root, catalog), prepare=self.notes.make)
 

@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from spark_sink.names import literal, quoted
+from spark_sink.names import quoted
 from spark_sink.recent.coverage import Cut, Marker
 from spark_sink.source.envelope import FIELDS, IMAGE, LONGEST_TEXT
 from spark_sink.warehouse.protocol import Recent
@@ -23,15 +23,6 @@ _FIRST: Final = ("kind", "database", "table", "text")
 def ordered(rows: DataFrame) -> DataFrame:
     """The rows with the columns first by which readers skip files."""
     return rows.select(*_FIRST, *(name for name in rows.columns if name not in _FIRST))
-
-
-def from_sql(cut: Cut) -> str:
-    """The condition that a row is none that `cut` no longer covers."""
-    below = " OR ".join(
-        f"(topic = {literal(topic)} AND partition = {number} AND offset < {first})"
-        for (topic, number), first in sorted(cut.since.items())
-    )
-    return f"NOT (kind = 'record' AND ({below}))" if below else "true"
 
 
 def with_cut(rows: DataFrame, cut: Cut) -> DataFrame:

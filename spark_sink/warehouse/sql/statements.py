@@ -6,8 +6,10 @@ Invariant: each may be repeated, in any mixture with the others; `identity` deci
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
+
+from pyspark.sql.types import StructType
 
 from spark_sink.names import literal, quoted
 from spark_sink.source.offsets import Offsets
@@ -19,13 +21,16 @@ from spark_sink.warehouse.shape import Shape
 KEY_PROPERTY: Final = "aqueduct.primary_key"
 NAME_PROPERTY: Final = "aqueduct.table"
 CUT_PROPERTY: Final = "aqueduct.cut"
+FOLLOWED_PROPERTY: Final = "aqueduct.followed"
 
 
 def shape_properties(shape: Shape) -> dict[str, str]:
     """The table properties from which a shape is read again."""
+    followed = {FOLLOWED_PROPERTY: json.dumps(shape.followed)} if shape.followed else {}
     return {
         KEY_PROPERTY: json.dumps(shape.key),
         NAME_PROPERTY: json.dumps([shape.database, shape.table]),
+        **followed,
     }
 
 
@@ -43,21 +48,39 @@ def key_of(properties: Mapping[str, str]) -> tuple[str, ...]:
 def shape_of(
     name: tuple[str, str],
     properties: Mapping[str, str],
-    columns: Iterable[tuple[str, str]],
+    schema: StructType,
     *,
+    comment: str = "",
     mapped: bool = False,
 ) -> Shape | None:
-    """The shape in a table's properties and columns; None if the sink did not make the table so named."""
+    """The shape in a table's properties and schema; None if the sink did not make the table so named.
+
+    `comment` is the table's own.
+    """
     if name_of(properties) != name:
         return None
-    kinds = dict(columns)
+    kinds = {one.name: one.dataType.simpleString() for one in schema.fields}
     return Shape(
         *name,
         tuple((column, kind) for column, kind in kinds.items() if column not in OWN_COLUMNS),
         key_of(properties),
         mapped=mapped,
         apart=all(column in kinds for column, _ in SOURCE_COLUMNS),
+        followed=followed_in(properties),
+        comments=_comments_in(schema, comment),
     )
+
+
+def followed_in(properties: Mapping[str, str]) -> tuple[tuple[str, str, str, int], ...]:
+    """A table's `Shape.followed`, from its properties."""
+    found = json.loads(properties.get(FOLLOWED_PROPERTY, "[]"))
+    return tuple((one[0], one[1], one[2], one[3]) for one in found)
+
+
+def _comments_in(schema: StructType, comment: str) -> tuple[tuple[str, str], ...]:
+    """A table's `Shape.comments`, from its schema and its own comment."""
+    found = [("", comment), *((one.name, one.metadata.get("comment", "")) for one in schema.fields)]
+    return tuple((name, text) for name, text in found if text)
 
 
 def properties_sql(properties: Mapping[str, str]) -> str:
@@ -66,8 +89,59 @@ def properties_sql(properties: Mapping[str, str]) -> str:
 
 
 def columns_sql(shape: Shape) -> str:
-    """All columns with their types, as in a CREATE TABLE."""
-    return ", ".join(f"{quoted(name)} {kind}" for name, kind in shape.all_columns)
+    """All columns with their types and comments, as in a CREATE TABLE."""
+    comments = dict(shape.comments)
+    return ", ".join(
+        f"{quoted(name)} {kind}{_comment(comments.get(name, ''))}"
+        for name, kind in shape.all_columns
+    )
+
+
+def table_comment_sql(shape: Shape) -> str:
+    """The clause with the table's comment, after the columns of a CREATE TABLE; empty without one."""
+    return _comment(dict(shape.comments).get("", ""))
+
+
+def _comment(text: str) -> str:
+    return f" COMMENT {literal(text)}" if text else ""
+
+
+def renaming_sql(
+    table: str,
+    held: Shape,
+    renamed: Shape,
+    names: Mapping[str, str],
+    *,
+    more: Mapping[str, str] | None = None,
+) -> list[str]:
+    """The statements that rename columns, in order; the key is set last, with `more` properties."""
+    statements = [
+        f"ALTER TABLE {table} RENAME COLUMN {quoted(old)} TO {quoted(new)}"
+        for old, new in sorted(names.items())
+    ]
+    if renamed.key != held.key:
+        statements.append(set_sql(table, {KEY_PROPERTY: json.dumps(renamed.key), **(more or {})}))
+    return statements
+
+
+def comment_sql(table: str, held: Shape, wanted: Shape) -> list[str]:
+    """The statements that set the comments of `wanted` where they differ; none writes rows."""
+    before, after = dict(held.comments), dict(wanted.comments)
+    changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+    there = {name for name, _ in wanted.columns}
+    statements = [
+        f"ALTER TABLE {table} ALTER COLUMN {quoted(name)} COMMENT {literal(after.get(name, ''))}"
+        for name in changed
+        if name in there
+    ]
+    if "" in changed:
+        statements.append(f"COMMENT ON TABLE {table} IS {literal(after.get('', ''))}")
+    return statements
+
+
+def set_sql(table: str, properties: Mapping[str, str]) -> str:
+    """The statement that sets table properties."""
+    return f"ALTER TABLE {table} SET TBLPROPERTIES ({properties_sql(properties)})"
 
 
 def casts_sql(shape: Shape) -> str:

@@ -159,8 +159,7 @@ def iceberg_jars(tmp_path: Path) -> Iterator[Path]:
     """A folder with Iceberg's jar and the driver of a catalog's database."""
     owner = Children()
     program = java.find_or_install(owner)
-    jars.fetch(["iceberg"], program, owner=owner)
-    jars.fetch(["sqlite"], program, owner=owner, locks=jars.OPTIONAL)
+    jars.fetch(["iceberg", "sqlite"], program, owner=owner)
     folder = tmp_path / "jars"
     folder.mkdir()
     for name in ("iceberg", "sqlite"):

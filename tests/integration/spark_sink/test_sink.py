@@ -105,6 +105,18 @@ class Installation:
         found = re.search(rf"^aqueduct_sink_{re.escape(name)} (\S+)", text, re.MULTILINE)
         return float(found[1]) if found else 0
 
+    def batches(self) -> int:
+        """How many batches were read, and so begun to be merged."""
+        return self.log().count(" batch read ")
+
+    def until_batch(self, begun: int, sink: subprocess.Popen[str]) -> None:
+        """Waits until another batch was read."""
+        until(lambda: self.batches() > begun, sink)
+
+    def log(self) -> str:
+        file = self.folder / "details.log"
+        return file.read_text() if file.exists() else ""
+
     def topic(self, table: str) -> str:
         """The table's topic; that of `late` has a name that a mapping gave."""
         return f"{self.prefix}.trade" if table == "late" else f"{self.prefix}.shop.{table}"

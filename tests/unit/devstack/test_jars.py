@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from devstack.errors import ChecksumError, DownloadError
-from devstack.jars import LOCKS, OPTIONAL, Jar, ivy_module, ivy_settings, parse_lock, verify
+from devstack.jars import LOCKS, OPTIONAL_LOCKS, Jar, ivy_module, ivy_settings, parse_lock, verify
 from devstack.maven import covers_central, mirror, proxy_options
 from devstack.seal import sha256
 
@@ -26,9 +26,9 @@ def test_a_lock_line_without_a_whole_hash_is_refused_by_its_number(line: str) ->
         parse_lock(f"# first\n{line}\n")
 
 
-@pytest.mark.parametrize("name", LOCKS | OPTIONAL)
-def test_the_locks_of_this_project_name_no_file_twice(name: str) -> None:
-    names = [jar.file_name for jar in parse_lock((LOCKS | OPTIONAL)[name].read_text())]
+@pytest.mark.parametrize("lock", (LOCKS | OPTIONAL_LOCKS).values())
+def test_the_locks_of_this_project_name_no_file_twice(lock: Path) -> None:
+    names = [jar.file_name for jar in parse_lock(lock.read_text())]
     assert names
     assert len(names) == len(set(names))
 

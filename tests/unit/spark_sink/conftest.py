@@ -132,9 +132,11 @@ class Warehouse:
         cut = Cut(since=self.since, until=until, at_ms=next(self._numbers), whole=whole)
         if step is Step.BEGIN:
             self.kept.recent.begin(rows, cut, versions=self.schemas)
-        elif step is Step.REWRITE:
+        elif step is Step.ADVANCE:
             self.since |= self.kept.ledger.applied()
-            self.kept.recent.rewrite(rows, replace(cut, since=self.since))
+            advanced = replace(cut, since=self.since)
+            self.kept.recent.tidy(advanced)
+            self.kept.recent.add(rows, advanced)
         else:
             self.kept.recent.add(rows, cut)
 

@@ -69,14 +69,18 @@ def schema(
     table: str = "t",
     version: int = 1,
     destination: str = "shop",
+    more: dict[str, Image] | None = None,
 ) -> str:
-    """A value of the schemas topic."""
+    """A value of the schemas topic; `more` are further members of columns."""
     body = {
         "destination": destination,
         "database": "shop",
         "table": table,
         "version": version,
-        "columns": [{"name": name, "type": kind, "nullable": True} for name, kind in columns],
+        "columns": [
+            {"name": name, "type": kind, "nullable": True, **(more or {}).get(name, {})}
+            for name, kind in columns
+        ],
         "primary_key": list(key),
         "wire": 1,
     }

@@ -117,6 +117,7 @@ def test_jars_are_added_to_the_sinks_own_and_never_put_in_their_place(file: Path
         ),
         ("format: iceberg\ncatalog: {type: hadoop, warehouse: x}", "the setting warehouse"),
         ("format: iceberg\nname: rest", "name is for several sinks"),
+        ("format: iceberg\nmetastore: {uri: 'thrift://m:9083'}", "set catalog"),
         ("format: iceberg\ncatalog: {type: jdbc, uri: x}", "stores its name with each table"),
         ("format: iceberg\ncatalog: {type: jdbc, name: a.b}", "name is not of the form"),
     ],
@@ -153,6 +154,13 @@ def test_deltas_extension_is_required_in_a_warehouse_of_delta_only(file: Path) -
     file.write_text(f"{GOOD}format: iceberg\n{extension}")
     assert read(file).spark_options == {"spark.sql.extensions": "org.example.Mine"}
     assert required("iceberg").items() <= required("delta").items()
+
+
+def test_a_bucket_is_found_in_the_properties_of_a_catalog_too(file: Path) -> None:
+    file.write_text(f"{GOOD}format: iceberg\ncatalog: {{type: hive, warehouse: 's3a://lake/x'}}\n")
+    assert read(file).uses_buckets
+    file.write_text(f"{GOOD}format: iceberg\ncatalog: {{type: hive, warehouse: '/lake/x'}}\n")
+    assert not read(file).uses_buckets
 
 
 def test_the_jar_of_iceberg_is_asked_for_only_with_its_format(file: Path, tmp_path: Path) -> None:

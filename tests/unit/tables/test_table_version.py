@@ -45,6 +45,42 @@ def test_a_record_of_an_older_version_has_no_column_types_and_is_the_same_versio
     )
 
 
+def identified(id_: str | None, initial: dict[str, object] | None = None) -> Definition:
+    (column,) = defined("int").columns
+    return Definition(columns=(replace(column, id=id_, initial=initial),), primary_key=())
+
+
+def test_a_column_is_published_with_what_identifies_it_and_its_first_value() -> None:
+    initial: dict[str, object] = {"value": None}
+    value = replace(VERSION, definition=identified("a@gtid:5", initial)).to_json()
+    (column,) = value["columns"]
+    assert (column["id"], column["initial"]) == ("a@gtid:5", initial)
+    assert TableVersion.from_json(value).to_json() == value
+    assert not {"id", "initial"} & VERSION.to_json()["columns"][0].keys()
+
+
+def test_comments_are_published_and_a_changed_one_is_another_version() -> None:
+    (column,) = defined("int").columns
+    commented = Definition(
+        columns=(replace(column, comment="a's"),), primary_key=(), comment="the table"
+    )
+    value = replace(VERSION, definition=commented).to_json()
+    assert (value["comment"], value["columns"][0]["comment"]) == ("the table", "a's")
+    assert TableVersion.from_json(value).definition == commented
+    assert not defined("int").is_same(commented)
+    assert not commented.is_same(replace(commented, comment="another"))
+    assert "comment" not in {**VERSION.to_json(), **VERSION.to_json()["columns"][0]}
+
+
+def test_another_column_under_the_same_name_is_another_version() -> None:
+    old = identified(None)
+    assert not old.is_same(identified("a@gtid:5"))
+    assert not identified("a@gtid:4").is_same(identified("a@gtid:5"))
+    assert identified("a@gtid:5").is_same(identified("a@gtid:5", {"value": 1}))
+    # A history that begins again no longer knows it.
+    assert identified("a@gtid:5").is_same(old)
+
+
 def test_a_record_with_more_fields_than_are_known_is_read() -> None:
     value = VERSION.to_json()
     value["columns"][0]["later"] = 1

@@ -15,7 +15,16 @@ from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import Column, Database, Index, Table
 from connectors.mysql.ddl.effect import charset, keys
 from connectors.mysql.ddl.effect.charset import Defaults
-from connectors.mysql.ddl.effect.columns import Refused, Terms, altered, made, numbered, same
+from connectors.mysql.ddl.effect.columns import (
+    Refused,
+    Terms,
+    added,
+    altered,
+    kept,
+    made,
+    numbered,
+    same,
+)
 from connectors.mysql.ddl.effect.create import keyed, unique, with_period
 from connectors.mysql.ddl.effect.invisible_key import has_invisible_key
 from connectors.mysql.ddl.effect.options import merged
@@ -68,6 +77,8 @@ class _Alteration:
         """Old names of renamed columns, by their new names."""
         self._changed: set[str] = set()
         """Names of redefined columns."""
+        self._before: dict[str, Column] = {}
+        """Redefined columns as they were, by their new names."""
         self._new: set[str] = set()
         """Names of new columns."""
         self._indexes: list[IndexSpec] = []
@@ -87,7 +98,7 @@ class _Alteration:
         indexes = keys.with_geometries(self._new_indexes(), self._columns, self._terms.server)
         options = [action.options for action in self._actions if isinstance(action, SetOptions)]
         return Table(
-            columns=tuple(keyed(self._columns, indexes)),
+            columns=tuple(map(self._traced, keyed(self._columns, indexes))),
             indexes=indexes,
             charset=self._defaults.charset,
             collation=self._defaults.collation,
@@ -108,14 +119,14 @@ class _Alteration:
             if isinstance(action, ChangeColumn | DropColumn | RenameColumn | AlterColumn):
                 self._note(action, by_name)
         for column in self._table.columns:
-            kept: Column | None = column
+            after: Column | None = column
             for action in by_name.get(lowered(column.name), ()):
-                kept = self._after(action, kept)
-            if kept is None:
+                after = self._after(action, after)
+            if after is None:
                 continue
-            if kept.name != column.name:
-                self._was[lowered(kept.name)] = lowered(column.name)
-            self._columns.append(kept)
+            if after.name != column.name:
+                self._was[lowered(after.name)] = lowered(column.name)
+            self._columns.append(after)
 
     def _note(
         self,
@@ -132,11 +143,12 @@ class _Alteration:
             return None
         if isinstance(action, ChangeColumn):
             new = self._remade(column, action.spec)
+            self._before[lowered(new.name)] = column
             self._changed.add(lowered(new.name))
             self._indexes += of_column(action.spec, self._terms.server)
             return new
         if isinstance(action, RenameColumn):
-            return replace(column, name=action.to)
+            return kept(column, replace(column, name=action.to), self._terms)
         assert isinstance(action, AlterColumn)
         return altered(column, action)
 
@@ -179,6 +191,14 @@ class _Alteration:
         self._new.add(name)
         index = len(self._columns) if action.after is None else self._index_after(action.after)
         self._columns.insert(index, column)
+
+    def _traced(self, column: Column) -> Column:
+        """A new or redefined column with what identifies it, and what the table's rows have in it."""
+        name = lowered(column.name)
+        if name in self._new:
+            return added(column, self._terms)
+        before = self._before.get(name)
+        return column if before is None else kept(before, column, self._terms)
 
     def _move_invisible_key(self) -> None:
         """The primary key that the server generated stays first."""

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from connectors.mysql.charset.lower_case import lowered
-from connectors.mysql.ddl.definition import Column, Database, Server, Session
+from connectors.mysql.ddl.definition import Column, Database, Execution, Server, Session
 from connectors.mysql.ddl.grammar import columns as grammar
 from connectors.mysql.ddl.grammar.lexer import lexed
 from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader, quoted_string
+from connectors.mysql.ddl.initial_value.initial import UNKNOWN, initial, initial_after
 from connectors.mysql.ddl.server_version import since
 from connectors.mysql.ddl.statement.alter_actions import AlterColumn
 from connectors.mysql.ddl.statement.column_spec import Attributes, ColumnSpec
@@ -30,6 +31,8 @@ class Terms:
 
     server: Server
     session: Session
+    execution: Execution | None = None
+    """None if it is not known: then the values that it gives to rows are not, either."""
 
 
 def same(name: str, other: str) -> bool:
@@ -58,6 +61,29 @@ def made(spec: ColumnSpec, defaults: Database, terms: Terms) -> Column:
         generated="stored" if attributes.row_period else attributes.generated,
         invisible=attributes.invisible,
         definition=definition_of(attributes),
+    )
+
+
+def added(column: Column, terms: Terms) -> Column:
+    """A new column, with what the table's rows have in it, if the execution is known."""
+    if terms.execution is None:
+        return column
+    attributes = attributes_in(column.definition) or Attributes(others=column.definition)
+    is_plain = attributes.default is not None or attributes.generated is not None
+    hides_default = column.type.startswith("timestamp") and not column.nullable and not is_plain
+    if hides_default and _implicit_timestamps(terms):
+        # Whether it is the statement's time depends on the table's other columns.
+        given = UNKNOWN
+    else:
+        given = initial(column, attributes, terms.execution, terms.server)
+    return replace(column, origin=f"{column.name}@{terms.execution.mark}", initial=given)
+
+
+def kept(old: Column, new: Column, terms: Terms) -> Column:
+    """A column with a new name or definition, which is still the same column."""
+    origin = old.origin or (old.name if old.name != new.name else "")
+    return replace(
+        new, origin=origin, initial=initial_after(old, new, terms.execution, terms.server)
     )
 
 

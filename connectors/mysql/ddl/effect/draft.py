@@ -10,6 +10,7 @@ from connectors.mysql.ddl.definition import (
     Change,
     Database,
     DatabaseChange,
+    Execution,
     Session,
     Table,
     TableChange,
@@ -24,8 +25,15 @@ from connectors.mysql.ddl.types.collations import server_default
 class Draft:
     """One statement's changes."""
 
-    def __init__(self, state: State, session: Session, *, logged: bool) -> None:
-        self.terms = Terms(server=state.server, session=session)
+    def __init__(
+        self,
+        state: State,
+        session: Session,
+        *,
+        logged: bool,
+        execution: Execution | None = None,
+    ) -> None:
+        self.terms = Terms(server=state.server, session=session, execution=execution)
         self.logged = logged
         self.changes: list[Change] = []
         self._state = state
@@ -65,7 +73,7 @@ class Draft:
     def change(self, name: TableName, new: Table | None) -> None:
         """Create, alter or drop a table."""
         old = self.table(name)
-        if old != new:
+        if old != new or _origins(old) != _origins(new):
             self.changes.append(TableChange(name=self.written(name), old=old, new=new))
             self._set(name, new)
 
@@ -191,3 +199,8 @@ class Draft:
         for dropped in self._dropped_temporary:
             state.temporary.pop(dropped, None)
         state.others = self._others
+
+
+def _origins(table: Table | None) -> tuple[str, ...]:
+    """What distinguishes a column from an equal one that a statement put in its place."""
+    return () if table is None else tuple(column.origin for column in table.columns)

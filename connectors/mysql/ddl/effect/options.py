@@ -39,6 +39,18 @@ def is_sequence(table: Table | None) -> bool:
     return sequence.upper() in _TRUE
 
 
+def option(table: Table, name: str) -> str:
+    """The text of an option that is a string; empty if the table does not have it."""
+    if name not in table.options:
+        return ""
+    value = dict(_parsed(table.options).texts).get(name, "")
+    server, session = Server(version=(99, 0, 0)), Session()
+    try:
+        return Reader(lexed(value, server, session), server, session).string()
+    except (LexicalFault, GrammarFault):
+        return ""
+
+
 def _text(options: dict[str, str], versioned: bool) -> str:
     words = [f"{name}={value}" for name, value in options.items()]
     return " ".join([*words, _VERSIONED] if versioned else words)

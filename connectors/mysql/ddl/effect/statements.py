@@ -150,7 +150,7 @@ def _alter(statement: AlterTable, draft: Draft) -> None:
     if to is not None and draft.name(to) != draft.written(name):
         _rename_one(draft, name, draft.name(to), new)
     else:
-        draft.change(name, table if new == table else new)
+        draft.change(name, new)
     for action in statement.actions:
         if isinstance(action, PartitionToTable):
             draft.make(draft.name(action.table), new)

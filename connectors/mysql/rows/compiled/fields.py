@@ -22,10 +22,10 @@ from connectors.mysql.rows.compiled import temporal
 from connectors.mysql.rows.compiled.decimals import decimal_code, decimal_json
 from connectors.mysql.rows.compiled.json_text import Documents
 from connectors.mysql.rows.counter import extent
-from connectors.mysql.rows.values.numbers import shortest_float32
 from connectors.mysql.rows.values.registry import reader_for
 from connectors.mysql.rows.values.strings import charset_of, exact_decoder_of, labels_of
 from connectors.mysql.rows.values.temporal import ZERO_TIMESTAMP
+from connectors.mysql.value_text.floats import shortest_float32
 
 _T = FieldType
 

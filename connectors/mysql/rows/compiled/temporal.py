@@ -7,7 +7,8 @@ and shared by all tables: a time's text does not depend on the column.
 
 from __future__ import annotations
 
-from connectors.mysql.rows.values.temporal import datetime_text, timestamp_text
+from connectors.mysql.rows.values.temporal import timestamp_text
+from connectors.mysql.value_text.temporal import datetime_text
 
 _MOST = 10_000
 _MINUTES_AND_SECONDS = [f"{n >> 6:02d}:{n & 63:02d}" for n in range(4096)]

@@ -18,7 +18,7 @@ from connectors.mysql.binlog.buffer import read_bytes, uint
 from connectors.mysql.binlog.table_map import FieldType, MappedColumn
 from connectors.mysql.rows.values.numbers import decimal_groups, decimal_text
 from connectors.mysql.rows.values.shape import Reader
-from connectors.mysql.rows.values.temporal import fraction_text
+from connectors.mysql.value_text.temporal import fraction_text
 
 SMALL_OBJECT, LARGE_OBJECT, SMALL_ARRAY, LARGE_ARRAY, LITERAL = 0, 1, 2, 3, 4
 INT16, UINT16, INT32, UINT32, INT64, UINT64 = 5, 6, 7, 8, 9, 10

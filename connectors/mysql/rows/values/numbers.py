@@ -15,6 +15,7 @@ from connectors.errors import UnsupportedEvent
 from connectors.mysql.binlog.buffer import read_bytes
 from connectors.mysql.binlog.table_map import FieldType, MappedColumn
 from connectors.mysql.rows.values.shape import Reader
+from connectors.mysql.value_text.floats import shortest_float32
 
 _WIDTHS = {
     FieldType.TINY: 1,
@@ -60,26 +61,7 @@ def float32(_column: MappedColumn) -> Reader:
     return read
 
 
-_FLOAT = struct.Struct("<f")
 _DOUBLE = struct.Struct("<d")
-
-
-def shortest_float32(raw: bytes) -> float:
-    """The 64-bit float with the fewest digits that rounds to these four bytes; 9 always suffice."""
-    value: float = _FLOAT.unpack(raw)[0]
-    if not isfinite(value):
-        raise ValueError(f"a FLOAT that is {value}")
-    # Below the normal range there are not even six digits of precision.
-    for digits in (6, 7, 8) if abs(value) >= _FLOAT_MIN_NORMAL else range(1, 9):
-        short = float(f"{value:.{digits}g}")
-        if abs(short) < _FLOAT_OVERFLOW and _FLOAT.pack(short) == raw:
-            return short
-    return float(f"{value:.9g}")
-
-
-_FLOAT_OVERFLOW = 2.0**128 - 2.0**103
-"""From here on a number rounds to infinity; FLT_MAX itself is half a step below."""
-_FLOAT_MIN_NORMAL = 2.0**-126
 
 
 def float64(_column: MappedColumn) -> Reader:

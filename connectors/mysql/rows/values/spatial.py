@@ -10,8 +10,8 @@ import base64
 
 from connectors.mysql.binlog.buffer import read_bytes, uint
 from connectors.mysql.binlog.table_map import MappedColumn
-from connectors.mysql.rows.values.numbers import shortest_float32
 from connectors.mysql.rows.values.shape import Reader
+from connectors.mysql.value_text.floats import shortest_float32
 
 
 def geometry(column: MappedColumn) -> Reader:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from connectors.mysql.binlog.buffer import read_bytes, uint
 from connectors.mysql.binlog.table_map import MappedColumn
 from connectors.mysql.rows.values.shape import Reader
+from connectors.mysql.value_text.temporal import datetime_text, fraction_text
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ZERO_TIMESTAMP = "0000-00-00 00:00:00"
@@ -25,36 +26,6 @@ def date(_column: MappedColumn) -> Reader:
         return f"{value >> 9:04d}-{(value >> 5) & 15:02d}-{value & 31:02d}", at + 3
 
     return read
-
-
-def datetime_text(ymd: tuple[int, int, int], hms: tuple[int, int, int], fraction: str) -> str:
-    """ISO text, or MySQL's own text for an invalid date: month or day 0, or a day past the month's end."""
-    year, month, day = ymd
-    hour, minute, second = hms
-    joint = "T" if _is_date(year, month, day) else " "
-    return f"{year:04d}-{month:02d}-{day:02d}{joint}{hour:02d}:{minute:02d}:{second:02d}{fraction}"
-
-
-def _is_date(year: int, month: int, day: int) -> bool:
-    if month != _FEBRUARY:
-        return 0 < day <= _DAYS[month] if 0 < month < len(_DAYS) else False
-    # To MySQL the year 0 is no leap year.
-    is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) and year > 0
-    return 0 < day <= _DAYS[month] + is_leap
-
-
-_FEBRUARY = 2
-_DAYS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-
-
-def fraction_text(microseconds: int, digits: int) -> str:
-    """``.123`` for 123000 microseconds and 3 digits, the empty text for none."""
-    if microseconds >= _SECOND:
-        raise ValueError(f"{microseconds} microseconds are no fraction of a second")
-    return f".{microseconds:06d}"[: digits + 1] if digits else ""
-
-
-_SECOND = 1_000_000
 
 
 def _fraction_size(digits: int) -> int:

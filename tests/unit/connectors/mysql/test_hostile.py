@@ -22,11 +22,12 @@ from connectors.mysql.rows.counter import row_count
 from connectors.mysql.rows.decoder import RowDecoder
 from connectors.mysql.rows.values.json_binary import document_text, double_text
 from connectors.mysql.rows.values.json_diff import patched
-from connectors.mysql.rows.values.numbers import decimal_groups, decimal_text, shortest_float32
-from connectors.mysql.rows.values.temporal import fraction_text
+from connectors.mysql.rows.values.numbers import decimal_groups, decimal_text
 from connectors.mysql.stream.cutter import Cutter
 from connectors.mysql.stream.transaction_payload import Payload
 from connectors.mysql.transaction_reader import TransactionReader
+from connectors.mysql.value_text.floats import shortest_float32
+from connectors.mysql.value_text.temporal import fraction_text
 from tests.made import (
     SERVER,
     START,

@@ -91,6 +91,22 @@ def test_sinks_that_are_not_apart_are_refused_unless_one_was_stopped(
     again.end()
 
 
+def test_on_a_store_that_lets_writers_replace_each_other_s_commits_one_sink_runs() -> None:
+    notes = MemoryNotes(excludes=False)
+    first = made(notes, ONE)
+    first.claim(TOPICS)
+    with pytest.raises(
+        WarehouseShared, match=r"would replace commits .* log store for several writers"
+    ):
+        made(notes, TWO).claim(TOPICS)
+    first.end()
+    second = made(notes, TWO)
+    second.claim(TOPICS)
+    with pytest.raises(WarehouseShared, match=r"delete __sinks/two\.json"):
+        made(notes, ONE).claim(TOPICS)
+    second.end()
+
+
 def test_a_sink_that_was_killed_is_in_the_way_of_others_and_not_of_itself() -> None:
     notes = MemoryNotes()
     crashed(notes, ONE)
@@ -113,6 +129,28 @@ def test_a_sink_that_runs_is_known_by_its_beats_and_not_started_again() -> None:
     assert is_running(notes, "", wait=later)
     with pytest.raises(CheckpointShared, match="already runs as process 0 on elsewhere"):
         made(notes, ONE, wait=later).claim(TOPICS)
+
+
+def test_of_two_processes_of_one_sink_the_one_that_began_first_ends() -> None:
+    notes = MemoryNotes()
+    paused, started = made(notes, ONE), made(notes, ONE)
+    paused.claim(TOPICS)
+    paused._beat()
+    assert paused.superseded is None
+    # As if the first had not beaten for long.
+    held = SinkNote.of(notes.read("__sinks/default.unnamed.json"))
+    assert held is not None
+    notes.write("__sinks/default.unnamed.json", replace(held, ended=True).text())
+    started.claim(TOPICS)
+    text = notes.read("__sinks/default.unnamed.json")
+    paused._beat()
+    assert "the sink without a name runs as process" in str(paused.superseded)
+    paused.end()
+    assert notes.read("__sinks/default.unnamed.json") == text
+    started._beat()
+    assert started.superseded is None
+    started.end()
+    assert has_ended(notes, "")
 
 
 def test_of_this_machine_a_process_that_is_gone_needs_no_wait() -> None:

@@ -159,6 +159,20 @@ def test_a_row_that_lacks_columns_is_a_dead_letter_with_its_own_error(
     assert "lacks columns" in letter.reason
 
 
+def test_a_row_that_lacks_columns_is_none_while_rows_from_before_a_rename_may_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    setting = Setting(monkeypatch, 5)
+    fault = UnsupportedPartialImage("somewhere")
+    fault.places = [(*AT, 7)]
+    aside = setting.aside()
+    aside.is_late = NAME.__eq__
+    with pytest.raises(UnsupportedPartialImage) as caught:
+        aside.without(Batch(), NAME, fault)  # type: ignore[arg-type]
+    assert caught.value is fault
+    assert setting.stored() == []
+
+
 def test_an_error_that_names_no_record_is_raised_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     setting, fault = Setting(monkeypatch, 5), MalformedRecord("nowhere")
     with pytest.raises(MalformedRecord) as caught:

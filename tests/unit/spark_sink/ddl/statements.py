@@ -29,12 +29,17 @@ def table(
 
 
 def renames(*pairs: tuple[str, str]) -> list[dict[str, Any]]:
-    """The steps of a RENAME TABLE."""
-    return [
-        one
-        for old, new in pairs
-        for one in (table(old, "renamed", to=new), table(new, "renamed", was=old))
-    ]
+    """The steps of a RENAME TABLE as a worker lists them: a name in between is neither left nor taken."""
+    origins: dict[str, str] = {}
+    for old, new in pairs:
+        origins[new] = origins.pop(old, old)
+    found = []
+    for old, new in pairs:
+        if any(first == old != last for last, first in origins.items()):
+            found.append(table(old, "renamed", to=new))
+        if origins.get(new, new) != new:
+            found.append(table(new, "renamed", was=old))
+    return found
 
 
 def record(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Literal
+from typing import Any, Literal
 
 from spark_sink.ddl.decision import Rules, decided
 from spark_sink.ddl.statement import parse_statement
-from spark_sink.warehouse.moves import Event, Name, Place
+from spark_sink.warehouse.moves import Event, History, Name, Place
 from tests.unit.spark_sink.ddl.statements import create, drop, record, rename
 
 A, B, C = ("shop", "a"), ("shop", "b"), ("shop", "c")
@@ -88,3 +88,23 @@ def test_rows_that_no_record_removes_are_noted() -> None:
     )
     comes = {"kind": "table comes in", "database": "shop", "table": "a"}
     assert "not captured" in noted(event(record(9, "RENAME …", effects=[comes])))[A]
+
+
+def test_a_statement_on_partitions_leaves_a_gap_with_what_to_do_until_the_table_is_gone() -> None:
+    history = History()
+
+    def gaps(text: str, **more: Any) -> set[Name]:
+        found = event(text, **more)
+        assert found is not None
+        history.add([Event.of(found.destination, found.place, found.ts_ms, found.text())])
+        return history.gaps()
+
+    assert gaps(record(9, "ALTER TABLE a DROP PARTITION p1")) == {A}
+    (text,) = history.notes()[A]
+    assert (
+        "in no topic, so no reload helps; delete the partition's rows in the warehouse too" in text
+    )
+    assert gaps(record(10, "ALTER TABLE a EXCHANGE PARTITION p1 WITH TABLE b")) == {A}
+    (text,) = history.notes()[A]
+    assert text.endswith("and write those that came in again at the source")
+    assert gaps(drop(11, "a"), on_drop="truncate") == set()

@@ -68,8 +68,11 @@ def test_rows_are_placed_until_batches_begin_past_all_that_was_written_and_after
     sink.restart()
     sink.ddl.follow({ROWS: 9}, {ROWS: 8})
     assert sink.routes()
+    assert sink.ddl.is_unsettled(("shop", "b"))
+    assert not sink.ddl.is_unsettled(("shop", "a"))
     sink.ddl.follow({ROWS: 9}, {ROWS: 9})
     assert not sink.routes()
+    assert not sink.ddl.is_unsettled(("shop", "b"))
     batch: Any = Batch()
     assert sink.ddl.routed(batch, whole=True) is not batch
 

@@ -18,6 +18,18 @@ def test_names_in_between_are_no_part_of_a_swap() -> None:
     assert (found.renamed, found.dropped, found.place) == ({A: B, B: A}, (), (1, 9))
 
 
+def test_names_in_between_may_be_stated_too_or_be_taken_afterwards() -> None:
+    pairs = ("a", "t"), ("b", "a"), ("t", "b")
+    steps = [
+        step
+        for old, new in pairs
+        for step in (table(old, "renamed", to=new), table(new, "renamed", was=old))
+    ]
+    assert parse_statement(record(9, "RENAME …", *steps), "here").renamed == {A: B, B: A}
+    found = parse_statement(rename(9, *pairs, ("c", "t")), "here")
+    assert found.renamed == {A: B, B: A, C: ("shop", "t")}
+
+
 def test_a_chain_in_one_statement_takes_each_table_to_its_last_name() -> None:
     found = parse_statement(rename(9, ("b", "c"), ("a", "b")), "here")
     assert found.renamed == {B: C, A: B}

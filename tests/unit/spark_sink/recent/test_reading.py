@@ -57,7 +57,7 @@ def test_recent_changes_before_while_and_after_they_are_merged(
     last = warehouse.ends()
     for change in history[50:]:
         warehouse.write(change)
-    warehouse.store(last, Step.REWRITE)
+    warehouse.store(last, Step.ADVANCE)
     assert found() == expected(60), "what is merged was removed"
     recent = warehouse.kept.recent.newest()
     assert recent is not None

@@ -4,7 +4,7 @@ import pytest
 
 from spark_sink.errors import CheckpointDamaged, DataLost, MalformedRecord, SinkError, SparkFailed
 from spark_sink.source.envelope import refused_record
-from spark_sink.spark.checkpoint import parse_offsets
+from spark_sink.spark.checkpoint import is_whole, parse_offsets
 from spark_sink.spark.error_mapping import named
 
 
@@ -19,6 +19,25 @@ def test_offsets_are_read_from_the_last_line(text: str) -> None:
 def test_a_damaged_file_is_named(text: str) -> None:
     with pytest.raises(CheckpointDamaged, match="offsets/7"):
         parse_offsets(text, "offsets/7")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"id":"27d9e420-b55a-429d-b903-7e0bfc7226ec"}', 'v1\n{"nextBatchWatermarkMs":0}'],
+)
+def test_a_file_that_is_cut_anywhere_is_not_whole(text: str) -> None:
+    assert is_whole(text)
+    assert not any(is_whole(text[:end]) for end in range(len(text)))
+    assert not is_whole("\x00" * len(text))
+
+
+@pytest.mark.parametrize(
+    "text", ['\x00v1\n{"t":{"0":0}}', 'v1\n{"batchWatermarkMs":0,"conf":{"a":"b"}}\n{"t":{"0":7}}']
+)
+def test_offsets_that_are_cut_anywhere_are_none(text: str) -> None:
+    for end in range(len(text)):
+        with pytest.raises(CheckpointDamaged):
+            parse_offsets(text[:end], "f")
 
 
 def test_an_undecodable_record_is_named_from_sparks_message() -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,10 +17,18 @@ from spark_sink.errors import ColumnClash, ForeignTable, ForeignWarehouse
 from spark_sink.recent.reading import current, fresh
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.iceberg.conflict import conflicts_by_name
-from spark_sink.warehouse.iceberg.statements import alter_sql, refuse_clash
+from spark_sink.warehouse.iceberg.statements import (
+    alter_sql,
+    former,
+    lost_metrics_sql,
+    properties_at,
+    refuse_clash,
+    replace_sql,
+)
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import CommitConflict, VersionGone
 from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.sql.statements import shape_properties
 from tests.unit.spark_sink.conftest import FORMATS, Warehouse, spark
 from tests.unit.spark_sink.history import Change, schema
 
@@ -59,6 +68,63 @@ def test_a_type_is_altered_only_where_iceberg_reads_old_files_as_the_new_one(
         f"ALTER TABLE `c`.`n`.`t` ALTER COLUMN `v` TYPE {after}",
     ]
     assert statements == (altered if is_altered else None)
+
+
+def test_comments_are_set_where_they_differ_and_up_to_where_columns_are_followed_last() -> None:
+    held = replace(shape(("v", "int")), comments=(("v", "old"),))
+    followed = (("shop", "shop", "t", 2),)
+    wanted = replace(shape(("v", "int")), comments=(("", "it's"), ("id", "new")), followed=followed)
+    text = '[["shop", "shop", "t", 2]]'
+    assert alter_sql("`t`", held, wanted, more={"more": "[]"}) == [
+        "ALTER TABLE `t` ALTER COLUMN `id` COMMENT 'new'",
+        "ALTER TABLE `t` ALTER COLUMN `v` COMMENT ''",
+        "COMMENT ON TABLE `t` IS 'it\\'s'",
+        f"ALTER TABLE `t` SET TBLPROPERTIES ('aqueduct.followed' = '{text}', 'more' = '[]')",
+    ]
+
+
+def test_a_replacement_sets_what_would_stay_of_the_table_it_replaces() -> None:
+    statement = replace_sql("`t`", shape(("v", "int")), source="s", more={})
+    assert "USING iceberg COMMENT '' TBLPROPERTIES" in statement
+    assert "'aqueduct.followed' = '[]'" in statement
+    start = "write.metadata.metrics.column."
+    held = {f"{start}{name}": "full" for name in ("id", "__seq", "gone")} | {"other": "x"}
+    assert lost_metrics_sql("`t`", held, shape(("v", "int"))) == [
+        f"ALTER TABLE `t` UNSET TBLPROPERTIES IF EXISTS ('{start}gone')"
+    ]
+    del held[f"{start}gone"]
+    assert lost_metrics_sql("`t`", held, shape(("v", "int"))) == []
+
+
+def test_earlier_versions_have_the_key_and_the_followed_versions_that_they_had() -> None:
+    def followed(number: int, key: str) -> Shape:
+        made = shape(("v", "int"), key=(key,))
+        return replace(made, followed=(("shop", "shop", "t", number),))
+
+    def said(properties: dict[str, str], version: int) -> tuple[str, str] | None:
+        found = properties_at(properties, version)
+        if found is None:
+            return None
+        return found["aqueduct.primary_key"], found["aqueduct.followed"][-4:-2]
+
+    properties = shape_properties(followed(1, "id"))
+    # The second has no rows of its own: it is followed at once.
+    for version, wanted in ((3, followed(2, "v")), (3, followed(3, "v")), (7, followed(4, "v"))):
+        properties |= former(properties, version, wanted, oldest=0)
+        properties |= shape_properties(wanted)
+    assert former(properties, 8, followed(4, "v"), oldest=0) == {}
+    assert said(properties, 1) == said(properties, 3) == ('["id"]', " 1")
+    assert said(properties, 4) == said(properties, 7) == ('["v"]', " 3")
+    assert said(properties, 8) == ('["v"]', " 4")
+    pruned = properties | former(properties, 8, followed(5, "v"), oldest=5)
+    assert len(json.loads(pruned["aqueduct.former"])) == 2
+    for version in range(8, 61):
+        properties |= former(properties, version, followed(version, "v"), oldest=0)
+        properties |= shape_properties(followed(version, "v"))
+    # Nothing that is forgotten is taken for something else.
+    assert (said(properties, 7), said(properties, 10)) == (None, None)
+    assert said(properties, 60) == ('["v"]', "59")
+    assert len(properties["aqueduct.former"]) < 10_000
 
 
 @pytest.mark.parametrize(
@@ -312,3 +378,26 @@ def test_a_thread_without_a_session_of_its_own_opens_a_catalog_and_several_make_
         for made in [pool.submit(tables.evolve, None, one) for one in wanted]:
             made.result()
     assert tables.names() == names
+
+
+@pytest.mark.spark
+def test_a_column_renamed_without_a_commit_of_rows_has_its_values_at_the_newest_version(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    warehouse = Warehouse(spark, tmp_path, table_format="iceberg")
+    warehouse.schemas = [schema(*COLUMNS)]
+    warehouse.take(Change(op="c", seq=1, after={"id": 1, "v": 7}))
+    tables, name = warehouse.kept.tables, ("shop", "t")
+    # As a kill within a call of rename_columns leaves it.
+    table = cast(Any, tables).catalog.sql_name(name)
+    spark.sql(f"ALTER TABLE {table} RENAME COLUMN v TO w")
+    held, version = tables.shape(*name), warehouse.kept.upkeep.version(name)
+    assert held is not None
+    for rows in (tables.rows(held, fixed=True), tables.as_of(*name, version)[1]):
+        assert [(row.id, row.w) for row in rows.collect()] == [(1, 7)]
+    assert tables.rename_columns(held, {"id": "v"}).key == ("v",)
+    assert tables.as_of(*name, version)[0].columns == COLUMNS
+    # A key that is replaced leaves no setting by which Iceberg would refuse others.
+    other = shape(("w", "int"), key=("w",))
+    tables.replace(other, tables.rows(other).selectExpr("v AS id", "*"))
+    warehouse.kept.upkeep.retain(name, 60)

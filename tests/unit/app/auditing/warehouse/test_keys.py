@@ -8,6 +8,13 @@ import orjson
 import pytest
 
 from app.auditing.warehouse.keys import of_record, of_row
+from app.auditing.warehouse.present_columns import Present
+
+
+def present(types: dict[str, str]) -> Present:
+    """Columns that have kept their names."""
+    own = {name.lower(): kind for name, kind in types.items()}
+    return Present({name: name for name in own}, {}, own)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +34,7 @@ from app.auditing.warehouse.keys import of_record, of_row
     ],
 )
 def test_a_key_is_equal_by_value(mysql: str, wire: Any, spark: str, held: Any) -> None:
-    of_wire = of_record(orjson.dumps({"K": wire, "b": "x"}), {"K": mysql, "b": "char(1)"})
+    of_wire = of_record(orjson.dumps({"K": wire, "b": "x"}), present({"K": mysql, "b": "char(1)"}))
     kinds = {"b": "string", "k": spark}
     assert of_wire == of_row(("b", "k"), {"b": "x", "k": held}, kinds, {})
     assert of_wire != of_row(("b", "k"), {"b": "y", "k": held}, kinds, {})
@@ -35,15 +42,22 @@ def test_a_key_is_equal_by_value(mysql: str, wire: Any, spark: str, held: Any) -
 
 def test_a_zero_date_is_the_text_that_stands_beside() -> None:
     result = of_row(("d",), {"d": None}, {"d": "date"}, {"d": "0000-00-00"})
-    assert result == of_record(b'{"d":"0000-00-00"}', {"d": "date"})
+    assert result == of_record(b'{"d":"0000-00-00"}', present({"d": "date"}))
     assert result != of_row(("d",), {"d": None}, {"d": "date"}, {})
 
 
 def test_texts_that_look_like_equal_numbers_are_two_keys() -> None:
-    types = {"k": "varchar(9)"}
+    types = present({"k": "varchar(9)"})
     assert of_record(b'{"k":"01"}', types) != of_record(b'{"k":"1"}', types)
 
 
 @pytest.mark.parametrize("key", [b"no json", b"[1]", b'{"k":[]}'])
 def test_what_is_no_key_stays_as_it_is(key: bytes) -> None:
-    assert of_record(key, {"k": "date"}) == key
+    assert of_record(key, present({"k": "date"})) == key
+
+
+def test_a_column_of_the_key_has_its_present_name() -> None:
+    renamed = Present({"id": "number"}, {}, {"number": "int"})
+    assert of_record(b'{"ID":7}', renamed) == of_row(
+        ("number",), {"number": 7}, {"number": "int"}, {}
+    )

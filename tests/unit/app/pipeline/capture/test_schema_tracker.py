@@ -35,10 +35,10 @@ def scanned(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return found
 
 
-def followed(source: Source) -> Iterator[Chunk]:
+def followed(source: Source, history: SchemaHistory | None = None) -> Iterator[Chunk]:
     """The chunks of a source, as they go to a decoder."""
     position = HistoryPosition.between(first_cursor(source).offset, ts_ms=0)
-    history = SchemaHistory()
+    history = history or SchemaHistory()
     history.init("shop")
     tables = {name: adopted(_table_map(name, 2), CHARSETS, database=UTF8MB4) for name in TABLES}
     history.baseline(tables, dict.fromkeys(("shop", "other"), UTF8MB4), position, SERVER)
@@ -77,3 +77,23 @@ def test_a_statement_is_taken_apart_once_from_the_stream_to_its_records(
     pieces = run_stage(followed(source), first_cursor(source), spec)
     assert pieces[-1].error is None
     assert scanned[sql] == 1
+
+
+def test_a_new_column_is_that_of_its_statement_and_a_tool_copies_at_other_times() -> None:
+    history = SchemaHistory()
+    statements = (
+        "ALTER TABLE orders ADD c INT DEFAULT 5, ADD d TIMESTAMP NULL DEFAULT CURRENT_TIMESTAMP",
+        "CREATE TABLE _orders_gho LIKE orders",
+        "ALTER TABLE _orders_gho ADD e INT DEFAULT 6, ADD f TIMESTAMP NULL DEFAULT CURRENT_TIMESTAMP",
+    )
+    source = Source([[Ddl(sql, None)] for sql in statements], gtids=True)
+    list(followed(source, history))
+    copied = history.find("shop", "_orders_gho")
+    assert copied is not None
+    *_, c, d, e, f = copied.columns
+    gtids = [one.origin.partition("@")[2] for one in (c, d, e, f)]
+    assert gtids[0] == gtids[1] != gtids[2] == gtids[3]
+    assert all(":" in gtid for gtid in gtids)
+    assert (c.initial, e.initial) == ('{"value":5}', '{"value":6}')
+    assert d.initial.startswith('{"value":"20')
+    assert f.initial == '{"unknown":"DEFAULT CURRENT_TIMESTAMP"}'

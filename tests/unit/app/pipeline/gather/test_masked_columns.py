@@ -12,8 +12,10 @@ from app.pipeline.formats.debezium.tags import RowTags
 from app.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from connectors.errors import MalformedEvent, RuleImpossible
 from connectors.mysql.binlog.table_map import FieldType, TableMap
+from connectors.mysql.ddl.definition import Database
 from connectors.mysql.rows.compiled import decoder
 from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.schema.definition_from_table_map import adopted
 from tables.mapping.yaml_form import from_yaml
 from tables.masking.keys import MaskingKeys
 from tables.masking.rules import Hmac
@@ -21,6 +23,7 @@ from tables.routes.routes import Routes
 from tests.unit.app.pipeline.gather.test_null_check import MYSQL, PLAIN
 from tests.unit.app.pipeline.history import CHARSETS
 
+UTF8MB4 = Database(charset="utf8mb4", collation="utf8mb4_0900_ai_ci")
 KEY = bytes(32)
 HASHED = Hmac("k", KEY)
 WRITE, UPDATE = 30, 31
@@ -131,3 +134,30 @@ def test_a_fault_in_rows_of_a_masked_table_quotes_nothing() -> None:
     assert caught.value.__context__ is None
     with pytest.raises(MalformedEvent, match="past the end"):
         met("column_actions: {c: {rename: d}}").rows(WRITE, cut)
+
+
+def test_a_masked_column_has_no_first_value_and_a_renamed_one_its_own_identity() -> None:
+    rules = "column_actions: {b: {redact: '*'}, c: {rename: note}}"
+    a, b, c = (
+        replace(adopted(TABLE, CHARSETS, database=UTF8MB4).columns[at], initial=given)
+        for at, given in enumerate(("", '{"value":7}', '{"value":"x"}'))
+    )
+    a = replace(a, definition="COMMENT '?'")
+    known = replace(
+        adopted(TABLE, CHARSETS, database=UTF8MB4), columns=(a, b, c), options="COMMENT='?'"
+    )
+    routes = Routes(
+        prefix="aq",
+        mapping=from_yaml(f"{{tables: {{x: {{from: [shop.t], {rules}}}}}}}"),
+        keys=MaskingKeys((("k", KEY),)),
+    )
+    found = CapturedTables(routes, CHARSETS, server=MYSQL, known={("shop", "t"): known}).of(TABLE)
+    assert isinstance(found, CapturedTable)
+    assert [(one.name, one.id, one.initial) for one in found.definition.columns] == [
+        ("a", None, None),
+        ("b", None, {"unknown": ""}),
+        ("note", "c", {"value": "x"}),
+    ]
+    # What is kept of comments is without their texts.
+    assert [one.comment for one in found.definition.columns] == [None] * 3
+    assert found.definition.comment is None

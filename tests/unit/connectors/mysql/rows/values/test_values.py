@@ -5,8 +5,8 @@ import struct
 import pytest
 
 from connectors.mysql.charset.unmapped import ReplacedText, column_decoder
-from connectors.mysql.rows.values.numbers import shortest_float32
-from connectors.mysql.rows.values.temporal import datetime_text
+from connectors.mysql.value_text.floats import shortest_float32
+from connectors.mysql.value_text.temporal import datetime_text
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,154 @@
+"""The columns of a table version as the warehouse names them now, and what its rows have in later ones.
+
+Invariant: the rules are those of the wire contract, applied here by themselves: a column is found by its
+identity, else by its name; a column that is newer than a row has its initial value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.auditing.topics.topics import Described, Versions
+
+Name = tuple[str, str]
+"""Database and table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The versions up to which a table of the warehouse has the columns of its source tables."""
+
+    until: Mapping[Name, int] = field(default_factory=dict)
+    is_apart: bool = False
+    """Whether each row belongs to one of several source tables."""
+
+    @classmethod
+    def of(cls, part: Mapping[str, Any], destination: str) -> Followed:
+        """Read the members of a table in a dump; an earlier version of the sink has none."""
+        until = {
+            (database, table): number
+            for owner, database, table, number in part.get("followed", ())
+            if owner == destination
+        }
+        return cls(until, bool(part.get("apart")))
+
+    def others(self, table: Name) -> list[Name]:
+        """The earlier names of a table."""
+        return sorted(name for name in self.until if name != table)
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """One version: names by its own ones, and values and types by present names, all in lower case."""
+
+    names: Mapping[str, str]
+    values: Mapping[str, Any]
+    types: Mapping[str, str]
+
+    def image(self, image: Mapping[str, Any]) -> dict[str, Any]:
+        """A row's image with the columns as they are now."""
+        own = {self.names.get(name.lower(), ""): value for name, value in image.items()}
+        own.pop("", None)
+        return {**self.values, **own}
+
+    def name(self, name: str) -> str:
+        """The present name of a column."""
+        return self.names.get(name.lower(), name.lower())
+
+
+@dataclass(slots=True)
+class PresentColumns:
+    """The versions of one destination."""
+
+    versions: Versions
+    _known: dict[tuple[object, ...], dict[tuple[str, str, int], Present]] = field(
+        default_factory=dict
+    )
+
+    def of(self, key: tuple[str, str, int], table: Name, followed: Followed) -> Present:
+        """A version, in the warehouse's table of that name."""
+        described = self.versions.get(key)
+        if described is None:
+            return Present({}, {}, {})
+        own = key[0], key[1]
+        # Rows from before a rename of the table are older than all others.
+        chain = [own] if followed.is_apart else [*followed.others(table), table]
+        if not any(name in followed.until for name in chain):
+            return _as_it_is(described)
+        until = {name: followed.until.get(name, 0) for name in chain}
+        until[own] = max(key[2], until.get(own, 0))
+        held = tuple((name, until[name]) for name in chain)
+        if held not in self._known:
+            keys = [
+                (*name, number)
+                for name, last in held
+                for number in range(1, last + 1)
+                if (*name, number) in self.versions
+            ]
+            found = _placed([self.versions[one] for one in keys])
+            self._known[held] = dict(zip(keys, found, strict=True))
+        return self._known[held].get(key) or _as_it_is(described)
+
+
+def _as_it_is(described: Described) -> Present:
+    types = {
+        name.lower(): kind for name, kind in zip(described.columns, described.types, strict=True)
+    }
+    return Present({name: name for name in types}, {}, types)
+
+
+def _placed(versions: list[Described]) -> Iterable[Present]:
+    steps = list(_identified(versions))
+    last: dict[str, tuple[str, str, Any]] = {}
+    used: set[str] = set()
+    for described, identities in reversed(list(zip(versions, steps, strict=True))):
+        for at, identity in enumerate(identities):
+            name = described.columns[at].lower()
+            if identity not in last and name not in used:
+                last[identity] = name, described.types[at], described.initial[at]
+                used.add(name)
+    first: dict[str, int] = {}
+    for number, identities in enumerate(steps):
+        for identity in identities:
+            first.setdefault(identity, number)
+    for number, (described, identities) in enumerate(zip(versions, steps, strict=True)):
+        names = {
+            described.columns[at].lower(): last[identity][0]
+            for at, identity in enumerate(identities)
+            if identity in last
+        }
+        types = {
+            last[identity][0]: described.types[at]
+            for at, identity in enumerate(identities)
+            if identity in last
+        }
+        values: dict[str, Any] = {}
+        for identity, (name, kind, initial) in last.items():
+            if identity not in identities and first[identity] > number:
+                values[name], types[name] = (initial or {}).get("value"), kind
+        yield Present(names, values, types)
+
+
+def _identified(versions: list[Described]) -> Iterable[list[str]]:
+    """The identity of each column of each version."""
+    known: dict[str, str] = {}
+    named: dict[str, str] = {}
+    for version in versions:
+        taken: dict[str, str] = {}
+        for name, id_, initial in zip(version.columns, version.ids, version.initial, strict=True):
+            if id_ in known:
+                taken[name] = known[id_]
+            elif id_ is not None and initial is not None:
+                taken[name] = known[id_] = id_
+        for name, id_ in zip(version.columns, version.ids, strict=True):
+            if name not in taken:
+                own = named.get(name.lower())
+                if own is None or own in taken.values():
+                    own = id_ or name
+                    while own in known.values():
+                        own += "'"
+                taken[name] = known[id_ or name] = own
+            known[taken[name]] = named[name.lower()] = taken[name]
+        yield [taken[name] for name in version.columns]

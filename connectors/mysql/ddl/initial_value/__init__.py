@@ -1,0 +1,1 @@
+"""The value that existing rows get in a column that ALTER TABLE adds."""

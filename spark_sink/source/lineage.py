@@ -1,0 +1,114 @@
+"""The columns of one source table through its versions: which is which, and what a new one has in older rows.
+
+A column is the same in two versions if the worker gives it the same identity, else if it has the same name. One
+that was dropped and added again is another column, also under the same name.
+
+Invariant: only what the versions state is used; a value that they do not state is not guessed. All functions
+are pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from spark_sink.source.schemas import Column, Constant, TableVersion
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A version, and what its rows have as `__schema` (0: rows from before the table had its name)."""
+
+    version: TableVersion
+    rank: int
+    identities: tuple[str, ...]
+    """Of its columns, in their order."""
+
+    def column(self, identity: str) -> Column | None:
+        """The column of an identity; None if the version has none."""
+        found = zip(self.identities, self.version.columns, strict=True)
+        return next((column for own, column in found if own == identity), None)
+
+
+def steps(versions: Iterable[tuple[int, TableVersion]]) -> list[Step]:
+    """The versions, oldest first, each with its rank, and their columns' identities."""
+    found: list[Step] = []
+    known: dict[str, str] = {}
+    last: dict[str, str] = {}
+    for rank, version in versions:
+        taken: dict[str, str] = {}
+        for column in version.columns:
+            if column.id is not None and column.id in known:
+                taken[column.name] = known[column.id]
+            elif column.id is not None and column.initial is not None:
+                taken[column.name] = known[column.id] = column.id
+        for column in version.columns:
+            if column.name not in taken:
+                own = last.get(column.name.lower())
+                if own is None or own in taken.values():
+                    own = _fresh(column.id or column.name, known)
+                taken[column.name] = known[column.id or column.name] = own
+        identities = tuple(taken[column.name] for column in version.columns)
+        for column, own in zip(version.columns, identities, strict=True):
+            known[own] = own
+            last[column.name.lower()] = own
+        found.append(Step(version, rank, identities))
+    return found
+
+
+def _fresh(name: str, known: dict[str, str]) -> str:
+    number, found = 2, name
+    while found in known.values():
+        found, number = f"{name}#{number}", number + 1
+    return found
+
+
+def is_plain(found: Iterable[TableVersion]) -> bool:
+    """Whether columns are distinguished by their names alone."""
+    return all(one.id is None and one.initial is None for each in found for one in each.columns)
+
+
+def names_after(found: Sequence[Step]) -> dict[str, str]:
+    """The present name of each identity after these steps, a dropped one's too if its name is still free."""
+    names: dict[str, str] = {}
+    used: set[str] = set()
+    for step in reversed(found):
+        for column, identity in zip(step.version.columns, step.identities, strict=True):
+            if identity not in names and column.name.lower() not in used:
+                names[identity] = column.name
+                used.add(column.name.lower())
+    return names
+
+
+def first_step(found: Sequence[Step], identity: str) -> int:
+    """The index of the step at which a column was added."""
+    return next(at for at, step in enumerate(found) if identity in step.identities)
+
+
+def last_column(found: Sequence[Step], identity: str) -> Column:
+    """A column as the newest step with it has it."""
+    columns = (step.column(identity) for step in reversed(found))
+    return next(column for column in columns if column is not None)
+
+
+def placed(found: Sequence[Step]) -> list[TableVersion]:
+    """The versions with their columns as they are after the last step."""
+    names = names_after(found)
+    return [_placed(found, at, names) for at in range(len(found))]
+
+
+def _placed(found: Sequence[Step], at: int, names: dict[str, str]) -> TableVersion:
+    step = found[at]
+    present: list[tuple[str, Column | Constant]] = [
+        (names[identity], column)
+        for column, identity in zip(step.version.columns, step.identities, strict=True)
+        if identity in names
+    ]
+    for identity, name in names.items():
+        if identity not in step.identities and first_step(found, identity) > at:
+            column = last_column(found, identity)
+            text = column.initial.text if column.initial is not None else None
+            if text is not None:
+                present.append((name, Constant(column.reading, text)))
+    own = [(column.name, column) for column in step.version.columns]
+    return step.version if present == own else replace(step.version, placed=tuple(present))

@@ -1,0 +1,45 @@
+"""Faults of a bucket: which one an error of Hadoop's S3A is, and what to do.
+
+Invariant: the advice names the setting or the command that helps; an unknown fault gets none.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+NO_S3A: Final = re.compile(
+    r"ClassNotFoundException: (Class )?[\w.]*\bS3A(FileSystem)?\b"
+    r"|No FileSystem for scheme \W*s3|No AbstractFileSystem .*s3"
+    # hadoop-aws without the SDK.
+    r"|NoClassDefFoundError: software/amazon/"
+)
+_FAULTS: Final = (
+    (
+        NO_S3A,
+        "Run python -m devstack jars --s3, or put hadoop-aws of Spark's Hadoop among the jars (docs/sink.md)",
+    ),
+    (
+        re.compile(r"UnknownStoreException|NoSuchBucket|[Bb]ucket [^:]*does not exist"),
+        "Create the bucket, or correct its name; if it is not at AWS, set spark.hadoop.fs.s3a.endpoint",
+    ),
+    (
+        re.compile(
+            r"AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|Status Code: 40[13]"
+            r"|NoAuthWithAWSException|NoAwsCredentialsException|[Cc]redentials"
+        ),
+        "Check the credentials (docs/sink.md), and that they may list, read, write and delete in the bucket",
+    ),
+    (
+        re.compile(
+            r"UnknownHostException|ConnectException|ConnectTimeout|NoHttpResponseException|SocketTimeoutException"
+            r"|NoRouteToHost|Connection refused|Unable to execute HTTP request|AWSClientIOException"
+        ),
+        "Check spark.hadoop.fs.s3a.endpoint in spark_options, and the network",
+    ),
+)
+
+
+def advice(text: str) -> str:
+    """What to do about an error of a bucket, from its text with all causes; empty if it is not known."""
+    return next((found for symptom, found in _FAULTS if symptom.search(text)), "")

@@ -1,0 +1,436 @@
+"""What the rows that a table has get in columns that were added or renamed since.
+
+Invariant: only rows from before a version get what the version says of them, source table by source table, and
+in the same commit as the column; a repeated batch finds it done. All functions are pure, but for what they ask
+of `Asked`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from spark_sink.names import literal, quoted
+from spark_sink.source.lineage import (
+    Step,
+    first_step,
+    is_plain,
+    last_column,
+    names_after,
+    placed,
+    steps,
+)
+from spark_sink.source.schemas import Constant, SchemaBook, TableVersion, VersionKey
+from spark_sink.warehouse.identity import source_sql
+from spark_sink.warehouse.ledger import Source
+from spark_sink.warehouse.shape import Followed, Shape, shaped
+
+_ASIDE = "__unrepresentable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """What the rows of a source table up to a version have in a column from now on.
+
+    `taken_from` is the column that it was renamed from; without one, and without `constant`, it is NULL.
+    """
+
+    column: str
+    source: Source
+    until: int
+    taken_from: str | None = None
+    constant: Constant | None = None
+    reason: str = ""
+    """Why the value is not known, so that it is NULL; empty if it is known."""
+    names: tuple[str, ...] = ()
+    """Of a renamed column: its names since, up to the present one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What only the rows of the table can say."""
+
+    newest: Callable[[Source], int]
+    """The greatest `__schema` of the rows of a source table; -1 without any."""
+    is_only: Callable[[Source], bool]
+    """Whether no other source table has rows."""
+
+
+NO_ROWS = Asked(newest=lambda _: -1, is_only=lambda _: True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traced:
+    """Versions by the present names of their columns, and what follows from them for a table."""
+
+    name: tuple[str, str]
+    apart: bool
+    versions: list[TableVersion]
+    moves: list[Move] = field(default_factory=list)
+    held: Shape | None
+    followed: tuple[tuple[str, str, str, int], ...]
+    """See `Shape.followed`: with these versions."""
+    is_single: bool = True
+    """Whether one source table has filled the table, so that columns themselves are renamed."""
+    begun: dict[str, str] = field(default_factory=dict)
+    """New names that columns have by an interrupted call of `rename_columns`, by the earlier ones."""
+    comments: dict[str, str] = field(default_factory=dict)
+    """The comments of the newest versions that are known, by column, and of the table under the empty name."""
+
+    @property
+    def base(self) -> Shape | None:
+        """The held shape with the present names of its columns."""
+        if self.held is None or not self.moves or not self.is_single:
+            return self.held
+        return _renamed(self.held, self.moves)
+
+    @property
+    def wanted(self) -> Shape:
+        """The table's shape with room for the versions. Raises TypeConflict and KeyChanged."""
+        found = shaped(self.base, self.versions, name=self.name, apart=self.apart)
+        return self.described(replace(found, followed=self.followed))
+
+    def described(self, shape: Shape) -> Shape:
+        """The shape with the comments of its columns."""
+        names = ("", *(name for name, _ in shape.columns))
+        found = ((name, self.comments.get(name.lower(), "")) for name in names)
+        return replace(shape, comments=tuple((name, text) for name, text in found if text))
+
+    @property
+    def extended(self) -> Shape:
+        """The held shape with new columns, before types and key are those of the versions."""
+        held = self.base
+        assert held is not None
+        columns = dict(held.columns)
+        for version in self.versions:
+            for name, column in version.present:
+                columns.setdefault(held.spelling(name) or name, column.reading.type)
+        return replace(held, columns=tuple(columns.items()), followed=self.followed)
+
+    @property
+    def unknown(self) -> list[Move]:
+        """The columns whose value in existing rows is not known."""
+        return [move for move in self.moves if move.reason]
+
+    @property
+    def renames(self) -> bool:
+        """Whether a column has another name from now on."""
+        return any(move.taken_from is not None for move in self.moves)
+
+    def free_names(self) -> dict[str, str]:
+        """The new names of columns, if all are free and rows need not be written for them; else none."""
+        held = self.held
+        assert held is not None
+        names = {
+            held.spelling(move.taken_from) or "": move.column
+            for move in self.moves
+            if move.taken_from is not None
+        }
+        kinds = dict(held.columns)
+        # Texts that have no value are stored by the names of their columns.
+        is_free = all(
+            held.spelling(new) is None and kinds[old] not in _TEMPORAL for old, new in names.items()
+        )
+        return names if self.is_single and is_free else {}
+
+    def writes(self) -> list[Move]:
+        """The moves by which rows differ from those that a new column of NULLs would give."""
+        assert self.held is not None
+        return [
+            move
+            for move in self.moves
+            if move.constant is not None
+            or move.taken_from is not None
+            or self.held.spelling(move.column) is not None
+        ]
+
+
+def traced(
+    book: SchemaBook,
+    held: Shape | None,
+    versions: Sequence[TableVersion],
+    asked: Asked,
+    *,
+    name: tuple[str, str],
+    apart: bool = False,
+) -> Traced:
+    """How the rows of `versions`, and those that the table has, fit together."""
+    apart = apart or (held is not None and held.apart)
+    found: dict[VersionKey, TableVersion] = {}
+    moves: list[Move] = []
+    followed: Followed = dict(held.followed_by) if held is not None else {}
+    for source in sorted({_source(one, name, apart=apart) for one in versions}):
+        chain, done = _chain(book, held, source, versions, asked, apart=apart)
+        if not chain:
+            continue
+        for one in placed(chain):
+            found[one.key] = one
+        followed |= {_key(step.version): step.version.key.version for step in chain}
+        if held is not None and done is not None:
+            moves += _moves(chain, source, done)
+    own = [found.get(one.key, one) for one in versions]
+    begun: dict[str, str] = {}
+    if held is not None:
+        moves, begun = _resumed(held, moves)
+        held = held.with_names(begun)
+    is_single = held is None or not any(_alters(move, held) for move in moves)
+    if not is_single and len({move.source for move in moves}) == 1:
+        is_single = asked.is_only(moves[0].source)
+    return Traced(
+        name=name,
+        apart=apart,
+        versions=own,
+        moves=moves,
+        held=held,
+        followed=tuple(sorted((*at, number) for at, number in followed.items())),
+        is_single=is_single,
+        begun=begun,
+        comments=_first_comments(book, held, versions)
+        if apart
+        else _comments(book, held, versions, name),
+    )
+
+
+def _resumed(held: Shape, moves: Iterable[Move]) -> tuple[list[Move], dict[str, str]]:
+    """The moves that are left where columns have been renamed without the rest of the change."""
+    left: list[Move] = []
+    begun: dict[str, str] = {}
+    for move in moves:
+        if move.taken_from is None or held.spelling(move.taken_from) is not None:
+            left.append(move)
+            continue
+        found = next((own for own in map(held.spelling, move.names) if own is not None), None)
+        if found is None:
+            continue
+        lost = next((one for one in held.key if one.lower() == move.taken_from.lower()), None)
+        begun[lost or move.taken_from] = found
+        if found.lower() != move.column.lower():
+            left.append(replace(move, taken_from=found))
+    return left, begun
+
+
+def _comments(
+    book: SchemaBook, held: Shape | None, versions: Sequence[TableVersion], name: tuple[str, str]
+) -> dict[str, str]:
+    """The comments of a table that one source table of each destination fills, by column in lower case."""
+    newest = [found[-1] for one in book.named(name) if (found := book.earlier(one, None))]
+    if not versions or not newest:
+        return _held_comments(held)
+    return next((comments for one in newest if (comments := _commented(one))), {})
+
+
+def _first_comments(
+    book: SchemaBook, held: Shape | None, versions: Sequence[TableVersion]
+) -> dict[str, str]:
+    """The comments of a table that several source tables fill: those that came first."""
+    found = _held_comments(held)
+    for source in sorted({_key(one) for one in versions}):
+        for newest in book.earlier(source, None)[-1:]:
+            found = {**_commented(newest), **found}
+    return found
+
+
+def _held_comments(held: Shape | None) -> dict[str, str]:
+    return {name.lower(): text for name, text in held.comments} if held is not None else {}
+
+
+def _commented(version: TableVersion) -> dict[str, str]:
+    found = {one.name.lower(): one.comment for one in version.columns if one.comment}
+    return {"": version.comment, **found} if version.comment else found
+
+
+def row_sql(found: Traced, wanted: Shape) -> list[str]:
+    """Expressions of the columns of `wanted` over the rows of the held shape."""
+    held = found.held
+    assert held is not None
+    before = {name.lower(): name for name, _ in held.all_columns}
+    replaced = {move.column.lower(): move for move in found.moves}
+    row = []
+    for name, kind in wanted.all_columns:
+        if name == _ASIDE:
+            continue
+        own = name.lower()
+        if found.is_single and (move := replaced.get(own)) is not None:
+            # Without it, the column that has had this name is gone, whatever its type was.
+            own = (move.taken_from or "").lower()
+        value = quoted(before[own]) if own in before else "NULL"
+        value = f"CAST({value} AS {kind})"
+        for move in found.moves:
+            if move.column.lower() == name.lower() and not (found.is_single and move.taken_from):
+                if name in wanted.key:
+                    continue
+                value = f"if({_of(move, held)}, CAST({_moved(move)} AS {kind}), {value})"
+            elif (
+                move.taken_from is not None
+                and move.taken_from.lower() == name.lower()
+                and not found.is_single
+                and name.lower() not in {one.column.lower() for one in found.moves}
+            ):
+                value = f"if({_of(move, held)}, NULL, {value})"
+        row.append(f"{value} AS {quoted(name)}")
+    return [*row, f"{_aside(found, held)} AS {_ASIDE}"]
+
+
+def concerned_sql(moves: Iterable[Move], held: Shape) -> str:
+    """The condition that a row is concerned by any of the moves."""
+    return " OR ".join(sorted({f"({_of(move, held)})" for move in moves})) or "false"
+
+
+def _of(move: Move, held: Shape) -> str:
+    standing = " AND NOT __deleted" if held.keyed and move.taken_from is None else ""
+    return f"{_row_of(held, move.source)} AND __schema <= {move.until}{standing}"
+
+
+def _row_of(held: Shape, source: Source) -> str:
+    """The condition that a row is of a source table; rows from before a rename are of the table's own."""
+    return source_sql(held, source)
+
+
+def _moved(move: Move) -> str:
+    if move.taken_from is not None:
+        return quoted(move.taken_from)
+    if move.constant is None or move.constant.text is None:
+        return "NULL"
+    return move.constant.reading.sql.format(text=literal(move.constant.text))
+
+
+def _aside(found: Traced, held: Shape) -> str:
+    """The texts that have no value, under the columns' present names."""
+    result = _ASIDE
+    for source in sorted({move.source for move in found.moves}):
+        own = [move for move in found.moves if move.source == source]
+        names = {move.taken_from: move.column for move in own if move.taken_from is not None}
+        replaced = {move.column for move in own} - names.keys()
+        lost = [
+            f"struct({literal(move.column)} AS key, "
+            f"if({_moved(move)} IS NULL, {literal(move.constant.text)}, NULL) AS value)"
+            for move in own
+            if move.constant is not None
+            and move.constant.text is not None
+            and move.constant.reading.temporal
+        ]
+        temporal = {name for name, kind in held.columns if kind in _TEMPORAL}
+        if not lost and not temporal & {*names, *replaced}:
+            continue
+        whens = " ".join(
+            f"WHEN {literal(old)} THEN {literal(new)}" for old, new in sorted(names.items())
+        )
+        key = f"CASE x.key {whens} ELSE x.key END" if whens else "x.key"
+        gone = ", ".join(literal(name) for name in sorted(replaced)) or "''"
+        kept = (
+            f"transform(filter(coalesce(map_entries({result}), array()), x -> x.key NOT IN ({gone})), "
+            f"x -> struct({key} AS key, x.value AS value))"
+        )
+        added = f"filter(array({', '.join(lost)}), x -> x.value IS NOT NULL)" if lost else "array()"
+        entries = f"concat({kept}, {added})"
+        until = max(move.until for move in own)
+        where = f"{_row_of(held, source)} AND __schema <= {until}"
+        if lost and held.keyed:
+            where += " AND NOT __deleted"
+        result = (
+            f"if({where}, if(size({entries}) = 0, NULL, map_from_entries({entries})), {result})"
+        )
+    return result
+
+
+_TEMPORAL = frozenset({"date", "timestamp", "timestamp_ntz"})
+
+
+def _renamed(held: Shape, moves: Sequence[Move]) -> Shape:
+    """The shape with its columns' present names; a column whose name another one has now is gone."""
+    names = {move.taken_from.lower(): move.column for move in moves if move.taken_from is not None}
+    reused = {move.column.lower() for move in moves}
+    columns = tuple(
+        (names.get(name.lower(), name), kind)
+        for name, kind in held.columns
+        if name.lower() in names or name.lower() not in reused or name in held.key
+    )
+    key = tuple(names.get(name.lower(), name) for name in held.key)
+    return replace(held, columns=columns, key=key)
+
+
+def _alters(move: Move, held: Shape) -> bool:
+    """Whether a column that the table has is renamed or replaced."""
+    return move.taken_from is not None or held.spelling(move.column) is not None
+
+
+def _source(version: TableVersion, name: tuple[str, str], *, apart: bool) -> Source:
+    """The source whose rows a version describes, as the table knows it."""
+    key = version.key
+    return Source(key.destination, *((key.database, key.table) if apart else name))
+
+
+def _key(version: TableVersion) -> tuple[str, str, str]:
+    """The source table of a version."""
+    return version.key.destination, version.key.database, version.key.table
+
+
+def _chain(
+    book: SchemaBook,
+    held: Shape | None,
+    source: Source,
+    versions: Sequence[TableVersion],
+    asked: Asked,
+    *,
+    apart: bool,
+) -> tuple[list[Step], int | None]:
+    """The steps of a source, and the rank up to which the table's rows are brought along.
+
+    None as the rank means that the table has no rows. Without a step, columns are distinguished by name alone.
+    """
+    name = source.database, source.table
+    own = [one for one in versions if _source(one, name, apart=apart) == source]
+    own = [one for one in own if one.key.destination == source.destination]
+    followed: Followed = dict(held.followed_by) if held is not None else {}
+    at = source.destination, source.database, source.table
+    latest: dict[tuple[str, str, str], int] = {
+        key: number
+        for key, number in followed.items()
+        if key == at or (not apart and key[0] == source.destination)
+    }
+    for one in own:
+        key = _key(one)
+        latest[key] = max(one.key.version, latest.get(key, 0))
+    if all(is_plain(book.earlier(key, None)) for key in {*latest, at}):
+        return [], None
+    done = None
+    if held is not None:
+        done = followed.get(at)
+        if done is None:
+            done = asked.newest(source)
+            latest[at] = max(done, latest.get(at, 0))
+    others = sorted(latest.keys() - {at})
+    before = [(0, one) for key in others for one in book.earlier(key, latest[key])]
+    after = [(one.key.version, one) for one in book.earlier(at, latest.get(at, 0))]
+    return steps([*before, *after]), done
+
+
+def _moves(chain: Sequence[Step], source: Source, done: int) -> list[Move]:
+    """What the rows up to `done` get, once the last step is applied."""
+    earlier = [step for step in chain if step.rank <= done]
+    if not earlier:
+        return []
+    before, now = names_after(earlier), names_after(chain)
+    used = {name.lower() for name in before.values()}
+    found = []
+    for identity, name in now.items():
+        old = before.get(identity)
+        if old is not None:
+            if old.lower() != name.lower():
+                columns = (step.column(identity) for step in chain if step.rank > done)
+                names = tuple(column.name for column in columns if column is not None)
+                found.append(
+                    Move(column=name, source=source, until=done, taken_from=old, names=names)
+                )
+        elif first_step(chain, identity) >= len(earlier):
+            initial = last_column(chain, identity).initial
+            reading = last_column(chain, identity).reading
+            is_known = initial is not None and not initial.reason
+            text = initial.text if initial is not None else None
+            constant = Constant(reading, text) if is_known and text is not None else None
+            reason = initial.reason if initial is not None else ""
+            if constant is not None or reason or name.lower() in used:
+                found.append(
+                    Move(column=name, source=source, until=done, constant=constant, reason=reason)
+                )
+    return found

@@ -1,0 +1,48 @@
+"""The sink on a real Kafka, ended at some of its writes, in one process; `make crash-sink` kills it at each."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from devstack import Stack
+from tests.crash.sink_scene import SinkScene
+from tests.crash.sink_steps import installed
+from tests.unit.spark_sink.conftest import spark
+
+__all__ = ["spark"]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+
+class Killed(Exception):
+    """In place of a kill."""
+
+
+def killed() -> None:
+    raise Killed("Killed")
+
+
+async def test_a_batch_that_ends_at_any_write_is_applied_again(
+    stack: Stack, spark: SparkSession, tmp_path: Path
+) -> None:
+    seed = int(os.environ.get("SEED") or random.randrange(10**6))
+    scene = SinkScene(tmp_path, stack.kafka, spark, prefix="sinkquick", seed=seed)
+    scene.settings["max_offsets_per_trigger"] = 1000
+    await scene.begin()
+    await scene.play(*["insert"] * 12)
+    scene.apply()
+    await scene.play("swap", "truncate", "unusable", *["insert", "update", "move", "delete"] * 3)
+    for step in ("ddl.put.after", "table.merge.after"):
+        with installed(step, killed), pytest.raises(Exception, match="Killed"):
+            scene.apply()
+    (scene.checkpoint / "metadata").write_text("")
+    scene.apply()
+    await scene.check("the last")

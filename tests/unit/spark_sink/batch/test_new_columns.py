@@ -1,0 +1,303 @@
+"""Columns that the source adds, renames, drops and adds again: the rows are as MySQL has them."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from spark_sink.errors import SparkFailed, TypeConflict
+from spark_sink.recent.coverage import Step
+from spark_sink.warehouse.delta.tables import DeltaTables
+from spark_sink.warehouse.table_status import status_lines
+from tests.unit.spark_sink.conftest import Warehouse
+from tests.unit.spark_sink.history import Change, Image, schema
+
+pytestmark = [
+    pytest.mark.spark,
+    # pyspark leaves the sockets of collect() to the garbage collector.
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+
+def added(value: Any, mark: str) -> Image:
+    return {"id": mark, "initial": {"value": value}}
+
+
+@dataclass
+class Source:
+    """A model of a MySQL table: its rows, the versions of its columns, and what the topic has of it."""
+
+    columns: dict[str, Image] = field(default_factory=lambda: {"id": {}, "a": {}, "b": {}})
+    """With what the schemas topic says of each."""
+    key: tuple[str, ...] = ("id",)
+    rows: dict[int, Image] = field(default_factory=dict)
+    schemas: list[str] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    marks: int = 0
+    is_altered: bool = True
+
+    def add(self, name: str, value: int | None) -> None:
+        """ALTER TABLE ADD COLUMN, perhaps after a DROP COLUMN in the same statement."""
+        self.marks += 1
+        self.columns[name] = added(value, f"{name}@{self.marks}")
+        self.rows = {key: {**row, name: value} for key, row in self.rows.items()}
+        self.is_altered = True
+
+    def drop(self, name: str) -> None:
+        del self.columns[name]
+        self.rows = {
+            key: {n: v for n, v in row.items() if n != name} for key, row in self.rows.items()
+        }
+        self.is_altered = True
+
+    def rename(self, names: dict[str, str]) -> None:
+        def of(found: Image) -> Image:
+            return {names.get(name, name): value for name, value in found.items()}
+
+        columns = {
+            name: {"id": name, **more} if name in names else more
+            for name, more in self.columns.items()
+        }
+        self.columns, self.key = of(columns), tuple(names.get(name, name) for name in self.key)
+        self.rows = {key: of(row) for key, row in self.rows.items()}
+        self.is_altered = True
+
+    def put(self, key: int, **values: int | None) -> None:
+        """INSERT or UPDATE."""
+        image = {name: values.get(name) for name in self.columns} | {self.key[0]: key}
+        before = self.rows.get(key)
+        self.rows[key] = image
+        self.write("u" if before else "c", before=before, after=image)
+
+    def remove(self, key: int) -> None:
+        self.write("d", before=self.rows.pop(key))
+
+    def write(self, op: str, *, before: Image | None = None, after: Image | None = None) -> None:
+        if self.is_altered:
+            self.schemas.append(
+                schema(
+                    *((name, "int") for name in self.columns),
+                    key=self.key,
+                    version=len(self.schemas) + 1,
+                    more=self.columns,
+                )
+            )
+            self.is_altered = False
+        at = len(self.changes) + 1
+        self.changes.append(
+            Change(op=op, seq=at, version=len(self.schemas), before=before, after=after)
+        )
+
+    def present(self, rows: list[Image]) -> dict[int, Image]:
+        """The warehouse's rows with the columns that the source has now."""
+        return {row[self.key[0]]: {name: row[name] for name in self.columns} for row in rows}
+
+
+def random_source(rng: random.Random, length: int) -> Source:
+    source = Source()
+    while len(source.changes) < length:
+        names = [name for name in source.columns if name not in source.key]
+        free = [name for name in "abcde" if name not in source.columns]
+        roll = rng.random()
+        if roll < 0.06 and free:
+            source.add(rng.choice(free), rng.choice([None, 7, 8]))
+        elif roll < 0.09 and len(names) > 1:
+            source.drop(rng.choice(names))
+        elif roll < 0.11 and names:
+            name = rng.choice(names)
+            source.drop(name)
+            source.add(name, 9)
+        elif roll < 0.15 and len(names) > 1:
+            one, other = rng.sample(names, 2)
+            source.rename({one: other, other: one})
+        elif roll < 0.19 and names and free:
+            source.rename({rng.choice(names): rng.choice(free)})
+        elif roll < 0.21:
+            source.rename({source.key[0]: "id" if source.key[0] != "id" else "number"})
+        elif roll < 0.3 and source.rows:
+            source.remove(rng.choice(list(source.rows)))
+        else:
+            source.put(rng.randrange(12), **{name: rng.randrange(100) for name in names})
+    return source
+
+
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(n, marks=pytest.mark.long("seed 1")) for n in range(2, 8))]
+)
+def test_batches_in_any_order_give_the_rows_that_the_source_has(
+    warehouse: Warehouse, seed: int
+) -> None:
+    rng = random.Random(seed)
+    source = random_source(rng, 60)
+    assert len(source.schemas) > 8
+    warehouse.schemas = source.schemas
+    # Later rows may come first, and older ones in a batch of their own.
+    mixed = sorted(source.changes, key=lambda one: one.seq + rng.randrange(30))
+    for at in range(0, len(mixed), 15):
+        warehouse.take(*mixed[at : at + 15])
+        warehouse.restart()
+    assert source.present(warehouse.rows()) == source.rows
+    warehouse.take(*rng.sample(source.changes, 10))
+    assert source.present(warehouse.rows()) == source.rows
+
+
+def test_rows_from_before_have_the_default_and_an_explicit_null_stays(
+    warehouse: Warehouse,
+) -> None:
+    columns = (("id", "int"), ("v", "int"))
+    more = {
+        "n": added(5, "n@1"),
+        "day": added("0000-00-00", "day@1"),
+        "t": added("2020-01-02", "t@1"),
+    }
+    new = schema(*columns, ("n", "int"), ("day", "date"), ("t", "date"), version=2, more=more)
+    warehouse.schemas = [schema(*columns), new]
+    warehouse.take(
+        Change(op="c", seq=1, after={"id": 1, "v": 1}),
+        Change(op="c", seq=2, after={"id": 2, "v": 1}),
+        Change(op="c", seq=3, after={"id": 3, "v": 1}),
+        Change(op="d", seq=4, before={"id": 3, "v": 1}),
+    )
+    null: Image = {"id": 2, "v": 2, "n": None, "day": None, "t": None}
+    warehouse.write(Change(op="u", seq=6, before=null, after=null, version=2))
+    warehouse.write(Change(op="c", seq=5, after={"id": 4, "v": 1}))
+    start = {("aq.shop.t", 0): 4}
+    warehouse.store(start, Step.BEGIN)
+    day = datetime.date(2020, 1, 2)
+    filled = {
+        1: (5, None, day, "0000-00-00"),
+        2: (None, None, None, None),
+        4: (5, None, day, "0000-00-00"),
+    }
+
+    def seen(rows: list[Image]) -> dict[int, tuple[Any, ...]]:
+        return {
+            row["id"]: (row["n"], row["day"], row["t"], (row["__unrepresentable"] or {}).get("day"))
+            for row in rows
+        }
+
+    # Not merged yet: readers of recent changes find the same.
+    assert {row["id"]: (row["n"], row["t"]) for row in warehouse.fresh()} == {
+        key: (one[0], one[2]) for key, one in filled.items()
+    }
+    warehouse.catch_up(start)
+    assert seen(warehouse.rows(bookkeeping=True)) == filled
+    # One that was read late.
+    warehouse.restart()
+    warehouse.take(Change(op="c", seq=4, after={"id": 9, "v": 1}))
+    assert seen(warehouse.rows(bookkeeping=True)) == {**filled, 9: filled[1]}
+
+
+def test_a_kill_before_or_after_the_rows_are_written_again_is_repaired(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.schemas = [
+        schema(("id", "int"), ("a", "int"), ("b", "int")),
+        schema(
+            *(("id", "int"), ("a", "int"), ("b", "int"), ("c", "int")),
+            version=2,
+            more={"a": {"id": "b"}, "b": {"id": "a"}, "c": added(3, "c@1")},
+        ),
+    ]
+    warehouse.take(Change(op="c", seq=1, after={"id": 1, "a": 1, "b": 2}))
+    start = warehouse.ends()
+    warehouse.write(Change(op="c", seq=2, after={"id": 2, "a": 5, "b": 6, "c": 7}, version=2))
+    wanted = {1: (2, 1, 3), 2: (5, 6, 7)}
+
+    for step in ("replace", "merge"):
+        with monkeypatch.context() as patch:
+
+            def killed(*_: object, **__: object) -> None:
+                raise RuntimeError("killed")
+
+            patch.setattr(DeltaTables, step, killed)
+            with pytest.raises(SparkFailed, match="killed"):
+                warehouse.catch_up(start)
+        warehouse.restart()
+    for _ in range(2):
+        warehouse.catch_up(start)
+        warehouse.restart()
+        assert {row["id"]: (row["a"], row["b"], row["c"]) for row in warehouse.rows()} == wanted
+
+
+def test_in_a_table_without_a_key_old_images_match_those_that_delete_them(
+    warehouse: Warehouse,
+) -> None:
+    more = {"c": added(5, "c@1"), "w": {"id": "v"}}
+    warehouse.schemas = [
+        schema(("v", "int"), key=()),
+        schema(("w", "int"), ("c", "int"), key=(), version=2, more=more),
+    ]
+    warehouse.take(*(Change(op="c", seq=n, after={"v": 1}) for n in (1, 2)))
+    warehouse.take(Change(op="d", seq=3, before={"w": 1, "c": 5}, version=2))
+    assert warehouse.rows() == [{"w": 1, "c": 5}]
+
+
+def test_a_value_that_is_not_known_is_null_and_logged(
+    warehouse: Warehouse, caplog: pytest.LogCaptureFixture
+) -> None:
+    more = {"c": {"id": "c@1", "initial": {"unknown": "DEFAULT (uuid())"}}}
+    warehouse.schemas = [
+        schema(("id", "int")),
+        schema(("id", "int"), ("c", "text"), version=2, more=more),
+    ]
+    warehouse.take(Change(op="c", seq=1, after={"id": 1}))
+    warehouse.take(Change(op="c", seq=2, after={"id": 2, "c": "x"}, version=2))
+    assert {row["id"]: row["c"] for row in warehouse.rows()} == {1: None, 2: "x"}
+    assert "column=c: DEFAULT (uuid())" in caplog.text
+    (line,) = [one for one in status_lines(warehouse.kept) if "column" in one]
+    assert line.startswith("  column: c is NULL in 1 row(s) from before it was added")
+    row = {"id": 1, "c": "y"}
+    warehouse.take(Change(op="u", seq=3, before={**row, "c": None}, after=row, version=2))
+    assert "column" not in "".join(status_lines(warehouse.kept))
+
+
+@pytest.mark.parametrize(
+    "from_beginning",
+    [False, pytest.param(True, marks=pytest.mark.long("the other parameter"))],
+)
+def test_a_column_that_is_renamed_to_another_type_is_converted_by_a_reload(
+    warehouse: Warehouse, *, from_beginning: bool
+) -> None:
+    more = {"w": {"id": "v"}, "c": added("x", "c@1")}
+    warehouse.schemas = [
+        schema(("id", "int"), ("v", "int")),
+        schema(("id", "int"), ("w", "text"), ("c", "text"), version=2, more=more),
+    ]
+    warehouse.take(Change(op="c", seq=1, after={"id": 1, "v": 5}))
+    with pytest.raises(TypeConflict, match=r"w is int"):
+        warehouse.take(Change(op="c", seq=2, after={"id": 2, "w": "a", "c": "b"}, version=2))
+    warehouse.reload(from_beginning=from_beginning)
+    wanted = [{"id": 1, "w": "5", "c": "x"}, {"id": 2, "w": "a", "c": "b"}]
+    assert sorted(warehouse.rows(), key=lambda row: row["id"]) == wanted
+
+
+def test_a_source_table_fills_and_renames_only_in_its_own_rows(warehouse: Warehouse) -> None:
+    old = (("id", "int"), ("a", "int"))
+    warehouse.schemas = [
+        schema(*old, table="t_0"),
+        schema(*old, table="t_1"),
+        schema(("id", "int"), ("b", "int"), ("c", "int"), table="t_0", version=2,
+               more={"b": {"id": "a"}, "c": added(3, "c@1")}),
+    ]  # fmt: skip
+
+    def change(table: str, seq: int, version: int = 1, **image: int) -> Change:
+        return Change(
+            op="c", seq=seq, table=table, logical=("shop", "t"), version=version, after=image
+        )
+
+    warehouse.take(change("t_0", 1, id=1, a=10), change("t_1", 2, id=1, a=20))
+    warehouse.take(change("t_0", 3, 2, id=2, b=11, c=4))
+    warehouse.take(change("t_0", 4, id=3, a=12), change("t_1", 5, id=2, a=21))
+    found = {
+        (row["__source_table"], row["id"]): (row["a"], row["b"], row["c"])
+        for row in warehouse.rows(bookkeeping=True)
+    }
+    assert found == {
+        ("t_0", 1): (None, 10, 3), ("t_0", 2): (None, 11, 4), ("t_0", 3): (None, 12, 3),
+        ("t_1", 1): (20, None, None), ("t_1", 2): (21, None, None),
+    }  # fmt: skip

@@ -1,0 +1,104 @@
+"""The columns of a table through its versions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spark_sink.source.lineage import is_plain, names_after, placed, steps
+from spark_sink.source.schemas import Column, Constant, TableVersion, parse_version
+from tests.unit.spark_sink.history import schema
+
+Columns = dict[str, dict[str, Any]]
+
+
+def added(name: str, value: Any, mark: str = "1") -> Columns:
+    return {name: {"id": f"{name}@{mark}", "initial": {"value": value}}}
+
+
+def renamed(name: str, old: str) -> Columns:
+    return {name: {"id": old}}
+
+
+def versions(*found: tuple[str, Columns]) -> list[TableVersion]:
+    """Versions by the names of their columns, in one text, and what is known of some."""
+    return [
+        parse_version(
+            schema(*((name, "int") for name in names.split()), key=(), version=at, more=more)
+        )
+        for at, (names, more) in enumerate(found, 1)
+    ]
+
+
+def present(*found: tuple[str, Columns]) -> list[dict[str, str]]:
+    """Of each version, what its rows have in the present columns: a column's name, or a value."""
+    chain = steps((one.key.version, one) for one in versions(*found))
+    return [{name: shown(one) for name, one in version.present} for version in placed(chain)]
+
+
+def shown(one: Column | Constant) -> str:
+    return one.name if isinstance(one, Column) else f"= {one.text}"
+
+
+def test_without_more_than_names_each_version_has_its_own_columns() -> None:
+    plain = versions(("a b", {}), ("a c", {}))
+    assert is_plain(plain)
+    assert [one.placed for one in placed(steps(enumerate(plain)))] == [None, None]
+
+
+def test_a_new_column_has_its_first_value_in_rows_of_versions_before() -> None:
+    found = present(
+        ("a", {}), ("a b", added("b", 5)), ("a b c", {**added("b", 5), **added("c", None)})
+    )
+    assert found == [{"a": "a", "b": "= 5"}, {"a": "a", "b": "b"}, {"a": "a", "b": "b", "c": "c"}]
+
+
+def test_a_value_that_is_not_known_is_not_guessed() -> None:
+    more = {"b": {"id": "b@1", "initial": {"unknown": "DEFAULT (uuid())"}}}
+    assert present(("a", {}), ("a b", more))[0] == {"a": "a"}
+    (_, version) = versions(("a", {}), ("a b", more))
+    initial = version.columns[1].initial
+    assert initial is not None
+    assert (initial.text, initial.reason) == (None, "DEFAULT (uuid())")
+
+
+def test_a_column_that_was_dropped_and_added_again_is_another_one() -> None:
+    again = added("b", 7, "2")
+    assert present(("a b", {}), ("a b", again)) == [{"a": "a", "b": "= 7"}, {"a": "a", "b": "b"}]
+    found = present(("a b", {}), ("a", {}), ("a b", again))
+    assert found == [{"a": "a", "b": "= 7"}, {"a": "a", "b": "= 7"}, {"a": "a", "b": "b"}]
+
+
+def test_a_dropped_column_keeps_its_name_until_another_one_takes_it() -> None:
+    assert present(("a b", {}), ("a", {})) == [{"a": "a", "b": "b"}, {"a": "a"}]
+    assert present(("a b", {}), ("b", renamed("b", "a")))[0] == {"b": "a"}
+
+
+def test_a_renamed_column_is_the_same_through_chains_and_swaps() -> None:
+    chain = present(("a", {}), ("b", renamed("b", "a")), ("c", renamed("c", "a")))
+    assert chain == [{"c": "a"}, {"c": "b"}, {"c": "c"}]
+    swap = present(("a b", {}), ("a b", {**renamed("a", "b"), **renamed("b", "a")}))
+    assert swap == [{"b": "a", "a": "b"}, {"a": "a", "b": "b"}]
+    free = {**renamed("b", "a"), **added("a", 3)}
+    assert present(("a", {}), ("b a", free)) == [{"b": "a", "a": "= 3"}, {"b": "b", "a": "a"}]
+
+
+def test_a_column_whose_history_was_lost_is_found_by_its_name() -> None:
+    found = present(("a", {}), ("b", renamed("b", "a")), ("b", {}), ("b c", added("c", 1)))
+    assert found[0] == {"b": "a", "c": "= 1"}
+    # A mapping names it as before, though the source has renamed it.
+    assert present(("x", {}), ("x", renamed("x", "a"))) == [{"x": "x"}, {"x": "x"}]
+
+
+def test_a_name_in_another_case_is_the_same_name() -> None:
+    chain = steps(
+        (one.key.version, one) for one in versions(("A b", {}), ("a B", renamed("a", "A")))
+    )
+    assert names_after(chain) == {"A": "a", "b": "B"}
+
+
+def test_numbers_keep_their_text() -> None:
+    (one,) = versions(("a b", {**added("a", 18446744073709551615), **added("b", 0.1)}))
+    assert [column.initial.text for column in one.columns if column.initial] == [
+        "18446744073709551615",
+        "0.1",
+    ]

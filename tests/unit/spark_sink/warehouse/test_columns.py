@@ -1,0 +1,186 @@
+"""What a table's rows get in new and renamed columns, without Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from spark_sink.errors import KeyChanged, TypeConflict
+from spark_sink.source.schemas import SchemaBook, VersionKey
+from spark_sink.warehouse.columns import NO_ROWS, Asked, Move, Traced, row_sql, traced
+from spark_sink.warehouse.ledger import Source
+from spark_sink.warehouse.shape import Shape
+from tests.unit.spark_sink.history import Image, schema
+
+NAME = ("shop", "t")
+SHOP = Source("shop", *NAME)
+HELD = Shape(*NAME, (("id", "int"), ("a", "int")), ("id",))
+FOLLOWED = (("shop", *NAME, 1),)
+ONLY = Asked(newest=lambda _: 1, is_only=lambda _: True)
+SHARED = replace(ONLY, is_only=lambda _: False)
+
+
+def added(name: str, value: object) -> Image:
+    return {name: {"id": f"{name}@1", "initial": {"value": value}}}
+
+
+def version(names: str, number: int, more: Image | None = None, **other: object) -> str:
+    own = {"table": "t", "key": ("id",), **other}
+    columns = ((name, "int") for name in names.split())
+    return schema(*columns, version=number, more=more, **own)  # type: ignore[arg-type]
+
+
+def brought(
+    values: Sequence[str],
+    *,
+    held: Shape | None = HELD,
+    asked: Asked = ONLY,
+    of: Sequence[tuple[str, int]] = (("t", 2),),
+    apart: bool = False,
+) -> Traced:
+    """What follows for the table from a batch with rows of some versions."""
+    book = SchemaBook(lambda: values)
+    keys = [VersionKey("shop", "shop", table, number) for table, number in of]
+    versions = list(book.versions(keys).values())
+    return traced(book, held, versions, asked, name=NAME, apart=apart)
+
+
+def test_where_columns_have_only_names_nothing_is_asked_and_nothing_followed() -> None:
+    found = brought([version("id a", 1), version("id a b", 2)], asked=NO_ROWS)
+    assert (found.moves, found.followed) == ([], ())
+    assert found.wanted.columns == (*HELD.columns, ("b", "int"))
+
+
+def test_rows_up_to_the_version_that_is_followed_get_what_is_new_since() -> None:
+    values = [version("id a", 1), version("id a b", 2, added("b", 5)), version("id a", 3)]
+    held = replace(HELD, followed=FOLLOWED)
+    found = brought(values, held=held)
+    (move,) = found.moves
+    assert (move.column, move.source, move.until) == ("b", SHOP, 1)
+    assert found.wanted.followed == (("shop", *NAME, 2),)
+    # What is followed already is not done again.
+    assert brought(values, held=found.wanted).moves == []
+    assert brought(values, held=found.wanted, of=[("t", 1)]).wanted == found.wanted
+
+
+def test_rows_of_a_warehouse_of_an_earlier_version_say_up_to_where_they_are() -> None:
+    values = [
+        version("id a", 1),
+        version("id a b", 2, added("b", 5)),
+        version("id a b", 3, added("b", 5)),
+    ]
+    newer = replace(ONLY, newest=lambda _: 2)
+    wide = replace(HELD, columns=(*HELD.columns, ("b", "int")))
+    assert brought(values, held=wide, asked=newer, of=[("t", 3)]).moves == []
+    assert [one.until for one in brought(values, held=wide, of=[("t", 1), ("t", 3)]).moves] == [1]
+    assert brought(values, held=None, asked=NO_ROWS, of=[("t", 3)]).moves == []
+
+
+def test_a_column_of_nulls_needs_no_write() -> None:
+    values = [version("id a", 1), version("id a b", 2, added("b", None))]
+    assert brought(values).writes() == []
+
+
+def test_a_renamed_column_has_its_new_name_in_the_shape_and_the_key() -> None:
+    values = [
+        version("id a", 1),
+        version("n b", 2, {"n": {"id": "id"}, "b": {"id": "a"}}, key=("n",)),
+    ]
+    found = brought(values)
+    assert found.wanted.columns == (("n", "int"), ("b", "int"))
+    assert found.wanted.key == ("n",)
+    assert row_sql(found, found.wanted)[:2] == [
+        "CAST(`id` AS int) AS `n`",
+        "CAST(`a` AS int) AS `b`",
+    ]
+    with pytest.raises(KeyChanged):
+        _ = brought(values, asked=SHARED).wanted
+
+
+def test_where_others_fill_the_table_too_a_renamed_column_stays_for_them() -> None:
+    values = [version("id a", 1), version("id b", 2, {"b": {"id": "a"}})]
+    found = brought(values, asked=SHARED)
+    assert found.wanted.columns == (*HELD.columns, ("b", "int"))
+    assert found.moves == [Move(column="b", source=SHOP, until=1, taken_from="a", names=("b",))]
+    _, a, b, *_ = row_sql(found, found.wanted)
+    where = "__destination = 'shop' AND __schema <= 1"
+    assert a == f"if({where}, NULL, CAST(`a` AS int)) AS `a`"
+    assert b == f"if({where}, CAST(`a` AS int), CAST(NULL AS int)) AS `b`"
+
+
+def test_a_rename_that_was_interrupted_is_finished_whatever_came_since() -> None:
+    values = [
+        version("id a", 1),
+        version("n b", 2, {"n": {"id": "id"}, "b": {"id": "a"}}, key=("n",)),
+        version("n c", 3, {"n": {"id": "id"}, "c": {"id": "a"}}, key=("n",)),
+    ]
+    # One column has its new name, the other and the key not yet.
+    half = replace(HELD, columns=(("n", "int"), ("a", "int")), followed=FOLLOWED)
+    found = brought(values, held=half)
+    assert (found.begun, found.free_names()) == ({"id": "n"}, {"a": "b"})
+    assert (found.wanted.columns, found.wanted.key) == ((("n", "int"), ("b", "int")), ("n",))
+    # Both have, and a further version is known by now.
+    both = replace(half, columns=(("n", "int"), ("b", "int")))
+    assert brought(values, held=both).moves == []
+    later = brought(values, held=both, of=[("t", 3)])
+    assert (later.free_names(), later.wanted.columns) == ({"b": "c"}, (("n", "int"), ("c", "int")))
+
+
+def test_a_column_that_takes_the_name_of_one_of_another_type_replaces_it() -> None:
+    again = {"a": {"id": "a@2", "initial": {"value": "x"}, "type": "text"}}
+    values = [version("id a", 1), version("id a", 2, again)]
+    assert brought(values).wanted.columns == (("id", "int"), ("a", "string"))
+    with pytest.raises(TypeConflict):
+        _ = brought(values, asked=SHARED).wanted
+
+
+def test_rows_from_before_a_rename_of_the_table_have_the_columns_of_its_earlier_name() -> None:
+    b = added("b", 5)
+    values = [
+        version("id a", 1, table="old"), version("id a b", 2, b, table="old"),
+        version("id", 1), version("id a b", 2, b), version("id a b c", 3, {**b, **added("c", 6)}),
+    ]  # fmt: skip
+    moved = replace(
+        HELD, columns=(*HELD.columns, ("b", "int")), followed=(("shop", "shop", "old", 2),)
+    )
+    found = brought(values, held=moved, asked=replace(ONLY, newest=lambda _: 0))
+    assert found.moves == []
+    later = brought(values, held=found.wanted, of=[("t", 3)])
+    assert [(one.column, one.until) for one in later.moves] == [("c", 2)]
+    # A row of the earlier name that comes late.
+    (late,) = brought(values, held=later.wanted, of=[("old", 1)]).versions
+    assert [name for name, _ in late.present] == ["id", "a", "b", "c"]
+
+
+def commented(names: str, number: int, table: str = "t", **comments: str) -> str:
+    body = json.loads(
+        version(names, number, {n: {"comment": c} for n, c in comments.items()}, table=table)
+    )
+    return json.dumps({**body, "comment": comments.get("own", "")})
+
+
+def test_comments_are_those_of_the_newest_version_and_stay_in_a_batch_without_rows() -> None:
+    values = [commented("id a", 1, a="old", own="a table"), commented("id a", 2, a="new")]
+    found = brought(values, held=None, asked=NO_ROWS, of=[("t", 1)])
+    assert found.wanted.comments == (("a", "new"),)
+    held = replace(HELD, comments=(("", "a table"), ("a", "old")))
+    assert brought(values, held=held).wanted.comments == (("a", "new"),)
+    assert brought(values, held=held, of=[]).wanted == held
+
+
+def test_a_comment_of_several_source_tables_stays_as_it_came_first() -> None:
+    values = [
+        commented("id a", 1, "t_0", a="first"),
+        commented("id a", 1, "t_1", a="second", id="key"),
+    ]
+    held = replace(HELD, apart=True, comments=(("a", "first"),))
+    found = brought(values, held=held, of=[("t_1", 1)], apart=True)
+    assert found.wanted.comments == (("id", "key"), ("a", "first"))
+
+
+def test_a_version_that_cannot_be_read_does_not_stop_the_others() -> None:
+    odd = schema(("id", "int"), ("a", "nonsense"), version=1)
+    assert [one.column for one in brought([odd, version("id a b", 2, added("b", 5))]).moves] == []
