@@ -187,14 +187,13 @@ class IcebergTable:
             return self.schema()
         return self._of_spark(self._schema_of(self._snapshot_at(version)))
 
-    def names_in_newest(self) -> dict[str, str]:
-        """The names that the columns of now have in the newest snapshot, without those added since."""
+    def names_in_newest(self) -> dict[str, str | None]:
+        """The names that the columns of now have in the newest snapshot; None for those added since."""
         now, then = self._table.schema(), self._schema_of(self._table.currentSnapshot())
         if now.schemaId() == then.schemaId():
             return {name: name for name in self._numbers(now)}
         earlier = {number: name for name, number in self._numbers(then).items()}
-        found = self._numbers(now).items()
-        return {name: earlier[number] for name, number in found if number in earlier}
+        return {name: earlier.get(number) for name, number in self._numbers(now).items()}
 
     def snapshot(self) -> int | None:
         """The number of the newest snapshot; None before the first row."""

@@ -114,5 +114,5 @@ def _merged_sql(cut: Cut, newest_ms: int) -> str:
         for (topic, number), first in sorted(cut.since.items())
     )
     # By time: a cut that is added meanwhile is newer.
-    older = f"kind = 'cut' AND CAST(get_json_object(text, '$.at_ms') AS BIGINT) < {newest_ms}"
+    older = f"kind = 'cut' AND try_cast(get_json_object(text, '$.at_ms') AS BIGINT) < {newest_ms}"
     return f"(kind = 'record' AND ({below or 'false'})) OR ({older})"

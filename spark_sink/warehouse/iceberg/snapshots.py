@@ -8,7 +8,7 @@ from typing import Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from spark_sink.names import quoted
@@ -24,19 +24,25 @@ def at_snapshot(session: SparkSession, table: str, snapshot: int) -> DataFrame:
     return session.sql(f"SELECT * FROM {table} VERSION AS OF {snapshot}")  # noqa: S608 - a quoted name and a number
 
 
-def fitted(rows: DataFrame, shape: Shape, names: Mapping[str, str] | None = None) -> DataFrame:
-    """Rows in the columns and types of a later shape of their table.
+def fitted(
+    rows: DataFrame, shape: Shape, names: Mapping[str, str | None] | None = None
+) -> DataFrame:
+    """Rows in the columns and types of a later shape of their table; a column that they lack is NULL.
 
-    `names` are those that the shape's columns have in the rows, if they were renamed since.
+    `names` are those that the columns of the table have in the rows, None where they lack it. Then a column of
+    the shape that is none of the table is Spark's own error: another process has renamed it meanwhile.
     """
-    held = {name: name for name in rows.columns} if names is None else names
-    # As columns, not as SQL: in a reader's own session, Spark may substitute variables in a name's ${…}.
-    return rows.select(
-        *(
-            (f.col(quoted(held[name])) if name in held else f.lit(None)).cast(kind).alias(name)
-            for name, kind in shape.all_columns
-        )
-    )
+    held: Mapping[str, str | None] = names or {}
+    if names is None:
+        there = set(rows.columns)
+        held = {name: name if name in there else None for name, _ in shape.all_columns}
+
+    def value(name: str) -> Column:
+        own = held.get(name, name)
+        # As a column, not as SQL: in a reader's own session, Spark may substitute variables in a name's ${…}.
+        return f.lit(None) if own is None else f.col(quoted(own))
+
+    return rows.select(*(value(name).cast(kind).alias(name) for name, kind in shape.all_columns))
 
 
 @contextmanager

@@ -120,9 +120,9 @@ class IcebergTables:
             is_moved = wanted.followed != held.followed
             more = self._former(place, wanted) if is_moved else {}
             statements = alter_sql(table, held, wanted, more=more)
-        if statements is None:
+        if statements is None and held is not None:
             _log.info("table rewritten in wider types table=%s.%s", wanted.database, wanted.table)
-            self._replace(wanted, self.rows(wanted, fixed=True), {})
+            self._replace(wanted, fitted(self.rows(held, fixed=True), wanted), {})
         for statement in statements or ():
             again_on_conflict(partial(self.spark.sql, statement))
 

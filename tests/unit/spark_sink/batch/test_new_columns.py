@@ -11,7 +11,6 @@ import pytest
 
 from spark_sink.errors import SparkFailed, TypeConflict
 from spark_sink.recent.coverage import Step
-from spark_sink.warehouse.delta.tables import DeltaTables
 from spark_sink.warehouse.table_status import status_lines
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.history import Change, Image, schema
@@ -214,7 +213,7 @@ def test_a_kill_before_or_after_the_rows_are_written_again_is_repaired(
             def killed(*_: object, **__: object) -> None:
                 raise RuntimeError("killed")
 
-            patch.setattr(DeltaTables, step, killed)
+            patch.setattr(type(warehouse.kept.tables), step, killed)
             with pytest.raises(SparkFailed, match="killed"):
                 warehouse.catch_up(start)
         warehouse.restart()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from spark_sink.errors import ColumnClash, ForeignTable, ForeignWarehouse
@@ -29,6 +30,8 @@ from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import CommitConflict, VersionGone
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sql.statements import shape_properties
+from tests.contract.test_recent_changes import FIRST, cut
+from tests.contract.test_recent_changes import Case as Recorded
 from tests.unit.spark_sink.conftest import FORMATS, Warehouse, spark
 from tests.unit.spark_sink.history import Change, schema
 
@@ -395,9 +398,36 @@ def test_a_column_renamed_without_a_commit_of_rows_has_its_values_at_the_newest_
     assert held is not None
     for rows in (tables.rows(held, fixed=True), tables.as_of(*name, version)[1]):
         assert [(row.id, row.w) for row in rows.collect()] == [(1, 7)]
+    with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
+        tables.rows(shape(("v", "int")), fixed=True).collect()
     assert tables.rename_columns(held, {"id": "v"}).key == ("v",)
     assert tables.as_of(*name, version)[0].columns == COLUMNS
     # A key that is replaced leaves no setting by which Iceberg would refuse others.
     other = shape(("w", "int"), key=("w",))
     tables.replace(other, tables.rows(other).selectExpr("v AS id", "*"))
     warehouse.kept.upkeep.retain(name, 60)
+
+
+@pytest.mark.spark
+@pytest.mark.long("the contract tidies between batches")
+def test_no_batch_is_lost_and_none_is_in_the_way_while_recent_changes_are_tidied(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    kept = open_warehouse(spark, str(tmp_path / "wh"), table_format="iceberg")
+    case, log = Recorded(kept, Warehouse(spark, tmp_path / "other")), kept.recent
+    log.begin(case.rows(0), cut(0, 1), versions=[FIRST])
+
+    def add() -> None:
+        for offset in range(1, 9):
+            log.add(case.rows(offset), cut(0, offset + 1))
+
+    with ThreadPoolExecutor(1) as pool:
+        adding = pool.submit(add)
+        while not adding.done():
+            log.tidy(cut(0, 1))
+        adding.result()
+    log.tidy(cut(4, 9))
+    assert case.found() == ([4, 5, 6, 7, 8], ["v1"])
+    newest = log.newest()
+    assert newest is not None
+    assert newest.cut == cut(0, 9)
