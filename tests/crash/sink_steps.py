@@ -76,7 +76,7 @@ def _is_state(kind: str) -> Callable[..., bool]:
 WRITES: Final = {
     "recent.begin": Write(DeltaRecent, "begin"),
     "recent.add": Write(DeltaRecent, "add", most=2),
-    "recent.rewrite": Write(DeltaRecent, "rewrite"),
+    "recent.tidy": Write(DeltaRecent, "tidy"),
     "ddl.events": Write(DeltaDdl, "add", _has_any),
     "ddl.moving": Write(DeltaTables, "replace", _in_folder(MOVING), most=2),
     "ddl.note": Write(FileNotes, "write", _is_note),
