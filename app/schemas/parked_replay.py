@@ -21,11 +21,13 @@ from app.pipeline.number.numbers import Numbers
 from app.pipeline.piece import Piece
 from app.pipeline.stage import ChunkStage, StageSpec
 from connectors.errors import AqueductError, DdlUnresolved
+from connectors.mysql.binlog.execution import execution_of
 from connectors.mysql.binlog.query_session import session_of
 from connectors.mysql.binlog.statement_kind import Kind
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Database, Table
+from connectors.mysql.ddl.parsed_statement import parse_statement
 from connectors.mysql.position import Coordinates
 from connectors.mysql.schema.definition_from_table_map import adopted
 from tables.cursor import Cursor
@@ -156,8 +158,11 @@ class Release:
             charsets=self._charsets,
             mariadb=self._server.mariadb,
         )
+        # As the history has it: else a column that the statement adds would be another one here.
+        execution = execution_of(query, event.transaction.id)
+        parsed = replace(parse_statement(query.sql, self._server, session), execution=execution)
         try:
-            catalog.apply(query.sql, session)
+            catalog.apply_parsed(parsed)
         except DdlUnresolved:
             if self.table is not None:
                 raise

@@ -29,7 +29,7 @@ TOPICS: Final = (SCHEMAS, DDL, *(f"shop.{name}" for name in NAMES))
 _FIRST: Final = (("id", "int"), ("v", "varchar(20)"), ("n", "int"))
 _KEYS: Final = 24
 _NOBODY: Final = 1_000
-"""Keys from here on are only in records that nobody can use."""
+"""Keys from here on are only in unusable records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,7 +325,7 @@ class Source:
         self._put(name, self._made(name, "t"))
 
     def _unusable(self) -> None:
-        """A record that names no table, or has a value that is none, or lacks what nobody knows."""
+        """An unusable record: one without a table, with an invalid value, or without a needed column."""
         name = self.random.choice(self._whole_named() or self._keyed())
         held, number = self.tables[name], _NOBODY + next(self._numbers)
         kind = self.random.choice(("text", "value", "lacking"))

@@ -1,7 +1,7 @@
 """One warehouse through many kills: a source's records in a real Kafka, sinks that die, and what they leave.
 
 Invariant: after each repair the tables are compared row by row with the source's, the ledger with Kafka's ends,
-and the dead letters with the records that nobody can use; so the kill after which something is wrong is known.
+and the dead letters with the unusable records; so the kill after which something is wrong is known.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def test_an_idle_destination_shows_that_kafka_is_away_and_that_it_is_back(
         assert after["cursor"]["epoch"] == epoch, "an absence without rows ends no run"
         # Once for the watch, once for each new state, and once for the journal if its reader noticed.
         reported = 1 + worker.log.count("status shop: RETRYING")
-        assert worker.log.count("KafkaLost") == reported + worker.log.count("is followed again")
+        assert worker.log.count("KafkaLost") == reported + worker.log.count("is not followed now")
         assert worker.log.count("Kafka answers again after") == 1
         assert worker.stop() == 0
 
