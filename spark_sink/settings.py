@@ -30,6 +30,7 @@ from yaml import YAMLError
 from spark_sink.errors import BadSettings
 from spark_sink.names import CHECKPOINT, of_sink
 from spark_sink.required_conf import required
+from spark_sink.table_rules import TableRule
 
 _ENV_PREFIX = "AQUEDUCT_SINK_"
 _JARS = Path(__file__).parent.parent / ".cache" / "jars"
@@ -123,6 +124,7 @@ class Settings(BaseSettings):
     merge_interval: Annotated[float, Field(ge=0, le=3600)] = 120
     on_drop: Literal["keep", "truncate", "drop"] = "keep"
     on_rename: Literal["move", "keep"] = "move"
+    tables: tuple[TableRule, ...] = ()
     max_offsets_per_trigger: Annotated[int, Field(ge=0)] = 0
     max_rate: Annotated[float, Field(ge=0)] = 0
     claim_checks: str = ""

@@ -60,6 +60,7 @@ from spark_sink.spark.checkpoint import Checkpoint, check_origin
 from spark_sink.spark.error_mapping import cause, named
 from spark_sink.spark.files import Files
 from spark_sink.spark.session import pace
+from spark_sink.table_rules import TableRules
 from spark_sink.warehouse.ledger import check_checkpoint_not_past_ledger, starting_offsets
 from spark_sink.warehouse.maintenance import Maintenance
 from spark_sink.warehouse.opening import open_warehouse
@@ -87,12 +88,14 @@ class Sink:
         self._settings = settings
         self._files = Files(spark)
         self._checkpoint = Checkpoint(self._files, settings.checkpoint)
+        rules = TableRules(settings.tables)
         self._warehouse = open_warehouse(
             spark,
             settings.warehouse,
             table_format=settings.format,
             catalog=settings.catalog,
             retention_seconds=settings.maintenance.retention_seconds,
+            layouts=rules.layout,
         )
         self._failure: Exception | None = None
         self._waits = Waits(self._warehouse.waits, time.time, sink=settings.name)
@@ -129,6 +132,7 @@ class Sink:
             claim_checks=settings.claim_checks,
             unusable_limit=settings.unusable_limit,
             pace=pace(settings),
+            rules=rules,
         )
         self._rate = RateLimit(per_second=settings.max_rate)
         self._reloader = Reloader(applier=self._applier, topics=topics)
@@ -178,6 +182,7 @@ class Sink:
                 sink=settings.name,
             ),
             recent=self._recent,
+            hard=self._applier.deleted if rules.any_hard else None,
         )
 
     def run(self, stop: threading.Event) -> None:
@@ -192,6 +197,8 @@ class Sink:
             failure = self._failure or (query.exception() if query is not None else None)
             if failure is None and self._settings.mode == "available-now" and not stop.is_set():
                 self._watch.look()
+                while name := self._applier.deleted.due():
+                    self._applier.deleted.sweep(name)
                 while name := self._maintenance.due():
                     self._maintenance.maintain(name)
                 if self._metastore is not None:

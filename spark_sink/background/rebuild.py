@@ -119,6 +119,7 @@ class Rebuild:
             for floor in part.truncates:
                 self.stage.truncate(held, floor)
         self._fold(batch, part, list(versions.values()), floors)
+        self.applier.histories.add(batch, part, list(versions.values()))
         self.seen |= part.versions
         return places
 

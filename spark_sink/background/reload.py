@@ -195,6 +195,7 @@ class Reloader:
             # The records may be past DDL that no batch has come to.
             self._applier.follow_ddl({})
             self._check_reloading(self._waits.tables[rebuild.name])
+            self._applier.deleted.put_back(rebuild.name)
         records = self._topics.read(start, end)
         rebuild.sort_out(records)
         shape: Shape | None = None if fresh else self._store.shape(*rebuild.name)

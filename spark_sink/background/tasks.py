@@ -1,4 +1,4 @@
-"""Background tasks: requested reloads and maintenance, due maintenance, removal of unused recent changes.
+"""Background tasks: requested reloads and maintenance, due maintenance, and the removal of what is not needed.
 
 One runs at a time, in a thread beside the batches.
 """
@@ -44,6 +44,12 @@ class _Maintenance(Protocol):
     def maintain(self, name: Name) -> object: ...
 
 
+class _Hard(Protocol):
+    def due(self) -> Name | None: ...
+
+    def sweep(self, name: Name) -> object: ...
+
+
 @dataclass(slots=True, kw_only=True)
 class BackgroundTasks:
     """Starts background tasks, one at a time.
@@ -60,6 +66,8 @@ class BackgroundTasks:
     requested: _Requested | None = None
     """Requests for maintenance."""
     recent: _Recent | None = None
+    hard: _Hard | None = None
+    """What removes markers from tables that should have none."""
     failure: Exception | None = None
     """The first error that ended a task."""
     _thread: threading.Thread | None = field(default=None, init=False)
@@ -73,6 +81,8 @@ class BackgroundTasks:
             work = partial(self.reloader.answer, request)
         elif self.requested is not None and (step := self.requested.next()):
             work = step
+        elif self.hard is not None and (name := self.hard.due()) is not None:
+            work = partial(self.hard.sweep, name)
         elif (name := self.maintenance.due()) is not None:
             work = partial(self.maintenance.maintain, name)
         elif self.recent is not None and self.recent.is_untidy:

@@ -20,8 +20,10 @@ from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.batch.contents import Contents, TablePart, contents, envelopes, unusable
+from spark_sink.batch.deleted_keys import DeletedKeys
 from spark_sink.batch.descriptions import describe
 from spark_sink.batch.floors import Truncates
+from spark_sink.batch.histories import Histories
 from spark_sink.batch.merging import merged
 from spark_sink.batch.pace import Pace
 from spark_sink.batch.put_aside import PutAside
@@ -42,6 +44,7 @@ from spark_sink.source.claims import redeemed
 from spark_sink.source.envelope import of_table
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook, TableVersion
+from spark_sink.table_rules import NO_RULES, TableRules
 from spark_sink.warehouse.ledger import Entry, Floors, spans
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
 from spark_sink.warehouse.protocol import Name, Warehouse
@@ -71,6 +74,8 @@ class Applier:
     """Records that cannot be used and become dead letters, in an hour; 0: their tables wait."""
     ddl: Ddl | None = None
     """What follows DDL; without it, tables keep their names and rows."""
+    rules: TableRules = NO_RULES
+    """What is set for single tables."""
     clock: Callable[[], float] = time.time
     threads: int = THREADS
     """Tables that are merged at a time."""
@@ -92,11 +97,22 @@ class Applier:
     """What each batch leaves in the tables, for readers of consistent cuts."""
     shapes: Shapes = field(init=False)
     truncates: Truncates = field(init=False)
+    deleted: DeletedKeys = field(init=False)
+    histories: Histories = field(init=False)
 
     def __post_init__(self) -> None:
         """Begins without a batch."""
         self.milestones = MilestoneRecorder(self.warehouse)
-        self.shapes = Shapes(warehouse=self.warehouse, book=self.book, ddl=self.ddl)
+        self.deleted = DeletedKeys(
+            warehouse=self.warehouse,
+            rules=self.rules,
+            wrote=self.milestones.wrote,
+            gate=self.gate,
+        )
+        self.histories = Histories(warehouse=self.warehouse, rules=self.rules)
+        self.shapes = Shapes(
+            warehouse=self.warehouse, book=self.book, ddl=self.ddl, deleted=self.deleted
+        )
         self.truncates = Truncates(warehouse=self.warehouse, ddl=self.ddl)
 
     def apply(
@@ -123,6 +139,7 @@ class Applier:
         """Drops what is remembered of a table that was replaced."""
         self.shapes.forget(name)
         self.milestones.rebuilt(name)
+        self.deleted.forget(name)
 
     def _apply(
         self,
@@ -229,7 +246,7 @@ class Applier:
         if self.ddl is None:
             return
         known = len(self.ddl.history.events)
-        changed = self.ddl.follow(self.applied, start)
+        changed = self.ddl.follow(self.applied, start, put_back=self.deleted.put_back)
         for name in changed:
             self.forget(name)
         if changed or len(self.ddl.history.events) > known:
@@ -387,14 +404,26 @@ class Applier:
     ) -> None:
         if (evolved := self.shapes.evolved(part, versions)) is None:
             return
-        shape, versions = evolved
+        shape, placed = evolved
         self.milestones.wrote(part.name)
         with stages.timed(MERGE):
+            is_hard = self.rules.has_hard_deletes(part.name)
             for floor in part.truncates:
-                self.warehouse.tables.truncate(shape, floor)
+                self.warehouse.tables.truncate(shape, floor, is_hard=is_hard)
         if part.has_rows:
-            merged(self.warehouse.tables, batch, part, shape, versions, floors, stages=stages)
+            merged(
+                self.warehouse.tables,
+                batch,
+                part,
+                shape,
+                placed,
+                floors,
+                stages=stages,
+                deleted=self.deleted,
+            )
             self.merged[part.name] += 1
+        with stages.timed(MERGE):
+            self.histories.add(batch, part, versions)
 
 
 def without(batch: DataFrame, names: Iterable[Name]) -> DataFrame:

@@ -36,7 +36,7 @@ def changes(
 ) -> DataFrame:
     """The rows of the batch for one table, in the columns of its warehouse table.
 
-    One row per key for a keyed table, one per signed image for a log.
+    One row per key for a keyed table, one per signed image for a log, one per change for a history.
     """
     rows = standing(batch, shape, versions, floors=floors)
     if not shape.keyed:
@@ -139,7 +139,7 @@ def reason_sql(shape: Shape, columns: Sequence[Column], present: Present) -> str
     }
     given = "sort_array(concat(map_keys(m), coalesce(absent, CAST(array() AS ARRAY<STRING>))))"
     strange = f"NOT ({given} <=> array({names}))"
-    if shape.keyed:
+    if shape.keyed or shape.history:
         # Of a delete the key is enough.
         strange = (
             f"if(op = 'd', coalesce(size(array_except(map_keys(m), array({names}))), 1) <> 0, "
@@ -168,7 +168,7 @@ def _row(shape: Shape, present: Present) -> list[str]:
         if column and shape.keyed and name not in shape.key:
             value = f"if(op = 'd', NULL, {value})"
         row.append(f"CAST({value} AS {kind}) AS {quoted(name)}")
-    deleted = "op = 'd'" if shape.keyed else "false"
+    deleted = "op = 'd'" if shape.keyed or shape.history else "false"
     row += [
         "destination AS __destination",
         "epoch AS __epoch",
@@ -179,7 +179,9 @@ def _row(shape: Shape, present: Present) -> list[str]:
         "ts_ms AS __ts_ms",
         f"{_unrepresentable(shape, there)} AS __unrepresentable",
     ]
-    if not shape.keyed:
+    if shape.history:
+        row += ["op AS __op", "absent AS __absent"]
+    elif not shape.keyed:
         row.append("sign AS __delta")
     if shape.apart:
         row += [f"{name} AS __{name}" for name in _SOURCE]
@@ -239,7 +241,7 @@ def _images(rows: DataFrame, shape: Shape) -> DataFrame:
         )
         meta[meta.index("version")] = f"if({own}, version, 0) AS version"
     changed = rows.where("op <> 't'")
-    if shape.keyed:
+    if shape.keyed or shape.history:
         return changed.selectExpr(*meta, "coalesce(after, before) AS image", "1 AS sign")
     signed = (
         "inline(filter(array(struct(before AS image, -1 AS sign), struct(after AS image, 1 AS "

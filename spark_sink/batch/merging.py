@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 
 from spark_sink.batch.compact import changes, refused, several, standing
 from spark_sink.batch.contents import TablePart
+from spark_sink.batch.deleted_keys import DeletedKeys
 from spark_sink.batch.partial_images import partial_images, whole
 from spark_sink.batch.stages import FOLD, MERGE, Stages
 from spark_sink.batch.unusable import MOST, at_of
@@ -36,9 +37,11 @@ def merged(
     floors: Floors,
     *,
     stages: Stages | None = None,
+    deleted: DeletedKeys | None = None,
 ) -> None:
     """Merges a table's rows of some versions; raises MalformedRecord, with all that have no value.
 
+    `deleted` merges them where deleted rows are removed; without it, deletes leave markers.
     Raises UnsupportedPartialImage where one lacks a column that nothing completes. `stages` takes the time of
     `fold`, unless the rows stay with the executors, which fold them during `merge`.
     """
@@ -51,7 +54,10 @@ def merged(
         with stages.timed(FOLD):
             rows = local(rows) if at_hand else rows.localCheckpoint(eager=False)
         with stages.timed(MERGE):
-            tables.merge(shape, rows)
+            if deleted is None:
+                tables.merge(shape, rows)
+            else:
+                deleted.merge(shape, rows, has_deletes=part.ops["d"] > 0)
     except (PySparkException, Py4JJavaError) as fault:
         if record := refused_record(str(fault)):
             raise _malformed(batch, shape, versions, record) from fault

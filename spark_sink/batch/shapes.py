@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 
 from spark_sink.batch.columns import brought, traced_to
 from spark_sink.batch.contents import TablePart
+from spark_sink.batch.deleted_keys import DeletedKeys
 from spark_sink.ddl.following import Ddl
 from spark_sink.errors import KeyChanged, TypeConflict
 from spark_sink.names import quoted
@@ -32,6 +33,7 @@ class Shapes:
     warehouse: Warehouse[DataFrame]
     book: SchemaBook
     ddl: Ddl | None
+    deleted: DeletedKeys
     _known: dict[Name, Shape] = field(default_factory=dict)
 
     def known(self) -> frozenset[Shape]:
@@ -64,6 +66,7 @@ class Shapes:
             self._replace_empty(held, wanted)
             _log.info("table created again with another key or type table=%s.%s", *part.name)
         else:
+            self.deleted.put_back(part.name, wanted=wanted)
             if brought(tables, found, wanted, notes=self.warehouse.notes):
                 _log.info("table %s table=%s.%s", "widened" if held else "made", *part.name)
         self._known[part.name] = wanted

@@ -25,6 +25,7 @@ from spark_sink.recent.reading import Merged, combined
 from spark_sink.recent.wholeness import reaches
 from spark_sink.source.envelope import of_table
 from spark_sink.warehouse.images import seen_rows
+from spark_sink.warehouse.markers import markers_of
 from spark_sink.warehouse.milestones import Positions
 from spark_sink.warehouse.moves import History, Piece, pieces
 from spark_sink.warehouse.opening import Format, open_warehouse
@@ -68,12 +69,15 @@ class ConsistentCut:
     _refused: dict[Name, str] = field(init=False)
     """Tables that are not in the cut because of them."""
     _pieces: dict[tuple[str, Name], list[Piece]] = field(init=False)
+    _hard: set[Name] = field(init=False)
+    """Tables that have markers of deleted rows stored beside them."""
     _parts: dict[Name, TablePart] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         """Reads which tables wait, and which were dropped or renamed."""
         self._waits = Waits(self._warehouse.waits, time.time)
         self._waits.refresh()
+        self._hard = set(self._warehouse.deleted.tables.names())
         self._look_at_ddl()
         self._pieces = pieces(self._moves().carried_out())
         recent, after = self._found.recent, self._found.base.until
@@ -219,15 +223,19 @@ class ConsistentCut:
                 str(fault),
                 advice="Take a later cut, or raise maintenance.retention_hours for the future",
             ) from fault
-        return Merged(shape=shape, rows=rows)
+        markers = markers_of(self._warehouse, name, shape) if name in self._hard else None
+        if markers is not None:
+            # Those of deletes after the cut are of rows that are in it.
+            markers = markers.where(upto_sql(self.positions, own="__"))
+        return Merged(shape=shape, rows=rows, markers=markers)
 
 
-def upto_sql(positions: Positions) -> str:
-    """The condition that a record is at or before the positions."""
+def upto_sql(positions: Positions, *, own: str = "") -> str:
+    """The condition that a record is at or before the positions; `own` begins the names of a row's columns."""
     return (
         " OR ".join(
-            f"(destination = {literal(name)} AND (epoch < {one.epoch} OR "
-            f"(epoch = {one.epoch} AND seq <= {one.seq})))"
+            f"({own}destination = {literal(name)} AND ({own}epoch < {one.epoch} OR "
+            f"({own}epoch = {one.epoch} AND {own}seq <= {one.seq})))"
             for name, one in sorted(positions.items())
         )
         or "false"

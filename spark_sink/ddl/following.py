@@ -57,11 +57,18 @@ class Ddl:
             self._until = self.warehouse.ddl.read_until()
         return self._history
 
-    def follow(self, applied: Offsets, start: Offsets) -> frozenset[Name]:
+    def follow(
+        self,
+        applied: Offsets,
+        start: Offsets,
+        *,
+        put_back: Callable[[Name], object] = lambda _: None,
+    ) -> frozenset[Name]:
         """Reads what is new and carries it out; returns the tables that are no longer what they were.
 
         `applied` are the offsets up to which the row topics are applied; `start` those at which the batch
-        begins, which may have been applied before.
+        begins, which may have been applied before. `put_back` is called for each table that may be moved, or
+        be moved to, before it is.
         """
         changed = self.resume()
         earliest, end = self.topics.settled()
@@ -80,7 +87,7 @@ class Ddl:
         self._settle(start)
         if self.metrics is not None:
             self.metrics.gaps(len(self.history.gaps()))
-        return changed | self._carry_out()
+        return changed | self._carry_out(put_back)
 
     def routed(self, batch: DataFrame, *, whole: bool = False) -> DataFrame:
         """The envelopes with the tables that their rows belong to; without those that are gone.
@@ -232,10 +239,12 @@ class Ddl:
             self._routes = pieces(self.history.events.values() if self._open else ())
         return self._routes
 
-    def _carry_out(self) -> frozenset[Name]:
+    def _carry_out(self, put_back: Callable[[Name], object]) -> frozenset[Name]:
         pending = self.history.pending()
         if not pending:
             return frozenset()
+        for name in sorted({one for event in pending for one in event.names}):
+            put_back(name)
         waiting = {name for name in self.waits.tables if self.waits.waiting(name)}
         outcome = Moving(warehouse=self.warehouse).carry_out(pending, waiting, wait=self._wait)
         for name in outcome.changed:

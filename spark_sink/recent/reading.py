@@ -41,6 +41,7 @@ from spark_sink.warehouse.columns import Traced
 from spark_sink.warehouse.identity import NEWER, below_sql, same_key
 from spark_sink.warehouse.images import seen_rows
 from spark_sink.warehouse.ledger import Floor, Floors, Source
+from spark_sink.warehouse.markers import markers_of, without_older
 from spark_sink.warehouse.moves import History, pieces
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.protocol import Name, Recent, Warehouse
@@ -123,6 +124,8 @@ class Merged:
 
     shape: Shape | None
     rows: DataFrame | None
+    markers: DataFrame | None = None
+    """The markers of deleted rows that are stored beside the table, and not later than its rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +139,8 @@ class _Reader:
             waits.refresh()
             offsets = self.warehouse.ledger.applied()
             ddl = self.warehouse.ddl.history()
-            merged = {name: self._merged(name) for name in names}
+            hard = set(self.warehouse.deleted.tables.names())
+            merged = {name: self._merged(name, is_hard=name in hard) for name in names}
             recent = self.warehouse.recent.newest()
             # Tables that move while they are read may be read before the move and after it.
             is_still = not ddl.events or self.warehouse.ddl.history().done == ddl.done
@@ -163,10 +167,14 @@ class _Reader:
             for name in names
         }
 
-    def _merged(self, name: Name) -> Merged:
+    def _merged(self, name: Name, *, is_hard: bool) -> Merged:
         shape = self.warehouse.tables.shape(*name)
-        rows = self.warehouse.tables.rows(shape, fixed=True) if shape is not None else None
-        return Merged(shape=shape, rows=rows)
+        if shape is None:
+            return Merged(shape=None, rows=None)
+        # Before the rows: a later marker may be of a change that the rows do not have.
+        markers = markers_of(self.warehouse, name, shape) if is_hard else None
+        rows = self.warehouse.tables.rows(shape, fixed=True)
+        return Merged(shape=shape, rows=rows, markers=markers)
 
     def _rows(
         self,
@@ -255,6 +263,8 @@ def combined(
     if not shape.keyed:
         changed = changed.join(_marks(rows), _MARKS, "left_anti")
         return shape, rows.unionByName(changed)
+    if merged.markers is not None:
+        changed = without_older(changed, fitted(merged.markers, traced, shape), shape)
     return shape, _replaced(rows, changed, shape)
 
 

@@ -33,7 +33,11 @@ BOOKKEEPING = (
 DELTA_COLUMN = ("__delta", "int")
 SOURCE_COLUMNS = (("__source_database", "string"), ("__source_table", "string"))
 """Only in a table that mapped tables fill; NULL in a row from a source table of the table's own name."""
-OWN_COLUMNS = frozenset(name for name, _ in (*BOOKKEEPING, DELTA_COLUMN, *SOURCE_COLUMNS))
+HISTORY_COLUMNS = (("__op", "string"), ("__absent", "array<string>"))
+"""Only in a history: the operation, and the columns that the image lacks."""
+OWN_COLUMNS = frozenset(
+    name for name, _ in (*BOOKKEEPING, DELTA_COLUMN, *SOURCE_COLUMNS, *HISTORY_COLUMNS)
+)
 """The names that no column of a source may have."""
 
 

@@ -70,7 +70,9 @@ def source_parts(shape: Shape, alias: str) -> list[str]:
 
 
 def same_key(shape: Shape) -> str:
-    """The condition that the rows `t` and `s` have one key; in a log, that they are one image."""
+    """The condition that the rows `t` and `s` have one key; in a log, that they are one image, or change."""
+    if shape.history:
+        return "t.__destination = s.__destination AND t.__epoch = s.__epoch AND t.__seq = s.__seq"
     if not shape.keyed:
         return "t.__destination = s.__destination AND t.__seq = s.__seq AND t.__delta = s.__delta"
     pairs = zip(key_parts(shape, "t."), key_parts(shape, "s."), strict=True)

@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -28,7 +29,7 @@ from spark_sink.errors import SinkError
 from spark_sink.names import MAINTAINED
 from spark_sink.settings import Maintenance as Plan
 from spark_sink.spark.error_mapping import named
-from spark_sink.warehouse.protocol import CommitConflict, Name, Warehouse
+from spark_sink.warehouse.protocol import CommitConflict, Name, Upkeep, Warehouse
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sources import Sources
 
@@ -98,12 +99,13 @@ class Maintenance:
         shape, upkeep = self.warehouse.tables.shape(*name), self.warehouse.upkeep
         if shape is None:
             return "there is no such table"
-        self._despite_batches(lambda: upkeep.retain(name, self.plan.retention_seconds))
-        self._despite_batches(lambda: self._purge(name, shape))
-        self._despite_batches(lambda: upkeep.compact(name))
         may_remove = self._may_remove()
-        if may_remove:
-            upkeep.remove_unused(name)
+        self._keep_up(name, upkeep, purged=shape, may_remove=may_remove)
+        deleted, histories = self.warehouse.deleted, self.warehouse.histories
+        if (markers := deleted.tables.shape(*name)) is not None:
+            self._keep_up(name, deleted.upkeep, purged=markers, may_remove=may_remove)
+        if histories.tables.shape(*name) is not None:
+            self._keep_up(name, histories.upkeep, purged=None, may_remove=may_remove)
         self.maintained(name)
         self.sources.keep()
         self._record(name, upkeep.version(name))
@@ -113,6 +115,17 @@ class Maintenance:
         if shape.keyed and self.waits(name):
             return "markers of deleted rows are kept, since the table waits"
         return ""
+
+    def _keep_up(
+        self, name: Name, upkeep: Upkeep, *, purged: Shape | None, may_remove: bool
+    ) -> None:
+        """Purges markers of the shape `purged`, compacts files, and removes those that are not used."""
+        self._despite_batches(partial(upkeep.retain, name, self.plan.retention_seconds))
+        if purged is not None:
+            self._despite_batches(partial(self._purge, name, purged, upkeep))
+        self._despite_batches(partial(upkeep.compact, name))
+        if may_remove:
+            upkeep.remove_unused(name)
 
     def _despite_batches(self, step: Callable[[], object]) -> None:
         """Runs a step beside the batches; on a conflict, repeats it while no batch runs.
@@ -132,17 +145,17 @@ class Maintenance:
         since = self.busy_since()
         return since is None or time.time() - since < self.plan.retention_seconds / 2
 
-    def _purge(self, name: Name, shape: Shape) -> None:
+    def _purge(self, name: Name, shape: Shape, upkeep: Upkeep) -> None:
         if not shape.keyed or self.waits(name):
             return
         complete = min(self.complete_until(), self.complete_elsewhere())
         before = int((complete - self.plan.purge_deleted_hours * 3600) * 1000)
-        sources = self.warehouse.upkeep.sources_if_old(name, before)
+        sources = upkeep.sources_if_old(name, before)
         if not sources:
             return
         if not shape.apart:
             before = self._past_all_sources(name, sources, before)
-        self.warehouse.upkeep.purge(name, before)
+        upkeep.purge(name, before)
 
     def _past_all_sources(self, name: Name, in_rows: Collection[str], before: int) -> int:
         """The time (ms) before which no source of the table can send a change; 0 if unknown.

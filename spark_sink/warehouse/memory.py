@@ -28,6 +28,7 @@ from spark_sink.warehouse.protocol import (
     Name,
     Recent,
     RowCount,
+    Space,
     TableFacts,
     VersionGone,
 )
@@ -91,7 +92,7 @@ class MemoryTables:
         self._tables[name] = replace(held, shape=renamed, rows=rows, commits=held.commits + 1)
         return renamed
 
-    def merge(self, shape: Shape, rows: Rows) -> None:
+    def merge(self, shape: Shape, rows: Rows, *, is_hard: bool = False) -> None:
         """See protocol.Tables."""
         found = {_identity(shape, row): row for row in self._rows(shape)}
         inserted = updated = 0
@@ -100,6 +101,8 @@ class MemoryTables:
             if key not in found or (shape.keyed and _newer(row, found[key])):
                 inserted, updated = inserted + (key not in found), updated + (key in found)
                 found[key] = {name: row[name] for name, _ in shape.all_columns}
+                if is_hard and row["__deleted"]:
+                    del found[key]
         self._commit(shape, found.values())
         self.last_merges[shape.database, shape.table] = LastMerge(
             at_ms=0,
@@ -113,10 +116,10 @@ class MemoryTables:
             files_removed=0,
         )
 
-    def truncate(self, shape: Shape, floor: Floor) -> None:
+    def truncate(self, shape: Shape, floor: Floor, *, is_hard: bool = False) -> None:
         """See protocol.Tables."""
         rows = self._rows(shape)
-        if not shape.keyed:
+        if not shape.keyed or is_hard:
             self._commit(shape, [row for row in rows if not _is_below(shape, row, floor)])
             return
         self._commit(
@@ -529,8 +532,14 @@ class MemoryWarehouse:
         self.letters = MemoryLetters()
         self.recent = MemoryRecent()
         self.upkeep = MemoryUpkeep(self.tables)
+        self.deleted, self.histories = _space(), _space()
         self.facts = MemoryFacts(self.tables)
         self.notes = MemoryNotes()
+
+
+def _space() -> Space[Rows]:
+    tables = MemoryTables()
+    return Space(tables=tables, upkeep=MemoryUpkeep(tables))
 
 
 def _columns(shape: Shape, rows: Iterable[Row]) -> Rows:
@@ -540,6 +549,8 @@ def _columns(shape: Shape, rows: Iterable[Row]) -> Rows:
 
 def _identity(shape: Shape, row: Row) -> tuple[Any, ...]:
     """The value that two changes of one row share; in a log, the identity of one image."""
+    if shape.history:
+        return row["__destination"], *_place(row)
     if not shape.keyed:
         return row["__destination"], row["__seq"], row["__delta"]
     texts = row[_TEXT] or {}

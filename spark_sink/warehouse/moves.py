@@ -55,6 +55,12 @@ class Event:
         """The position of the statement, by which events and rows are ordered."""
         return self.epoch, self.seq
 
+    @property
+    def names(self) -> set[Name]:
+        """The tables that may change."""
+        targets = (name for name in self.moves.values() if name is not None)
+        return {*self.moves, *targets, *self.removed}
+
     def text(self) -> str:
         """The event's own members, as stored."""
         return json.dumps(

@@ -24,6 +24,7 @@ from spark_sink.warehouse.delta.hive import HiveMetastore
 from spark_sink.warehouse.delta.warehouse import DeltaWarehouse
 from spark_sink.warehouse.iceberg.catalog import NAME, kind
 from spark_sink.warehouse.iceberg.warehouse import IcebergWarehouse
+from spark_sink.warehouse.layout import Layouts, no_layout
 from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.sql.ledger import EVERY, RETENTION_SECONDS
 
@@ -40,11 +41,13 @@ def open_warehouse(
     catalog: Mapping[str, str] | None = None,
     every: int = EVERY,
     retention_seconds: int = RETENTION_SECONDS,
+    layouts: Layouts = no_layout,
 ) -> Warehouse[DataFrame]:
     """Returns the warehouse in a folder; `every` and `retention_seconds` bound the history it keeps.
 
     Without `table_format`, that of the warehouse, or Delta if there is none yet. `catalog` are the properties
-    of Iceberg's catalog. Raises ForeignWarehouse, and WarehouseUnusable.
+    of Iceberg's catalog; `layouts` are those of tables that are made or rewritten. Raises ForeignWarehouse, and
+    WarehouseUnusable.
     """
     try:
         made, of_catalog, named = _made(Files(spark), root.rstrip("/"))
@@ -59,7 +62,9 @@ def open_warehouse(
             advice=f"Set format: {made}, or name another folder",
         )
     if (table_format or made or "delta") == "delta":
-        return DeltaWarehouse(spark, root, every=every, retention_seconds=retention_seconds)
+        return DeltaWarehouse(
+            spark, root, every=every, retention_seconds=retention_seconds, layouts=layouts
+        )
     properties = catalog or {}
     if of_catalog and of_catalog != kind(properties):
         raise ForeignWarehouse(
@@ -72,7 +77,12 @@ def open_warehouse(
             advice="Set the name in catalog as the sink that made the warehouse has it",
         )
     return IcebergWarehouse(
-        spark, root, catalog=properties, every=every, retention_seconds=retention_seconds
+        spark,
+        root,
+        catalog=properties,
+        every=every,
+        retention_seconds=retention_seconds,
+        layouts=layouts,
     )
 
 

@@ -54,11 +54,17 @@ class Tables(Protocol[Rows]):
         An interrupted call has renamed some of them; the key follows last.
         """
 
-    def merge(self, shape: Shape, rows: Rows) -> None:
-        """Merges rows that `compact.changes` made. Thread-safe for different tables."""
+    def merge(self, shape: Shape, rows: Rows, *, is_hard: bool = False) -> None:
+        """Merges rows that `compact.changes` made. Thread-safe for different tables.
 
-    def truncate(self, shape: Shape, floor: Floor) -> None:
-        """Removes the rows from before a truncate, of the truncated source table only."""
+        Deletes leave markers; with `is_hard`, they remove their rows.
+        """
+
+    def truncate(self, shape: Shape, floor: Floor, *, is_hard: bool = False) -> None:
+        """Removes the rows from before a truncate, of the truncated source table only.
+
+        Leaves markers, as `merge`.
+        """
 
     def rows(self, shape: Shape, *, beside: Rows | None = None, fixed: bool = False) -> Rows:
         """All rows, with the bookkeeping columns.
@@ -318,6 +324,14 @@ class Notes(Protocol):
         """Whether of two processes that commit the same version of a table one is refused."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space(Generic[Rows]):
+    """Tables beside the ones that readers see by name, and their maintenance."""
+
+    tables: Tables[Rows]
+    upkeep: Upkeep
+
+
 class Warehouse(Protocol[Rows]):
     """A warehouse: all data of the sink, in one format."""
 
@@ -328,6 +342,14 @@ class Warehouse(Protocol[Rows]):
     @property
     def stage(self) -> Tables[Rows]:
         """Tables being rebuilt, which no reader sees."""
+
+    @property
+    def deleted(self) -> Space[Rows]:
+        """The markers of tables whose deleted rows are removed, by the names of these tables."""
+
+    @property
+    def histories(self) -> Space[Rows]:
+        """All changes of tables that have a history, by the names of these tables."""
 
     @property
     def facts(self) -> Facts:

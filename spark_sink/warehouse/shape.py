@@ -16,6 +16,7 @@ from spark_sink.source.mysql_types import widened
 from spark_sink.source.schemas import (
     BOOKKEEPING,
     DELTA_COLUMN,
+    HISTORY_COLUMNS,
     SOURCE_COLUMNS,
     TableVersion,
 )
@@ -32,9 +33,10 @@ Followed = dict[tuple[str, str, str], int]
 class Shape:
     """A warehouse table: its name, the source's columns (name, type) in order, and its key.
 
-    An empty key means that the table is a log of signed images. `apart` means that mapped tables fill it: each
-    row belongs to one source table, and equal keys of two source tables are two rows. `followed` are versions
-    (destination, database, table, number) up to which the rows have the columns of their source tables.
+    An empty key means that the table is a log of signed images, or with `history` one of all changes. `apart`
+    means that mapped tables fill it: each row belongs to one source table, and equal keys of two source tables
+    are two rows. `followed` are versions (destination, database, table, number) up to which the rows have the
+    columns of their source tables.
     `comments` are those of columns, by name, and of the table, under the empty name.
     """
 
@@ -46,6 +48,7 @@ class Shape:
     apart: bool = False
     followed: tuple[tuple[str, str, str, int], ...] = ()
     comments: tuple[tuple[str, str], ...] = ()
+    history: bool = False
 
     @property
     def followed_by(self) -> Followed:
@@ -65,8 +68,8 @@ class Shape:
     @property
     def own_columns(self) -> tuple[tuple[str, str], ...]:
         """The sink's columns."""
-        delta = () if self.keyed else (DELTA_COLUMN,)
-        return (*BOOKKEEPING, *delta, *(SOURCE_COLUMNS if self.apart else ()))
+        more = HISTORY_COLUMNS if self.history else () if self.keyed else (DELTA_COLUMN,)
+        return (*BOOKKEEPING, *more, *(SOURCE_COLUMNS if self.apart else ()))
 
     def with_names(self, names: Mapping[str, str]) -> Shape:
         """The shape with other names for columns, in the key too."""
@@ -106,8 +109,7 @@ def shaped(
             wanted = column.reading.type
             columns[own] = _widened(columns.get(own, wanted), wanted, column=own, of=name)
         key = _same_key(key, version.present_key, spelled, of=name)
-    mapped = not all(_SIMPLE_NAME.fullmatch(column) for column in columns)
-    mapped = mapped or (held is not None and held.mapped)
+    mapped = needs_mapping(columns) or (held is not None and held.mapped)
     apart = apart or (held is not None and held.apart)
     return Shape(
         name[0],
@@ -119,6 +121,11 @@ def shaped(
         followed=held.followed if held is not None else (),
         comments=held.comments if held is not None else (),
     )
+
+
+def needs_mapping(columns: Iterable[str]) -> bool:
+    """Whether Delta must map the name of any column."""
+    return not all(_SIMPLE_NAME.fullmatch(column) for column in columns)
 
 
 def _widened(held: str, wanted: str, *, column: str, of: tuple[str, str]) -> str:

@@ -13,6 +13,7 @@ from spark_sink.warehouse.milestones import Milestone, Position
 from spark_sink.warehouse.moves import Event, Note
 from tests.contract.warehouses import (
     APART,
+    HISTORY,
     KEYED,
     LOG,
     NAME,
@@ -78,6 +79,40 @@ def test_a_log_adds_signed_images_once(case: Case) -> None:
     assert case.current() == [(1, 10)]
     case.warehouse.tables.truncate(LOG, floor(9))
     assert case.current() == []
+
+
+def test_hard_deletes_leave_no_marker(case: Case) -> None:
+    tables = case.warehouse.tables
+    case.merge(KEYED, row(1, 10, 1), row(2, 20, 2), row(3, 30, 3))
+    deletes = [row(key, None, seq, __deleted=True) for key, seq in ((1, 5), (2, 1), (9, 5))]
+    for _ in range(2):
+        tables.merge(KEYED, case.rows(KEYED, *deletes, row(4, 40, 6)), is_hard=True)
+        held = case.described(tables.rows(KEYED))
+        assert [(one["id"], one["__deleted"]) for one in held] == [(k, False) for k in (2, 3, 4)]
+    tables.truncate(KEYED, floor(6), is_hard=True)
+    assert [one["id"] for one in case.described(tables.rows(KEYED))] == [4]
+
+
+def test_a_history_has_each_change_once_beside_the_table(case: Case) -> None:
+    case.merge(KEYED, row(1, 10, 1))
+    space = case.warehouse.histories
+    space.tables.evolve(None, HISTORY)
+    assert space.tables.shape(*NAME) == HISTORY
+    changes = [
+        row(1, 10, 1, __op="c", __absent=None),
+        row(1, None, 2, __op="u", __absent=["v"]),
+        row(1, 10, 3, __op="d", __absent=None, __deleted=True),
+    ]
+    for given in (changes[:2], changes):
+        space.tables.merge(HISTORY, case.rows(HISTORY, *given))
+    space.upkeep.retain(NAME, 1)
+    space.upkeep.compact(NAME)
+    space.upkeep.remove_unused(NAME)
+    held = sorted(case.described(space.tables.rows(HISTORY)), key=lambda one: one["__seq"])
+    assert [(one["__op"], one["v"], one["__absent"]) for one in held] == [
+        ("c", 10, None), ("u", None, ["v"]), ("d", 10, None)
+    ]  # fmt: skip
+    assert (case.current(), case.warehouse.tables.names()) == ([(1, 10)], [NAME])
 
 
 def test_a_replacement_is_whole_keeps_its_cut_and_a_drop_ends_it(case: Case) -> None:

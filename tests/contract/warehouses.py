@@ -23,6 +23,7 @@ Row = dict[str, Any]
 KEYED = Shape("shop", "t", (("id", "int"), ("v", "int")), ("id",))
 APART = Shape("shop", "t", (("id", "int"), ("v", "int")), ("id",), apart=True)
 LOG = Shape("shop", "t", (("id", "int"), ("v", "int")), ())
+HISTORY = Shape("shop", "t", (("id", "int"), ("v", "int")), (), history=True)
 OWN, OTHER = Source("shop", "shop", "t"), Source("shop", "shop", "t_1")
 NAME = ("shop", "t")
 

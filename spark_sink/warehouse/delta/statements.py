@@ -6,11 +6,12 @@ Invariant: each may be repeated, in any mixture with the others.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from spark_sink.names import quoted
 from spark_sink.source.schemas import SOURCE_COLUMNS
+from spark_sink.warehouse.layout import NO_LAYOUT, Layout, among
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sql.letters import SEARCHED
 from spark_sink.warehouse.sql.statements import (
@@ -26,6 +27,8 @@ from spark_sink.warehouse.sql.statements import (
 )
 
 _MAPPED: Final = {"delta.columnMapping.mode": "name"}
+_SEARCHED: Final = {"delta.dataSkippingStatsColumns": "__destination,__epoch,__seq,__ts_ms"}
+"""Of a history: Delta keeps statistics of the first 32 columns otherwise, and these follow the source's."""
 
 
 def delta(path: str) -> str:
@@ -33,19 +36,39 @@ def delta(path: str) -> str:
     return f"delta.{quoted(path)}"
 
 
-def create_sql(path: str, shape: Shape) -> str:
+def create_sql(path: str, shape: Shape, layout: Layout = NO_LAYOUT) -> str:
     """The statement that creates a table of `shape`."""
+    properties = properties_sql(_own_properties(shape))
     return (
         f"CREATE TABLE IF NOT EXISTS {delta(path)} ({columns_sql(shape)}) USING delta"
-        f"{table_comment_sql(shape)} TBLPROPERTIES ({properties_sql(_own_properties(shape))})"
+        f"{layout_sql(shape, layout)}{table_comment_sql(shape)} TBLPROPERTIES ({properties})"
     )
 
 
-def replace_sql(path: str, shape: Shape, *, source: str, more: Mapping[str, str]) -> str:
+def replace_sql(
+    path: str, shape: Shape, layout: Layout = NO_LAYOUT, *, source: str, more: Mapping[str, str]
+) -> str:
     """The statement that replaces a table with the rows of the view `source`, in one commit."""
     properties = properties_sql({**_own_properties(shape), **more})
-    table = f"CREATE OR REPLACE TABLE {delta(path)} USING delta TBLPROPERTIES ({properties})"
+    laid = f"USING delta{layout_sql(shape, layout)}"
+    table = f"CREATE OR REPLACE TABLE {delta(path)} {laid} TBLPROPERTIES ({properties})"
     return f"{table} AS SELECT {casts_sql(shape)} FROM {quoted(source)}"  # noqa: S608 - every name is quoted
+
+
+def layout_sql(shape: Shape, layout: Layout) -> str:
+    """The clause with a table's layout; empty without one. Columns that the table lacks are left out."""
+    there = [name for name, _ in shape.columns]
+    if partitions := among(layout.partition_by, there):
+        return f" PARTITIONED BY ({', '.join(map(quoted, partitions))})"
+    if clusters := among(layout.cluster_by, there):
+        return f" CLUSTER BY ({', '.join(map(quoted, clusters))})"
+    return ""
+
+
+def cluster_sql(path: str, columns: Sequence[str]) -> str:
+    """The statement that sets by which columns files that are written from now on are clustered."""
+    by = f"({', '.join(map(quoted, columns))})" if columns else "NONE"
+    return f"ALTER TABLE {delta(path)} CLUSTER BY {by}"
 
 
 def letters_sql(path: str, columns: str) -> str:
@@ -55,7 +78,8 @@ def letters_sql(path: str, columns: str) -> str:
 
 
 def _own_properties(shape: Shape) -> dict[str, str]:
-    return {**shape_properties(shape), **(_MAPPED if shape.mapped else {})}
+    mapped = _MAPPED if shape.mapped else {}
+    return {**shape_properties(shape), **mapped, **(_SEARCHED if shape.history else {})}
 
 
 def alter_sql(path: str, held: Shape, wanted: Shape) -> list[str]:

@@ -29,6 +29,7 @@ from spark_sink.warehouse.delta.statements import (
     replace_sql,
 )
 from spark_sink.warehouse.images import seen_rows
+from spark_sink.warehouse.layout import Layouts, no_layout
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Position
 from spark_sink.warehouse.shape import Shape
@@ -46,11 +47,12 @@ from spark_sink.warehouse.sql.statements import (
 
 
 class DeltaTables:
-    """Delta tables at `<root>/<database>/<table>`."""
+    """Delta tables at `<root>/<database>/<table>`, with the layouts that are set for them."""
 
-    def __init__(self, spark: SparkSession, root: str) -> None:
+    def __init__(self, spark: SparkSession, root: str, *, layouts: Layouts = no_layout) -> None:
         self._spark = spark
         self._root = root.rstrip("/")
+        self._layouts = layouts
         self._views = count()
 
     def shape(self, database: str, table: str) -> Shape | None:
@@ -75,7 +77,11 @@ class DeltaTables:
     def evolve(self, held: Shape | None, wanted: Shape) -> None:
         """See protocol.Tables."""
         path = table_path(self._root, wanted.database, wanted.table)
-        statements = [create_sql(path, wanted)] if held is None else alter_sql(path, held, wanted)
+        if held is None:
+            layout = self._layouts((wanted.database, wanted.table))
+            statements = [create_sql(path, wanted, layout)]
+        else:
+            statements = alter_sql(path, held, wanted)
         for statement in statements:
             again_on_conflict(partial(self._spark.sql, statement))
 
@@ -90,7 +96,7 @@ class DeltaTables:
             again_on_conflict(partial(self._spark.sql, statement))
         return renamed
 
-    def merge(self, shape: Shape, rows: DataFrame) -> None:
+    def merge(self, shape: Shape, rows: DataFrame, *, is_hard: bool = False) -> None:
         """See protocol.Tables."""
         view = f"aqueduct_changes_{next(self._views)}"
         # The view must be in the session of the rows.
@@ -98,17 +104,17 @@ class DeltaTables:
         rows.createOrReplaceTempView(view)
         path = table_path(self._root, shape.database, shape.table)
         try:
-            statement = merge_sql(
-                delta(path), shape, source=view, within=key_range_sql(shape, rows)
-            )
+            within = key_range_sql(shape, rows)
+            statement = merge_sql(delta(path), shape, source=view, within=within, is_hard=is_hard)
             again_on_conflict(lambda: session.sql(statement))
         finally:
             session.catalog.dropTempView(view)
 
-    def truncate(self, shape: Shape, floor: Floor) -> None:
+    def truncate(self, shape: Shape, floor: Floor, *, is_hard: bool = False) -> None:
         """See protocol.Tables."""
         path = table_path(self._root, shape.database, shape.table)
-        again_on_conflict(lambda: self._spark.sql(truncate_sql(delta(path), shape, floor)))
+        statement = truncate_sql(delta(path), shape, floor, is_hard=is_hard)
+        again_on_conflict(lambda: self._spark.sql(statement))
 
     def replace(
         self,
@@ -123,7 +129,8 @@ class DeltaTables:
         rows.createOrReplaceTempView(view)
         more = {CUT_PROPERTY: cut_text(*cut)} if cut else {}
         try:
-            statement = replace_sql(path, shape, source=view, more=more)
+            layout = self._layouts((shape.database, shape.table))
+            statement = replace_sql(path, shape, layout, source=view, more=more)
             again_on_conflict(lambda: session.sql(statement))
             # Its columns are those of a query, which have no comments.
             for comment in comment_sql(delta(path), replace(shape, comments=()), shape):

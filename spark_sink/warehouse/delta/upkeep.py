@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Collection
 
 from pyspark.sql import SparkSession
@@ -11,22 +12,26 @@ from spark_sink.names import table_path
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.conflict import conflicts_by_name
 from spark_sink.warehouse.delta.log import DeltaLog
-from spark_sink.warehouse.delta.statements import delta
+from spark_sink.warehouse.delta.statements import cluster_sql, delta
+from spark_sink.warehouse.layout import Layouts, among, no_layout
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.sql.statements import old_markers_sql
+
+_log = logging.getLogger(__name__)
 
 
 class DeltaUpkeep:
     """See protocol.Upkeep."""
 
-    def __init__(self, spark: SparkSession, root: str) -> None:
+    def __init__(self, spark: SparkSession, root: str, *, layouts: Layouts = no_layout) -> None:
         self._spark = spark
         self._root = root
+        self._layouts = layouts
 
     def retain(self, name: Name, seconds: int) -> None:
         """See protocol.Upkeep."""
         with conflicts_by_name():
-            self._log(name).settle_retention(seconds)
+            self._delta_log(name).settle_retention(seconds)
 
     def sources_if_old(self, name: Name, before: int) -> Collection[str]:
         """See protocol.Upkeep."""
@@ -45,13 +50,14 @@ class DeltaUpkeep:
                 self._spark.sql(f"DELETE FROM {delta(path)} WHERE {old_markers_sql(before)}")  # noqa: S608 - a number
 
     def compact(self, name: Name) -> None:
-        """See protocol.Upkeep."""
+        """See protocol.Upkeep. Follows a changed layout first, as far as Delta can."""
         with conflicts_by_name():
+            self._settle_layout(name)
             self._spark.sql(f"OPTIMIZE {delta(self._path(name))}")
 
     def remove_unused(self, name: Name) -> None:
         """See protocol.Upkeep."""
-        log = self._log(name)
+        log = self._delta_log(name)
         with conflicts_by_name():
             log.vacuum()
             log.forget()
@@ -59,11 +65,26 @@ class DeltaUpkeep:
     def version(self, name: Name, *, at_least: bool = False) -> int:
         """See protocol.Upkeep. With `at_least`, the version of the log's last checkpoint."""
         if not at_least:
-            return self._log(name).version()
+            return self._delta_log(name).version()
         text = Files(self._spark).read(f"{self._path(name)}/_delta_log/_last_checkpoint")
         return int(json.loads(text or "{}").get("version", 0))
 
-    def _log(self, name: Name) -> DeltaLog:
+    def _settle_layout(self, name: Name) -> None:
+        path, layout = self._path(name), self._layouts(name)
+        (detail,) = self._spark.sql(f"DESCRIBE DETAIL {delta(path)}").collect()
+        there = self._spark.read.format("delta").load(path).columns
+        partitions, clusters = detail.partitionColumns, detail.clusteringColumns
+        wanted = among(layout.cluster_by, there)
+        if partitions != among(layout.partition_by, there) or (partitions and wanted):
+            _log.warning(
+                "its partitions are not those of the settings: reload it to write its rows again table=%s.%s",
+                *name,
+            )
+        elif clusters != wanted:
+            self._spark.sql(cluster_sql(path, wanted))
+            _log.info("table clustered by %s table=%s.%s", ", ".join(wanted) or "nothing", *name)
+
+    def _delta_log(self, name: Name) -> DeltaLog:
         return DeltaLog(self._spark, self._path(name))
 
     def _path(self, name: Name) -> str:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_sink.names import DDL, FLOORS, LEDGER, LETTERS, MOVING, RECENT, RELOAD, WAITS
+from spark_sink.names import (
+    DDL,
+    DELETED_KEYS,
+    FLOORS,
+    HISTORY,
+    LEDGER,
+    LETTERS,
+    MOVING,
+    RECENT,
+    RELOAD,
+    WAITS,
+)
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.conflict import again_on_conflict
 from spark_sink.warehouse.delta.facts import DeltaFacts
@@ -15,7 +26,9 @@ from spark_sink.warehouse.delta.statements import delta, letters_sql
 from spark_sink.warehouse.delta.tables import DeltaTables
 from spark_sink.warehouse.delta.upkeep import DeltaUpkeep
 from spark_sink.warehouse.delta.waits import DeltaWaits
+from spark_sink.warehouse.layout import Layouts, no_layout
 from spark_sink.warehouse.notes import FileNotes
+from spark_sink.warehouse.protocol import Space
 from spark_sink.warehouse.sql.ddl import TableDdl
 from spark_sink.warehouse.sql.ledger import EVERY, RETENTION_SECONDS, TableFloors, TableLedger
 from spark_sink.warehouse.sql.letters import TableLetters
@@ -31,6 +44,7 @@ class DeltaWarehouse:
         *,
         every: int = EVERY,
         retention_seconds: int = RETENTION_SECONDS,
+        layouts: Layouts = no_layout,
     ) -> None:
         root = root.rstrip("/")
         retention = min(retention_seconds, RETENTION_SECONDS)
@@ -38,7 +52,11 @@ class DeltaWarehouse:
         def own(name: str) -> OwnTable:
             return OwnTable(spark, f"{root}/{name}", every=every, retention_seconds=retention)
 
-        self.tables = DeltaTables(spark, root)
+        def space(folder: str) -> Space[DataFrame]:
+            beside = f"{root}/{folder}"
+            return Space(tables=DeltaTables(spark, beside), upkeep=DeltaUpkeep(spark, beside))
+
+        self.tables = DeltaTables(spark, root, layouts=layouts)
         self.stage = DeltaTables(spark, f"{root}/{RELOAD}")
         self.facts = DeltaFacts(spark, root)
         self.ledger = TableLedger(own(LEDGER), every=every, keep_seconds=retention_seconds)
@@ -49,7 +67,9 @@ class DeltaWarehouse:
         self.letters = letters(f"{root}/{LETTERS}", own(LETTERS))
         # Readers go back in these as far as in the tables.
         self.recent = DeltaRecent(spark, f"{root}/{RECENT}", retention_seconds=retention_seconds)
-        self.upkeep = DeltaUpkeep(spark, root)
+        self.upkeep = DeltaUpkeep(spark, root, layouts=layouts)
+        self.deleted = space(DELETED_KEYS)
+        self.histories = space(HISTORY)
         conf = dict(spark.sparkContext.getConf().getAll())
         self.notes = FileNotes(Files(spark), root, excludes=excludes_writers(root, conf))
 

@@ -90,12 +90,19 @@ class Catalog:
         """The table, as Spark SQL names it."""
         return f"{quoted(self.name)}.{_dotted(place)}"
 
-    def call(self, procedure: str, place: Place, **options: str) -> str:
+    def call(
+        self,
+        procedure: str,
+        place: Place,
+        options: Mapping[str, str] | None = None,
+        arguments: Mapping[str, str] | None = None,
+    ) -> str:
         """The statement that calls one of Iceberg's procedures on a table."""
-        given = ", ".join(literal(text) for pair in options.items() for text in pair)
+        named = "".join(f", {name} => {literal(text)}" for name, text in (arguments or {}).items())
+        given = ", ".join(literal(text) for pair in (options or {}).items() for text in pair)
         more = f", options => map({given.replace('_', '-')})" if options else ""
         table = literal(_dotted(place))
-        return f"CALL {quoted(self.name)}.system.{procedure}(table => {table}{more})"
+        return f"CALL {quoted(self.name)}.system.{procedure}(table => {table}{named}{more})"
 
     def make_namespace(self, namespace: str) -> None:
         """Makes the namespace if it does not exist."""

@@ -98,7 +98,7 @@ class IcebergOwnTable:
 
     def compact(self) -> None:
         """See sql.own_table.OwnTable."""
-        statement = self.catalog.call("rewrite_data_files", self.place, min_input_files="2")
+        statement = self.catalog.call("rewrite_data_files", self.place, {"min_input_files": "2"})
         again_on_conflict(lambda: self.spark.sql(statement))
         again_on_conflict(lambda: self.catalog.existing(self.place).remove_unused())
 

@@ -67,7 +67,7 @@ class IcebergRecent:
         newest_ms = max((Cut.of(row.text).at_ms for row in held), default=0)
         with conflicts_by_name():
             self.spark.sql(f"DELETE FROM {self._sql_name} WHERE {_merged_sql(cut, newest_ms)}")  # noqa: S608 - a quoted name
-            self.spark.sql(self.catalog.call("rewrite_data_files", self.place, **_ALL_SMALL))
+            self.spark.sql(self.catalog.call("rewrite_data_files", self.place, _ALL_SMALL))
 
     def remove_unused(self) -> None:
         """See protocol.RecentLog."""

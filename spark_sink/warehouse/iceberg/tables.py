@@ -24,6 +24,7 @@ from spark_sink.warehouse.iceberg.catalog import COMMENT, Catalog, IcebergTable,
 from spark_sink.warehouse.iceberg.conflict import again_on_conflict
 from spark_sink.warehouse.iceberg.snapshots import at_snapshot, fitted, gone_by_name
 from spark_sink.warehouse.iceberg.statements import (
+    NEVER_CHANGED,
     NEVER_MATCHES,
     alter_sql,
     create_sql,
@@ -34,6 +35,7 @@ from spark_sink.warehouse.iceberg.statements import (
     replace_sql,
 )
 from spark_sink.warehouse.images import seen_rows
+from spark_sink.warehouse.layout import Layouts, no_layout
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Position
 from spark_sink.warehouse.protocol import VersionGone
@@ -67,6 +69,7 @@ class IcebergTables:
     root: str | None
     """The folder that has only these tables; None in a catalog that may have others."""
     prefix: str = ""
+    layouts: Layouts = no_layout
     _views: count[int] = field(default_factory=count)
 
     def place(self, database: str, table: str) -> Place:
@@ -115,7 +118,9 @@ class IcebergTables:
         table = self.catalog.sql_name(place)
         if held is None:
             self.catalog.make_namespace(place[0])
-            statements: list[str] | None = [create_sql(table, wanted)]
+            statements: list[str] | None = [
+                create_sql(table, wanted, self.layouts((wanted.database, wanted.table)))
+            ]
         else:
             is_moved = wanted.followed != held.followed
             more = self._former(place, wanted) if is_moved else {}
@@ -142,18 +147,26 @@ class IcebergTables:
             again_on_conflict(lambda: self.catalog.existing(place).commit())
         return renamed
 
-    def merge(self, shape: Shape, rows: DataFrame) -> None:
+    def merge(self, shape: Shape, rows: DataFrame, *, is_hard: bool = False) -> None:
         """See protocol.Tables."""
         table = self.catalog.sql_name(self.place(shape.database, shape.table))
         with self._view(rows) as view:
             within = key_range_sql(shape, rows)
-            statement = merge_sql(table, shape, source=view, within=within, of_log=NEVER_MATCHES)
+            statement = merge_sql(
+                table,
+                shape,
+                source=view,
+                within=within,
+                of_log=NEVER_MATCHES if not shape.history else NEVER_CHANGED,
+                is_hard=is_hard,
+            )
             again_on_conflict(lambda: rows.sparkSession.sql(statement))
 
-    def truncate(self, shape: Shape, floor: Floor) -> None:
+    def truncate(self, shape: Shape, floor: Floor, *, is_hard: bool = False) -> None:
         """See protocol.Tables."""
         table = self.catalog.sql_name(self.place(shape.database, shape.table))
-        again_on_conflict(lambda: self.spark.sql(truncate_sql(table, shape, floor)))
+        statement = truncate_sql(table, shape, floor, is_hard=is_hard)
+        again_on_conflict(lambda: self.spark.sql(statement))
 
     def rows(
         self, shape: Shape, *, beside: DataFrame | None = None, fixed: bool = False
@@ -231,7 +244,8 @@ class IcebergTables:
             again_on_conflict(partial(session.sql, statement))
         given = {**self._former(place, shape), **more}
         with self._view(rows) as view:
-            statement = replace_sql(table, shape, source=view, more=given)
+            layout = self.layouts((shape.database, shape.table))
+            statement = replace_sql(table, shape, layout, source=view, more=given)
             again_on_conflict(lambda: session.sql(statement))
         # Its columns are those of a query, which have no comments.
         bare = replace(shape, comments=tuple(one for one in shape.comments if not one[0]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.names import FORMAT, WAITS
 from spark_sink.spark.files import Files
@@ -18,7 +18,9 @@ from spark_sink.warehouse.iceberg.statements import NEVER_HELD
 from spark_sink.warehouse.iceberg.tables import IcebergTables
 from spark_sink.warehouse.iceberg.upkeep import IcebergUpkeep
 from spark_sink.warehouse.iceberg.waits import FileWaits
+from spark_sink.warehouse.layout import Layouts, no_layout
 from spark_sink.warehouse.notes import FileNotes
+from spark_sink.warehouse.protocol import Space
 from spark_sink.warehouse.sql.ddl import TableDdl
 from spark_sink.warehouse.sql.ledger import EVERY, RETENTION_SECONDS, TableFloors, TableLedger
 from spark_sink.warehouse.sql.letters import SEARCHED, TableLetters
@@ -37,6 +39,7 @@ class IcebergWarehouse:
         catalog: Mapping[str, str],
         every: int = EVERY,
         retention_seconds: int = RETENTION_SECONDS,
+        layouts: Layouts = no_layout,
     ) -> None:
         root = root.rstrip("/")
         files, is_folder = Files(spark), kind(catalog) == HADOOP
@@ -61,7 +64,13 @@ class IcebergWarehouse:
             )
 
         folder = root if is_folder else None
-        self.tables = IcebergTables(spark=spark, catalog=made, root=folder)
+
+        def space(name: str) -> Space[DataFrame]:
+            tables = IcebergTables(spark=spark, catalog=made, root=folder, prefix=f"{own}_{name}_")
+            return Space(tables=tables, upkeep=IcebergUpkeep(spark=spark, tables=tables))
+
+        self.tables = IcebergTables(spark=spark, catalog=made, root=folder, layouts=layouts)
+        self.deleted, self.histories = space("deleted"), space("history")
         self.facts = IcebergFacts(spark=spark, tables=self.tables)
         self.moving = IcebergTables(spark=spark, catalog=made, root=folder, prefix=f"{own}_moving_")
         self.stage = IcebergTables(spark=spark, catalog=made, root=folder, prefix=f"{own}_reload_")

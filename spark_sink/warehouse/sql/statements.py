@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from spark_sink.names import literal, quoted
 from spark_sink.source.offsets import Offsets
-from spark_sink.source.schemas import OWN_COLUMNS, SOURCE_COLUMNS
+from spark_sink.source.schemas import HISTORY_COLUMNS, OWN_COLUMNS, SOURCE_COLUMNS
 from spark_sink.warehouse.identity import NEWER, below_sql, same_key
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.shape import Shape
@@ -68,6 +68,7 @@ def shape_of(
         apart=all(column in kinds for column, _ in SOURCE_COLUMNS),
         followed=followed_in(properties),
         comments=_comments_in(schema, comment),
+        history=all(column in kinds for column, _ in HISTORY_COLUMNS),
     )
 
 
@@ -151,10 +152,19 @@ def casts_sql(shape: Shape) -> str:
     )
 
 
-def merge_sql(table: str, shape: Shape, *, source: str, within: str = "", of_log: str = "") -> str:
+def merge_sql(
+    table: str,
+    shape: Shape,
+    *,
+    source: str,
+    within: str = "",
+    of_log: str = "",
+    is_hard: bool = False,
+) -> str:
     """The MERGE of the view `source`, which `compact.changes` made; `within` is a further condition.
 
-    `of_log` is a further clause for a table without a key, whose rows are only added.
+    `of_log` is a further clause for a table without a key, whose rows are only added. With `is_hard`, the rows
+    of keys that are deleted are removed, and leave no markers.
     """
     on = f"{same_key(shape)}{within}"
     merge = f"MERGE INTO {table} AS t USING {quoted(source)} AS s ON {on}"
@@ -162,18 +172,24 @@ def merge_sql(table: str, shape: Shape, *, source: str, within: str = "", of_log
     names = [quoted(name) for name, _ in shape.all_columns]
     if shape.keyed:
         assignments = ", ".join(f"t.{name} = s.{name}" for name in names)
+        if is_hard:
+            merge += f" WHEN MATCHED AND {NEWER} AND s.__deleted THEN DELETE"
         merge += f" WHEN MATCHED AND {NEWER} THEN UPDATE SET {assignments}"
     else:
         merge += of_log
     values = ", ".join(f"s.{name}" for name in names)
-    return f"{merge} WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) VALUES ({values})"  # noqa: S608 - the same
+    unless = " AND NOT s.__deleted" if is_hard else ""
+    return f"{merge} WHEN NOT MATCHED{unless} THEN INSERT ({', '.join(names)}) VALUES ({values})"  # noqa: S608 - the same
 
 
-def truncate_sql(table: str, shape: Shape, floor: Floor) -> str:
-    """The statement that truncates: it marks existing rows as deleted, or deletes the images of a log."""
+def truncate_sql(table: str, shape: Shape, floor: Floor, *, is_hard: bool = False) -> str:
+    """The statement that truncates: it marks existing rows as deleted, or removes them from a log.
+
+    With `is_hard`, it removes rows with a key too.
+    """
     below = below_sql(shape, floor.source, floor.place)
-    if not shape.keyed:
-        # The floor excludes these images for good, so they need no marker.
+    if not shape.keyed or is_hard:
+        # The floor excludes these rows for good, so they need no marker.
         return f"DELETE FROM {table} WHERE {below}"  # noqa: S608 - every name is quoted
     emptied = [f"{quoted(name)} = NULL" for name, _ in shape.columns if name not in shape.key]
     key = ", ".join(literal(name) for name in shape.key)

@@ -31,6 +31,7 @@ from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark import session
 from spark_sink.spark.error_mapping import named
+from spark_sink.table_rules import NO_RULES
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.waiting_tables import Request, Waits, WaitState
 from tests.unit.spark_sink.history import Change
@@ -64,6 +65,7 @@ class Warehouse:
         self.since: dict[tuple[str, int], int] = {}
         self._numbers = itertools.count()
         self.unusable_limit = 0
+        self.rules = NO_RULES
         self.follows: Callable[[Waits], Ddl] | None = None
         """Makes what follows DDL; None without."""
         self.restart()
@@ -78,6 +80,7 @@ class Warehouse:
             metrics=self.metrics,
             unusable_limit=self.unusable_limit,
             ddl=self.follows and self.follows(waits),
+            rules=self.rules,
             applied=dict(self.kept.ledger.applied()),
         )
 

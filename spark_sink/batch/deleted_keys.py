@@ -1,0 +1,112 @@
+"""Tables whose deleted rows are removed: the markers that keep older changes out are stored beside them.
+
+Invariant: for each deleted key there is a marker at any moment, in the table or beside it, until it is purged.
+One is stored beside the table before its row is removed, and put back into the table before the table's
+columns, name or rows change by anything but a batch. A change that is older than its key's marker is not
+merged.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+
+from spark_sink.table_rules import TableRules
+from spark_sink.warehouse.markers import in_columns, without_older
+from spark_sink.warehouse.protocol import Name, Warehouse
+from spark_sink.warehouse.shape import Shape
+
+_log = logging.getLogger(__name__)
+_ALWAYS = 2**62
+"""A time (ms) after all markers."""
+
+
+@dataclass(slots=True, kw_only=True)
+class DeletedKeys:
+    """The markers beside the tables; batches of several tables may use it at once."""
+
+    warehouse: Warehouse[DataFrame]
+    rules: TableRules
+    wrote: Callable[[Name], object] = lambda _: None
+    """Takes a table that was written to by another call than `merge`."""
+    gate: threading.Lock = field(default_factory=threading.Lock)
+    """Held while a batch is applied."""
+    _shapes: dict[Name, Shape] | None = None
+    """The tables that have markers beside them, with the shapes of these."""
+    _unswept: set[Name] | None = None
+    """The tables that should have no markers of their own, and may have some."""
+
+    def merge(self, shape: Shape, rows: DataFrame, *, has_deletes: bool) -> None:
+        """Merges rows as `Tables.merge`; `rows` are at hand, so that reading them again costs nothing.
+
+        `has_deletes` is false if they have none.
+        """
+        name = shape.database, shape.table
+        is_hard = shape.keyed and self.rules.has_hard_deletes(name)
+        if is_hard and has_deletes:
+            self._store(shape, rows.where("__deleted"))
+        if shape.keyed and name in self._known():
+            markers = self.warehouse.deleted.tables.rows(shape, beside=rows)
+            rows = without_older(rows, markers, shape).localCheckpoint(eager=False)
+        self.warehouse.tables.merge(shape, rows, is_hard=is_hard)
+
+    def put_back(self, name: Name, *, wanted: Shape | None = None) -> None:
+        """Puts the markers back into their table, unless they have the shape `wanted`; safe to repeat."""
+        held = self._known().get(name)
+        if held is None or held == wanted:
+            return
+        shape = self.warehouse.tables.shape(*name)
+        if shape is not None and shape.key == held.key:
+            rows = self.warehouse.deleted.tables.rows(held)
+            own = in_columns(rows, held, shape).localCheckpoint(eager=False)
+            self.warehouse.tables.merge(shape, own)
+            self.wrote(name)
+        self.warehouse.deleted.tables.drop(*name)
+        self._known().pop(name, None)
+        self.forget(name)
+
+    def forget(self, name: Name) -> None:
+        """Takes note that a table was replaced, so that it may have markers of its own."""
+        if self._unswept is not None and self.rules.has_hard_deletes(name):
+            self._unswept.add(name)
+
+    def due(self) -> Name | None:
+        """A table that may have markers of its own and should have none; None without one."""
+        if self._unswept is None:
+            # The setting may be new.
+            names = self.warehouse.tables.names() if self.rules.any_hard else ()
+            self._unswept = set(filter(self.rules.has_hard_deletes, names))
+        return next(iter(self._unswept), None)
+
+    def sweep(self, name: Name) -> None:
+        """Moves the markers that a table has of its own beside it; no batch is applied meanwhile."""
+        with self.gate:
+            shape = self.warehouse.tables.shape(*name)
+            if shape is not None and shape.keyed:
+                markers = self.warehouse.tables.rows(shape, fixed=True).where("__deleted")
+                if not markers.isEmpty():
+                    self._store(shape, markers.localCheckpoint(eager=False))
+                    self.warehouse.upkeep.purge(name, _ALWAYS)
+                    self.wrote(name)
+                    _log.info("markers of deleted rows removed table=%s.%s", *name)
+            if self._unswept is not None:
+                self._unswept.discard(name)
+
+    def _store(self, shape: Shape, markers: DataFrame) -> None:
+        name, tables = (shape.database, shape.table), self.warehouse.deleted.tables
+        held = self._known().get(name)
+        if held != shape:
+            tables.evolve(held, shape)
+            self._known()[name] = shape
+        tables.merge(shape, markers)
+
+    def _known(self) -> dict[Name, Shape]:
+        if self._shapes is None:
+            tables = self.warehouse.deleted.tables
+            found = {name: tables.shape(*name) for name in tables.names()}
+            self._shapes = {name: shape for name, shape in found.items() if shape is not None}
+        return self._shapes

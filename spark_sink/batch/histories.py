@@ -1,0 +1,71 @@
+"""The changes of a batch, added to the histories of their tables.
+
+Invariant: each change is in the history once, however often its batch is applied, also if its row was changed
+again in the same batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+
+from spark_sink.batch.compact import standing
+from spark_sink.batch.contents import TablePart
+from spark_sink.batch.merging import few, local
+from spark_sink.names import quoted
+from spark_sink.source.envelope import of_table
+from spark_sink.source.schemas import TableVersion
+from spark_sink.table_rules import TableRules
+from spark_sink.warehouse.history import history_shape
+from spark_sink.warehouse.protocol import Name, Warehouse
+from spark_sink.warehouse.shape import Shape
+
+
+@dataclass(slots=True, kw_only=True)
+class Histories:
+    """The histories that are switched on."""
+
+    warehouse: Warehouse[DataFrame]
+    rules: TableRules
+    _known: dict[Name, Shape] = field(default_factory=dict)
+
+    def add(self, batch: DataFrame, part: TablePart, versions: list[TableVersion]) -> None:
+        """Adds the changes that a batch has for a table; does nothing if it has no history."""
+        if not self.rules.has_history(part.name):
+            return
+        tables = self.warehouse.histories.tables
+        held = self._known.get(part.name) or tables.shape(*part.name)
+        if held is None and not versions:
+            # A table of which no row was ever published; its columns are not known.
+            return
+        wanted, placed = history_shape(held, versions, name=part.name, is_apart=part.is_apart)
+        if held != wanted:
+            tables.evolve(held, wanted)
+        self._known[part.name] = wanted
+        rows = _truncates(batch, wanted)
+        if part.has_rows:
+            rows = standing(batch, wanted, placed, floors={}).unionByName(rows)
+        at_hand = few(rows=part.ops.total(), size=part.size)
+        tables.merge(wanted, local(rows) if at_hand else rows.localCheckpoint(eager=False))
+
+
+def _truncates(batch: DataFrame, shape: Shape) -> DataFrame:
+    """The truncates of a table, which have no image."""
+    values = {
+        "__destination": "destination",
+        "__epoch": "epoch",
+        "__seq": "seq",
+        "__deleted": "true",
+        "__schema": "version",
+        "__ts_ms": "ts_ms",
+        "__op": "op",
+        "__source_database": "source_database",
+        "__source_table": "source_table",
+    }
+    columns = (
+        f"CAST({values.get(name, 'NULL')} AS {kind}) AS {quoted(name)}"
+        for name, kind in shape.all_columns
+    )
+    name = shape.database, shape.table
+    return batch.where(f"{of_table(name)} AND op = 't' AND reason IS NULL").selectExpr(*columns)

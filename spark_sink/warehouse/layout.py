@@ -1,0 +1,34 @@
+"""How the rows of a table are divided into files.
+
+Invariant: a layout is an optimization: columns that a table does not have are left out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """By the values of some columns, each in files of their own, or clustered by columns."""
+
+    partition_by: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] = ()
+
+
+Layouts = Callable[[tuple[str, str]], Layout]
+"""Returns the layout of a table, by database and name."""
+NO_LAYOUT: Final = Layout()
+
+
+def no_layout(name: tuple[str, str]) -> Layout:  # noqa: ARG001 - all tables are alike
+    """Returns the layout of a table for which none is set."""
+    return NO_LAYOUT
+
+
+def among(columns: Sequence[str], there: Iterable[str]) -> list[str]:
+    """Those of a layout's columns that are there, as spelled there; matched without case."""
+    spelled = {name.lower(): name for name in there}
+    return [spelled[one.lower()] for one in columns if one.lower() in spelled]

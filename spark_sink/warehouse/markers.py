@@ -1,0 +1,40 @@
+"""The markers of deleted rows that are stored beside a table from which these are removed.
+
+Invariant: no change is older than a marker of its key and nevertheless seen.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from spark_sink.names import quoted
+from spark_sink.warehouse.identity import NEWER, same_key
+from spark_sink.warehouse.protocol import Name, Warehouse
+from spark_sink.warehouse.shape import Shape
+
+
+def markers_of(warehouse: Warehouse[DataFrame], name: Name, shape: Shape) -> DataFrame | None:
+    """The present markers beside a table, in the columns of `shape`; None without any, or with another key."""
+    tables = warehouse.deleted.tables
+    held = tables.shape(*name)
+    if held is None or held.key != shape.key:
+        return None
+    return in_columns(tables.rows(held, fixed=True), held, shape)
+
+
+def in_columns(markers: DataFrame, held: Shape, shape: Shape) -> DataFrame:
+    """Markers of one shape in the columns of another with the same key."""
+    there = {name for name, _ in held.all_columns}
+    return markers.selectExpr(
+        *(
+            f"CAST({quoted(name) if name in there else 'NULL'} AS {kind}) AS {quoted(name)}"
+            for name, kind in shape.all_columns
+        )
+    )
+
+
+def without_older(rows: DataFrame, markers: DataFrame, shape: Shape) -> DataFrame:
+    """The rows of changes without those that are older than the marker of their key."""
+    newer = f.expr(f"{same_key(shape)} AND {NEWER}")
+    return rows.alias("t").join(markers.alias("s"), newer, "left_anti")

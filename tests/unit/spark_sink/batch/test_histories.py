@@ -1,0 +1,85 @@
+"""The history of a table: each change once, in the columns that the table had then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_sink.errors import KeyChanged, TypeConflict, UnknownTable
+from spark_sink.table_rules import TableRule, TableRules
+from spark_sink.warehouse.history import history
+from tests.unit.spark_sink.conftest import Warehouse
+from tests.unit.spark_sink.history import Change, schema
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+
+@pytest.fixture
+def kept(spark: SparkSession, tmp_path: Path) -> Warehouse:
+    found = Warehouse(spark, tmp_path)
+    found.schemas = [schema(("id", "int"), ("v", "int"))]
+    found.rules = TableRules([TableRule(match=r"shop\.t", history=True)])
+    found.restart()
+    return found
+
+
+def changes(warehouse: Warehouse, *columns: str) -> list[tuple[Any, ...]]:
+    """The history: operation and columns, in the order of the source."""
+    rows = history(warehouse.spark, warehouse.path, "shop", "t").orderBy("__seq").collect()
+    return [(row["__op"], *(row[column] for column in columns)) for row in rows]
+
+
+def test_each_change_is_kept_also_those_that_a_batch_folds(kept: Warehouse) -> None:
+    kept.take(
+        Change(op="c", seq=1, after={"id": 1, "v": 10}),
+        Change(op="u", seq=2, before={"id": 1, "v": 10}, after={"id": 1, "v": 11}),
+        Change(op="d", seq=3, before={"id": 1, "v": 11}),
+    )
+    kept.take(
+        Change(op="t", seq=4, version=None),
+        Change(op="c", seq=5, after={"id": 2, "v": None}),
+        Change(op="c", seq=6, after={"id": 9, "v": 0}, table="other"),
+    )
+    expected = [("c", 1, 10), ("u", 1, 11), ("d", 1, 11), ("t", None, None), ("c", 2, None)]
+    assert changes(kept, "id", "v") == expected
+    kept.restart()
+    kept.catch_up({})
+    assert changes(kept, "id", "v") == expected
+    assert [row["id"] for row in kept.rows()] == [2]
+    with pytest.raises(UnknownTable):
+        history(kept.spark, kept.path, "shop", "other")
+
+
+def test_a_change_that_lacks_columns_says_which(kept: Warehouse) -> None:
+    kept.take(Change(op="c", seq=1, after={"id": 1, "v": 10}))
+    kept.take(Change(op="u", seq=2, before={"id": 1}, after={"id": 1}, more={"absent": ["v"]}))
+    assert changes(kept, "id", "v", "__absent") == [("c", 1, 10, None), ("u", 1, None, ["v"])]
+    assert [(row["id"], row["v"]) for row in kept.rows()] == [(1, 10)]
+
+
+def test_columns_are_those_of_their_time_and_no_change_of_type_ends_it(kept: Warehouse) -> None:
+    kept.take(Change(op="c", seq=1, after={"id": 1, "v": 10}))
+    kept.schemas += [
+        schema(("id", "int"), ("v", "bigint"), ("w", "int"), version=2),
+        schema(("id", "int"), ("v", "varchar(9)"), version=3),
+    ]
+    kept.take(Change(op="c", seq=2, after={"id": 2, "v": 20, "w": 2}, version=2))
+    with pytest.raises(TypeConflict):
+        kept.take(Change(op="c", seq=3, after={"id": 3, "v": "x"}, version=3))
+    # What waits comes with the reload.
+    assert len(changes(kept)) == 2
+    kept.reload()
+    assert changes(kept, "id", "v", "w", "v__string") == [
+        ("c", 1, 10, None, None), ("c", 2, 20, 2, None), ("c", 3, None, None, "x")
+    ]  # fmt: skip
+    kept.schemas.append(schema(("id", "int"), ("v", "varchar(9)"), key=("v",), version=4))
+    with pytest.raises(KeyChanged):
+        kept.take(Change(op="c", seq=4, after={"id": 4, "v": "y"}, version=4))
+    kept.reload()
+    assert changes(kept, "id", "v__string")[-1] == ("c", 4, "y")
