@@ -30,13 +30,20 @@ from yaml import YAMLError
 from spark_sink.errors import BadSettings
 from spark_sink.names import CHECKPOINT, of_sink
 from spark_sink.required_conf import required
-from spark_sink.table_rules import TableRule
 
 _ENV_PREFIX = "AQUEDUCT_SINK_"
 _JARS = Path(__file__).parent.parent / ".cache" / "jars"
 TABLES_WITH_METRICS = 1000
 _HADOOP: Final = "hadoop"
 _OURS = frozenset({"subscribe", "subscribepattern", "assign", "startingoffsets", "failondataloss"})
+
+
+def _compiles(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as fault:
+        raise ValueError(f"no regular expression: {fault}") from None
+    return value
 
 
 class Metrics(BaseModel):
@@ -66,6 +73,32 @@ class Maintenance(BaseModel):
     def retention_seconds(self) -> int:
         """How long files and log entries that are no longer used are kept."""
         return max(1, round(self.retention_hours * 3600))
+
+
+_Column = Annotated[str, Field(min_length=1)]
+
+
+class TableRule(BaseModel):
+    """Settings of the tables whose whole name, `database.table`, matches a regular expression."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    match: str
+    deletes: Literal["soft", "hard"] | None = None
+    history: bool | None = None
+    partition_by: tuple[_Column, ...] | None = None
+    cluster_by: Annotated[tuple[_Column, ...], Field(max_length=4)] | None = None
+
+    @field_validator("match")
+    @classmethod
+    def _regular_expression(cls, value: str) -> str:
+        return _compiles(value)
+
+    @model_validator(mode="after")
+    def _one_layout(self) -> Self:
+        if self.partition_by and self.cluster_by:
+            raise ValueError("partition_by and cluster_by exclude each other: choose one")
+        return self
 
 
 class Metastore(BaseModel):
@@ -155,11 +188,7 @@ class Settings(BaseSettings):
     @field_validator("include", "exclude")
     @classmethod
     def _regular_expression(cls, value: str) -> str:
-        try:
-            re.compile(value)
-        except re.error as fault:
-            raise ValueError(f"no regular expression: {fault}") from None
-        return value
+        return _compiles(value)
 
     @field_validator("kafka_options")
     @classmethod

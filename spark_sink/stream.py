@@ -32,7 +32,6 @@ from spark_sink.ddl.topic import KafkaDdl
 from spark_sink.errors import (
     CheckpointDamaged,
     KafkaUnreachable,
-    NoTopics,
     SinkError,
     TablesWaiting,
     WarehouseUnusable,
@@ -49,6 +48,7 @@ from spark_sink.source.kafka import (
     admin,
     enough_to_merge,
     matching,
+    no_topics,
     pattern,
     read_schemas,
     stream,
@@ -397,14 +397,7 @@ class Sink:
 
     def _no_topics(self, names: set[str]) -> None:
         """Says that there is nothing to read, and what there is; ends a run that would not wait."""
-        prefixes = sorted(
-            name.removesuffix(".__schemas") for name in names if name.endswith(".__schemas")
-        )
-        there = ", ".join(prefixes[:10]) or "none"
-        fault = NoTopics(
-            f"prefix {self._settings.prefix!r}, pattern {pattern(self._settings)}",
-            advice=f"Check prefix, include and exclude; the prefixes in Kafka: {there}",
-        )
+        fault = no_topics(self._settings, names)
         if self._settings.mode == "available-now":
             raise fault
         _log.warning("%s. Waiting for topics to appear", fault)

@@ -8,47 +8,35 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, Self
-
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from typing import Final, Protocol
 
 from spark_sink.warehouse.layout import Layout
 
-Column = Annotated[str, Field(min_length=1)]
 
+class _Rule(Protocol):
+    """Settings of the tables whose whole name, `database.table`, matches; None is not stated."""
 
-class TableRule(BaseModel):
-    """Settings of the tables whose whole name, `database.table`, matches a regular expression."""
+    @property
+    def match(self) -> str: ...
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    @property
+    def deletes(self) -> str | None: ...
 
-    match: str
-    deletes: Literal["soft", "hard"] | None = None
-    history: bool | None = None
-    partition_by: tuple[Column, ...] | None = None
-    cluster_by: Annotated[tuple[Column, ...], Field(max_length=4)] | None = None
+    @property
+    def history(self) -> bool | None: ...
 
-    @field_validator("match")
-    @classmethod
-    def _regular_expression(cls, value: str) -> str:
-        try:
-            re.compile(value)
-        except re.error as fault:
-            raise ValueError(f"no regular expression: {fault}") from None
-        return value
+    @property
+    def partition_by(self) -> tuple[str, ...] | None: ...
 
-    @model_validator(mode="after")
-    def _one_layout(self) -> Self:
-        if self.partition_by and self.cluster_by:
-            raise ValueError("partition_by and cluster_by exclude each other: choose one")
-        return self
+    @property
+    def cluster_by(self) -> tuple[str, ...] | None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class TableRules:
     """The rules, in order."""
 
-    rules: Sequence[TableRule] = ()
+    rules: Sequence[_Rule] = ()
 
     @property
     def any_hard(self) -> bool:
@@ -74,7 +62,7 @@ class TableRules:
         found = (getattr(rule, setting) for rule in self._matching(name))
         return next((value for value in found if value is not None), None)
 
-    def _matching(self, name: tuple[str, str]) -> list[TableRule]:
+    def _matching(self, name: tuple[str, str]) -> list[_Rule]:
         whole = ".".join(name)
         return [rule for rule in self.rules if re.fullmatch(rule.match, whole)]
 

@@ -13,11 +13,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from pyspark import inheritable_thread_target
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from spark_sink.batch.contents import Contents, TablePart, contents, envelopes, unusable
 from spark_sink.batch.deleted_keys import DeletedKeys
@@ -26,6 +24,7 @@ from spark_sink.batch.floors import Truncates
 from spark_sink.batch.histories import Histories
 from spark_sink.batch.merging import merged
 from spark_sink.batch.pace import Pace
+from spark_sink.batch.parallel import in_parallel
 from spark_sink.batch.put_aside import PutAside
 from spark_sink.batch.read_ahead import Ahead
 from spark_sink.batch.report import (
@@ -45,7 +44,7 @@ from spark_sink.source.envelope import of_table
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook, TableVersion
 from spark_sink.table_rules import NO_RULES, TableRules
-from spark_sink.warehouse.ledger import Entry, Floors, spans
+from spark_sink.warehouse.ledger import Floors, entries_of, spans
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
 from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.waiting_tables import Waits, loaded_sql
@@ -194,7 +193,13 @@ class Applier:
             if aside is not None:
                 aside.report(batch_id)
             applied = self.clock()
-            entries = _entries(found, moved, query_id, batch_id, int(applied * 1000))
+            entries = entries_of(
+                found.records,
+                moved,
+                query_id=query_id,
+                batch_id=batch_id,
+                applied_ms=int(applied * 1000),
+            )
             if entries:
                 milestone = self.milestones.milestone(
                     self.truncates.in_force(),
@@ -364,7 +369,7 @@ class Applier:
 
         if known:
             with stages.timed(TABLES):
-                _in_parallel(merge, known, session=batch.sparkSession, threads=self.threads)
+                in_parallel(merge, known, session=batch.sparkSession, threads=self.threads)
         return faults
 
     def _merge_usable(
@@ -441,36 +446,3 @@ Moved = Callable[[], tuple[Offsets, Offsets]]  # start and end of the batch, as 
 def _from(moved: tuple[Offsets, Offsets], part: TablePart) -> dict[tuple[str, int], int]:
     """Where the batch began in the partitions that have records of a table."""
     return {at: moved[0].get(at, 0) for at in part.places}
-
-
-def _entries(
-    found: Contents, moved: tuple[Offsets, Offsets], query_id: str, batch_id: int, applied_ms: int
-) -> list[Entry]:
-    return [
-        Entry(
-            query_id=query_id,
-            batch_id=batch_id,
-            topic=topic,
-            partition=partition,
-            from_offset=start,
-            until_offset=until,
-            records=found.records[topic, partition],
-            applied_at_ms=applied_ms,
-        )
-        for (topic, partition), (start, until) in sorted(spans(*moved).items())
-    ]
-
-
-def _in_parallel(
-    act: Callable[[Part], None], parts: list[Part], *, session: SparkSession, threads: int
-) -> None:
-    """Runs `act` on all parts; raises the first part's error after all have ended."""
-    if len(parts) == 1:
-        act(parts[0])
-        return
-    with ThreadPoolExecutor(min(threads, len(parts))) as pool:
-        # Each thread gets the batch's Spark properties, so a stop cancels its jobs too; and each a
-        # copy, since Spark writes into them.
-        done = [pool.submit(inheritable_thread_target(session)(act), part) for part in parts]
-    for outcome in done:
-        outcome.result()

@@ -41,7 +41,7 @@ class DeletedKeys:
     """The tables that should have no markers of their own, and may have some."""
 
     def merge(self, shape: Shape, rows: DataFrame, *, has_deletes: bool) -> None:
-        """Merges rows as `Tables.merge`; `rows` are at hand, so that reading them again costs nothing.
+        """Merges rows as `Tables.merge`; `rows` are computed already, so that reading them again costs nothing.
 
         `has_deletes` is false if they have none.
         """

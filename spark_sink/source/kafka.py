@@ -16,7 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from spark_sink.errors import KafkaUnreachable
+from spark_sink.errors import KafkaUnreachable, NoTopics
 from spark_sink.java import java_class, texts
 from spark_sink.java import matching as java_matching
 from spark_sink.names import ddl_pattern, schemas_topic, topic_pattern, transactions_topics
@@ -104,6 +104,18 @@ def read_schemas(spark: SparkSession, settings: Settings) -> list[str]:
 def pattern(settings: Settings) -> str:
     """The Java regular expression that the stream subscribes to."""
     return topic_pattern(settings.prefix, include=settings.include, exclude=settings.exclude)
+
+
+def no_topics(settings: Settings, names: Collection[str]) -> NoTopics:
+    """The error that none of the names in Kafka matches, with the prefixes that are there."""
+    prefixes = sorted(
+        name.removesuffix(".__schemas") for name in names if name.endswith(".__schemas")
+    )
+    there = ", ".join(prefixes[:10]) or "none"
+    return NoTopics(
+        f"prefix {settings.prefix!r}, pattern {pattern(settings)}",
+        advice=f"Check prefix, include and exclude; the prefixes in Kafka: {there}",
+    )
 
 
 def options(settings: Settings) -> dict[str, str]:

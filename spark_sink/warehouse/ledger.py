@@ -126,3 +126,27 @@ def check_checkpoint_not_past_ledger(
                 f"{applied.get(at, 'nothing')}",
                 advice="Remove the checkpoint folder; the sink then starts from the ledger",
             )
+
+
+def entries_of(
+    records: Mapping[tuple[str, int], int],
+    moved: tuple[Offsets, Offsets],
+    *,
+    query_id: str,
+    batch_id: int,
+    applied_ms: int,
+) -> list[Entry]:
+    """The entries of a batch from its start to its end, which had so many records of each partition."""
+    return [
+        Entry(
+            query_id=query_id,
+            batch_id=batch_id,
+            topic=topic,
+            partition=partition,
+            from_offset=start,
+            until_offset=until,
+            records=records.get((topic, partition), 0),
+            applied_at_ms=applied_ms,
+        )
+        for (topic, partition), (start, until) in sorted(spans(*moved).items())
+    ]

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from spark_sink.table_rules import NO_RULES, TableRule, TableRules
+from spark_sink.settings import TableRule
+from spark_sink.table_rules import NO_RULES, TableRules
 from spark_sink.warehouse.layout import Layout, among
 
 

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 from spark_sink.errors import SparkFailed
 from spark_sink.recent.coverage import Step
 from spark_sink.settings import Maintenance as Plan
-from spark_sink.table_rules import NO_RULES, TableRule, TableRules
+from spark_sink.settings import TableRule
+from spark_sink.table_rules import NO_RULES, TableRules
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.history import Change, schema
 from tests.unit.spark_sink.warehouse.test_maintenance import kept
@@ -116,7 +117,8 @@ def test_the_setting_may_change_either_way(hard: Warehouse) -> None:
     assert stored(hard) == {3: None}
 
 
-def test_markers_follow_a_renamed_key_and_a_reload(hard: Warehouse) -> None:
+@pytest.mark.long("the other cases have each part")
+def test_markers_follow_a_new_column_and_a_reload(hard: Warehouse) -> None:
     hard.take(put(1, 10, 1), put(2, 20, 2), gone(1, 5))
     hard.schemas.append(schema(("id", "int"), ("v", "int"), ("w", "int"), version=2))
     wide = Change(op="c", seq=6, after={"id": 3, "v": 30, "w": 1}, version=2)

@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_sink.errors import KeyChanged, TypeConflict, UnknownTable
-from spark_sink.table_rules import TableRule, TableRules
+from spark_sink.settings import TableRule
+from spark_sink.table_rules import TableRules
 from spark_sink.warehouse.history import history
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.history import Change, schema
@@ -63,6 +64,7 @@ def test_a_change_that_lacks_columns_says_which(kept: Warehouse) -> None:
     assert [(row["id"], row["v"]) for row in kept.rows()] == [(1, 10)]
 
 
+@pytest.mark.long("the cases above have what a history keeps")
 def test_columns_are_those_of_their_time_and_no_change_of_type_ends_it(kept: Warehouse) -> None:
     kept.take(Change(op="c", seq=1, after={"id": 1, "v": 10}))
     kept.schemas += [
