@@ -1,0 +1,81 @@
+"""Partitions and clustering: files are laid out as the settings say, and the rows stay what they are."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_sink.settings import TableRule
+from spark_sink.table_rules import TableRules
+from spark_sink.warehouse.opening import open_warehouse
+from spark_sink.warehouse.shape import Shape
+from tests.contract.warehouses import row
+from tests.unit.spark_sink.conftest import of_delta
+
+pytestmark = [
+    of_delta,
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+SHAPE = Shape("shop", "t", (("id", "int"), ("v", "int")), ("id",))
+NAME = ("shop", "t")
+
+
+def laid_out(spark: SparkSession, path: Path, **rule: Any) -> Any:
+    rules = TableRules([TableRule(match=".*", **rule)])
+    return open_warehouse(spark, str(path), layouts=rules.layout)
+
+
+def layout(spark: SparkSession, path: Path) -> tuple[list[str], list[str]]:
+    (detail,) = spark.sql(f"DESCRIBE DETAIL delta.`{path}/shop/t`").collect()
+    return detail.partitionColumns, detail.clusteringColumns
+
+
+def merge(spark: SparkSession, warehouse: Any, *rows: dict[str, Any]) -> None:
+    kinds = ", ".join(f"{name} {kind}" for name, kind in SHAPE.all_columns)
+    names = [name for name, _ in SHAPE.all_columns]
+    given = spark.createDataFrame([tuple(one[name] for name in names) for one in rows], kinds)
+    warehouse.tables.merge(SHAPE, given)
+
+
+def seen(warehouse: Any) -> list[tuple[int, int]]:
+    return sorted(((one.id, one.v) for one in warehouse.tables.current(*NAME).collect()), key=str)
+
+
+def test_a_table_is_clustered_at_its_start_and_by_other_columns_at_its_next_maintenance(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    kept = laid_out(spark, tmp_path, cluster_by=["V", "no_such"])
+    kept.tables.evolve(None, SHAPE)
+    merge(spark, kept, row(1, 10, 1), row(2, 20, 2))
+    assert layout(spark, tmp_path) == ([], ["v"])
+    again = laid_out(spark, tmp_path, cluster_by=["id"])
+    again.upkeep.compact(NAME)
+    assert layout(spark, tmp_path) == ([], ["id"])
+    merge(spark, again, row(1, 11, 3), row(3, 30, 4))
+    open_warehouse(spark, str(tmp_path)).upkeep.compact(NAME)
+    assert layout(spark, tmp_path) == ([], [])
+    assert seen(again) == [(1, 11), (2, 20), (3, 30)]
+
+
+def test_a_table_is_partitioned_when_it_is_made_or_replaced(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    plain = open_warehouse(spark, str(tmp_path))
+    plain.tables.evolve(None, SHAPE)
+    merge(spark, plain, row(1, 10, 1), row(2, 20, 2))
+    kept = laid_out(spark, tmp_path, partition_by=["v"])
+    with caplog.at_level(logging.WARNING, "spark_sink"):
+        kept.upkeep.compact(NAME)
+    assert "reload it to write its rows again table=shop.t" in caplog.text
+    assert layout(spark, tmp_path) == ([], [])
+    kept.tables.replace(SHAPE, kept.tables.rows(SHAPE, fixed=True))
+    assert layout(spark, tmp_path) == (["v"], [])
+    merge(spark, kept, row(1, 20, 3), row(3, None, 4))
+    kept.upkeep.compact(NAME)
+    assert layout(spark, tmp_path) == (["v"], [])
+    assert seen(kept) == [(1, 20), (2, 20), (3, None)]
