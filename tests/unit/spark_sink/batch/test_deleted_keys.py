@@ -74,13 +74,14 @@ def test_a_deleted_row_is_removed_and_an_older_change_of_its_key_does_not_bring_
     assert stored(hard) == {1: 12, 2: 21, 3: 31}
 
 
-def test_a_batch_that_ended_before_its_merge_is_applied_again(
-    hard: Warehouse, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("at", ["marker", "row"])
+def test_no_row_is_removed_before_its_marker_is_stored_and_a_killed_batch_is_applied_again(
+    hard: Warehouse, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
     hard.take(put(1, 10, 1), put(2, 20, 2))
-    tables = type(hard.kept.tables)
+    broken = hard.kept.tables if at == "row" else hard.kept.deleted.tables
     with monkeypatch.context() as patch:
-        patch.setattr(tables, "merge", broken_for(hard.kept.tables, tables.merge))
+        patch.setattr(type(broken), "merge", broken_for(broken, type(broken).merge))
         with pytest.raises(SparkFailed):
             hard.take(gone(1, 3), put(2, 21, 4))
     assert stored(hard) == {1: 10, 2: 20}
