@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from spark_sink.names import quoted, table_path
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.log import DeltaLog
+from spark_sink.warehouse.delta.newest_keys import physical_names
 from spark_sink.warehouse.delta.shapes import shape_at
 from spark_sink.warehouse.protocol import LastMerge, Name, RowCount, TableFacts
 from spark_sink.warehouse.shape import Shape
@@ -47,7 +48,7 @@ class DeltaFacts:
         if metadata is None:
             metadata = DeltaLog(self._spark, path).metadata()
         shape = _shape(name, metadata, path)
-        physical = _physical(metadata["schemaString"])
+        physical = physical_names(metadata["schemaString"])
         totals = self._computed(path, physical) if files is None else _totals(files, physical)
         written, merged = self._commits(path, last)
         return TableFacts(shape=shape, written_ms=written, last_merge=merged, **totals)
@@ -123,13 +124,6 @@ def _shape(name: Name, metadata: dict[str, Any], path: str) -> Shape:
     properties = metadata["configuration"]
     schema = StructType.fromJson(json.loads(metadata["schemaString"]))
     return shape_at(path, name, properties, schema, metadata.get("description") or "")
-
-
-def _physical(schema: str) -> dict[str, str]:
-    """The name of each column in statistics, which is another where Delta maps columns."""
-    fields = json.loads(schema)["fields"]
-    key = "delta.columnMapping.physicalName"
-    return {field["name"]: field["metadata"].get(key, field["name"]) for field in fields}
 
 
 def _totals(files: list[dict[str, Any]], physical: dict[str, str]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from spark_sink.source.offsets import Offsets
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.conflict import again_on_conflict
 from spark_sink.warehouse.delta.log import DeltaLog, entries
+from spark_sink.warehouse.delta.newest_keys import NewestKeys
 from spark_sink.warehouse.delta.shapes import shape_at
 from spark_sink.warehouse.delta.statements import (
     alter_sql,
@@ -33,7 +34,7 @@ from spark_sink.warehouse.layout import Layouts, no_layout
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Position
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.sql.key_range import key_range_sql
+from spark_sink.warehouse.sql.key_range import key_bounds, range_sql
 from spark_sink.warehouse.sql.positions import newest_of
 from spark_sink.warehouse.sql.statements import (
     CUT_PROPERTY,
@@ -54,6 +55,7 @@ class DeltaTables:
         self._root = root.rstrip("/")
         self._layouts = layouts
         self._views = count()
+        self._newest_keys = NewestKeys(Files(spark))
 
     def shape(self, database: str, table: str) -> Shape | None:
         """See protocol.Tables."""
@@ -103,10 +105,26 @@ class DeltaTables:
         session = rows.sparkSession
         rows.createOrReplaceTempView(view)
         path = table_path(self._root, shape.database, shape.table)
+        bounds = key_bounds(shape, rows)
+
+        def merge(*, only_new: bool) -> int:
+            within, done = range_sql(bounds), []
+            statement = merge_sql(
+                delta(path), shape, source=view, within=within, is_hard=is_hard, only_new=only_new
+            )
+            again_on_conflict(lambda: done.extend(session.sql(statement).collect()))
+            return int(done[0].num_inserted_rows)
+
         try:
-            within = key_range_sql(shape, rows)
-            statement = merge_sql(delta(path), shape, source=view, within=within, is_hard=is_hard)
-            again_on_conflict(lambda: session.sql(statement))
+            log = DeltaLog(session, path)
+            before = log.version()
+            only_new = shape.keyed and self._newest_keys.are_past(path, before, bounds)
+            # Without a clause for rows that match, it is one job, and joins nothing.
+            inserted = merge(only_new=only_new)
+            if only_new and (not inserted or log.version() != before + 1):
+                # Another commit came between, which may have had the keys.
+                merge(only_new=False)
+            self._newest_keys.merged(path, log.version(), bounds)
         finally:
             session.catalog.dropTempView(view)
 

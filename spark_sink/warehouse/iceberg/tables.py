@@ -40,7 +40,7 @@ from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Position
 from spark_sink.warehouse.protocol import VersionGone
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.sql.key_range import key_range_sql
+from spark_sink.warehouse.sql.key_range import key_bounds, range_sql
 from spark_sink.warehouse.sql.positions import newest_of
 from spark_sink.warehouse.sql.statements import (
     CUT_PROPERTY,
@@ -151,7 +151,7 @@ class IcebergTables:
         """See protocol.Tables."""
         table = self.catalog.sql_name(self.place(shape.database, shape.table))
         with self._view(rows) as view:
-            within = key_range_sql(shape, rows)
+            within = range_sql(key_bounds(shape, rows))
             statement = merge_sql(
                 table,
                 shape,

@@ -6,6 +6,8 @@ matches. A format keeps the least and the greatest value of a column of a file, 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
@@ -19,21 +21,39 @@ _LONGEST_TEXT: Final = 200
 """Characters of a bound; a longer one would make the statement long, and excludes no more."""
 
 
-def key_range_sql(shape: Shape, rows: DataFrame) -> str:
-    """The condition on a row `t` of the table that `rows` may have its key; empty if there is none.
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The least and the greatest value of a column of the key in a batch."""
 
-    Reads all rows, so they must be at hand.
+    name: str
+    least: int | Decimal | str
+    most: int | Decimal | str
+
+    def sql(self) -> str:
+        """The condition on a row `t` of the table that its value is between them."""
+        return f"t.{quoted(self.name)} BETWEEN {_literal(self.least)} AND {_literal(self.most)}"
+
+
+def key_bounds(shape: Shape, rows: DataFrame) -> list[Bound]:
+    """The bounds of the columns of the key that have some; none without rows.
+
+    Reads all rows, so they should be computed already.
     """
     names = _bounded(shape)
     if not names:
-        return ""
+        return []
     bounds = [f"{bound}({quoted(name)})" for name in names for bound in ("min", "max")]
     found = list(rows.selectExpr(*bounds).collect()[0])
-    return "".join(
-        f" AND t.{quoted(name)} BETWEEN {_literal(least)} AND {_literal(most)}"
+    return [
+        Bound(name, least, most)
         for name, least, most in zip(names, found[::2], found[1::2], strict=True)
         if least is not None and not _is_long(least, most)
-    )
+    ]
+
+
+def range_sql(bounds: Iterable[Bound]) -> str:
+    """The further condition on a row `t` of the table that a batch may have its key; empty without bounds."""
+    return "".join(f" AND {one.sql()}" for one in bounds)
 
 
 def _bounded(shape: Shape) -> list[str]:

@@ -160,17 +160,21 @@ def merge_sql(
     within: str = "",
     of_log: str = "",
     is_hard: bool = False,
+    only_new: bool = False,
 ) -> str:
     """The MERGE of the view `source`, which `compact.changes` made; `within` is a further condition.
 
     `of_log` is a further clause for a table without a key, whose rows are only added. With `is_hard`, the rows
-    of keys that are deleted are removed, and leave no markers.
+    of keys that are deleted are removed, and leave no markers. With `only_new`, rows of keys that the table has
+    are left out.
     """
     on = f"{same_key(shape)}{within}"
     merge = f"MERGE INTO {table} AS t USING {quoted(source)} AS s ON {on}"
     # Columns are listed: with `*`, Delta fails on a name with a backtick.
     names = [quoted(name) for name, _ in shape.all_columns]
-    if shape.keyed:
+    if only_new:
+        pass
+    elif shape.keyed:
         assignments = ", ".join(f"t.{name} = s.{name}" for name in names)
         if is_hard:
             merge += f" WHEN MATCHED AND {NEWER} AND s.__deleted THEN DELETE"

@@ -14,7 +14,7 @@ from pyspark.sql import functions as f
 from spark_sink.names import quoted
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.sql.key_range import key_range_sql
+from spark_sink.warehouse.sql.key_range import key_bounds, range_sql
 from tests.unit.spark_sink.conftest import FORMAT, FORMATS_LONG, spark
 
 __all__ = ["spark"]
@@ -57,7 +57,7 @@ def test_the_range_is_from_the_least_to_the_greatest(
     spark: SparkSession, kind: str, keys: tuple[Any, ...], wanted: str
 ) -> None:
     shape = _shape(("id", kind))
-    found = key_range_sql(shape, _rows(spark, shape, *((key,) for key in keys)))
+    found = range_sql(key_bounds(shape, _rows(spark, shape, *((key,) for key in keys))))
     assert found == (f" AND t.`id` {wanted}" if wanted else "")
 
 
@@ -65,14 +65,14 @@ def test_a_key_of_several_columns_has_a_range_of_each(spark: SparkSession) -> No
     shape = _shape(("order`s", "int"), ("at", "date"), ("line", "smallint"))
     rows = _rows(spark, shape, (1, "2026-01-01", 9), (4, "2026-01-02", 2))
     assert (
-        key_range_sql(shape, rows)
+        range_sql(key_bounds(shape, rows))
         == " AND t.`order``s` BETWEEN 1 AND 4 AND t.`line` BETWEEN 2 AND 9"
     )
 
 
 def test_without_rows_there_is_no_range(spark: SparkSession) -> None:
     shape = _shape(("id", "int"))
-    assert key_range_sql(shape, _rows(spark, shape)) == ""
+    assert range_sql(key_bounds(shape, _rows(spark, shape))) == ""
 
 
 TEXTS = ("", "A", "a", "z" * 150, "é", "Ω" * 40, "\uffee", "🚀", "🚀" * 40)

@@ -1,0 +1,92 @@
+"""Whether the keys of a batch are greater than all that a table has, so that its rows can only be new.
+
+Delta's own search for matching rows runs a job even if no file can have any. Here a table's greatest keys come
+from the checksum of its newest commit, which has the statistics of all files while they are few, and are
+remembered as long as no other commit comes between.
+
+Invariant: a key is past a table's keys only by statistics of exactly the version that the merge begins with.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from spark_sink.spark.files import Files
+from spark_sink.warehouse.sql.key_range import Bound
+
+Key = int | Decimal | str
+
+
+@dataclass(slots=True)
+class NewestKeys:
+    """The greatest values of key columns, by the table's path."""
+
+    files: Files
+    _known: dict[str, tuple[int, dict[str, Key | None]]] = field(default_factory=dict)
+    """The version for which they hold; None of a column without any value."""
+
+    def are_past(self, path: str, version: int, bounds: Sequence[Bound]) -> bool:
+        """Whether, in one column of the key, a batch's least value is greater than all of the table's."""
+        greatest = self._at(path, version, [one.name for one in bounds])
+        return any(
+            one.name in greatest and _is_less(greatest[one.name], one.least) for one in bounds
+        )
+
+    def merged(self, path: str, version: int, bounds: Sequence[Bound]) -> None:
+        """Takes note of the version that a batch with these keys has made."""
+        before, greatest = self._known.get(path, (-1, {}))
+        if before != version - 1:
+            self._known.pop(path, None)
+            return
+        for one in bounds:
+            if one.name in greatest and _is_less(greatest[one.name], one.most):
+                greatest[one.name] = one.most
+        self._known[path] = version, greatest
+
+    def _at(self, path: str, version: int, names: Sequence[str]) -> Mapping[str, Key | None]:
+        known = self._known.get(path)
+        if known is None or known[0] != version:
+            self._known[path] = known = version, self._read(path, version, names)
+        return known[1]
+
+    def _read(self, path: str, version: int, names: Sequence[str]) -> dict[str, Key | None]:
+        try:
+            text = self.files.read(f"{path}/_delta_log/{version:020}.crc")
+            found: dict[str, Any] = json.loads(text or "{}", parse_float=Decimal)
+        except ValueError:
+            # It was cut by a crash; Delta does not depend on it either.
+            return {}
+        files, metadata = found.get("allFiles"), found.get("metadata")
+        if files is None or metadata is None:
+            return {}
+        physical = physical_names(metadata["schemaString"])
+        statistics = [
+            json.loads(one.get("stats") or "{}", parse_float=Decimal).get("maxValues", {})
+            for one in files
+        ]
+        greatest: dict[str, Key | None] = {}
+        for name in names:
+            values = [one.get(physical.get(name, name)) for one in statistics]
+            if None not in values:
+                greatest[name] = max(values, key=_order) if values else None
+        return greatest
+
+
+def physical_names(schema: str) -> dict[str, str]:
+    """The name of each column in statistics, which is another where Delta maps columns."""
+    fields = json.loads(schema)["fields"]
+    key = "delta.columnMapping.physicalName"
+    return {one["name"]: one["metadata"].get(key, one["name"]) for one in fields}
+
+
+def _is_less(one: Key | None, other: Key) -> bool:
+    return one is None or _order(one) < _order(other)
+
+
+def _order(value: Key) -> Any:
+    """Spark orders text by its bytes."""
+    return value.encode() if isinstance(value, str) else value

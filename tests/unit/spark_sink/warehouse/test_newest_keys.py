@@ -1,0 +1,153 @@
+"""Batches of new keys are added without a search for rows that match, and only those."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_sink.spark.files import Files
+from spark_sink.warehouse.delta.newest_keys import NewestKeys
+from spark_sink.warehouse.opening import open_warehouse
+from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.sql.key_range import Bound
+from tests.unit.spark_sink.conftest import of_delta
+
+SHAPE = Shape("shop", "t", (("id", "int"), ("v", "int")), ("id",))
+
+
+class Log:
+    """The checksums of a table's commits."""
+
+    def __init__(self, *greatest: dict[str, Any] | None) -> None:
+        self.text: str | None = json.dumps(
+            {
+                "metadata": {
+                    "schemaString": json.dumps({"fields": [field("id", "col-1"), field("n")]})
+                },
+                "allFiles": [
+                    {} if one is None else {"stats": json.dumps({"maxValues": one})}
+                    for one in greatest
+                ],
+            }
+        )
+        self.reads = 0
+
+    def read(self, path: str) -> str | None:
+        assert path == f"t/_delta_log/{5:020}.crc"
+        self.reads += 1
+        return self.text
+
+
+def field(name: str, physical: str | None = None) -> dict[str, Any]:
+    mapped = {"delta.columnMapping.physicalName": physical} if physical else {}
+    return {"name": name, "metadata": mapped}
+
+
+def keys(log: Log) -> NewestKeys:
+    return NewestKeys(cast(Files, log))
+
+
+@pytest.mark.parametrize(
+    ("greatest", "least", "expected"),
+    [
+        ([], 1, True),
+        ([{"col-1": 7}, {"col-1": 9}], 10, True),
+        ([{"col-1": 7}, {"col-1": 9}], 9, False),
+        ([{"col-1": 7}, {"n": 9}], 10, False),
+        ([{"col-1": 7}, None], 10, False),
+        ([{"col-1": 18446744073709551614}], Decimal(18446744073709551615), True),
+        # By bytes of UTF-8, as Spark has it, and not by UTF-16.
+        ([{"col-1": "\uffee"}], "\U0001f600", True),
+        ([{"col-1": "b"}], "B", False),
+    ],
+)
+def test_a_key_is_past_if_it_is_greater_than_those_of_all_files(
+    greatest: list[Any], least: Any, expected: bool
+) -> None:
+    bound = Bound("id", least, least)
+    assert keys(Log(*greatest)).are_past("t", 5, [bound]) is expected
+
+
+def test_one_column_of_the_key_is_enough() -> None:
+    found = keys(Log({"col-1": 7, "n": 3}))
+    assert found.are_past("t", 5, [Bound("id", 2, 9), Bound("n", 4, 4)])
+    assert not keys(Log({"col-1": 7, "n": 3})).are_past("t", 5, [])
+
+
+@pytest.mark.parametrize("text", [None, "{", '{"metadata": null}'])
+def test_without_the_statistics_nothing_is_known(text: str | None) -> None:
+    log = Log()
+    log.text = text
+    assert not keys(log).are_past("t", 5, [Bound("id", 2, 9)])
+
+
+def test_what_is_known_follows_the_batches_and_ends_with_another_commit() -> None:
+    log = Log({"col-1": 7})
+    found = keys(log)
+    assert found.are_past("t", 5, [Bound("id", 8, 12)])
+    found.merged("t", 6, [Bound("id", 8, 12)])
+    assert not found.are_past("t", 6, [Bound("id", 12, 20)])
+    found.merged("t", 7, [Bound("id", 3, 9)])
+    assert found.are_past("t", 7, [Bound("id", 13, 20)])
+    assert log.reads == 1
+    found.merged("t", 9, [Bound("id", 13, 20)])
+    log.text = None
+    with pytest.raises(AssertionError):
+        found.are_past("t", 9, [Bound("id", 21, 21)])
+
+
+def rows(spark: SparkSession, start: int, end: int, seq: int) -> DataFrame:
+    values = {
+        "id": "id",
+        "v": str(seq),
+        "__destination": "'shop'",
+        "__epoch": "1",
+        "__seq": str(seq),
+        "__deleted": "false",
+    }
+    columns = (f"CAST({values.get(n, 'NULL')} AS {kind}) AS {n}" for n, kind in SHAPE.all_columns)
+    return spark.range(start, end, numPartitions=1).selectExpr(*columns)
+
+
+@of_delta
+@pytest.mark.spark
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+def test_rows_of_new_keys_are_only_added_unless_another_commit_comes_between(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, other = (open_warehouse(spark, str(tmp_path)).tables for _ in range(2))
+    kept.evolve(None, SHAPE)
+    for start in (0, 10):
+        kept.merge(SHAPE, rows(spark, start, start + 10, 1))
+    kept.merge(SHAPE, rows(spark, 19, 21, 2))
+    assert searched(spark, tmp_path) == [True, False, False]
+    assert seen(kept) == {**dict.fromkeys(range(19), 1), 19: 2, 20: 2}
+
+    are_past = NewestKeys.are_past
+
+    def late(self: NewestKeys, *args: Any) -> bool:
+        found = are_past(self, *args)
+        monkeypatch.setattr(NewestKeys, "are_past", are_past)
+        other.merge(SHAPE, rows(spark, 21, 23, 3))
+        return found
+
+    monkeypatch.setattr(NewestKeys, "are_past", late)
+    kept.merge(SHAPE, rows(spark, 21, 22, 4))
+    assert {key: v for key, v in seen(kept).items() if key > 20} == {21: 4, 22: 3}
+
+
+def seen(tables: Any) -> dict[int, int]:
+    found = tables.current("shop", "t").collect()
+    assert len({row.id for row in found}) == len(found)
+    return {row.id: row.v for row in found}
+
+
+def searched(spark: SparkSession, path: Path) -> list[bool]:
+    """Whether each MERGE, newest first, has a clause for rows that match."""
+    commits = spark.sql(f"DESCRIBE HISTORY delta.`{path}/shop/t`").where("operation = 'MERGE'")
+    return [row.operationParameters["matchedPredicates"] != "[]" for row in commits.collect()]
