@@ -13,23 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from devstack import Stack, jars, java
-from devstack.hive_metastore import HiveMetastore
 from devstack.paths import CACHE
 from devstack.ports import free_port
 from devstack.processes import Children
-from spark_sink.errors import ForeignTable, UnsupportedName
-from spark_sink.settings import Metastore as MetastoreSettings
-from spark_sink.warehouse.opening import open_metastore, open_warehouse
-from tests.contract.warehouses import KEYED, NAME, Case, row
-from tests.integration.spark_sink.test_metastore import metastore
 from tests.integration.spark_sink.test_sink import COLUMNS, TIMEOUT, Installation, insert, until
-from tests.unit.spark_sink.conftest import spark
 from tests.unit.spark_sink.history import Change, schema
 
-__all__ = ["metastore", "spark"]
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.spark,
@@ -216,45 +207,3 @@ async def test_tables_in_a_catalog_of_their_own_are_seen_by_name_and_two_sinks_f
         "['late', 't']",
         "[(1, 'old'), (2, 'old'), (3, 'new')]",
     ], seen.stderr
-
-
-def test_a_hive_catalog_has_the_tables_by_name_beside_those_of_others(
-    spark: SparkSession, metastore: HiveMetastore, tmp_path: Path
-) -> None:
-    catalog = {"type": "hive", "uri": metastore.uri, "warehouse": f"{tmp_path}/lake"}
-    kept = open_warehouse(spark, f"{tmp_path}/wh", table_format="iceberg", catalog=catalog)
-    case, tables = Case(kept, spark), kept.tables
-    case.merge(KEYED, row(1, 1, 1), row(2, 2, 2))
-    wider = replace(KEYED, columns=(("id", "int"), ("v", "bigint"), ("w", "string")))
-    case.merge(wider, row(1, 3, 3, w="x"), row(3, 4, 4, w="y"))
-    renamed = tables.rename_columns(wider, {"w": "at", "id": "number"})
-    moved = replace(KEYED, columns=(("v", "string"), ("id", "int")))
-    found = tables.rows(renamed).withColumnRenamed("number", "id").drop("at")
-    kept.moving.replace(moved, found)
-    # Columns of other types in other places, which a metastore may refuse.
-    tables.replace(moved, kept.moving.rows(moved))
-    kept.moving.drop(*NAME)
-    kept.upkeep.retain(NAME, 60)
-    kept.upkeep.compact(NAME)
-    kept.upkeep.remove_unused(NAME)
-    assert (tables.names(), kept.moving.names()) == ([NAME], [])
-    facts = kept.facts.of(NAME)
-    assert facts is not None
-    assert facts.rows == 3
-    analyst = spark.newSession()
-    for key, value in {**catalog, "": "org.apache.iceberg.spark.SparkCatalog"}.items():
-        analyst.conf.set(f"spark.sql.catalog.lake.{key}".strip("."), value)
-    seen = analyst.sql("SELECT id, v FROM lake.shop.t WHERE NOT __deleted ORDER BY id").collect()
-    assert [(one.id, one.v) for one in seen] == [(1, "3"), (2, "2"), (3, "4")]
-    for name in ("Orders", "order-lines", "a.b"):
-        with pytest.raises(UnsupportedName, match=f"shop.{name}: a catalog of type hive"):
-            tables.evolve(None, replace(KEYED, table=name))
-    with pytest.raises(UnsupportedName, match=r"my\.shop\.t"):
-        kept.stage.replace(replace(KEYED, database="my.shop"), found)
-    location = f"{tmp_path}/other"
-    spark.range(1).write.format("delta").save(location)
-    names = open_metastore(spark, MetastoreSettings(uri=metastore.uri))
-    names.register(("shop", "other"), location)
-    with pytest.raises(ForeignTable, match="no Iceberg table"):
-        tables.shape("shop", "other")
-    assert tables.names() == [NAME]
