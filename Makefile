@@ -19,7 +19,7 @@ SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-platform demo-stop test test-long test-servers test-sink check crash crash-requests crash-brokers audit-wide crash-sink fuzz ddl-random bench bench-flat bench-large bench-new-tables bench-replay bench-routes bench-sink bench-takeover bench-sink-age bench-sink-aged bench-sink-fresh lock stack-up stack-down stack-status clean
+.PHONY: help setup demo demo-platform demo-stop test test-long test-servers test-sink test-iceberg check crash crash-requests crash-brokers audit-wide crash-sink fuzz ddl-random bench bench-flat bench-large bench-new-tables bench-replay bench-routes bench-sink bench-takeover bench-sink-age bench-sink-aged bench-sink-fresh lock stack-up stack-down stack-status clean
 
 help: ## list what can be done
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -56,7 +56,7 @@ test-sink: setup ## every test of the sink, those too that take too long for mak
 test-iceberg: setup ## every test of the sink on a warehouse in Iceberg
 	@SINK_FORMAT=iceberg LONG=all $(VENV_PYTHON) -m pytest $(SIDE_BY_SIDE) tests/unit/spark_sink tests/contract/test_columns.py \
 		tests/contract/test_dead_letters.py tests/contract/test_recent_changes.py tests/contract/test_warehouses.py \
-		tests/integration/spark_sink $(ARGS)
+		tests/crash/test_sink_quick.py tests/integration/spark_sink $(ARGS)
 
 check: setup ## lint, formatting, types, and every test
 	@$(VENV_PYTHON) -m ruff check .

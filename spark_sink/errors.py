@@ -91,6 +91,10 @@ class ReservedName(TableError):
     """A column has the name of one of the sink's bookkeeping columns."""
 
 
+class UnsupportedName(TableError):
+    """A table has a name that the warehouse's catalog does not allow."""
+
+
 class TypeConflict(TableError):
     """A column's type changed in a way that the warehouse table cannot follow."""
 

@@ -260,7 +260,8 @@ class Settings(BaseSettings):
                 "ui_port needs a local master, as it binds to 127.0.0.1: set spark.ui.enabled and "
                 "spark.ui.port in spark_options"
             )
-        in_folder = self.format == "iceberg" and self.catalog.get("type", _HADOOP) == _HADOOP
+        kind = self.catalog.get("type") or self.catalog.get("catalog-impl", _HADOOP)
+        in_folder = self.format == "iceberg" and kind == _HADOOP
         if self.name and in_folder and not self.warehouse.startswith("hdfs:"):
             raise ValueError(
                 "name is for several sinks, which an Iceberg catalog of type hadoop is not safe for, except "

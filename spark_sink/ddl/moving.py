@@ -18,7 +18,13 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from spark_sink.errors import KeyChanged, RenamedWhileWaiting, TableError, TypeConflict
+from spark_sink.errors import (
+    KeyChanged,
+    RenamedWhileWaiting,
+    TableError,
+    TypeConflict,
+    UnsupportedName,
+)
 from spark_sink.names import MOVED, argument, literal, quoted
 from spark_sink.source.mysql_types import widened
 from spark_sink.warehouse.moves import Event, Name, Piece, Place, piece_sql, pieces
@@ -89,6 +95,8 @@ class Moving:
                 kept[name] = tables.built(name, is_removed=name in removed)
             except (KeyChanged, TypeConflict) as fault:
                 faults[name] = type(fault)(fault.where, advice=_again(name))
+            except UnsupportedName as fault:
+                faults[name] = fault
         for name in sorted(faults):
             wait(name, faults[name])
         if not kept:

@@ -39,7 +39,7 @@ _FAILURES: Final[tuple[tuple[str, type[SinkError], str], ...]] = (
         "Check the brokers and restart",
     ),
     (
-        r"exceptions\.(REST|NotAuthorized|Forbidden|ServiceUnavailable)Exception|UncheckedSQLException",
+        r"(exceptions\.(REST|NotAuthorized|Forbidden|ServiceUnavailable)|UncheckedSQL|RuntimeMeta)Exception",
         WarehouseUnusable,
         "Check the catalog that the settings name, then start the sink again",
     ),

@@ -157,6 +157,7 @@ def test_deltas_files_are_compacted_and_an_operator_removes_rows(
 
 
 @pytest.mark.spark
+@pytest.mark.long("the test of Delta's has the rule")
 def test_icebergs_files_are_compacted_and_an_operator_removes_rows(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

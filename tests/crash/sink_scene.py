@@ -22,18 +22,17 @@ from typing import Any
 import yaml
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from spark_sink.errors import UnknownTable
 from spark_sink.metrics import Metrics
-from spark_sink.names import LETTERS
+from spark_sink.recent.reading import current
 from spark_sink.settings import Settings
 from spark_sink.stream import Sink
-from spark_sink.warehouse.delta import current
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.waiting_tables import Request, Waits
 from tests.crash.sink_load import NAMES, PARTITIONS, TOPICS, Record, Source, ordered
+from tests.unit.spark_sink.conftest import FORMAT
 
 TIMEOUT = 600.0
 BETWEEN_TRANSACTIONS = 2.0
@@ -71,6 +70,7 @@ class SinkScene:
             "prefix": prefix,
             "bootstrap_servers": kafka,
             "warehouse": self.warehouse,
+            "format": FORMAT,
             "on_drop": "drop",
             "trigger_interval": 0,
             "merge_interval": 1,
@@ -183,11 +183,9 @@ class SinkScene:
         return ordered(tuple(row.get(one) for one in names) for row in found)
 
     def _letters(self) -> Counter[bytes]:
-        try:
-            rows = self.spark.read.format("delta").load(f"{self.warehouse}/{LETTERS}").collect()
-        except AnalysisException:
-            return Counter()
-        return Counter(bytes(row.value) for row in rows)
+        letters: Any = open_warehouse(self.spark, self.warehouse).letters
+        held = letters.table.read()
+        return Counter() if held is None else Counter(bytes(row.value) for row in held.collect())
 
     def _waits(self) -> Waits:
         waits = Waits(open_warehouse(self.spark, self.warehouse).waits, time.time)

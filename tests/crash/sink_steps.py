@@ -21,10 +21,14 @@ from spark_sink.stream import Sink
 from spark_sink.warehouse.delta.recent import DeltaRecent
 from spark_sink.warehouse.delta.tables import DeltaTables
 from spark_sink.warehouse.delta.waits import DeltaWaits
+from spark_sink.warehouse.iceberg.recent import IcebergRecent
+from spark_sink.warehouse.iceberg.tables import IcebergTables
+from spark_sink.warehouse.iceberg.waits import FileWaits
 from spark_sink.warehouse.notes import FileNotes
 from spark_sink.warehouse.sql.ddl import TableDdl
 from spark_sink.warehouse.sql.ledger import TableFloors, TableLedger
 from spark_sink.warehouse.sql.letters import TableLetters
+from tests.unit.spark_sink.conftest import FORMAT
 
 Come = Callable[[], None]
 BATCHES_BETWEEN_REWRITES: Final = 3
@@ -41,12 +45,20 @@ class Write(NamedTuple):
     """How often a round of the load makes it at least."""
 
 
+def _apart(tables: Any) -> str | None:
+    """The name of the part of the warehouse that has tables which no reader sees; None for the others."""
+    if isinstance(tables, IcebergTables):
+        of = tables.prefix.strip("_").rpartition("_")[2]
+        return f"__{of}" if of else None
+    return next((name for name in (MOVING, RELOAD) if tables._root.endswith(f"/{name}")), None)
+
+
 def _in_folder(name: str) -> Callable[..., bool]:
-    return lambda self, *_, **__: str(self._root).endswith(f"/{name}")
+    return lambda self, *_, **__: _apart(self) == name
 
 
 def _is_own(self: Any, *_: Any, **__: Any) -> bool:
-    return not str(self._root).endswith((f"/{MOVING}", f"/{RELOAD}"))
+    return _apart(self) is None
 
 
 def _is_moved(self: Any, *_: Any, cut: object = None, **__: Any) -> bool:
@@ -73,30 +85,34 @@ def _is_state(kind: str) -> Callable[..., bool]:
     return lambda _, row: row.get("kind") == kind
 
 
+_Recent, _Tables, _Waits = {
+    "delta": (DeltaRecent, DeltaTables, DeltaWaits),
+    "iceberg": (IcebergRecent, IcebergTables, FileWaits),
+}[FORMAT]
 WRITES: Final = {
-    "recent.begin": Write(DeltaRecent, "begin"),
-    "recent.add": Write(DeltaRecent, "add", most=2),
-    "recent.tidy": Write(DeltaRecent, "tidy"),
+    "recent.begin": Write(_Recent, "begin"),
+    "recent.add": Write(_Recent, "add", most=2),
+    "recent.tidy": Write(_Recent, "tidy"),
     "ddl.events": Write(TableDdl, "add", _has_any),
-    "ddl.moving": Write(DeltaTables, "replace", _in_folder(MOVING), most=2),
+    "ddl.moving": Write(_Tables, "replace", _in_folder(MOVING), most=2),
     "ddl.note": Write(FileNotes, "write", _is_note),
-    "ddl.put": Write(DeltaTables, "replace", _is_moved, most=2),
-    "ddl.drop": Write(DeltaTables, "drop", _is_own),
+    "ddl.put": Write(_Tables, "replace", _is_moved, most=2),
+    "ddl.drop": Write(_Tables, "drop", _is_own),
     "ddl.done": Write(TableDdl, "done"),
     "ddl.end": Write(FileNotes, "write", _is_end),
     "table.floors": Write(TableFloors, "add", _has_any),
     "table.letters": Write(TableLetters, "add"),
-    "table.evolve": Write(DeltaTables, "evolve", _is_own),
-    "table.truncate": Write(DeltaTables, "truncate", _is_own),
-    "table.merge": Write(DeltaTables, "merge", _is_own, most=3),
+    "table.evolve": Write(_Tables, "evolve", _is_own),
+    "table.truncate": Write(_Tables, "truncate", _is_own),
+    "table.merge": Write(_Tables, "merge", _is_own, most=3),
     "batch.ledger": Write(TableLedger, "append"),
     # Before it the batch is planned in the checkpoint; before the next, it is committed there.
     "batch.whole": Write(Sink, "_batch", most=2),
-    "reload.begin": Write(DeltaWaits, "append", _is_state("reloading")),
-    "reload.stage": Write(DeltaTables, "merge", _in_folder(RELOAD)),
-    "reload.put": Write(DeltaTables, "replace", _is_reloaded),
-    "reload.end": Write(DeltaWaits, "append", _is_state("loaded")),
-    "reload.clear": Write(DeltaTables, "drop", _in_folder(RELOAD), most=2),
+    "reload.begin": Write(_Waits, "append", _is_state("reloading")),
+    "reload.stage": Write(_Tables, "merge", _in_folder(RELOAD)),
+    "reload.put": Write(_Tables, "replace", _is_reloaded),
+    "reload.end": Write(_Waits, "append", _is_state("loaded")),
+    "reload.clear": Write(_Tables, "drop", _in_folder(RELOAD), most=2),
 }
 STEPS: Final = tuple(f"{write}.{side}" for write in WRITES for side in ("before", "after"))
 

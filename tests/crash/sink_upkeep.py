@@ -16,10 +16,11 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from devstack import Stack
-from spark_sink.warehouse.delta import current
+from spark_sink.recent.reading import current
 from spark_sink.warehouse.opening import open_warehouse
 from tests.crash.sink_killed import STEPS
 from tests.crash.sink_scene import sinking
+from tests.unit.spark_sink.conftest import FORMAT
 from tests.unit.spark_sink.conftest import spark as spark
 from tests.unit.spark_sink.history import Change, held, schema
 
@@ -88,6 +89,7 @@ async def test_a_kill_in_any_step_of_maintenance_loses_and_repeats_nothing(
         "prefix": PREFIX,
         "bootstrap_servers": stack.kafka,
         "warehouse": str(warehouse),
+        "format": FORMAT,
         "trigger_interval": 0,
         "max_offsets_per_trigger": A_BATCH,
         "metrics": {"port": 0},

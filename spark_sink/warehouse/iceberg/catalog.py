@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +24,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from spark_sink.errors import BadSettings, JarMissing
+from spark_sink.errors import BadSettings, ForeignTable, JarMissing, UnsupportedName
 from spark_sink.java import java_class
 from spark_sink.names import literal, quoted
 
@@ -35,6 +36,13 @@ RETENTION: Final = "history.expire.max-snapshot-age-ms"
 COMMENT: Final = "comment"
 """The property in which Spark stores a table's comment."""
 _SPARK_CATALOG: Final = "org.apache.iceberg.spark.SparkCatalog"
+_PLAIN_NAMES: Final = {
+    "hive": re.compile("[a-z0-9_]{1,128}"),
+    "glue": re.compile("[a-z0-9_]{1,252}"),
+}
+"""The names that some types of catalogs allow; the others allow what folders are named."""
+_OF_OTHERS: Final = "NoSuchIcebergTableException"
+FOREIGN_ADVICE: Final = "Move it away; the sink creates its tables itself"
 _ABSENT: Final = ("NoSuchTableException", "NoSuchNamespaceException")
 
 Place = tuple[str, str]
@@ -44,6 +52,12 @@ Place = tuple[str, str]
 def kind(properties: Mapping[str, str]) -> str:
     """The type of a catalog with these properties, or its class."""
     return properties.get("type") or properties.get("catalog-impl") or HADOOP
+
+
+def allows(of: str, name: str) -> bool:
+    """Whether a catalog of this type may have a namespace or table of this name."""
+    pattern = _PLAIN_NAMES.get(of)
+    return pattern is None or pattern.fullmatch(name) is not None
 
 
 def registered(spark: SparkSession, root: str, properties: Mapping[str, str]) -> str:
@@ -80,6 +94,8 @@ class Catalog:
 
     spark: SparkSession
     name: str
+    kind: str
+    """Its type, or its class."""
     prepare: Callable[[], None]
     """Called before the first namespace is made."""
     _made: set[str] = field(default_factory=set)
@@ -104,6 +120,16 @@ class Catalog:
         table = literal(_dotted(place))
         return f"CALL {quoted(self.name)}.system.{procedure}(table => {table}{named}{more})"
 
+    def refuse_name(self, place: Place, of: tuple[str, str]) -> None:
+        """Raises UnsupportedName for a place of the table `of` that this type of catalog cannot have."""
+        for name in place:
+            if not allows(self.kind, name):
+                raise UnsupportedName(
+                    f"{'.'.join(of)}: a catalog of type {self.kind} has no table named {name}",
+                    advice="Map the table to a name of lower-case letters, digits and _ (docs/mapping.md), or "
+                    "set exclude",
+                )
+
     def make_namespace(self, namespace: str) -> None:
         """Makes the namespace if it does not exist."""
         with self._lock:
@@ -116,10 +142,14 @@ class Catalog:
             self._made.add(namespace)
 
     def table(self, place: Place) -> IcebergTable | None:
-        """The table as of its newest commit; None if it does not exist."""
+        """The table as of its newest commit; None if it does not exist. Raises ForeignTable."""
         try:
             return self.existing(place)
         except Py4JJavaError as fault:
+            if _OF_OTHERS in str(fault):
+                raise ForeignTable(
+                    f"{_dotted(place)} in the catalog is no Iceberg table", advice=FOREIGN_ADVICE
+                ) from fault
             if any(name in str(fault) for name in _ABSENT):
                 return None
             raise
@@ -158,8 +188,8 @@ class Catalog:
         return found
 
     def _identifier(self, place: Place) -> Any:
-        kind: Any = java_class(self.spark._jvm, "org.apache.iceberg.catalog.TableIdentifier")
-        return kind.of(self._namespace(place[0]), place[1])
+        identifier: Any = java_class(self.spark._jvm, "org.apache.iceberg.catalog.TableIdentifier")
+        return identifier.of(self._namespace(place[0]), place[1])
 
     def _namespace(self, name: str) -> Any:
         jvm: Any = self.spark._jvm

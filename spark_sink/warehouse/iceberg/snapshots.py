@@ -32,17 +32,16 @@ def fitted(
     `names` are those that the columns of the table have in the rows, None where they lack it. Then a column of
     the shape that is none of the table is Spark's own error: another process has renamed it meanwhile.
     """
-    held: Mapping[str, str | None] = names or {}
     if names is None:
         there = set(rows.columns)
-        held = {name: name if name in there else None for name, _ in shape.all_columns}
+        names = {name: name if name in there else None for name, _ in shape.all_columns}
+    named = rows.select(*(_column(own).alias(name) for name, own in names.items()))
+    return named.select(*(_column(name).cast(kind).alias(name) for name, kind in shape.all_columns))
 
-    def value(name: str) -> Column:
-        own = held.get(name, name)
-        # As a column, not as SQL: in a reader's own session, Spark may substitute variables in a name's ${…}.
-        return f.lit(None) if own is None else f.col(quoted(own))
 
-    return rows.select(*(value(name).cast(kind).alias(name) for name, kind in shape.all_columns))
+def _column(name: str | None) -> Column:
+    # As a column, not as SQL: in a reader's own session, Spark may substitute variables in a name's ${…}.
+    return f.lit(None) if name is None else f.col(quoted(name))
 
 
 @contextmanager

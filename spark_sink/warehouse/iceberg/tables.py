@@ -20,7 +20,13 @@ from spark_sink.errors import ForeignTable, UnknownTable
 from spark_sink.names import CUT, folder, unfolder
 from spark_sink.source.offsets import Offsets
 from spark_sink.spark.files import Files
-from spark_sink.warehouse.iceberg.catalog import COMMENT, Catalog, IcebergTable, Place
+from spark_sink.warehouse.iceberg.catalog import (
+    COMMENT,
+    FOREIGN_ADVICE,
+    Catalog,
+    IcebergTable,
+    Place,
+)
 from spark_sink.warehouse.iceberg.conflict import again_on_conflict
 from spark_sink.warehouse.iceberg.snapshots import at_snapshot, fitted, gone_by_name
 from spark_sink.warehouse.iceberg.statements import (
@@ -55,7 +61,6 @@ from spark_sink.warehouse.sql.statements import (
 )
 
 _log = logging.getLogger(__name__)
-_ADVICE: Final = "Move it away; the sink creates its tables itself"
 _OF_A_TABLE: Final = frozenset({"metadata", "data"})
 """The folders of an Iceberg table; a creation that was interrupted leaves them, too."""
 
@@ -74,7 +79,11 @@ class IcebergTables:
 
     def place(self, database: str, table: str) -> Place:
         """Where the table is in the catalog."""
-        return f"{self.prefix}{folder(database)}", folder(table)
+        names = f"{self.prefix}{folder(database)}", folder(table)
+        if self.root is None:
+            # Some catalogs divide namespaces at dots.
+            return names[0].replace(".", "%2E"), names[1].replace(".", "%2E")
+        return names
 
     def shape(self, database: str, table: str) -> Shape | None:
         """See protocol.Tables."""
@@ -115,6 +124,7 @@ class IcebergTables:
         """
         refuse_clash(wanted)
         place = self.place(wanted.database, wanted.table)
+        self.catalog.refuse_name(place, (wanted.database, wanted.table))
         table = self.catalog.sql_name(place)
         if held is None:
             self.catalog.make_namespace(place[0])
@@ -237,6 +247,7 @@ class IcebergTables:
 
     def _replace(self, shape: Shape, rows: DataFrame, more: Mapping[str, str]) -> None:
         place = self.place(shape.database, shape.table)
+        self.catalog.refuse_name(place, (shape.database, shape.table))
         self.catalog.make_namespace(place[0])
         table = self.catalog.sql_name(place)
         session, held = rows.sparkSession, self.catalog.table(place)
@@ -275,7 +286,7 @@ class IcebergTables:
             return
         path = f"{self.root}/{place[0]}/{place[1]}"
         if not _OF_A_TABLE.issuperset(Files(self.spark).names(path)):
-            raise ForeignTable(path, advice=_ADVICE)
+            raise ForeignTable(path, advice=FOREIGN_ADVICE)
 
 
 def _shape(
@@ -286,5 +297,5 @@ def _shape(
 ) -> Shape:
     """The shape in a table's properties and schema. Raises ForeignTable."""
     if (found := shape_of(name, properties, schema, comment=properties.get(COMMENT, ""))) is None:
-        raise ForeignTable(table.location(), advice=_ADVICE)
+        raise ForeignTable(table.location(), advice=FOREIGN_ADVICE)
     return found

@@ -52,7 +52,12 @@ class IcebergWarehouse:
         excludes = not is_folder or root.startswith("hdfs:")
         self.notes = FileNotes(files, root, first={FORMAT: json.dumps(note)}, excludes=excludes)
         own = json.loads(self.notes.read(FORMAT) or "{}").get("namespace", own)
-        made = Catalog(spark=spark, name=registered(spark, root, catalog), prepare=self.notes.make)
+        made = Catalog(
+            spark=spark,
+            name=registered(spark, root, catalog),
+            kind=kind(catalog),
+            prepare=self.notes.make,
+        )
 
         def small(name: str) -> IcebergOwnTable:
             return IcebergOwnTable(

@@ -28,6 +28,7 @@ from tests.integration.spark_sink.test_sink import (
     until,
     until_ended,
 )
+from tests.unit.spark_sink.conftest import FORMAT
 from tests.unit.spark_sink.history import Change, schema
 
 pytestmark = [
@@ -68,7 +69,12 @@ class Submitted(Installation):
         self.held: dict[str, dict[int, str]] = {}
 
     def command(self, *arguments: str) -> list[str]:
-        jars = sorted(Settings.model_fields["jars"].default.glob("*.jar"))
+        fields = ("jars",) if FORMAT == "delta" else ("jars", "iceberg_jars")
+        jars = [
+            one
+            for name in fields
+            for one in sorted(Settings.model_fields[name].default.glob("*.jar"))
+        ]
         return [
             *(str(spark_home() / "bin/spark-submit"), "--master", self._cluster.master),
             *("--driver-memory", "1g", "--jars", ",".join(map(str, jars))),

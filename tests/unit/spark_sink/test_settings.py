@@ -134,8 +134,9 @@ def test_several_sinks_need_a_catalog_that_commits_for_all_of_them(file: Path) -
         with pytest.raises(BadSettings, match="except on HDFS: set catalog"):
             read(file)
         assert read(file, warehouse="hdfs://name/w").name == "rest"
-    file.write_text(f"{GOOD}name: rest\nformat: iceberg\ncatalog: {{type: rest, uri: 'x:1'}}\n")
-    assert read(file).name == "rest"
+    for catalog in ("{type: rest, uri: 'x:1'}", "{catalog-impl: org.example.Mine}"):
+        file.write_text(f"{GOOD}name: rest\nformat: iceberg\ncatalog: {catalog}\n")
+        assert read(file).name == "rest"
 
 
 def test_a_credential_of_the_catalog_may_come_from_the_environment(

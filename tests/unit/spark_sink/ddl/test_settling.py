@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from spark_sink.ddl import moving
 from spark_sink.ddl.following import Ddl
+from spark_sink.errors import TableError, UnsupportedName
 from spark_sink.warehouse.memory import MemoryWarehouse
+from spark_sink.warehouse.moves import Event, Name
 from spark_sink.warehouse.waiting_tables import Waits
 from tests.unit.spark_sink.ddl.statements import TOPIC, Topic, drop, rename
 
@@ -128,3 +131,24 @@ def test_a_topic_that_was_made_again_is_read_from_its_beginning() -> None:
     sink.topic.values = [drop(9, "b")]
     sink.ddl.follow({}, {})
     assert sink.seqs() == [5, 7, 9]
+
+
+def test_a_table_that_cannot_have_its_new_name_waits_and_does_not_stop_the_sink(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    warehouse: Any = MemoryWarehouse()
+    old, new = ("shop", "t"), ("shop", "Orders")
+    waits: dict[Name, TableError] = {}
+
+    def built(_: object, name: Name, *, is_removed: bool) -> bool:
+        if is_removed:
+            return False
+        raise UnsupportedName(".".join(name), advice="Map the table")
+
+    monkeypatch.setattr(moving._Tables, "names", lambda _: [new, old])
+    monkeypatch.setattr(moving._Tables, "built", built)
+    event = Event(destination="shop", epoch=1, seq=5, ts_ms=0, moves={old: new})
+    outcome = moving.Moving(warehouse=warehouse).carry_out([event], [], wait=waits.__setitem__)
+    assert outcome == moving.Outcome(changed=frozenset({old}), faults=frozenset({new}))
+    assert (waits[new].where, waits[new].advice) == ("shop.Orders", "Map the table")
+    assert warehouse.notes.read("__moved.json") == "{}"

@@ -2,7 +2,14 @@
 
 import pytest
 
-from spark_sink.errors import CheckpointDamaged, DataLost, MalformedRecord, SinkError, SparkFailed
+from spark_sink.errors import (
+    CheckpointDamaged,
+    DataLost,
+    MalformedRecord,
+    SinkError,
+    SparkFailed,
+    WarehouseUnusable,
+)
 from spark_sink.source.envelope import refused_record
 from spark_sink.spark.checkpoint import is_whole, parse_offsets
 from spark_sink.spark.error_mapping import named
@@ -54,6 +61,12 @@ def test_an_undecodable_record_is_named_from_sparks_message() -> None:
     [
         ("x\n[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] some data may have been lost", DataLost),
         ("Incomplete log file", CheckpointDamaged),
+        (
+            "x\norg.apache.iceberg.exceptions.NotAuthorizedException: Not authorized",
+            WarehouseUnusable,
+        ),
+        ("x\norg.apache.iceberg.jdbc.UncheckedSQLException: Failed to connect", WarehouseUnusable),
+        ("x\norg.apache.iceberg.hive.RuntimeMetaException: Failed to connect", WarehouseUnusable),
         ("java.lang.Error: odd", SparkFailed),
     ],
 )

@@ -14,9 +14,10 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from spark_sink.errors import ColumnClash, ForeignTable, ForeignWarehouse
+from spark_sink.errors import ColumnClash, ForeignTable, ForeignWarehouse, UnsupportedName
 from spark_sink.recent.reading import current, fresh
 from spark_sink.spark.files import Files
+from spark_sink.warehouse.iceberg.catalog import Catalog
 from spark_sink.warehouse.iceberg.conflict import conflicts_by_name
 from spark_sink.warehouse.iceberg.statements import (
     alter_sql,
@@ -26,6 +27,7 @@ from spark_sink.warehouse.iceberg.statements import (
     refuse_clash,
     replace_sql,
 )
+from spark_sink.warehouse.iceberg.tables import IcebergTables
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import CommitConflict, VersionGone
 from spark_sink.warehouse.shape import Shape
@@ -142,6 +144,36 @@ def test_a_column_named_like_a_part_of_another_is_refused(name: str, kind: str, 
     refuse_clash(shape((name, kind), (f"{other}s", "int")))
     with pytest.raises(ColumnClash, match=rf"shop\.t: .*{other.partition('.')[2]}"):
         refuse_clash(shape((name, kind), (other, "int")))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "is_allowed"),
+    [
+        ("hive", "orders_2", True),
+        ("hive", "%4Frders", False),
+        ("glue", "order-lines", False),
+        ("rest", "%4Frders", True),
+        ("jdbc", "order-lines", True),
+    ],
+)
+def test_a_table_has_a_name_that_the_catalog_allows_or_is_refused(
+    kind: str, name: str, *, is_allowed: bool
+) -> None:
+    catalog = Catalog(spark=cast(Any, None), name="lake", kind=kind, prepare=lambda: None)
+    if is_allowed:
+        catalog.refuse_name(("shop", name), ("shop", "t"))
+        return
+    with pytest.raises(
+        UnsupportedName, match=rf"shop\.t: a catalog of type {kind} has no .*{name}"
+    ):
+        catalog.refuse_name(("shop", name), ("shop", "t"))
+
+
+def test_a_name_in_a_catalog_has_no_dot_at_which_it_would_be_divided() -> None:
+    catalog = Catalog(spark=cast(Any, None), name="lake", kind="jdbc", prepare=lambda: None)
+    tables = IcebergTables(spark=cast(Any, None), catalog=catalog, root=None, prefix="p_")
+    assert tables.place("a.b", "c.d") == ("p_a%2Eb", "c%2Ed")
+    assert replace(tables, root="/wh").place("a.b", "c.d") == ("p_a.b", "c.d")
 
 
 @pytest.mark.spark
