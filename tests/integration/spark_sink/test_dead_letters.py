@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,8 @@ pytestmark = [
 PREFIX = "sinkletters"
 KEY = b"\x80\x00key"
 HEADERS = [("h\u00e9", b"\xff\x00"), ("h\u00e9", None)]
-FIRST_MS = 1_790_000_000_123
+FIRST_MS = int(time.time()) * 1000 - 3_600_000 + 123
+"""Of the records. Kafka soon removes those that are older than a week."""
 LIMIT = 5
 WIDE = (("id", "int"), ("v", "int"))
 
@@ -102,6 +104,7 @@ async def test_dead_letters_have_what_kafka_has_whatever_is_started_again_and_th
     more = [put(6, "y"), put(7, "z")]
     with at.running() as sink:
         until(lambda: at.applied("n") >= 8, sink)
+        assert f"dead letters batch=0 number={LIMIT} new=0 " in at.log()
         # Two more than the hour has room for: none of them is skipped.
         await write(at, "n", put(8, 8), *more)
         await at.write(insert(10, "after"))
@@ -127,8 +130,8 @@ async def test_dead_letters_have_what_kafka_has_whatever_is_started_again_and_th
     assert listed.returncode == 0, listed.stderr
     newest = [line.partition("Z ")[2] for line in listed.stdout.splitlines()]
     place = f"shop.n: topic {at.topic('n')}, partition 0, offset"
+    # A value is found unusable when its table is merged, after the record that has none.
     assert newest == [
-        f"{place} 5: RowNotInRecord: bytes omitted: 2000000",
-        f"{place} 4: MalformedRecord: column v holds no int",
+        f"{place} {offset}: MalformedRecord: column v holds no int" for offset in (4, 3)
     ]
     assert len(at.run("letters").stdout.splitlines()) == LIMIT
