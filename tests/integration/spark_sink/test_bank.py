@@ -10,9 +10,8 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +26,7 @@ from connectors.kafka.reading.partition_reader import read_to_end
 from devstack import Stack
 from devstack.mysql import Mysql
 from spark_sink.cuts.reading import ConsistentCut, as_of
-from spark_sink.errors import CutGone, CutIncomplete, CutUnknown, TableNotInCut
+from spark_sink.errors import CutGone, CutIncomplete, CutUnknown, TableNotInCut, UnknownTable
 from tests.harness import wait
 from tests.harness.sql import connected, run
 from tests.harness.worker import running, settings
@@ -42,9 +41,13 @@ pytestmark = [
         "unit/spark_sink/cuts has the bank without servers; test_cuts.py a real Kafka"
     ),
 ]
-SECONDS: Final = float(os.environ.get("BANK_SECONDS") or 180)
-"""Of transfers, kills and cuts; then all comes to rest and is compared."""
-TIMEOUT: Final = 400.0
+KILLS: Final = int(os.environ.get("KILLS") or 3)
+"""Of each program at least, while money is transferred; then all comes to rest and is compared."""
+CUTS: Final = int(os.environ.get("CUTS") or 8)
+"""Different newest cuts at least."""
+TIMEOUT: Final = 1500.0
+RECENT: Final = 20
+"""Cuts back to which those of the past are taken; none is older than the retention."""
 TABLES: Final = ("a", "b", "c")
 ACCOUNTS: Final = 25
 MONEY: Final = 100
@@ -82,7 +85,7 @@ class Writer:
         """Transfers; a deadlock is tried again."""
         try:
             with connected(self.mysql, database="shop", autocommit=False) as cursor:
-                while not self.over.wait(self.random.uniform(0.02, 0.3)):
+                while not self.over.wait(self.random.uniform(0.1, 0.5)):
                     try:
                         self._transaction(cursor)
                     except pymysql.OperationalError as fault:
@@ -126,48 +129,66 @@ class Writer:
         cursor.execute(f"UPDATE {name} SET id = {to} WHERE id = {number}")
 
     def _large(self, cursor: Any) -> None:
-        """All accounts of two tables, more than fits into one Kafka transaction."""
+        """All accounts of two tables, more than fits into one Kafka transaction, and one of any table."""
         one, two = self.random.sample(TABLES, 2)
         note = self.random.choice("xyz") * 1900
         cursor.execute(f"UPDATE {one} SET v = v + 1, note = '{note}'")
         given = cursor.rowcount
         cursor.execute(f"UPDATE {two} SET note = '{note}'")
-        _, number = self._account(cursor, two)
-        cursor.execute(f"UPDATE {two} SET v = v - {given} WHERE id = {number}")
+        payer, number = self._account(cursor)
+        cursor.execute(f"UPDATE {payer} SET v = v - {given} WHERE id = {number}")
 
-    def _account(self, cursor: Any, name: str = "") -> tuple[str, int]:
+    def _account(self, cursor: Any) -> tuple[str, int]:
         """An account, locked until the end of the transaction."""
         while True:
-            table = name or self.random.choice(TABLES)
+            # One that has none by now is passed by.
+            table = self.random.choice(TABLES)
             cursor.execute(f"SELECT id FROM {table} ORDER BY rand() LIMIT 1 FOR UPDATE")
             if found := cursor.fetchone():
                 return table, found[0]
 
 
-@contextmanager
-def repeated(
-    start: Callable[[], Any], rng: random.Random, seconds: tuple[float, float]
-) -> Iterator[list[float]]:
-    """A program that is killed after some seconds and started again; gives the times of the kills.
+@dataclass(slots=True)
+class Repeated:
+    """A program that is killed some time after each of its starts, once it has done something.
 
-    `start` is a context manager within which it runs, and at whose end it is killed.
+    `run` starts it; leaving the block kills it. `has_worked` is asked of what the block gives.
     """
-    over, kills = threading.Event(), list[float]()
 
-    def work() -> None:
-        while True:
-            with start():
-                if over.wait(rng.uniform(*seconds)):
-                    return
-            kills.append(time.monotonic())
+    run: Callable[[], AbstractContextManager[Any]]
+    has_worked: Callable[[Any], bool]
+    random: random.Random
+    longest: float
+    """Seconds until it is killed from then on."""
+    kills: int = 0
+    failed: list[BaseException] = field(default_factory=list)
+    _over: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread = field(init=False)
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield kills
-    finally:
-        over.set()
-        thread.join()
+    def __enter__(self) -> Repeated:
+        """Begins."""
+        self._thread = threading.Thread(target=self._repeat)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends with one more kill."""
+        self._over.set()
+        self._thread.join()
+
+    def _repeat(self) -> None:
+        try:
+            while not self._over.is_set():
+                with self.run() as program:
+                    wait.until(
+                        lambda: self._over.is_set() or self.has_worked(program),
+                        seconds=TIMEOUT,
+                        glance=0.2,
+                    )
+                    self._over.wait(self.random.uniform(0, self.longest))
+                self.kills += 1
+        except BaseException as fault:
+            self.failed.append(fault)
 
 
 @contextmanager
@@ -215,6 +236,7 @@ class Reader:
     """The accounts after each transaction that was the newest."""
     times: list[int] = field(default_factory=list)
     newest: int = 0
+    """Cuts that were newer than the ones before."""
     past: int = 0
     by_time: int = 0
 
@@ -234,14 +256,14 @@ class Reader:
         cut = as_of(self.spark, self.warehouse)
         position = cut.positions["shop"]
         accounts = self._whole(cut, position)
-        self.newest += 1
+        self.newest += position.ts_ms not in self.times
         self.times.append(position.ts_ms)
         if position.transaction is not None:
             assert self.seen.setdefault(position.transaction, accounts) == accounts, position
         return accounts
 
     def _by_transaction(self) -> None:
-        name = self.random.choice(sorted(self.seen))
+        name = self.random.choice(list(self.seen)[-RECENT:])
         # What a sink that starts again has not stored yet is not complete for a while.
         with suppress(CutIncomplete):
             cut = as_of(self.spark, self.warehouse, name)
@@ -249,7 +271,8 @@ class Reader:
             self.past += 1
 
     def _by_time(self) -> None:
-        at = self.random.randint(min(self.times), max(self.times))
+        recent = self.times[-RECENT:]
+        at = self.random.randint(min(recent), max(recent))
         text = datetime.fromtimestamp(at / 1000, UTC).isoformat()
         cut = as_of(self.spark, self.warehouse, text)
         assert cut.positions["shop"].ts_ms <= at
@@ -290,29 +313,63 @@ def test_every_cut_has_whole_transfers_while_the_worker_and_the_sink_are_killed(
         "prefix": wanted["prefix"],
         "bootstrap_servers": stack.kafka,
         "warehouse": str(tmp_path / "wh"),
-        "trigger_interval": 0,
-        "merge_interval": 2,
+        "merge_interval": 10,
         "metrics": {"port": 0},
-        "maintenance": {"every": 3, "retention_hours": 0.04},
+        "maintenance": {"every": 3, "retention_hours": 0.5},
     }
     config.write_text(yaml.safe_dump(described))
     over = threading.Event()
     writers = [Writer(mysql, random.Random(f"{seed} {n}"), over) for n in range(WRITERS)]
     threads = [threading.Thread(target=one.work) for one in writers]
     reader = Reader(spark, str(tmp_path / "wh"), rng)
-    workers = repeated(lambda: running(wanted, tmp_path), random.Random(seed + 1), (8, 25))
-    sinks = repeated(lambda: sinking(config), random.Random(seed + 2), (30, 60))
+    worker = Repeated(
+        lambda: running(wanted, tmp_path),
+        lambda one: one.destination().get("rows", 0) > 0,
+        random.Random(seed + 1),
+        longest=20,
+    )
+
+    at_start: dict[int, int] = {}
+
+    def has_stored(sink: subprocess.Popen[bytes]) -> bool:
+        """Whether readers have seen newer cuts; the last of the sink before may be one."""
+        assert sink.poll() is None, (tmp_path / "sink.log").read_text()[-4000:]
+        return reader.newest > at_start.setdefault(sink.pid, reader.newest) + 1
+
+    sinks = Repeated(lambda: sinking(config), has_stored, random.Random(seed + 2), longest=20)
+
+    def has_begun() -> bool:
+        assert (worker.failed, sinks.failed) == ([], [])
+        with suppress(CutUnknown, UnknownTable):
+            return reader.take() == source(mysql)
+        return False
+
+    def is_enough() -> bool:
+        assert (worker.failed, sinks.failed) == ([], [])
+        assert [one.failed for one in writers] == [[]] * WRITERS
+        reader.look()
+        kills = min(worker.kills, sinks.kills)
+        return kills >= KILLS and reader.newest >= CUTS and reader.past > 0 and reader.by_time > 0
+
     try:
-        for thread in threads:
-            thread.start()
-        with workers as worker_kills, sinks as sink_kills:
-            until = time.monotonic() + SECONDS
-            while time.monotonic() < until:
-                reader.look()
+        with worker, sinks:
+            wait.until(has_begun, seconds=TIMEOUT, glance=1.0)
+            for thread in threads:
+                thread.start()
+            wait.until(
+                is_enough,
+                seconds=TIMEOUT,
+                late=lambda: (
+                    worker.kills,
+                    sinks.kills,
+                    reader.newest,
+                    reader.past,
+                    reader.by_time,
+                ),
+            )
         over.set()
         for thread in threads:
             thread.join()
-        assert [one.failed for one in writers] == [[]] * WRITERS
         due = source(mysql)
         assert sum(due.values()) == TOTAL
         with running(wanted, tmp_path), sinking(config) as sink:
@@ -335,15 +392,14 @@ def test_every_cut_has_whole_transfers_while_the_worker_and_the_sink_are_killed(
             "transfers": sum(one.committed for one in writers),
             "large": sum(one.large for one in writers),
             "parts": parts(stack.kafka, wanted["prefix"]),
-            "kills of the worker": len(worker_kills),
-            "kills of the sink": len(sink_kills),
+            "kills of the worker": worker.kills,
+            "kills of the sink": sinks.kills,
             "newest cuts": reader.newest,
             "cuts of a transaction": reader.past,
             "cuts of a time": reader.by_time,
         }
         sys.stderr.write(f"{found}\n")
         assert all(found.values()), found
-        assert reader.newest >= 10
     finally:
         over.set()
         mysql.kill()
