@@ -211,4 +211,11 @@ class SinkScene:
 
     def log(self) -> str:
         """The end of what sinks have printed."""
-        return (self.folder / "sink.log").read_text(errors="replace")[-4000:]
+        return self._printed()[-4000:]
+
+    def lines(self, text: str) -> int:
+        """The number of lines with a text that sinks have printed."""
+        return sum(text in line for line in self._printed().splitlines())
+
+    def _printed(self) -> str:
+        return (self.folder / "sink.log").read_text(errors="replace")

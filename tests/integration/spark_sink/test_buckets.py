@@ -158,7 +158,7 @@ _REFUSALS = {
 }
 
 
-async def test_a_second_sink_is_refused_and_maintenance_keeps_a_sink_from_starting(
+async def test_a_second_sink_is_refused_and_maintenance_goes_through_the_one_that_runs(
     stack: Stack, server: S3Server, tmp_path: Path
 ) -> None:
     (tmp_path / "two").mkdir()
