@@ -167,7 +167,7 @@ class Sink:
             ),
             note=of_sink(MAINTAINED, settings.name),
             waits=self._waits.waiting,
-            maintained=self._applier.milestones.wrote,
+            milestones=self._applier.milestones,
             gate=self._applier.gate,
         )
         self._beside = BackgroundTasks(

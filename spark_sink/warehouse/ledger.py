@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from spark_sink.errors import CheckpointPastLedger, DataLost
@@ -126,6 +126,12 @@ def check_checkpoint_not_past_ledger(
                 f"{applied.get(at, 'nothing')}",
                 advice="Remove the checkpoint folder; the sink then starts from the ledger",
             )
+
+
+def restated(entry: Entry, milestone: str) -> Entry:
+    """A further entry of the same batch, without records, whose milestone takes the place of the first."""
+    until = entry.until_offset
+    return replace(entry, from_offset=until, records=0, milestone=milestone)
 
 
 def entries_of(

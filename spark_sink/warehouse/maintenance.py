@@ -29,6 +29,7 @@ from spark_sink.errors import SinkError
 from spark_sink.names import MAINTAINED
 from spark_sink.settings import Maintenance as Plan
 from spark_sink.spark.error_mapping import named
+from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
 from spark_sink.warehouse.protocol import CommitConflict, Name, Upkeep, Warehouse
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sources import Sources
@@ -56,8 +57,8 @@ class Maintenance:
     """Returns a true value for a table that batches skip."""
     note: str = MAINTAINED
     """The name of the note of what this sink has maintained."""
-    maintained: Callable[[Name], None] = lambda _: None
-    """Takes a table that was rewritten."""
+    milestones: MilestoneRecorder | None = None
+    """What takes up the versions of tables that were rewritten."""
     gate: threading.Lock = field(default_factory=threading.Lock)
     """Held while a batch is applied."""
     merged: Counter[Name] = field(default_factory=Counter)
@@ -99,6 +100,9 @@ class Maintenance:
         shape, upkeep = self.warehouse.tables.shape(*name), self.warehouse.upkeep
         if shape is None:
             return "there is no such table"
+        if self.milestones is not None:
+            with self.gate:
+                self.milestones.begin()
         may_remove = self._may_remove()
         self._keep_up(name, upkeep, purged=shape, may_remove=may_remove)
         deleted, histories = self.warehouse.deleted, self.warehouse.histories
@@ -106,7 +110,10 @@ class Maintenance:
             self._keep_up(name, deleted.upkeep, purged=markers, may_remove=may_remove)
         if histories.tables.shape(*name) is not None:
             self._keep_up(name, histories.upkeep, purged=None, may_remove=may_remove)
-        self.maintained(name)
+        if self.milestones is not None:
+            self.milestones.wrote(name)
+            with self.gate:
+                self.milestones.restate()
         self.sources.keep()
         self._record(name, upkeep.version(name))
         _log.info("table maintained table=%s.%s", *name)

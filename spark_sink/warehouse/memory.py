@@ -19,7 +19,7 @@ from spark_sink.recent.coverage import Cut, Marker
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.positions import At, is_within
 from spark_sink.source.schemas import OWN_COLUMNS
-from spark_sink.warehouse.ledger import Entry, Floor, LastBatch, Source
+from spark_sink.warehouse.ledger import Entry, Floor, LastBatch, Source, restated
 from spark_sink.warehouse.letters import Letter
 from spark_sink.warehouse.milestones import Batch, Position, Share, batches, later
 from spark_sink.warehouse.moves import Event, History, Place
@@ -235,6 +235,12 @@ class MemoryLedger:
     def append(self, entries: Iterable[Entry]) -> None:
         """See protocol.Ledger."""
         self.entries += entries
+
+    def restate(self, milestone: str) -> None:
+        """See protocol.Ledger."""
+        last = max(self.entries, key=lambda one: one.applied_at_ms, default=None)
+        held = [one for one in self.entries if last and one.applied_at_ms == last.applied_at_ms]
+        self.append([restated(one, milestone) for one in held if one.milestone][-1:])
 
     def batches(self) -> list[Batch]:
         """See protocol.Ledger."""

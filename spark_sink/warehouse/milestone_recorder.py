@@ -7,7 +7,7 @@ whose version is not the one that the ledger has, and one that was rebuilt, is a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spark_sink.errors import ForeignTable
@@ -55,6 +55,26 @@ class MilestoneRecorder:
     def rebuilt(self, name: Name) -> None:
         """Takes a table that something else than a batch has written."""
         self._strange.add(name)
+
+    def restate(self) -> None:
+        """Puts versions that maintenance has made since the last batch into this batch's milestone.
+
+        Otherwise, while no batch comes, the files of its versions might be removed as unused. Called while no
+        batch is applied, and after `begin`, so that no table has a change that the last batch does not have.
+        """
+        names = self._written - self._strange
+        batches = self.warehouse.ledger.batches() if names else []
+        last = batches[-1].milestone if batches else None
+        if last is None:
+            return
+        upkeep = self.warehouse.upkeep
+        versions = {name: upkeep.version(name) for name in names if name in last.versions}
+        if versions:
+            self.warehouse.ledger.restate(
+                replace(last, versions={**last.versions, **versions}).text()
+            )
+            self._versions |= versions
+            self._written.difference_update(versions)
 
     def milestone(
         self, floors: Iterable[Floor], *, is_whole: bool, ddl: Mapping[str, Place] | None = None

@@ -174,6 +174,9 @@ class Ledger(Protocol):
     def append(self, entries: Iterable[Entry]) -> None:
         """Records a batch as applied."""
 
+    def restate(self, milestone: str) -> None:
+        """Gives the last batch another milestone, if it has one."""
+
     def batches(self) -> list[Batch]:
         """The recent batches, oldest first: at least those of the retention time."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spark_sink.warehouse.iceberg.warehouse import IcebergWarehouse
-from spark_sink.warehouse.ledger import Entry, Source
+from spark_sink.warehouse.ledger import Entry, LastBatch, Source
 from spark_sink.warehouse.milestones import Milestone, Position
 from spark_sink.warehouse.moves import Event, Note
 from tests.contract.warehouses import (
@@ -166,6 +166,15 @@ def test_the_ledger_returns_batches_with_what_is_merged_after_each_and_their_mil
     assert two.milestone == milestone
     assert two.milestone is not None
     assert two.milestone.reached["shop"].transaction == "u:3"
+    later = replace(milestone, versions={NAME: 6})
+    for _ in range(2):
+        ledger.restate(later.text())
+        one, again = ledger.batches()
+        assert (one.milestone, again) == (None, replace(two, milestone=later))
+    assert ledger.last() == LastBatch(batch_id=1, records=2, applied_at_ms=20)
+    ledger.append([replace(first, batch_id=2, from_offset=9, until_offset=10, applied_at_ms=30)])
+    ledger.restate(later.text())
+    assert [one.milestone for one in ledger.batches()] == [None, later, None]
 
 
 def test_the_highest_floor_of_each_source_stands(case: Case) -> None:

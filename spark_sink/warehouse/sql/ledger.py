@@ -9,7 +9,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from spark_sink.warehouse.ledger import Entry, Floor, LastBatch, Source
+from spark_sink.warehouse.ledger import Entry, Floor, LastBatch, Source, restated
 from spark_sink.warehouse.milestones import Batch, Share, batches
 from spark_sink.warehouse.sql.own_table import OwnTable
 
@@ -80,6 +80,20 @@ class TableLedger:
             self.table.append(_LEDGER_COLUMNS, rows, is_wider=True)
         if self.table.due():
             self.compact()
+
+    def restate(self, milestone: str) -> None:
+        """See protocol.Ledger."""
+        ledger = self.table.read()
+        if ledger is None or "milestone" not in ledger.columns:
+            return
+        last = f.struct("applied_at_ms", "query_id", "batch_id", "from_offset")
+        rows = ledger.where("milestone IS NOT NULL").orderBy(last.desc()).limit(1).collect()
+        newest = self.newest_ms()
+        self.append(
+            restated(Entry(**row.asDict()), milestone)
+            for row in rows
+            if row.applied_at_ms == newest
+        )
 
     def batches(self) -> list[Batch]:
         """See protocol.Ledger."""

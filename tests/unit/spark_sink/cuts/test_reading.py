@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import Any, cast
 
 import pytest
@@ -13,11 +14,13 @@ from spark_sink.cuts.views import views
 from spark_sink.errors import CutAmbiguous, CutGone, CutIncomplete, CutUnknown, UnknownTable
 from spark_sink.metrics import Metrics
 from spark_sink.recent.follower import Follower
+from spark_sink.settings import Maintenance as Plan
 from spark_sink.settings import Settings
 from spark_sink.source.kafka import KafkaTopics
 from spark_sink.source.offsets import Offsets
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.cuts.bank import ACCOUNTS, MARKERS, MONEY, SCHEMAS, TABLES, Bank, State
+from tests.unit.spark_sink.warehouse.test_maintenance import kept
 
 pytestmark = [
     pytest.mark.spark,
@@ -177,3 +180,31 @@ def test_a_cut_of_the_past_is_read_by_transaction_number_and_time(warehouse: War
         sink.cut(("shop", ends[-1] + 1))
     with pytest.raises(CutAmbiguous, match="no time zone"):
         sink.cut("1970-01-01T00:16:40")
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_the_newest_cut_is_still_there_after_maintenance_without_a_batch(
+    warehouse: Warehouse, is_restarted: bool
+) -> None:
+    bank = Bank(seed=9)
+    sink = Sink(warehouse, bank)
+    for _ in range(2):
+        bank.transfer()
+        bank.settle()
+        sink.store()
+        sink.merge(sink.rows(), is_whole=True)
+    if is_restarted:
+        sink.restart()
+    plan = Plan(every=1, retention_hours=1 / 3600)
+    maintenance = kept(warehouse, plan, milestones=warehouse.applier.milestones)
+    before = sink.cut().versions
+    for _ in range(2):
+        for table in TABLES:
+            maintenance.maintain(("shop", table))
+        # The files of the first round's versions are unused for as long as they are kept.
+        time.sleep(1.5)
+    for table in TABLES:
+        maintenance.maintain(("shop", table))
+    cut = sink.cut()
+    assert held(cut) == bank.states[max(bank.states)]
+    assert all(cut.versions[name] > version for name, version in before.items())
