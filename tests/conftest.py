@@ -88,13 +88,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give files to the jobs, but all files of the shared Spark session to one.
+    """Give files to the jobs, but all files of a shared Spark session to one.
 
-    A session is expensive: its first batches take five times as long as later ones.
+    A session is expensive: its first batches take five times as long as later ones. With two, both processors are
+    busy to the end.
     """
     scheduler: Any = LoadFileScheduling(config, log)
     by_file = scheduler._split_scope
-    scheduler._split_scope = lambda test: "spark" if _SPARK.match(test) else by_file(test)
+
+    def scope(test: str) -> Any:
+        session = next((name for name, files in _SPARK.items() if files.match(test)), None)
+        return session or by_file(test)
+
+    scheduler._split_scope = scope
     return scheduler
 
 
@@ -107,11 +113,20 @@ def _longest_first(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("stack")
         or _SERVERS.intersection(getattr(item, "fixturenames", ()))
     }
-    items.sort(key=lambda item: (not _SPARK.match(item.nodeid), item.path not in slow))
+
+    def of_session(item: pytest.Item) -> bool:
+        return any(files.match(item.nodeid) for files in _SPARK.values())
+
+    items.sort(key=lambda item: (not of_session(item), item.path not in slow))
 
 
-_SPARK = re.compile("tests/(unit/spark_sink/|contract/test_(columns|warehouses).py)")
-"""Files that share a Spark session, by node id."""
+_SPARK = {
+    "batches": re.compile("tests/unit/spark_sink/(background|batch|source)/"),
+    "others": re.compile(
+        "tests/(unit/spark_sink/|contract/test_(columns|dead_letters|recent_changes|warehouses).py)"
+    ),
+}
+"""Files that share a Spark session, by its name; the first that matches a node id decides."""
 _RARE = {"5.5", "8.0", "10.11"}
 """Of these there is another on either side; `make test-servers` asks them too."""
 _REAL = {"stack", "servers", "children"}

@@ -101,6 +101,7 @@ def broken_for(broken: Any, merge: Any) -> Any:
     return merged
 
 
+@pytest.mark.long("the contract of warehouses, and the other cases")
 def test_the_setting_may_change_either_way(hard: Warehouse) -> None:
     hard.rules = NO_RULES
     hard.restart()
@@ -147,6 +148,7 @@ def test_readers_of_recent_changes_see_no_row_that_is_older_than_its_delete(
     assert rows == {2: 20, 3: 30}
 
 
+@pytest.mark.long("the contract of warehouses, and the other cases")
 def test_markers_are_purged_when_nothing_older_can_come(hard: Warehouse) -> None:
     hard.take(put(1, 10, 1), put(2, 20, 2), gone(1, 5))
     kept(hard, Plan(every=1, purge_deleted_hours=1)).maintain(NAME)
@@ -157,6 +159,7 @@ def test_markers_are_purged_when_nothing_older_can_come(hard: Warehouse) -> None
     assert stored(hard) == {2: 20}
 
 
+@pytest.mark.long("the contract of warehouses, and the other cases")
 def test_a_truncate_removes_all_rows(hard: Warehouse) -> None:
     hard.take(put(1, 10, 1), put(2, 20, 2), gone(1, 3))
     hard.take(Change(op="t", seq=5, version=None), put(3, 30, 6))

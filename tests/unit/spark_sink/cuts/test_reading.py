@@ -182,7 +182,9 @@ def test_a_cut_of_the_past_is_read_by_transaction_number_and_time(warehouse: War
         sink.cut("1970-01-01T00:16:40")
 
 
-@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.parametrize(
+    "is_restarted", [pytest.param(False, marks=pytest.mark.long("a restarted one")), True]
+)
 def test_the_newest_cut_is_still_there_after_maintenance_without_a_batch(
     warehouse: Warehouse, is_restarted: bool
 ) -> None:
