@@ -90,8 +90,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Give files to the jobs, but all files of a shared Spark session to one.
 
-    A session is expensive: its first batches take five times as long as later ones. With two, both processors are
-    busy to the end.
+    A session is expensive: its first batches take five times as long as later ones. With two, both processors
+    are busy to the end.
     """
     scheduler: Any = LoadFileScheduling(config, log)
     by_file = scheduler._split_scope
