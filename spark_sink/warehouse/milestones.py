@@ -119,18 +119,26 @@ def batches(shares: Iterable[Share]) -> list[Batch]:
         until.setdefault((one.topic, one.partition), one.from_offset)
     until = {at: first for at, first in until.items() if first}
     found: list[Batch] = []
-    texts: dict[int, str] = {one.at_ms: one.milestone for one in ordered if one.milestone}
+    texts: dict[int, list[str]] = {}
+    for one in ordered:
+        if one.milestone:
+            texts.setdefault(one.at_ms, []).append(one.milestone)
     for number, one in enumerate(ordered):
         at = one.topic, one.partition
         until[at] = max(one.until_offset, until.get(at, 0))
         if number + 1 < len(ordered) and ordered[number + 1].at_ms == one.at_ms:
             continue
-        text = texts.get(one.at_ms)
-        milestone = Milestone.of(text) if text else None
+        milestone = _newest(texts.get(one.at_ms, ()))
         found.append(
             Batch(at_ms=one.at_ms, query_id=one.query_id, until=dict(until), milestone=milestone)
         )
     return found
+
+
+def _newest(texts: Iterable[str]) -> Milestone | None:
+    """The last of a batch's milestones: maintenance replaces versions in it by later ones."""
+    found = [one for one in map(Milestone.of, texts) if one is not None]
+    return max(found, key=lambda one: sum(one.versions.values()), default=None)
 
 
 def later(one: Positions, other: Positions) -> dict[str, Position]:

@@ -166,8 +166,8 @@ def test_the_ledger_returns_batches_with_what_is_merged_after_each_and_their_mil
     assert two.milestone == milestone
     assert two.milestone is not None
     assert two.milestone.reached["shop"].transaction == "u:3"
-    later = replace(milestone, versions={NAME: 6})
-    for _ in range(2):
+    for version in (6, 8, 9):
+        later = replace(milestone, versions={NAME: version})
         ledger.restate(later.text())
         one, again = ledger.batches()
         assert (one.milestone, again) == (None, replace(two, milestone=later))
