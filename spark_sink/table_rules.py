@@ -51,12 +51,15 @@ class TableRules:
         """Whether all changes of the table are kept in a history."""
         return bool(self._of(name, "history"))
 
-    def layout(self, name: tuple[str, str]) -> Layout:
-        """How the table's rows are divided into files; a rule that states one layout excludes the other."""
+    def layout(self, name: tuple[str, str]) -> Layout | None:
+        """How the table's rows are divided into files; None if no rule states it.
+
+        A rule that states one layout excludes the other.
+        """
         for rule in self._matching(name):
             if rule.partition_by is not None or rule.cluster_by is not None:
                 return Layout(rule.partition_by or (), rule.cluster_by or ())
-        return Layout()
+        return None
 
     def _of(self, name: tuple[str, str], setting: str) -> object:
         found = (getattr(rule, setting) for rule in self._matching(name))

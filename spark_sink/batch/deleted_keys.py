@@ -11,13 +11,15 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
+from spark_sink.errors import ForeignTable
 from spark_sink.table_rules import TableRules
 from spark_sink.warehouse.markers import in_columns, without_older
-from spark_sink.warehouse.protocol import Name, Warehouse
+from spark_sink.warehouse.protocol import CommitConflict, Name, Warehouse
 from spark_sink.warehouse.shape import Shape
 
 _log = logging.getLogger(__name__)
@@ -83,9 +85,12 @@ class DeletedKeys:
         return next(iter(self._unswept), None)
 
     def sweep(self, name: Name) -> None:
-        """Moves the markers that a table has of its own beside it; no batch is applied meanwhile."""
-        with self.gate:
-            shape = self.warehouse.tables.shape(*name)
+        """Moves the markers that a table has of its own beside it; no batch is applied meanwhile.
+
+        If another writer commits first, the table stays due.
+        """
+        with self.gate, suppress(CommitConflict):
+            shape = self._own(name)
             if shape is not None and shape.keyed:
                 markers = self.warehouse.tables.rows(shape, fixed=True).where("__deleted")
                 if not markers.isEmpty():
@@ -95,6 +100,13 @@ class DeletedKeys:
                     _log.info("markers of deleted rows removed table=%s.%s", *name)
             if self._unswept is not None:
                 self._unswept.discard(name)
+
+    def _own(self, name: Name) -> Shape | None:
+        """The table's shape; None if the sink has no table of that name."""
+        try:
+            return self.warehouse.tables.shape(*name)
+        except ForeignTable:
+            return None
 
     def _store(self, shape: Shape, markers: DataFrame) -> None:
         name, tables = (shape.database, shape.table), self.warehouse.deleted.tables

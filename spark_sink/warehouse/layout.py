@@ -18,14 +18,14 @@ class Layout:
     cluster_by: tuple[str, ...] = ()
 
 
-Layouts = Callable[[tuple[str, str]], Layout]
-"""Returns the layout of a table, by database and name."""
+Layouts = Callable[[tuple[str, str]], Layout | None]
+"""Returns the layout of a table, by database and name; None if it is left as it is."""
 NO_LAYOUT: Final = Layout()
 
 
-def no_layout(name: tuple[str, str]) -> Layout:  # noqa: ARG001 - all tables are alike
-    """Returns the layout of a table for which none is set."""
-    return NO_LAYOUT
+def no_layout(name: tuple[str, str]) -> Layout | None:  # noqa: ARG001 - all tables are alike
+    """Leaves each table as it is."""
+    return None
 
 
 def among(columns: Sequence[str], there: Iterable[str]) -> list[str]:

@@ -71,6 +71,8 @@ class DeltaUpkeep:
 
     def _settle_layout(self, name: Name) -> None:
         path, layout = self._path(name), self._layouts(name)
+        if layout is None:
+            return
         (detail,) = self._spark.sql(f"DESCRIBE DETAIL {delta(path)}").collect()
         there = self._spark.read.format("delta").load(path).columns
         partitions, clusters = detail.partitionColumns, detail.clusteringColumns

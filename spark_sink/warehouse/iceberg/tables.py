@@ -41,7 +41,7 @@ from spark_sink.warehouse.iceberg.statements import (
     replace_sql,
 )
 from spark_sink.warehouse.images import seen_rows
-from spark_sink.warehouse.layout import Layouts, no_layout
+from spark_sink.warehouse.layout import NO_LAYOUT, Layouts, no_layout
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Position
 from spark_sink.warehouse.protocol import VersionGone
@@ -129,7 +129,9 @@ class IcebergTables:
         if held is None:
             self.catalog.make_namespace(place[0])
             statements: list[str] | None = [
-                create_sql(table, wanted, self.layouts((wanted.database, wanted.table)))
+                create_sql(
+                    table, wanted, self.layouts((wanted.database, wanted.table)) or NO_LAYOUT
+                )
             ]
         else:
             is_moved = wanted.followed != held.followed
@@ -255,7 +257,7 @@ class IcebergTables:
             again_on_conflict(partial(session.sql, statement))
         given = {**self._former(place, shape), **more}
         with self._view(rows) as view:
-            layout = self.layouts((shape.database, shape.table))
+            layout = self.layouts((shape.database, shape.table)) or NO_LAYOUT
             statement = replace_sql(table, shape, layout, source=view, more=given)
             again_on_conflict(lambda: session.sql(statement))
         # Its columns are those of a query, which have no comments.

@@ -13,7 +13,7 @@ from spark_sink.warehouse.iceberg.catalog import Catalog, IcebergTable, Place
 from spark_sink.warehouse.iceberg.conflict import conflicts_by_name
 from spark_sink.warehouse.iceberg.own_table import kept_for
 from spark_sink.warehouse.iceberg.tables import IcebergTables
-from spark_sink.warehouse.layout import among
+from spark_sink.warehouse.layout import NO_LAYOUT, among
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.sql.statements import old_markers_sql, properties_sql
 
@@ -77,8 +77,8 @@ class IcebergUpkeep:
 
     def _order(self, name: Name) -> dict[str, str]:
         """How rewritten files are sorted, if a layout says so."""
-        there = self.spark.table(self._sql_name(name)).columns
-        columns = among(self.tables.layouts(name).cluster_by, there)
+        layout = self.tables.layouts(name) or NO_LAYOUT
+        columns = among(layout.cluster_by, self.spark.table(self._sql_name(name)).columns)
         if not columns:
             return {}
         order = ", ".join(f"{quoted(one)} ASC NULLS FIRST" for one in columns)

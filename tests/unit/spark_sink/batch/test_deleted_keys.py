@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_sink.errors import SparkFailed
+from spark_sink.batch.deleted_keys import DeletedKeys
+from spark_sink.errors import ForeignTable, SparkFailed
 from spark_sink.recent.coverage import Step
 from spark_sink.settings import Maintenance as Plan
 from spark_sink.settings import TableRule
 from spark_sink.table_rules import NO_RULES, TableRules
+from spark_sink.warehouse.protocol import CommitConflict
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.history import Change, schema
 from tests.unit.spark_sink.warehouse.test_maintenance import kept
@@ -134,6 +136,32 @@ def test_markers_follow_a_new_column_and_a_reload(hard: Warehouse) -> None:
     hard.restart()
     hard.take(put(1, 11, 4), gone(2, 9), partition=2)
     assert stored(hard) == {3: 30}
+
+
+def test_a_foreign_table_and_another_writer_do_not_end_a_sweep() -> None:
+    tables = Foreign()
+    keys = DeletedKeys(warehouse=cast(Any, tables), rules=HARD)
+    assert keys.due() == ("shop", "lost")
+    tables.fault = CommitConflict("another writer")
+    keys.sweep(("shop", "lost"))
+    assert keys.due() == ("shop", "lost")
+    tables.fault = ForeignTable("/wh/shop/lost")
+    keys.sweep(("shop", "lost"))
+    assert keys.due() is None
+
+
+class Foreign:
+    """A warehouse with a table that cannot be read."""
+
+    def __init__(self) -> None:
+        self.tables = self
+        self.fault: Exception = RuntimeError()
+
+    def names(self) -> list[tuple[str, str]]:
+        return [("shop", "lost"), ("other", "lost")]
+
+    def shape(self, *_: str) -> None:
+        raise self.fault
 
 
 def test_readers_of_recent_changes_see_no_row_that_is_older_than_its_delete(

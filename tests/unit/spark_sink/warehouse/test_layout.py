@@ -13,7 +13,7 @@ from pyspark.sql import functions as f
 
 from spark_sink.settings import TableRule
 from spark_sink.table_rules import TableRules
-from spark_sink.warehouse.opening import open_warehouse
+from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.shape import Shape
 from tests.contract.warehouses import row
 from tests.unit.spark_sink.conftest import of_delta
@@ -27,9 +27,11 @@ SHAPE = Shape("shop", "t", (("id", "int"), ("v", "int")), ("id",))
 NAME = ("shop", "t")
 
 
-def laid_out(spark: SparkSession, path: Path, **rule: Any) -> Any:
+def laid_out(
+    spark: SparkSession, path: Path, *, table_format: Format = "delta", **rule: Any
+) -> Any:
     rules = TableRules([TableRule(match=".*", **rule)])
-    return open_warehouse(spark, str(path), layouts=rules.layout)
+    return open_warehouse(spark, str(path), table_format=table_format, layouts=rules.layout)
 
 
 def layout(spark: SparkSession, path: Path) -> tuple[list[str], list[str]]:
@@ -60,6 +62,8 @@ def test_a_table_is_clustered_at_its_start_and_by_other_columns_at_its_next_main
     assert layout(spark, tmp_path) == ([], ["id"])
     merge(spark, again, row(1, 11, 3), row(3, 30, 4))
     open_warehouse(spark, str(tmp_path)).upkeep.compact(NAME)
+    assert layout(spark, tmp_path) == ([], ["id"])
+    laid_out(spark, tmp_path, cluster_by=[]).upkeep.compact(NAME)
     assert layout(spark, tmp_path) == ([], [])
     assert seen(again) == [(1, 11), (2, 20), (3, 30)]
 
