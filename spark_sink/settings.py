@@ -267,6 +267,10 @@ class Settings(BaseSettings):
                 "name is for several sinks, which an Iceberg catalog of type hadoop is not safe for, except "
                 "on HDFS: set catalog, or let one sink fill this warehouse"
             )
+        if self.format == "iceberg" and any(
+            one.partition_by or one.cluster_by for one in self.tables
+        ):
+            raise ValueError("tables: partition_by and cluster_by need format: delta")
         if self.metastore.uri and self.format == "iceberg":
             raise ValueError(
                 "metastore.uri registers tables in Delta: with format: iceberg, set catalog (type: hive, uri: "

@@ -46,7 +46,7 @@ def open_warehouse(
     """Returns the warehouse in a folder; `every` and `retention_seconds` bound the history it keeps.
 
     Without `table_format`, that of the warehouse, or Delta if there is none yet. `catalog` are the properties
-    of Iceberg's catalog; `layouts` are those of tables that are made or rewritten. Raises ForeignWarehouse, and
+    of Iceberg's catalog; `layouts` are those of tables in Delta. Raises ForeignWarehouse, and
     WarehouseUnusable.
     """
     try:
@@ -82,7 +82,6 @@ def open_warehouse(
         catalog=properties,
         every=every,
         retention_seconds=retention_seconds,
-        layouts=layouts,
     )
 
 

@@ -111,14 +111,12 @@ class Catalog:
         procedure: str,
         place: Place,
         options: Mapping[str, str] | None = None,
-        arguments: Mapping[str, str] | None = None,
     ) -> str:
         """The statement that calls one of Iceberg's procedures on a table."""
-        named = "".join(f", {name} => {literal(text)}" for name, text in (arguments or {}).items())
         given = ", ".join(literal(text) for pair in (options or {}).items() for text in pair)
         more = f", options => map({given.replace('_', '-')})" if options else ""
         table = literal(_dotted(place))
-        return f"CALL {quoted(self.name)}.system.{procedure}(table => {table}{named}{more})"
+        return f"CALL {quoted(self.name)}.system.{procedure}(table => {table}{more})"
 
     def refuse_name(self, place: Place, of: tuple[str, str]) -> None:
         """Raises UnsupportedName for a place of the table `of` that this type of catalog cannot have."""

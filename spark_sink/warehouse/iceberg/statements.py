@@ -14,7 +14,6 @@ from typing import Final
 from spark_sink.errors import ColumnClash
 from spark_sink.names import action, literal, quoted
 from spark_sink.source.schemas import SOURCE_COLUMNS
-from spark_sink.warehouse.layout import NO_LAYOUT, Layout, among
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sql.statements import (
     FOLLOWED_PROPERTY,
@@ -58,37 +57,29 @@ _INNER: Final = {"struct<srid": ("srid", "wkb"), "array<": ("element",), "map<":
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
 
 
-def create_sql(table: str, shape: Shape, layout: Layout = NO_LAYOUT) -> str:
+def create_sql(table: str, shape: Shape) -> str:
     """The statement that creates a table of `shape`."""
     properties = properties_sql(_own_properties(shape))
     columns = columns_sql(shape)
     return (
-        f"CREATE TABLE IF NOT EXISTS {table} ({columns}) USING iceberg{_layout_sql(shape, layout)}"
+        f"CREATE TABLE IF NOT EXISTS {table} ({columns}) USING iceberg"
         f"{table_comment_sql(shape)} "
         f"TBLPROPERTIES ({properties})"
     )
 
 
-def replace_sql(
-    table: str, shape: Shape, layout: Layout = NO_LAYOUT, *, source: str, more: Mapping[str, str]
-) -> str:
+def replace_sql(table: str, shape: Shape, *, source: str, more: Mapping[str, str]) -> str:
     """The statement that replaces a table with the rows of the view `source`, in one commit.
 
     Properties that are not given stay as they are, and so does the table's comment.
     """
     properties = properties_sql({**_own_properties(shape), **more})
     comment = literal(dict(shape.comments).get("", ""))
-    laid = f"USING iceberg{_layout_sql(shape, layout)}"
+    laid = "USING iceberg"
     replaced = (
         f"CREATE OR REPLACE TABLE {table} {laid} COMMENT {comment} TBLPROPERTIES ({properties})"
     )
     return f"{replaced} AS SELECT {casts_sql(shape)} FROM {quoted(source)}"  # noqa: S608 - every name is quoted
-
-
-def _layout_sql(shape: Shape, layout: Layout) -> str:
-    """The clause with a table's partitions; empty without them."""
-    partitions = among(layout.partition_by, (name for name, _ in shape.columns))
-    return f" PARTITIONED BY ({', '.join(map(quoted, partitions))})" if partitions else ""
 
 
 def _own_properties(shape: Shape) -> dict[str, str]:

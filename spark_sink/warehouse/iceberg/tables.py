@@ -41,7 +41,6 @@ from spark_sink.warehouse.iceberg.statements import (
     replace_sql,
 )
 from spark_sink.warehouse.images import seen_rows
-from spark_sink.warehouse.layout import NO_LAYOUT, Layouts, no_layout
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Position
 from spark_sink.warehouse.protocol import VersionGone
@@ -74,7 +73,6 @@ class IcebergTables:
     root: str | None
     """The folder that has only these tables; None in a catalog that may have others."""
     prefix: str = ""
-    layouts: Layouts = no_layout
     _views: count[int] = field(default_factory=count)
 
     def place(self, database: str, table: str) -> Place:
@@ -128,11 +126,7 @@ class IcebergTables:
         table = self.catalog.sql_name(place)
         if held is None:
             self.catalog.make_namespace(place[0])
-            statements: list[str] | None = [
-                create_sql(
-                    table, wanted, self.layouts((wanted.database, wanted.table)) or NO_LAYOUT
-                )
-            ]
+            statements: list[str] | None = [create_sql(table, wanted)]
         else:
             is_moved = wanted.followed != held.followed
             more = self._former(place, wanted) if is_moved else {}
@@ -257,8 +251,7 @@ class IcebergTables:
             again_on_conflict(partial(session.sql, statement))
         given = {**self._former(place, shape), **more}
         with self._view(rows) as view:
-            layout = self.layouts((shape.database, shape.table)) or NO_LAYOUT
-            statement = replace_sql(table, shape, layout, source=view, more=given)
+            statement = replace_sql(table, shape, source=view, more=given)
             again_on_conflict(lambda: session.sql(statement))
         # Its columns are those of a query, which have no comments.
         bare = replace(shape, comments=tuple(one for one in shape.comments if not one[0]))

@@ -8,12 +8,10 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from spark_sink.names import quoted
 from spark_sink.warehouse.iceberg.catalog import Catalog, IcebergTable, Place
 from spark_sink.warehouse.iceberg.conflict import conflicts_by_name
 from spark_sink.warehouse.iceberg.own_table import kept_for
 from spark_sink.warehouse.iceberg.tables import IcebergTables
-from spark_sink.warehouse.layout import NO_LAYOUT, among
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.sql.statements import old_markers_sql, properties_sql
 
@@ -61,7 +59,7 @@ class IcebergUpkeep:
         """See protocol.Upkeep."""
         place = self._place(name)
         with conflicts_by_name():
-            self._call("rewrite_data_files", place, _DATA_FILES, self._order(name))
+            self._call("rewrite_data_files", place, _DATA_FILES)
             self._call("rewrite_position_delete_files", place, _SMALL_FILES)
             self._call("rewrite_manifests", place)
 
@@ -75,23 +73,13 @@ class IcebergUpkeep:
         found = self._catalog.table(self._place(name))
         return -1 if found is None else found.version()
 
-    def _order(self, name: Name) -> dict[str, str]:
-        """How rewritten files are sorted, if a layout says so."""
-        layout = self.tables.layouts(name) or NO_LAYOUT
-        columns = among(layout.cluster_by, self.spark.table(self._sql_name(name)).columns)
-        if not columns:
-            return {}
-        order = ", ".join(f"{quoted(one)} ASC NULLS FIRST" for one in columns)
-        return {"strategy": "sort", "sort_order": order}
-
     def _call(
         self,
         procedure: str,
         place: Place,
         options: Mapping[str, str] | None = None,
-        arguments: Mapping[str, str] | None = None,
     ) -> None:
-        self.spark.sql(self._catalog.call(procedure, place, options, arguments))
+        self.spark.sql(self._catalog.call(procedure, place, options))
 
     def _table(self, name: Name) -> IcebergTable:
         return self._catalog.existing(self._place(name))

@@ -18,7 +18,6 @@ from spark_sink.warehouse.iceberg.statements import NEVER_HELD
 from spark_sink.warehouse.iceberg.tables import IcebergTables
 from spark_sink.warehouse.iceberg.upkeep import IcebergUpkeep
 from spark_sink.warehouse.iceberg.waits import FileWaits
-from spark_sink.warehouse.layout import Layouts, no_layout
 from spark_sink.warehouse.notes import FileNotes
 from spark_sink.warehouse.protocol import Space
 from spark_sink.warehouse.sql.ddl import TableDdl
@@ -39,7 +38,6 @@ class IcebergWarehouse:
         catalog: Mapping[str, str],
         every: int = EVERY,
         retention_seconds: int = RETENTION_SECONDS,
-        layouts: Layouts = no_layout,
     ) -> None:
         root = root.rstrip("/")
         files, is_folder = Files(spark), kind(catalog) == HADOOP
@@ -74,7 +72,7 @@ class IcebergWarehouse:
             tables = IcebergTables(spark=spark, catalog=made, root=folder, prefix=f"{own}_{name}_")
             return Space(tables=tables, upkeep=IcebergUpkeep(spark=spark, tables=tables))
 
-        self.tables = IcebergTables(spark=spark, catalog=made, root=folder, layouts=layouts)
+        self.tables = IcebergTables(spark=spark, catalog=made, root=folder)
         self.deleted, self.histories = space("deleted"), space("history")
         self.facts = IcebergFacts(spark=spark, tables=self.tables)
         self.moving = IcebergTables(spark=spark, catalog=made, root=folder, prefix=f"{own}_moving_")

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from spark_sink.errors import BadSettings
 from spark_sink.required_conf import required
-from spark_sink.settings import read
+from spark_sink.settings import Settings, TableRule, read
 from spark_sink.spark import session
 
 GOOD = "prefix: aq\nbootstrap_servers: 127.0.0.1:9092\nwarehouse: /tmp/w\n"
@@ -199,3 +200,18 @@ def test_spark_s_user_interface_is_only_for_a_local_master(file: Path) -> None:
     file.write_text(f"{GOOD}ui_port: 4040\nmaster: spark://host:7077\n")
     with pytest.raises(BadSettings, match="ui_port needs a local master"):
         read(file)
+
+
+def test_layouts_are_refused_in_iceberg() -> None:
+    def given(rule: TableRule) -> Settings:
+        return Settings(
+            prefix="aq",
+            bootstrap_servers="x:1",
+            warehouse="/w",
+            format="iceberg",
+            tables=(rule,),
+        )
+
+    given(TableRule(match=".*", deletes="hard"))
+    with pytest.raises(ValidationError, match="cluster_by need format: delta"):
+        given(TableRule(match=".*", cluster_by=("day",)))
