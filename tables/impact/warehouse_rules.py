@@ -12,7 +12,7 @@ import re
 RESERVED = frozenset(
     {
         "__destination", "__epoch", "__seq", "__deleted", "__schema", "__ts_ms", "__unrepresentable", "__delta",
-        "__source_database", "__source_table",
+        "__source_database", "__source_table", "__op", "__absent",
     }
 )  # fmt: skip
 """Names of the sink's own columns, in lower case."""
