@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.stack
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.long(
+        "the tests of mappings, shards, merges and subscribers have each of its parts"
+    ),
+]
 PROJECT = Path(__file__).resolve().parents[3]
 LAST_LINE = re.compile(r"platform: changes=(\d+) subscribers=3 lost=0 repeated=0 different=0")
 

@@ -155,6 +155,7 @@ def test_unusable_records_become_dead_letters_byte_for_byte_whatever_is_killed(
     )
 
 
+@pytest.mark.long("test_put_aside.py has the limit; reloads are in test_waiting_tables.py")
 def test_a_table_past_the_limit_waits_the_others_continue_and_a_reload_repairs_it(
     warehouse: Warehouse, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -180,6 +180,7 @@ def fresh(warehouse: Warehouse, name: str) -> Rows:
     return {row["id"]: row["v"] for row in warehouse.fresh(name)}
 
 
+@pytest.mark.long("cuts/test_renames.py reads recent changes around a rename")
 def test_recent_changes_are_read_where_their_rows_belong_once_a_rename_is_merged(
     warehouse: Warehouse, caplog: pytest.LogCaptureFixture
 ) -> None:
