@@ -6,6 +6,7 @@ A batch changes either the newest rows, or rows all over the table, in one of th
 
 * rewritten: a MERGE that writes the files of changed rows again
 * vectors: a MERGE that marks the changed rows in deletion vectors
+* generated: the same by programs that Spark generates, on all cores, as for a batch of many changes
 * own: a DELETE of the changed keys with deletion vectors, then an append, without a MERGE
 * recent: an append to the recent changes, which readers combine with the table
 """
@@ -18,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from statistics import median
 from typing import Final
 
@@ -25,6 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bench import report, session
 from spark_sink.batch.merging import local
+from spark_sink.batch.pace import MANY, Pace
 from spark_sink.names import quoted, table_path
 from spark_sink.recent.coverage import Cut
 from spark_sink.recent.follower import stored
@@ -39,14 +42,17 @@ from spark_sink.warehouse.shape import Shape
 FOLDER: Final = session.FOLDER / "sink_scale"
 ROWS: Final = tuple(map(int, (os.environ.get("ROWS") or "1000000 10000000 100000000").split()))
 CHANGES: Final = 1_000
-ROUNDS: Final = 5
-ROUNDS_OF_LARGE: Final = 2
-"""Of a table whose files are too large to write often."""
-_LARGE: Final = 50_000_000
+ROUNDS: Final = 3
+WAYS: Final = ("rewritten", "vectors", "generated", "own")
+MOST_REWRITTEN: Final = 10_000_000
+"""Rows of the largest table of which all files are written again: that takes minutes."""
 _ROOT: Final = f"{FOLDER}/warehouse"
 _ROWS_PER_FILE: Final = 1_000_000
 _VECTORS: Final = "delta.enableDeletionVectors"
 _AT: Final = ("scale.shop.t", 0)
+_PACE: Final = Pace(given={})
+_batches = count()
+"""Of all ways: a change must be newer than those before it, or else a merge leaves it out."""
 
 
 def story() -> None:
@@ -67,14 +73,16 @@ def story() -> None:
         _warm(spark, held)
         for rows in ROWS:
             shape = _made(spark, held, rows)
-            for way in ("rewritten", "vectors", "own"):
+            for way in WAYS:
                 _set_vectors(spark, shape, enabled=way != "rewritten")
+                _PACE.keep(spark, MANY if way == "generated" else 0)
                 for spread in (False, True):
+                    if way == "rewritten" and spread and rows >= MOST_REWRITTEN:
+                        continue
                     merge = partial(_own if way == "own" else _merged, spark, held, shape)
                     act = partial(_changed, spark, shape, rows, spread, merge)
-                    number = ROUNDS_OF_LARGE if rows >= _LARGE else ROUNDS
                     name = f"{rows} {way} {'spread' if spread else 'newest'}"
-                    figures[name] = _measured(act, number)
+                    figures[name] = _measured(act, ROUNDS)
                     print(f"{name}: {figures[name]}", flush=True)
             shutil.rmtree(_folder(shape))
         figures["recent"] = _measured(partial(_recent, spark, held), ROUNDS)
@@ -142,7 +150,8 @@ def _changed(
     """Changes rows of a table: its newest, or rows in all of its files."""
     ids = spark.range(0, CHANGES, numPartitions=1)
     place = f"(id * {rows // CHANGES} + {number * 7}) % {rows}" if spread else f"{rows} - 1 - id"
-    merge(local(_rows(ids.selectExpr(f"CAST({place} AS BIGINT) AS id"), shape, seq=2 + number)))
+    seq = 2 + next(_batches)
+    merge(local(_rows(ids.selectExpr(f"CAST({place} AS BIGINT) AS id"), shape, seq=seq)))
 
 
 def _merged(_: SparkSession, held: Warehouse[DataFrame], shape: Shape, rows: DataFrame) -> None:
