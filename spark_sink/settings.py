@@ -88,6 +88,7 @@ class TableRule(BaseModel):
     history: bool | None = None
     partition_by: tuple[_Column, ...] | None = None
     cluster_by: Annotated[tuple[_Column, ...], Field(max_length=4)] | None = None
+    deletion_vectors: bool | None = None
 
     @field_validator("match")
     @classmethod
@@ -268,9 +269,12 @@ class Settings(BaseSettings):
                 "on HDFS: set catalog, or let one sink fill this warehouse"
             )
         if self.format == "iceberg" and any(
-            one.partition_by or one.cluster_by for one in self.tables
+            one.partition_by or one.cluster_by or one.deletion_vectors is not None
+            for one in self.tables
         ):
-            raise ValueError("tables: partition_by and cluster_by need format: delta")
+            raise ValueError(
+                "tables: partition_by, cluster_by and deletion_vectors need format: delta"
+            )
         if self.metastore.uri and self.format == "iceberg":
             raise ValueError(
                 "metastore.uri registers tables in Delta: with format: iceberg, set catalog (type: hive, uri: "

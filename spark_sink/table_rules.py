@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from spark_sink.warehouse.layout import Layout
@@ -31,6 +31,9 @@ class _Rule(Protocol):
     @property
     def cluster_by(self) -> tuple[str, ...] | None: ...
 
+    @property
+    def deletion_vectors(self) -> bool | None: ...
+
 
 @dataclass(frozen=True, slots=True)
 class TableRules:
@@ -51,15 +54,17 @@ class TableRules:
         """Whether all changes of the table are kept in a history."""
         return bool(self._of(name, "history"))
 
-    def layout(self, name: tuple[str, str]) -> Layout | None:
-        """How the table's rows are divided into files; None if no rule states it.
-
-        A rule that states one layout excludes the other.
-        """
+    def layout(self, name: tuple[str, str]) -> Layout:
+        """How the table's rows are divided into files. A rule that states one layout excludes the other."""
+        plain = Layout(
+            has_vectors=self._of(name, "deletion_vectors") is not False,
+            is_purged=self.has_hard_deletes(name),
+        )
         for rule in self._matching(name):
             if rule.partition_by is not None or rule.cluster_by is not None:
-                return Layout(rule.partition_by or (), rule.cluster_by or ())
-        return None
+                by = rule.partition_by or (), rule.cluster_by or ()
+                return replace(plain, partition_by=by[0], cluster_by=by[1], is_stated=True)
+        return plain
 
     def _of(self, name: tuple[str, str], setting: str) -> object:
         found = (getattr(rule, setting) for rule in self._matching(name))

@@ -23,7 +23,6 @@ from spark_sink.batch.descriptions import describe
 from spark_sink.batch.floors import Truncates
 from spark_sink.batch.histories import Histories
 from spark_sink.batch.merging import merged
-from spark_sink.batch.pace import Pace
 from spark_sink.batch.parallel import in_parallel
 from spark_sink.batch.put_aside import PutAside
 from spark_sink.batch.read_ahead import Ahead
@@ -36,6 +35,7 @@ from spark_sink.batch.report import (
 )
 from spark_sink.batch.shapes import Shapes
 from spark_sink.batch.stages import LEDGER, MERGE, READ, SCHEMAS, TABLES, Stages
+from spark_sink.batch.table_sizes import TableSizes
 from spark_sink.ddl.following import Ddl
 from spark_sink.errors import MalformedRecord, TableError, UnsupportedPartialImage
 from spark_sink.metrics import Metrics
@@ -43,6 +43,7 @@ from spark_sink.source.claims import redeemed
 from spark_sink.source.envelope import of_table
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook, TableVersion
+from spark_sink.spark.pace import Pace
 from spark_sink.table_rules import NO_RULES, TableRules
 from spark_sink.warehouse.ledger import Floors, entries_of, spans
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
@@ -98,6 +99,7 @@ class Applier:
     truncates: Truncates = field(init=False)
     deleted: DeletedKeys = field(init=False)
     histories: Histories = field(init=False)
+    sizes: TableSizes = field(init=False)
 
     def __post_init__(self) -> None:
         """Begins without a batch."""
@@ -113,6 +115,7 @@ class Applier:
             warehouse=self.warehouse, book=self.book, ddl=self.ddl, deleted=self.deleted
         )
         self.truncates = Truncates(warehouse=self.warehouse, ddl=self.ddl)
+        self.sizes = TableSizes(facts=self.warehouse.facts, merged=self.merged)
 
     def apply(
         self,
@@ -183,8 +186,7 @@ class Applier:
                     batch, found = aside.sort_out(batch, found)
                     faults = {p.name: p.fault for p in found.tables.values() if p.fault}
         parts = [part for part in found.tables.values() if part.name not in faults]
-        if parts:
-            self._keep_pace(batch, max(part.ops.total() for part in parts))
+        self._keep_pace(batch, self.sizes.rows(parts))
         faults |= self._merge_all(batch, parts, moved[1], stages, batch_id, aside=aside)
         describe(records.sparkSession, f"batch {batch_id}: ledger")
         with stages.timed(LEDGER):

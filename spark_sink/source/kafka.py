@@ -22,6 +22,7 @@ from spark_sink.java import matching as java_matching
 from spark_sink.names import ddl_pattern, schemas_topic, topic_pattern, transactions_topics
 from spark_sink.settings import Settings
 from spark_sink.source.offsets import Offsets
+from spark_sink.spark.pace import MANY, for_many_rows
 
 _METADATA_MAX_AGE_MS = 1000
 _FETCH_MAX_WAIT_MS = 5
@@ -250,7 +251,10 @@ class KafkaTopics:
     def read(
         self, start: Mapping[tuple[str, int], int], end: Mapping[tuple[str, int], int]
     ) -> DataFrame:
-        """The records from `start` to `end` of each partition that `start` has."""
+        """The records from `start` to `end` of each partition that `start` has.
+
+        If they are many, as for a reload, they are read in a session for many rows.
+        """
         moved = {at: (first, end[at]) for at, first in start.items() if end[at] > first}
         if not moved:
             return self._spark.createDataFrame([], _RECORDS)
@@ -261,7 +265,9 @@ class KafkaTopics:
             partitions.setdefault(topic, []).append(partition)
             firsts.setdefault(topic, {})[str(partition)] = first
             lasts.setdefault(topic, {})[str(partition)] = last
-        reader = self._spark.read.format("kafka").options(**options(self._settings))
+        records = sum(last - first for first, last in moved.values())
+        session = self._spark if records < MANY else for_many_rows(self._spark)
+        reader = session.read.format("kafka").options(**options(self._settings))
         return (
             reader.option("assign", json.dumps(partitions))
             .option("startingOffsets", json.dumps(firsts))

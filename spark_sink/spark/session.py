@@ -20,11 +20,11 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from spark_sink.batch.pace import FEW_ROWS, Pace
 from spark_sink.errors import BadSettings, JavaMissing
 from spark_sink.required_conf import required
 from spark_sink.settings import Settings
 from spark_sink.spark import class_archive
+from spark_sink.spark.pace import FEW_ROWS, Pace
 
 _LOG4J: Final = Path(__file__).parent.parent / "log4j2.properties"
 _SECONDS_TO_END: Final = 10
@@ -43,6 +43,9 @@ _DEFAULTS: Final = {
     "spark.kafka.consumer.cache.capacity": "2000",
     # One MERGE compiles some hundred small programs; Spark keeps 100, and so compiles them each time.
     "spark.sql.codegen.cache.maxEntries": "3000",
+    # Else each compaction writes the last gigabyte of a table again, as all smaller files are joined.
+    "spark.databricks.delta.optimize.maxFileSize": str(256 * 1024 * 1024),
+    "spark.databricks.delta.optimize.minFileSize": str(128 * 1024 * 1024),
     # Else VACUUM lists a table's few folders in 10,000 tasks.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
 }

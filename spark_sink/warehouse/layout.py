@@ -12,20 +12,26 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """By the values of some columns, each in files of their own, or clustered by columns."""
+    """By the values of some columns, each in files of their own, or clustered by columns; or neither."""
 
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
+    is_stated: bool = False
+    """Whether an existing table gets it too."""
+    has_vectors: bool = True
+    """Whether a new table marks changed rows in deletion vectors, instead of writing their files again."""
+    is_purged: bool = False
+    """Whether each compaction removes what deletion vectors mark from the files."""
 
 
-Layouts = Callable[[tuple[str, str]], Layout | None]
-"""Returns the layout of a table, by database and name; None if it is left as it is."""
+Layouts = Callable[[tuple[str, str]], Layout]
+"""Returns the layout of a table, by database and name."""
 NO_LAYOUT: Final = Layout()
 
 
-def no_layout(name: tuple[str, str]) -> Layout | None:  # noqa: ARG001 - all tables are alike
+def no_layout(name: tuple[str, str]) -> Layout:  # noqa: ARG001 - all tables are alike
     """Leaves each table as it is."""
-    return None
+    return NO_LAYOUT
 
 
 def among(columns: Sequence[str], there: Iterable[str]) -> list[str]:

@@ -479,6 +479,10 @@ class MemoryFacts:
             last_merge=self.last_merge(name),
         )
 
+    def size(self, name: Name) -> int:
+        """See protocol.Facts."""
+        return 0 if self._tables.shape(*name) is None else 1
+
     def count(self, name: Name) -> RowCount:
         """See protocol.Facts."""
         shape = self._tables.shape(*name)

@@ -152,6 +152,9 @@ class Facts(Protocol):
     def of(self, name: Name) -> TableFacts | None:
         """The table's facts, without reading its rows; None without such a table. Raises ForeignTable."""
 
+    def size(self, name: Name) -> int:
+        """The bytes of the table's files, as far as that is known without a job; else 0."""
+
     def count(self, name: Name) -> RowCount:
         """Counts the rows of an existing table."""
 

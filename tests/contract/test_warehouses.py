@@ -270,10 +270,11 @@ def test_notes_are_read_as_they_were_written(case: Case) -> None:
 
 def test_a_table_s_facts_are_known_without_reading_it_and_a_count_finds_markers(case: Case) -> None:
     facts = case.warehouse.facts
-    assert (facts.of(NAME), facts.last_merge(NAME)) == (None, None)
+    assert (facts.of(NAME), facts.last_merge(NAME), facts.size(NAME)) == (None, None, 0)
     case.merge(KEYED, row(1, 10, 5), row(2, 20, 6))
     case.merge(KEYED, row(2, 21, 9, __deleted=True, __ts_ms=99), row(3, 30, 7, __destination="web"))
     case.warehouse.upkeep.compact(NAME)
+    assert facts.size(NAME) > 0
     found = facts.of(NAME)
     assert found is not None
     assert (found.shape, found.rows, found.newest_ms) == (KEYED, 3, 99)

@@ -44,7 +44,8 @@ class DeltaFacts:
         last = self._last_commit(path)
         if last is None:
             return None
-        metadata, files = self._checksum(path, last)
+        checksum = self._checksum(path, last)
+        metadata, files = checksum.get("metadata"), checksum.get("allFiles")
         if metadata is None:
             metadata = DeltaLog(self._spark, path).metadata()
         shape = _shape(name, metadata, path)
@@ -52,6 +53,12 @@ class DeltaFacts:
         totals = self._computed(path, physical) if files is None else _totals(files, physical)
         written, merged = self._commits(path, last)
         return TableFacts(shape=shape, written_ms=written, last_merge=merged, **totals)
+
+    def size(self, name: Name) -> int:
+        """See protocol.Facts. That of the last version, if its checksum is there."""
+        path = table_path(self._root, *name)
+        last = self._last_commit(path)
+        return 0 if last is None else int(self._checksum(path, last).get("tableSizeBytes", 0))
 
     def count(self, name: Name) -> RowCount:
         """See protocol.Facts. Reads three columns of all rows."""
@@ -69,16 +76,14 @@ class DeltaFacts:
         numbers = [int(one[:20]) for one in names if one[20:] == ".json" and one[:20].isdigit()]
         return max(numbers, default=None)
 
-    def _checksum(
-        self, path: str, version: int
-    ) -> tuple[dict[str, Any] | None, list[dict[str, Any]] | None]:
-        """The metadata and the files of a version, as far as its checksum has them."""
+    def _checksum(self, path: str, version: int) -> dict[str, Any]:
+        """What the checksum of a version has: among others its metadata and, if they are few, its files."""
         try:
             found = json.loads(self._files.read(f"{path}/_delta_log/{version:020}.crc") or "{}")
         except ValueError:
             # It is being written, or was cut by a crash; Delta does not depend on it either.
             found = {}
-        return found.get("metadata"), found.get("allFiles")
+        return dict(found)
 
     def _commits(self, path: str, last: int) -> tuple[int, LastMerge | None]:
         """When the last commit was made (ms), and the last MERGE of the last few."""

@@ -72,6 +72,10 @@ class DeltaLog:
         """The number of the last commit."""
         return int(self._snapshot().version())
 
+    def size(self) -> int:
+        """The bytes of the files of the last version."""
+        return int(self._snapshot().sizeInBytes())
+
     def metadata(self) -> dict[str, Any]:
         """The table's metadata, as an entry of the log has it."""
         found: dict[str, Any] = json.loads(self._snapshot().metadata().json())["metaData"]

@@ -27,6 +27,7 @@ from spark_sink.warehouse.sql.statements import (
 )
 
 _MAPPED: Final = {"delta.columnMapping.mode": "name"}
+_VECTORS: Final = "delta.enableDeletionVectors"
 _SEARCHED: Final = {"delta.dataSkippingStatsColumns": "__destination,__epoch,__seq,__ts_ms"}
 """Of a history: Delta keeps statistics of the first 32 columns otherwise, and these follow the source's."""
 
@@ -38,7 +39,7 @@ def delta(path: str) -> str:
 
 def create_sql(path: str, shape: Shape, layout: Layout = NO_LAYOUT) -> str:
     """The statement that creates a table of `shape`."""
-    properties = properties_sql(_own_properties(shape))
+    properties = properties_sql(_own_properties(shape, layout))
     return (
         f"CREATE TABLE IF NOT EXISTS {delta(path)} ({columns_sql(shape)}) USING delta"
         f"{layout_sql(shape, layout)}{table_comment_sql(shape)} TBLPROPERTIES ({properties})"
@@ -49,7 +50,7 @@ def replace_sql(
     path: str, shape: Shape, layout: Layout = NO_LAYOUT, *, source: str, more: Mapping[str, str]
 ) -> str:
     """The statement that replaces a table with the rows of the view `source`, in one commit."""
-    properties = properties_sql({**_own_properties(shape), **more})
+    properties = properties_sql({**_own_properties(shape, layout), **more})
     laid = f"USING delta{layout_sql(shape, layout)}"
     table = f"CREATE OR REPLACE TABLE {delta(path)} {laid} TBLPROPERTIES ({properties})"
     return f"{table} AS SELECT {casts_sql(shape)} FROM {quoted(source)}"  # noqa: S608 - every name is quoted
@@ -77,9 +78,14 @@ def letters_sql(path: str, columns: str) -> str:
     return f"CREATE TABLE IF NOT EXISTS {delta(path)} ({columns}) USING delta TBLPROPERTIES ({properties})"
 
 
-def _own_properties(shape: Shape) -> dict[str, str]:
-    mapped = _MAPPED if shape.mapped else {}
-    return {**shape_properties(shape), **mapped, **(_SEARCHED if shape.history else {})}
+def _own_properties(shape: Shape, layout: Layout) -> dict[str, str]:
+    return {
+        **shape_properties(shape),
+        **(_MAPPED if shape.mapped else {}),
+        **(_SEARCHED if shape.history else {}),
+        # Stated in both cases, as a session may have another default.
+        _VECTORS: str(layout.has_vectors).lower(),
+    }
 
 
 def alter_sql(path: str, held: Shape, wanted: Shape) -> list[str]:

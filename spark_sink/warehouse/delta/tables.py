@@ -30,7 +30,7 @@ from spark_sink.warehouse.delta.statements import (
     replace_sql,
 )
 from spark_sink.warehouse.images import seen_rows
-from spark_sink.warehouse.layout import NO_LAYOUT, Layouts, no_layout
+from spark_sink.warehouse.layout import Layouts, no_layout
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Position
 from spark_sink.warehouse.shape import Shape
@@ -81,7 +81,7 @@ class DeltaTables:
         path = table_path(self._root, wanted.database, wanted.table)
         if held is None:
             layout = self._layouts((wanted.database, wanted.table))
-            statements = [create_sql(path, wanted, layout or NO_LAYOUT)]
+            statements = [create_sql(path, wanted, layout)]
         else:
             statements = alter_sql(path, held, wanted)
         for statement in statements:
@@ -148,7 +148,7 @@ class DeltaTables:
         more = {CUT_PROPERTY: cut_text(*cut)} if cut else {}
         try:
             layout = self._layouts((shape.database, shape.table))
-            statement = replace_sql(path, shape, layout or NO_LAYOUT, source=view, more=more)
+            statement = replace_sql(path, shape, layout, source=view, more=more)
             again_on_conflict(lambda: session.sql(statement))
             # Its columns are those of a query, which have no comments.
             for comment in comment_sql(delta(path), replace(shape, comments=()), shape):

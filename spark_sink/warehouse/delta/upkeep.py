@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from spark_sink.names import table_path
 from spark_sink.spark.files import Files
+from spark_sink.spark.pace import LARGE, for_many_rows
 from spark_sink.warehouse.delta.conflict import conflicts_by_name
 from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.delta.statements import cluster_sql, delta
@@ -45,15 +46,23 @@ class DeltaUpkeep:
         """See protocol.Upkeep."""
         path = self._path(name)
         with conflicts_by_name():
-            rows = self._spark.read.format("delta").load(path)
+            session = self._session(name)
+            rows = session.read.format("delta").load(path)
             if not rows.where(old_markers_sql(before)).isEmpty():
-                self._spark.sql(f"DELETE FROM {delta(path)} WHERE {old_markers_sql(before)}")  # noqa: S608 - a number
+                session.sql(f"DELETE FROM {delta(path)} WHERE {old_markers_sql(before)}")  # noqa: S608 - a number
 
     def compact(self, name: Name) -> None:
-        """See protocol.Upkeep. Follows a changed layout first, as far as Delta can."""
+        """See protocol.Upkeep. Follows a changed layout first, as far as Delta can.
+
+        Where rows are removed for good, it also removes those that deletion vectors mark.
+        """
         with conflicts_by_name():
             self._settle_layout(name)
-            self._spark.sql(f"OPTIMIZE {delta(self._path(name))}")
+            table, session = delta(self._path(name)), self._session(name)
+            session.sql(f"OPTIMIZE {table}")
+            if self._layouts(name).is_purged:
+                # OPTIMIZE leaves a file as it is while fewer than a twentieth of its rows are marked.
+                session.sql(f"REORG TABLE {table} APPLY (PURGE)")
 
     def remove_unused(self, name: Name) -> None:
         """See protocol.Upkeep."""
@@ -69,9 +78,14 @@ class DeltaUpkeep:
         text = Files(self._spark).read(f"{self._path(name)}/_delta_log/_last_checkpoint")
         return int(json.loads(text or "{}").get("version", 0))
 
+    def _session(self, name: Name) -> SparkSession:
+        """The session for what reads or writes all of a table."""
+        is_large = self._delta_log(name).size() >= LARGE
+        return for_many_rows(self._spark) if is_large else self._spark
+
     def _settle_layout(self, name: Name) -> None:
         path, layout = self._path(name), self._layouts(name)
-        if layout is None:
+        if not layout.is_stated:
             return
         (detail,) = self._spark.sql(f"DESCRIBE DETAIL {delta(path)}").collect()
         there = self._spark.read.format("delta").load(path).columns

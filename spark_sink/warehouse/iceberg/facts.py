@@ -46,6 +46,12 @@ class IcebergFacts:
             shape=shape, written_ms=written, last_merge=_last_merge(found), **self._totals(name)
         )
 
+    def size(self, name: Name) -> int:
+        """See protocol.Facts."""
+        found = self.tables.catalog.table(self.tables.place(*name))
+        newest = next(found.summaries(1), None) if found is not None else None
+        return 0 if newest is None else int(newest[1].get("total-files-size", 0))
+
     def count(self, name: Name) -> RowCount:
         """See protocol.Facts. Reads three columns of all rows."""
         return row_count(self.spark.table(self._sql_name(name)))

@@ -213,5 +213,9 @@ def test_layouts_are_refused_in_iceberg() -> None:
         )
 
     given(TableRule(match=".*", deletes="hard"))
-    with pytest.raises(ValidationError, match="cluster_by need format: delta"):
-        given(TableRule(match=".*", cluster_by=("day",)))
+    for rule in (
+        TableRule(match=".*", cluster_by=("day",)),
+        TableRule(match=".*", deletion_vectors=False),
+    ):
+        with pytest.raises(ValidationError, match="need format: delta"):
+            given(rule)

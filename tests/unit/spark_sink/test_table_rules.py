@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,27 +10,28 @@ from pydantic import ValidationError
 
 from spark_sink.settings import TableRule
 from spark_sink.table_rules import NO_RULES, TableRules
-from spark_sink.warehouse.layout import Layout, among
+from spark_sink.warehouse.layout import NO_LAYOUT, Layout, among
 
 
 def test_the_first_rule_that_matches_and_states_a_setting_decides() -> None:
     rules = TableRules([
-        TableRule(match=r"shop\.orders", history=True),
+        TableRule(match=r"shop\.orders", history=True, deletion_vectors=False),
         TableRule(match=r"shop\..*", deletes="hard", history=False, cluster_by=("day",)),
         TableRule(match=r".*", deletes="soft", history=True, partition_by=("day",)),
     ])  # fmt: skip
+    clustered = Layout(cluster_by=("day",), is_stated=True, is_purged=True)
     found = {
         name: (rules.has_hard_deletes(name), rules.has_history(name), rules.layout(name))
         for name in [("shop", "orders"), ("shop", "items"), ("shop2", "orders")]
     }
     assert found == {
-        ("shop", "orders"): (True, True, Layout(cluster_by=("day",))),
-        ("shop", "items"): (True, False, Layout(cluster_by=("day",))),
-        ("shop2", "orders"): (False, True, Layout(partition_by=("day",))),
+        ("shop", "orders"): (True, True, replace(clustered, has_vectors=False)),
+        ("shop", "items"): (True, False, clustered),
+        ("shop2", "orders"): (False, True, Layout(partition_by=("day",), is_stated=True)),
     }
     assert rules.any_hard
     assert not NO_RULES.any_hard
-    assert NO_RULES.layout(("shop", "orders")) is None
+    assert NO_RULES.layout(("shop", "orders")) == NO_LAYOUT
 
 
 def test_a_table_must_match_as_a_whole() -> None:

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_sink.batch.pace import Pace
 from spark_sink.errors import (
     MalformedRecord,
     SparkFailed,
@@ -23,6 +22,7 @@ from spark_sink.errors import (
     UnsupportedPartialImage,
     UnsupportedWire,
 )
+from spark_sink.spark.pace import Pace
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.history import Change, held, logged, schema
 

@@ -13,6 +13,7 @@ from pyspark.sql import functions as f
 
 from spark_sink.settings import TableRule
 from spark_sink.table_rules import TableRules
+from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.shape import Shape
 from tests.contract.warehouses import row
@@ -44,6 +45,12 @@ def merge(spark: SparkSession, warehouse: Any, *rows: dict[str, Any]) -> None:
     # One JSON literal: it starts no Python worker.
     given = f.inline(f.from_json(f.lit(json.dumps(rows)), f"array<struct<{kinds}>>"))
     warehouse.tables.merge(SHAPE, spark.range(1, numPartitions=1).select(given))
+
+
+def vectors(spark: SparkSession, path: Path) -> int:
+    """The files of which deletion vectors mark rows."""
+    files = DeltaLog(spark, f"{path}/shop/t").files()
+    return files.where("deletionVector IS NOT NULL").count()
 
 
 def seen(warehouse: Any) -> list[tuple[int, int]]:
@@ -86,3 +93,34 @@ def test_a_table_is_partitioned_when_it_is_made_or_replaced(
     kept.upkeep.compact(NAME)
     assert layout(spark, tmp_path) == (["v"], [])
     assert seen(kept) == [(1, 20), (2, 20), (3, None)]
+
+
+@pytest.mark.parametrize(("deletes", "left"), [("hard", 0), ("soft", 1)])
+def test_what_a_deletion_vector_marks_is_removed_from_the_files_where_deletes_are_hard(
+    spark: SparkSession, tmp_path: Path, deletes: str, left: int
+) -> None:
+    kept = laid_out(spark, tmp_path, deletes=deletes)
+    kept.tables.evolve(None, SHAPE)
+    # One of so many is too few for OPTIMIZE by itself.
+    merge(spark, kept, *(row(key, key, 1) for key in range(50)))
+    assert vectors(spark, tmp_path) == 0
+    spark.sql(f"DELETE FROM delta.`{tmp_path}/shop/t` WHERE id = 7")
+    assert vectors(spark, tmp_path) == 1
+    kept.upkeep.compact(NAME)
+    assert vectors(spark, tmp_path) == left
+    merge(spark, kept, row(8, 80, 2))
+    assert vectors(spark, tmp_path) == 1
+    kept.upkeep.compact(NAME)
+    assert vectors(spark, tmp_path) == 0
+    assert dict(seen(kept)) == {key: key for key in range(50) if key != 7} | {8: 80}
+
+
+def test_a_table_without_deletion_vectors_has_the_files_of_changed_rows_written_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    kept = laid_out(spark, tmp_path, deletion_vectors=False)
+    kept.tables.evolve(None, SHAPE)
+    merge(spark, kept, row(1, 10, 1), row(2, 20, 2))
+    merge(spark, kept, row(1, 11, 3))
+    assert vectors(spark, tmp_path) == 0
+    assert seen(kept) == [(1, 11), (2, 20)]

@@ -5,7 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from spark_sink.batch.pace import FEW_ROWS, MANY, Pace
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_sink.spark.pace import FEW_ROWS, MANY, Pace, for_many_rows
 
 _STAGE = "spark.sql.codegen.wholeStage"
 
@@ -36,6 +39,21 @@ def test_many_rows_get_generated_programs_and_all_cores() -> None:
 
 def test_few_rows_after_many_are_interpreted_again() -> None:
     assert _kept(_Session(), MANY, MANY - 1) == FEW_ROWS
+
+
+@pytest.mark.spark
+def test_a_session_for_many_rows_is_set_for_them_but_for_what_was_set_otherwise(
+    spark: SparkSession,
+) -> None:
+    session = for_many_rows(spark)
+    assert session.conf.get(_STAGE) == "true"
+    assert spark.conf.get(_STAGE) == "false"
+    given = spark.newSession()
+    given.conf.set("spark.sql.shuffle.partitions", "7")
+    held = for_many_rows(given)
+    # The value that all sessions begin with.
+    assert held.conf.get("spark.sql.shuffle.partitions") == "1"
+    assert held.conf.get(_STAGE) == "true"
 
 
 def test_what_the_operator_has_set_stays() -> None:

@@ -1,4 +1,4 @@
-"""How Spark executes a batch: few rows are interpreted, many are worth a generated program.
+"""How Spark executes a job: few rows are interpreted, many are worth a generated program.
 
 Invariant: results are the same; only settings that a session may change at any time are set, and none that the
 operator has set.
@@ -14,6 +14,9 @@ from pyspark.sql import SparkSession
 
 MANY: Final = 10_000
 """Rows from which on a generated program is faster, with the time that it takes to compile it."""
+
+LARGE: Final = 4 * 1024 * 1024
+"""Bytes of a table, some 200,000 rows, whose search takes a second longer when it is interpreted."""
 
 # To generate and compile programs costs a small batch more than all its rows.
 FEW_ROWS: Final = {
@@ -38,8 +41,22 @@ class Pace:
         """Set what is best for so many rows."""
         wanted = FEW_ROWS
         if rows >= MANY:
-            cores = str(max(1, session.sparkContext.defaultParallelism))
-            wanted = {**_MANY_ROWS, "spark.sql.shuffle.partitions": cores}
+            wanted = _many_rows(session)
         for name, value in wanted.items():
             if name not in self.given:
                 session.conf.set(name, value)
+
+
+def for_many_rows(spark: SparkSession) -> SparkSession:
+    """A session of its own in which what `spark` has for few rows is set for many."""
+    session = spark.newSession()
+    for name, value in _many_rows(spark).items():
+        # Any other value is the operator's, or a cluster's.
+        if spark.conf.get(name, None) == FEW_ROWS[name]:
+            session.conf.set(name, value)
+    return session
+
+
+def _many_rows(session: SparkSession) -> dict[str, str]:
+    cores = max(1, session.sparkContext.defaultParallelism)
+    return {**_MANY_ROWS, "spark.sql.shuffle.partitions": str(cores)}
