@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_sink.batch.apply import Applier
 from spark_sink.errors import KafkaUnreachable
 from spark_sink.metrics import Metrics
+from spark_sink.pace import MANY
 from spark_sink.recent.coverage import Cut
 from spark_sink.recent.follower import stored
 from spark_sink.recent.reading import fresh
@@ -28,7 +29,6 @@ from spark_sink.source.kafka import KafkaTopics
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark import session
-from spark_sink.spark.pace import MANY
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.waiting_tables import Waits
 

@@ -39,11 +39,11 @@ from spark_sink.batch.table_sizes import TableSizes
 from spark_sink.ddl.following import Ddl
 from spark_sink.errors import MalformedRecord, TableError, UnsupportedPartialImage
 from spark_sink.metrics import Metrics
+from spark_sink.pace import Pace
 from spark_sink.source.claims import redeemed
 from spark_sink.source.envelope import of_table
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook, TableVersion
-from spark_sink.spark.pace import Pace
 from spark_sink.table_rules import NO_RULES, TableRules
 from spark_sink.warehouse.ledger import Floors, entries_of, spans
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder

@@ -20,9 +20,9 @@ from spark_sink.errors import KafkaUnreachable, NoTopics
 from spark_sink.java import java_class, texts
 from spark_sink.java import matching as java_matching
 from spark_sink.names import ddl_pattern, schemas_topic, topic_pattern, transactions_topics
+from spark_sink.pace import MANY, for_many_rows
 from spark_sink.settings import Settings
 from spark_sink.source.offsets import Offsets
-from spark_sink.spark.pace import MANY, for_many_rows
 
 _METADATA_MAX_AGE_MS = 1000
 _FETCH_MAX_WAIT_MS = 5

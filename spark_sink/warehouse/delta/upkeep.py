@@ -9,8 +9,8 @@ from collections.abc import Collection
 from pyspark.sql import SparkSession
 
 from spark_sink.names import table_path
+from spark_sink.pace import LARGE, for_many_rows
 from spark_sink.spark.files import Files
-from spark_sink.spark.pace import LARGE, for_many_rows
 from spark_sink.warehouse.delta.conflict import conflicts_by_name
 from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.delta.statements import cluster_sql, delta

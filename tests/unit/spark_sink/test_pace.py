@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_sink.spark.pace import FEW_ROWS, MANY, Pace, for_many_rows
+from spark_sink.pace import FEW_ROWS, MANY, Pace, for_many_rows
 
 _STAGE = "spark.sql.codegen.wholeStage"
 
