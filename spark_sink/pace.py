@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
@@ -48,8 +48,10 @@ class Pace:
 
 
 def for_many_rows(spark: SparkSession) -> SparkSession:
-    """A session of its own in which what `spark` has for few rows is set for many."""
-    session = spark.newSession()
+    """A copy of a session, in which what it has for few rows is set for many."""
+    # Not newSession(), which lacks what was set while the session ran, such as Iceberg's catalog.
+    copy: Any = spark._jsparkSession.cloneSession()
+    session = SparkSession(spark.sparkContext, copy)
     for name, value in _many_rows(spark).items():
         # Any other value is the operator's, or a cluster's.
         if spark.conf.get(name, None) == FEW_ROWS[name]:

@@ -50,10 +50,12 @@ def test_a_session_for_many_rows_is_set_for_them_but_for_what_was_set_otherwise(
     assert spark.conf.get(_STAGE) == "false"
     given = spark.newSession()
     given.conf.set("spark.sql.shuffle.partitions", "7")
+    given.conf.set("spark.sql.catalog.x.type", "hadoop")
     held = for_many_rows(given)
-    # The value that all sessions begin with.
-    assert held.conf.get("spark.sql.shuffle.partitions") == "1"
     assert held.conf.get(_STAGE) == "true"
+    assert held.conf.get("spark.sql.shuffle.partitions") == "7"
+    assert held.conf.get("spark.sql.catalog.x.type") == "hadoop"
+    assert given.conf.get(_STAGE) == "false"
 
 
 def test_what_the_operator_has_set_stays() -> None:
