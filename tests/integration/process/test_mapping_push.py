@@ -197,7 +197,8 @@ def test_a_transaction_in_parts_ends_by_the_version_it_began_with_on_another_wor
         assert push("second") == 0
         pair.until(lambda: shown()["waiting"] == 2)
         pair.end(leader, signal.SIGKILL)
-        within = len(ids_of(stack, wanted["prefix"], ["first"])["first"])
+        # What was committed last is visible once the broker has written the markers of its commit.
+        within = until(lambda: len(ids_of(stack, wanted["prefix"], ["first"])["first"]))
         other = "two" if leader == "one" else "one"
 
         def in_force() -> bool:

@@ -125,7 +125,11 @@ def random_source(rng: random.Random, length: int) -> Source:
 
 
 @pytest.mark.parametrize(
-    "seed", [1, *(pytest.param(n, marks=pytest.mark.long("seed 1")) for n in range(2, 8))]
+    "seed",
+    [
+        pytest.param(n, marks=pytest.mark.long("the tests below, and test_columns_random.py"))
+        for n in range(1, 8)
+    ],
 )
 def test_batches_in_any_order_give_the_rows_that_the_source_has(
     warehouse: Warehouse, seed: int

@@ -104,7 +104,10 @@ def held(cut: ConsistentCut) -> State:
 
 @pytest.mark.parametrize(
     ("seed", "rounds"),
-    [(3, 2), pytest.param(7, 12, marks=pytest.mark.long("two rounds, and test_choice.py"))],
+    [
+        pytest.param(seed, rounds, marks=pytest.mark.long("test_choice.py, and a cut of the past"))
+        for seed, rounds in ((3, 2), (7, 12))
+    ],
 )
 def test_a_cut_has_whole_transfers_before_and_after_merges_that_divide_them(
     warehouse: Warehouse, seed: int, rounds: int
