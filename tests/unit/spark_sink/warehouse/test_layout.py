@@ -14,7 +14,7 @@ from pyspark.sql import functions as f
 from spark_sink.settings import TableRule
 from spark_sink.table_rules import TableRules
 from spark_sink.warehouse.delta.log import DeltaLog
-from spark_sink.warehouse.opening import Format, open_warehouse
+from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.shape import Shape
 from tests.contract.warehouses import row
 from tests.unit.spark_sink.conftest import of_delta
@@ -28,11 +28,9 @@ SHAPE = Shape("shop", "t", (("id", "int"), ("v", "int")), ("id",))
 NAME = ("shop", "t")
 
 
-def laid_out(
-    spark: SparkSession, path: Path, *, table_format: Format = "delta", **rule: Any
-) -> Any:
+def laid_out(spark: SparkSession, path: Path, **rule: Any) -> Any:
     rules = TableRules([TableRule(match=".*", **rule)])
-    return open_warehouse(spark, str(path), table_format=table_format, layouts=rules.layout)
+    return open_warehouse(spark, str(path), layouts=rules.layout)
 
 
 def layout(spark: SparkSession, path: Path) -> tuple[list[str], list[str]]:
