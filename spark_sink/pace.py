@@ -16,7 +16,7 @@ MANY: Final = 10_000
 """Rows from which on a generated program is faster, with the time that it takes to compile it."""
 
 LARGE: Final = 4 * 1024 * 1024
-"""Bytes of a table, some 200,000 rows, from which on a batch for it is worth a generated program, however small.
+"""Bytes of a table, some 200,000 rows, from which on a batch for it is worth a generated program, though small.
 
 Interpreted on one core, the search of 10 million rows took 16 s instead of 3.
 """
