@@ -34,6 +34,7 @@ from spark_sink.spark.error_mapping import named
 from spark_sink.table_rules import NO_RULES
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.waiting_tables import Request, Waits, WaitState
+from tests.harness.logs import logging_restored
 from tests.unit.spark_sink.history import Change
 
 TOPIC = ("aq.shop.t", 0)
@@ -253,6 +254,13 @@ def _of_both_formats(folder: Path) -> Path:
         for jar in Settings.model_fields[field].default.glob("*.jar"):
             (folder / jar.name).symlink_to(jar)
     return folder
+
+
+@pytest.fixture
+def logging_as_it_was() -> Iterator[None]:
+    """Undo what a test configures for the process's log."""
+    with logging_restored():
+        yield
 
 
 @pytest.fixture(scope="session")

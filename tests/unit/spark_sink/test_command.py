@@ -92,48 +92,38 @@ def test_a_table_is_named_with_a_dot_or_as_mysql_quotes_it() -> None:
             parse(["reload", text])
 
 
+@pytest.mark.usefixtures("logging_as_it_was")
 def test_the_console_has_no_traceback_even_of_what_py4j_logs_as_root(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = list(logging.getLogger().handlers)
+    configure(Log(file=tmp_path / "log"))
     root = logging.getLogger()
     try:
-        configure(Log(file=tmp_path / "log"))
-        try:
-            raise ValueError("answer from Java side is empty")
-        except ValueError:
-            logging.getLogger("spark_sink").exception("batch failed")
-            record = root.makeRecord(
-                "root",
-                logging.ERROR,
-                "site-packages/py4j/java_gateway.py",
-                1,
-                "sending",
-                (),
-                sys.exc_info(),
-            )
-            root.handle(record)
-    finally:
-        for handler in set(root.handlers) - set(before):
-            handler.close()
-        logging.basicConfig(handlers=before, force=True)
+        raise ValueError("answer from Java side is empty")
+    except ValueError:
+        logging.getLogger("spark_sink").exception("batch failed")
+        record = root.makeRecord(
+            "root",
+            logging.ERROR,
+            "site-packages/py4j/java_gateway.py",
+            1,
+            "sending",
+            (),
+            sys.exc_info(),
+        )
+        root.handle(record)
     console, file = capsys.readouterr().err, (tmp_path / "log").read_text()
     assert console.endswith("ERROR batch failed\n")
     assert console.count("\n") == 1
     assert file.count("Traceback") == file.count("ValueError: answer") == 2
 
 
+@pytest.mark.usefixtures("logging_as_it_was")
 def test_the_log_and_what_is_printed_are_lines_whatever_a_table_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = list(logging.getLogger().handlers)
-    try:
-        configure(Log(file=tmp_path / "log"))
-        logging.getLogger("spark_sink").error("table waits table=%s", "t\nFORGED\x1b\u202e")
-    finally:
-        for handler in set(logging.getLogger().handlers) - set(before):
-            handler.close()
-        logging.basicConfig(handlers=before, force=True)
+    configure(Log(file=tmp_path / "log"))
+    logging.getLogger("spark_sink").error("table waits table=%s", "t\nFORGED\x1b\u202e")
     command._print("t\nFORGED")
     described = capsys.readouterr()
     shown = "t\\nFORGED"

@@ -13,15 +13,7 @@ from spark_sink.settings import Log
 HOSTILE = "t\nFORGED shop: RUNNING\x1b[31m\u202e"
 
 
-@pytest.fixture
-def handlers() -> object:
-    root = logging.getLogger()
-    before = root.handlers[:], root.level
-    yield
-    root.handlers[:], root.level = before
-
-
-@pytest.mark.usefixtures("handlers")
+@pytest.mark.usefixtures("logging_as_it_was")
 def test_a_traceback_neither_forges_a_line_nor_controls_a_terminal(tmp_path: Path) -> None:
     file = tmp_path / "sink.log"
     log.configure(Log(file=file))
