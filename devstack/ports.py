@@ -3,6 +3,7 @@
 import random
 import socket
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,9 @@ HOST = "127.0.0.1"
 _LOWEST = 15_000
 _READ_SECONDS = 2.0
 _POLL_SECONDS = 0.04
+_REMEMBERED = 100
+_chosen: deque[socket.socket] = deque()
+"""The last ports that were chosen here: a server may not listen yet when the next one is chosen."""
 
 
 def free_port(wanted: int | None = None) -> int:
@@ -21,6 +25,7 @@ def free_port(wanted: int | None = None) -> int:
     It is below the range from which the kernel assigns ports to clients.
     """
     if wanted is not None and _is_free(wanted):
+        _choose(wanted)
         return wanted
     limits = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
     highest = max(int(limits[0]), _LOWEST + 10_000)
@@ -30,8 +35,26 @@ def free_port(wanted: int | None = None) -> int:
                 probe.bind((HOST, port))
             except OSError:
                 continue
+        if _choose(port):
             return port
     raise ServerError(f"no free port between {_LOWEST} and {highest} on {HOST}.")
+
+
+def _choose(port: int) -> bool:
+    """Whether no process of this machine has chosen the port lately; if none has, this one does.
+
+    The mark is a name among the kernel's sockets, which ends with the process.
+    """
+    mark = socket.socket(socket.AF_UNIX)
+    try:
+        mark.bind(f"\0aqueduct-port-{port}")
+    except OSError:
+        mark.close()
+        return False
+    _chosen.append(mark)
+    if len(_chosen) > _REMEMBERED:
+        _chosen.popleft().close()
+    return True
 
 
 def _is_free(port: int) -> bool:
