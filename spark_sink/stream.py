@@ -43,9 +43,9 @@ from spark_sink.metrics import Metrics
 from spark_sink.names import MAINTAINED, ORIGIN, SOURCES, of_sink
 from spark_sink.recent.follower import Follower, divides_nothing
 from spark_sink.settings import Settings
+from spark_sink.source.admin import admin
 from spark_sink.source.kafka import (
     KafkaTopics,
-    admin,
     enough_to_merge,
     matching,
     no_topics,

@@ -16,7 +16,8 @@ from pyspark.sql import SparkSession
 
 from spark_sink.names import ddl_pattern
 from spark_sink.settings import Settings
-from spark_sink.source.kafka import KafkaTopics, admin, pattern
+from spark_sink.source.admin import admin
+from spark_sink.source.kafka import KafkaTopics, pattern
 from spark_sink.source.offsets import Offsets
 
 _log = logging.getLogger(__name__)

@@ -6,32 +6,25 @@ Invariant: read_committed and failOnDataLoss always; where records are missing t
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from spark_sink.errors import KafkaUnreachable, NoTopics
-from spark_sink.java import java_class, texts
-from spark_sink.java import matching as java_matching
+from spark_sink.errors import NoTopics
+from spark_sink.java import java_class
 from spark_sink.names import ddl_pattern, schemas_topic, topic_pattern, transactions_topics
 from spark_sink.pace import MANY, for_many_rows
 from spark_sink.settings import Settings
+from spark_sink.source.admin import Admin, admin, opened
+from spark_sink.source.client import options, unreachable
 from spark_sink.source.offsets import Offsets
 
-_METADATA_MAX_AGE_MS = 1000
-_FETCH_MAX_WAIT_MS = 5
-"""Spark reads only what is there, and then asks for the partition's offsets on the connection on which the
-client has just asked for more: with Kafka's 500 ms, each partition of each batch took half a second."""
-_MAX_POLL_RECORDS = 5_000
-"""With Kafka's 500, Spark asks the broker for the partition's offsets ten times as often."""
 _ENOUGH_TO_MERGE = 20_000
-_OFFSET = re.compile(r"([\w.-]+)-(\d+)=ListOffsetsResultInfo\(offset=(-?\d+)")
 _WINDOW = 100
 """Offsets in which the last record of a topic is first looked for."""
 _RECORDS = (
@@ -119,20 +112,6 @@ def no_topics(settings: Settings, names: Collection[str]) -> NoTopics:
     )
 
 
-def options(settings: Settings) -> dict[str, str]:
-    """What every read of Kafka has in common."""
-    return {
-        "kafka.metadata.max.age.ms": str(_METADATA_MAX_AGE_MS),
-        "kafka.fetch.max.wait.ms": str(_FETCH_MAX_WAIT_MS),
-        "kafka.max.poll.records": str(_MAX_POLL_RECORDS),
-        **{f"kafka.{k.removeprefix('kafka.')}": v for k, v in settings.kafka_options.items()},
-        "kafka.bootstrap.servers": settings.bootstrap_servers,
-        "kafka.isolation.level": "read_committed",
-        "failOnDataLoss": "true",
-        "includeHeaders": "true",
-    }
-
-
 def matching(spark: SparkSession, wanted: str, names: Collection[str]) -> set[str]:
     """Those of the names that a Java regular expression matches as a whole."""
     compiled = java_class(spark._jvm, "java.util.regex.Pattern").compile(wanted)
@@ -162,7 +141,7 @@ class KafkaTopics:
     def admin(self) -> Iterator[Admin]:
         """A client for questions, kept for the next one unless it fails; raises KafkaUnreachable."""
         with self._lock:
-            client = self._kept = self._kept or _opened(self._spark, self._settings)
+            client = self._kept = self._kept or opened(self._spark, self._settings)
         try:
             yield client
         except Py4JJavaError as fault:
@@ -274,141 +253,3 @@ class KafkaTopics:
             .option("endingOffsets", json.dumps(lasts))
             .load()
         )
-
-
-class Admin:
-    """The few questions about the cluster that Spark's source does not answer."""
-
-    def __init__(self, jvm: Any, client: Any) -> None:
-        self._jvm = jvm
-        self._client = client
-        self._known: dict[tuple[str, int], Any] = {}
-        self._asked: dict[str, tuple[frozenset[tuple[str, int]], Any]] = {}
-
-    def cluster_id(self) -> str:
-        """Which cluster this is."""
-        return str(self._client.describeCluster().clusterId().get())
-
-    def topics(self) -> set[str]:
-        """The names of all topics."""
-        return set(texts(self._jvm, self._names()))
-
-    def _names(self) -> Any:
-        return self._client.listTopics().names().get()
-
-    def ranges(self, pattern: str) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
-        """(earliest, latest committed) offsets of the partitions of topics that match."""
-        partitions = self.partitions(pattern)
-        return self.offsets(partitions, "earliest"), self.offsets(partitions, "latest")
-
-    def ends(self, pattern: str) -> dict[tuple[str, int], int]:
-        """The latest committed offsets of the partitions of topics that match."""
-        return self.offsets(self.partitions(pattern), "latest")
-
-    def written(self, pattern: str) -> dict[tuple[str, int], int]:
-        """The ends of the partitions of topics that match, with what is not committed yet."""
-        return self.offsets(self.partitions(pattern), "latest", isolation="READ_UNCOMMITTED")
-
-    def partitions(self, pattern: str) -> frozenset[tuple[str, int]]:
-        """The partitions of topics that match."""
-        names = java_matching(self._jvm, pattern, self._names())
-        described = self._client.describeTopics(names).allTopicNames().get()
-        return frozenset(
-            (name, number)
-            for name in texts(self._jvm, names)
-            # A topic's partitions are numbered without gaps.
-            for number in range(described.get(name).partitions().size())
-        )
-
-    def java(self, partition: tuple[str, int]) -> Any:
-        """A partition as Kafka's client has it."""
-        found = self._known.get(partition)
-        if found is None:
-            made = java_class(self._jvm, "org.apache.kafka.common.TopicPartition")(*partition)
-            found = self._known[partition] = made
-        return found
-
-    def offsets(
-        self,
-        partitions: frozenset[tuple[str, int]],
-        spec: str,
-        *,
-        isolation: str = "READ_COMMITTED",
-    ) -> dict[tuple[str, int], int]:
-        """The ``earliest`` or ``latest`` offset of each of the partitions."""
-        level = java_class(self._jvm, "org.apache.kafka.common.IsolationLevel").valueOf(isolation)
-        asked = self._client.listOffsets(
-            self._wanted(partitions, spec), self._class("ListOffsetsOptions")(level)
-        )
-        found = parsed_offsets(str(asked.all().get().toString()))
-        if found.keys() == partitions:
-            return found
-        # A Kafka client of another version may write them differently.
-        return {at: int(asked.partitionResult(self.java(at)).get().offset()) for at in partitions}
-
-    def _wanted(self, partitions: frozenset[tuple[str, int]], spec: str) -> Any:
-        """The request for all partitions, which is kept: of each, Py4J would be called twice."""
-        known, wanted = self._asked.get(spec, (None, None))
-        if known != partitions:
-            one = getattr(self._class("OffsetSpec"), spec)()
-            wanted = java_class(self._jvm, "java.util.HashMap")()
-            for partition in partitions:
-                wanted.put(self.java(partition), one)
-            self._asked[spec] = partitions, wanted
-        return wanted
-
-    def close(self) -> None:
-        """Closes the client."""
-        self._client.close(java_class(self._jvm, "java.time.Duration").ofSeconds(1))
-
-    def _class(self, name: str) -> Any:
-        return java_class(self._jvm, f"org.apache.kafka.clients.admin.{name}")
-
-
-def parsed_offsets(text: str) -> dict[tuple[str, int], int]:
-    """The offsets in the text of a Java map of Kafka's results, which is one request of Py4J, not one for each.
-
-    A topic's name has no character but letters, digits, dots, underscores and hyphens.
-    """
-    return {(topic, int(number)): int(at) for topic, number, at in _OFFSET.findall(text)}
-
-
-@contextmanager
-def admin(spark: SparkSession, settings: Settings) -> Iterator[Admin]:
-    """A client for questions; raises KafkaUnreachable."""
-    client = _opened(spark, settings)
-    try:
-        yield client
-    except Py4JJavaError as fault:
-        raise unreachable(settings, fault) from fault
-    finally:
-        client.close()
-
-
-def _opened(spark: SparkSession, settings: Settings) -> Admin:
-    jvm: Any = spark._jvm
-    properties = client_properties(jvm, settings)
-    properties.setProperty("default.api.timeout.ms", "10000")
-    properties.setProperty("request.timeout.ms", "5000")
-    create = java_class(jvm, "org.apache.kafka.clients.admin.AdminClient").create
-    try:
-        return Admin(jvm, create(properties))
-    except Py4JJavaError as fault:
-        raise unreachable(settings, fault) from fault
-
-
-def client_properties(jvm: Any, settings: Settings) -> Any:
-    """The properties of a Kafka client of the driver."""
-    properties = java_class(jvm, "java.util.Properties")()
-    for name, value in options(settings).items():
-        if name.startswith("kafka.") and name != "kafka.isolation.level":
-            properties.setProperty(name.removeprefix("kafka."), value)
-    return properties
-
-
-def unreachable(settings: Settings, fault: Py4JJavaError) -> KafkaUnreachable:
-    """The error for a failure of a Kafka client."""
-    return KafkaUnreachable(
-        f"{settings.bootstrap_servers}: {fault.java_exception.getMessage()}",
-        advice="Check bootstrap_servers, kafka_options and the brokers",
-    )

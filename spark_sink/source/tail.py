@@ -20,7 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_sink.errors import DataLost, KafkaUnreachable
 from spark_sink.java import java_class
 from spark_sink.settings import Settings
-from spark_sink.source.kafka import KafkaTopics, client_properties, recent_pattern, unreachable
+from spark_sink.source.client import client_properties, unreachable
+from spark_sink.source.kafka import KafkaTopics, recent_pattern
 from spark_sink.source.offsets import Offsets
 
 _FETCH_BYTES: Final = 4 * 1024 * 1024

@@ -1,0 +1,139 @@
+"""A client for what the sink asks Kafka beside its records: topics, partitions, offsets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from spark_sink.java import java_class, matching, texts
+from spark_sink.settings import Settings
+from spark_sink.source.client import client_properties, unreachable
+
+_OFFSET = re.compile(r"([\w.-]+)-(\d+)=ListOffsetsResultInfo\(offset=(-?\d+)")
+
+
+class Admin:
+    """The few questions about the cluster that Spark's source does not answer."""
+
+    def __init__(self, jvm: Any, client: Any) -> None:
+        self._jvm = jvm
+        self._client = client
+        self._known: dict[tuple[str, int], Any] = {}
+        self._asked: dict[str, tuple[frozenset[tuple[str, int]], Any]] = {}
+
+    def cluster_id(self) -> str:
+        """Which cluster this is."""
+        return str(self._client.describeCluster().clusterId().get())
+
+    def topics(self) -> set[str]:
+        """The names of all topics."""
+        return set(texts(self._jvm, self._names()))
+
+    def _names(self) -> Any:
+        return self._client.listTopics().names().get()
+
+    def ranges(self, pattern: str) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
+        """(earliest, latest committed) offsets of the partitions of topics that match."""
+        partitions = self.partitions(pattern)
+        return self.offsets(partitions, "earliest"), self.offsets(partitions, "latest")
+
+    def ends(self, pattern: str) -> dict[tuple[str, int], int]:
+        """The latest committed offsets of the partitions of topics that match."""
+        return self.offsets(self.partitions(pattern), "latest")
+
+    def written(self, pattern: str) -> dict[tuple[str, int], int]:
+        """The ends of the partitions of topics that match, with what is not committed yet."""
+        return self.offsets(self.partitions(pattern), "latest", isolation="READ_UNCOMMITTED")
+
+    def partitions(self, pattern: str) -> frozenset[tuple[str, int]]:
+        """The partitions of topics that match."""
+        names = matching(self._jvm, pattern, self._names())
+        described = self._client.describeTopics(names).allTopicNames().get()
+        return frozenset(
+            (name, number)
+            for name in texts(self._jvm, names)
+            # A topic's partitions are numbered without gaps.
+            for number in range(described.get(name).partitions().size())
+        )
+
+    def java(self, partition: tuple[str, int]) -> Any:
+        """A partition as Kafka's client has it."""
+        found = self._known.get(partition)
+        if found is None:
+            made = java_class(self._jvm, "org.apache.kafka.common.TopicPartition")(*partition)
+            found = self._known[partition] = made
+        return found
+
+    def offsets(
+        self,
+        partitions: frozenset[tuple[str, int]],
+        spec: str,
+        *,
+        isolation: str = "READ_COMMITTED",
+    ) -> dict[tuple[str, int], int]:
+        """The ``earliest`` or ``latest`` offset of each of the partitions."""
+        level = java_class(self._jvm, "org.apache.kafka.common.IsolationLevel").valueOf(isolation)
+        asked = self._client.listOffsets(
+            self._wanted(partitions, spec), self._class("ListOffsetsOptions")(level)
+        )
+        found = parsed_offsets(str(asked.all().get().toString()))
+        if found.keys() == partitions:
+            return found
+        # A Kafka client of another version may write them differently.
+        return {at: int(asked.partitionResult(self.java(at)).get().offset()) for at in partitions}
+
+    def _wanted(self, partitions: frozenset[tuple[str, int]], spec: str) -> Any:
+        """The request for all partitions, which is kept: of each, Py4J would be called twice."""
+        known, wanted = self._asked.get(spec, (None, None))
+        if known != partitions:
+            one = getattr(self._class("OffsetSpec"), spec)()
+            wanted = java_class(self._jvm, "java.util.HashMap")()
+            for partition in partitions:
+                wanted.put(self.java(partition), one)
+            self._asked[spec] = partitions, wanted
+        return wanted
+
+    def close(self) -> None:
+        """Closes the client."""
+        self._client.close(java_class(self._jvm, "java.time.Duration").ofSeconds(1))
+
+    def _class(self, name: str) -> Any:
+        return java_class(self._jvm, f"org.apache.kafka.clients.admin.{name}")
+
+
+def parsed_offsets(text: str) -> dict[tuple[str, int], int]:
+    """The offsets in the text of a Java map of Kafka's results, which is one request of Py4J, not one for each.
+
+    A topic's name has no character but letters, digits, dots, underscores and hyphens.
+    """
+    return {(topic, int(number)): int(at) for topic, number, at in _OFFSET.findall(text)}
+
+
+@contextmanager
+def admin(spark: SparkSession, settings: Settings) -> Iterator[Admin]:
+    """A client for questions; raises KafkaUnreachable."""
+    client = opened(spark, settings)
+    try:
+        yield client
+    except Py4JJavaError as fault:
+        raise unreachable(settings, fault) from fault
+    finally:
+        client.close()
+
+
+def opened(spark: SparkSession, settings: Settings) -> Admin:
+    """A client for questions, to be closed; raises KafkaUnreachable."""
+    jvm: Any = spark._jvm
+    properties = client_properties(jvm, settings)
+    properties.setProperty("default.api.timeout.ms", "10000")
+    properties.setProperty("request.timeout.ms", "5000")
+    create = java_class(jvm, "org.apache.kafka.clients.admin.AdminClient").create
+    try:
+        return Admin(jvm, create(properties))
+    except Py4JJavaError as fault:
+        raise unreachable(settings, fault) from fault

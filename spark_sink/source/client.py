@@ -1,0 +1,49 @@
+"""What the sink's clients of Kafka have in common: their options, and the error that they fail with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+
+from spark_sink.errors import KafkaUnreachable
+from spark_sink.java import java_class
+from spark_sink.settings import Settings
+
+_METADATA_MAX_AGE_MS = 1000
+_FETCH_MAX_WAIT_MS = 5
+"""Spark reads only what is there, and then asks for the partition's offsets on the connection on which the
+client has just asked for more: with Kafka's 500 ms, each partition of each batch took half a second."""
+_MAX_POLL_RECORDS = 5_000
+"""With Kafka's 500, Spark asks the broker for the partition's offsets ten times as often."""
+
+
+def options(settings: Settings) -> dict[str, str]:
+    """What every read of Kafka has in common."""
+    return {
+        "kafka.metadata.max.age.ms": str(_METADATA_MAX_AGE_MS),
+        "kafka.fetch.max.wait.ms": str(_FETCH_MAX_WAIT_MS),
+        "kafka.max.poll.records": str(_MAX_POLL_RECORDS),
+        **{f"kafka.{k.removeprefix('kafka.')}": v for k, v in settings.kafka_options.items()},
+        "kafka.bootstrap.servers": settings.bootstrap_servers,
+        "kafka.isolation.level": "read_committed",
+        "failOnDataLoss": "true",
+        "includeHeaders": "true",
+    }
+
+
+def client_properties(jvm: Any, settings: Settings) -> Any:
+    """The properties of a Kafka client of the driver."""
+    properties = java_class(jvm, "java.util.Properties")()
+    for name, value in options(settings).items():
+        if name.startswith("kafka.") and name != "kafka.isolation.level":
+            properties.setProperty(name.removeprefix("kafka."), value)
+    return properties
+
+
+def unreachable(settings: Settings, fault: Py4JJavaError) -> KafkaUnreachable:
+    """The error for a failure of a Kafka client."""
+    return KafkaUnreachable(
+        f"{settings.bootstrap_servers}: {fault.java_exception.getMessage()}",
+        advice="Check bootstrap_servers, kafka_options and the brokers",
+    )
