@@ -34,7 +34,6 @@ from spark_sink.errors import (
     KafkaUnreachable,
     SinkError,
     TablesWaiting,
-    WarehouseUnusable,
 )
 from spark_sink.lag.watch import Watch
 from spark_sink.metastore.keeper import MetastoreKeeper
@@ -54,12 +53,12 @@ from spark_sink.source.kafka import (
     stream,
 )
 from spark_sink.source.schemas import SchemaBook
-from spark_sink.spark import store_faults
 from spark_sink.spark.batch_size import batch_limit
 from spark_sink.spark.checkpoint import Checkpoint, check_origin
-from spark_sink.spark.error_mapping import cause, named
+from spark_sink.spark.error_mapping import named
 from spark_sink.spark.files import Files
 from spark_sink.spark.session import pace
+from spark_sink.spark.store_faults import unusable
 from spark_sink.table_rules import TableRules
 from spark_sink.warehouse.ledger import check_checkpoint_not_past_ledger, starting_offsets
 from spark_sink.warehouse.maintenance import Maintenance
@@ -345,12 +344,7 @@ class Sink:
             try:
                 make()
             except Py4JError as fault:
-                text = str(fault)
-                raise WarehouseUnusable(
-                    f"{folder}: {cause(text)}",
-                    advice=store_faults.advice(text)
-                    or "Set warehouse (and checkpoint) to a folder that the sink can write to",
-                ) from fault
+                raise unusable(folder, fault) from fault
 
     def _from(self) -> str:
         settings = self._settings

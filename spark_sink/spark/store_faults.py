@@ -8,6 +8,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from py4j.protocol import Py4JError
+
+from spark_sink.errors import WarehouseUnusable
+from spark_sink.spark.error_mapping import cause
+
 NO_S3A: Final = re.compile(
     r"ClassNotFoundException: (Class )?[\w.]*\bS3A(FileSystem)?\b"
     r"|No FileSystem for scheme \W*s3|No AbstractFileSystem .*s3"
@@ -43,3 +48,13 @@ _FAULTS: Final = (
 def advice(text: str) -> str:
     """What to do about an error of a bucket, from its text with all causes; empty if it is not known."""
     return next((found for symptom, found in _FAULTS if symptom.search(text)), "")
+
+
+def unusable(folder: str, fault: Py4JError) -> WarehouseUnusable:
+    """The error for a folder of the warehouse or the checkpoint that cannot be read or made."""
+    text = str(fault)
+    return WarehouseUnusable(
+        f"{folder}: {cause(text)}",
+        advice=advice(text)
+        or "Set warehouse (and checkpoint) to a folder that the sink can write to",
+    )

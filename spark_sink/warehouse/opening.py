@@ -14,12 +14,12 @@ from typing import Any, Final, Literal
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_sink.errors import ForeignWarehouse, WarehouseUnusable
+from spark_sink.errors import ForeignWarehouse
 from spark_sink.metastore.registration import Metastore
 from spark_sink.names import FLOORS, FORMAT, LEDGER, ORIGIN, RECENT, WAITS
 from spark_sink.settings import Metastore as MetastoreSettings
-from spark_sink.spark.error_mapping import cause
 from spark_sink.spark.files import Files
+from spark_sink.spark.store_faults import unusable
 from spark_sink.warehouse.delta.hive import HiveMetastore
 from spark_sink.warehouse.delta.warehouse import DeltaWarehouse
 from spark_sink.warehouse.iceberg.catalog import NAME, kind
@@ -52,10 +52,7 @@ def open_warehouse(
     try:
         made, of_catalog, named = _made(Files(spark), root.rstrip("/"))
     except Py4JError as fault:
-        raise WarehouseUnusable(
-            f"{root}: {cause(str(fault))}",
-            advice="Set warehouse (and checkpoint) to a folder that the sink can write to",
-        ) from fault
+        raise unusable(root, fault) from fault
     if made and table_format and made != table_format:
         raise ForeignWarehouse(
             f"{root} is in {made}, and {table_format} is wanted",
