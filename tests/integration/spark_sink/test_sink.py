@@ -153,8 +153,11 @@ def offsets_in(printed: str, topic: str) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    tasks = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [child for task in tasks for child in [int(task), *descendants(int(task))]]
+    """All processes that a process has started, and those that they have."""
+    # The kernel lists them by thread: a JVM starts programs in any of its own.
+    lists = Path(f"/proc/{pid}/task").glob("*/children")
+    children = [int(child) for one in lists for child in one.read_text().split()]
+    return [found for child in children for found in (child, *descendants(child))]
 
 
 def until_ended(pids: list[int]) -> None:
