@@ -42,8 +42,14 @@ class DeletedKeys:
     _unswept: set[Name] | None = None
     """The tables that should have no markers of their own, and may have some."""
 
+    def reads_once(self, shape: Shape) -> bool:
+        """Whether `merge` reads its rows only once now."""
+        name = shape.database, shape.table
+        is_plain = not self.rules.has_hard_deletes(name) and name not in self._known()
+        return is_plain and self.warehouse.tables.reads_once(shape)
+
     def merge(self, shape: Shape, rows: DataFrame, *, has_deletes: bool) -> None:
-        """Merges rows as `Tables.merge`; `rows` are computed already, so that reading them again costs nothing.
+        """Merges rows as `Tables.merge`; unless `reads_once`, they are computed already, and read often.
 
         `has_deletes` is false if they have none.
         """

@@ -1,6 +1,7 @@
 """The rows that a batch has for one table, merged into it.
 
-Invariant: a MERGE computes its source once, whether the driver holds the rows or the executors do.
+Invariant: the rows are computed once, whether the driver holds them, the executors do, or a MERGE into an empty
+table takes them as they come.
 """
 
 from __future__ import annotations
@@ -50,9 +51,12 @@ def merged(
     try:
         rows = merged_rows(batch, part, shape, versions, floors, held=held)
         at_hand = few(rows=part.ops.total(), size=part.size)
-        # A MERGE reads its source twice, and would parse the records each time.
         with stages.timed(FOLD):
-            rows = local(rows) if at_hand else rows.localCheckpoint(eager=False)
+            if at_hand:
+                rows = local(rows)
+            # Else a MERGE reads its source twice, and would parse the records each time.
+            elif not (deleted or tables).reads_once(shape):
+                rows = rows.localCheckpoint(eager=False)
         with stages.timed(MERGE):
             if deleted is None:
                 tables.merge(shape, rows)

@@ -54,6 +54,9 @@ class Tables(Protocol[Rows]):
         An interrupted call has renamed some of them; the key follows last.
         """
 
+    def reads_once(self, shape: Shape) -> bool:
+        """Whether a merge would read its rows only once now, so that they need not be computed before it."""
+
     def merge(self, shape: Shape, rows: Rows, *, is_hard: bool = False) -> None:
         """Merges rows that `compact.changes` made. Thread-safe for different tables.
 

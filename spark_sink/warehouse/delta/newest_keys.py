@@ -28,6 +28,17 @@ class NewestKeys:
     files: Files
     _known: dict[str, tuple[int, dict[str, Key | None]]] = field(default_factory=dict)
     """The version for which they hold; None of a column without any value."""
+    _filled: set[str] = field(default_factory=set)
+    """Tables that had files once, and nearly always have some now."""
+
+    def are_none(self, path: str, version: int) -> bool:
+        """Whether the table is known to have no file, so that any row of a batch is new."""
+        if path in self._filled:
+            return False
+        if self._checksum(path, version).get("numFiles") == 0:
+            return True
+        self._filled.add(path)
+        return False
 
     def are_past(self, path: str, version: int, bounds: Sequence[Bound]) -> bool:
         """Whether, in one column of the key, a batch's least value is greater than all of the table's."""
@@ -47,6 +58,10 @@ class NewestKeys:
                 greatest[one.name] = one.most
         self._known[path] = version, greatest
 
+    def forget(self, path: str) -> None:
+        """Takes note that a batch with unknown keys was merged."""
+        self._known.pop(path, None)
+
     def _at(self, path: str, version: int, names: Sequence[str]) -> Mapping[str, Key | None]:
         known = self._known.get(path)
         if known is None or known[0] != version:
@@ -54,12 +69,7 @@ class NewestKeys:
         return known[1]
 
     def _read(self, path: str, version: int, names: Sequence[str]) -> dict[str, Key | None]:
-        try:
-            text = self.files.read(f"{path}/_delta_log/{version:020}.crc")
-            found: dict[str, Any] = json.loads(text or "{}", parse_float=Decimal)
-        except ValueError:
-            # It was cut by a crash; Delta does not depend on it either.
-            return {}
+        found = self._checksum(path, version)
         files, metadata = found.get("allFiles"), found.get("metadata")
         if files is None or metadata is None:
             return {}
@@ -74,6 +84,16 @@ class NewestKeys:
             if None not in values:
                 greatest[name] = max(values, key=_order) if values else None
         return greatest
+
+    def _checksum(self, path: str, version: int) -> dict[str, Any]:
+        """What Delta writes beside a commit about the whole table; empty without it."""
+        try:
+            text = self.files.read(f"{path}/_delta_log/{version:020}.crc")
+            found: dict[str, Any] = json.loads(text or "{}", parse_float=Decimal)
+        except ValueError:
+            # It was cut by a crash; Delta does not depend on it either.
+            return {}
+        return found
 
 
 def physical_names(schema: str) -> dict[str, str]:

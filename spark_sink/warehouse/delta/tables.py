@@ -34,7 +34,7 @@ from spark_sink.warehouse.layout import Layouts, no_layout
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Position
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.sql.key_range import key_bounds, range_sql
+from spark_sink.warehouse.sql.key_range import Bound, key_bounds, range_sql
 from spark_sink.warehouse.sql.positions import newest_of
 from spark_sink.warehouse.sql.statements import (
     CUT_PROPERTY,
@@ -98,6 +98,12 @@ class DeltaTables:
             again_on_conflict(partial(self._spark.sql, statement))
         return renamed
 
+    def reads_once(self, shape: Shape) -> bool:
+        """See protocol.Tables."""
+        path = table_path(self._root, shape.database, shape.table)
+        version = DeltaLog(self._spark, path).version()
+        return shape.keyed and self._newest_keys.are_none(path, version)
+
     def merge(self, shape: Shape, rows: DataFrame, *, is_hard: bool = False) -> None:
         """See protocol.Tables."""
         view = f"aqueduct_changes_{next(self._views)}"
@@ -105,7 +111,7 @@ class DeltaTables:
         session = rows.sparkSession
         rows.createOrReplaceTempView(view)
         path = table_path(self._root, shape.database, shape.table)
-        bounds = key_bounds(shape, rows)
+        bounds: list[Bound] = []
 
         def merge(*, only_new: bool) -> int:
             within, done = range_sql(bounds), []
@@ -118,13 +124,21 @@ class DeltaTables:
         try:
             log = DeltaLog(session, path)
             before = log.version()
-            only_new = shape.keyed and self._newest_keys.are_past(path, before, bounds)
+            is_empty = shape.keyed and self._newest_keys.are_none(path, before)
+            if not is_empty:
+                bounds += key_bounds(shape, rows)
+            only_new = is_empty or (
+                shape.keyed and self._newest_keys.are_past(path, before, bounds)
+            )
             # Without a clause for rows that match, it is one job, and joins nothing.
             inserted = merge(only_new=only_new)
             if only_new and (not inserted or log.version() != before + 1):
                 # Another commit came between, which may have had the keys.
                 merge(only_new=False)
-            self._newest_keys.merged(path, log.version(), bounds)
+            if is_empty:
+                self._newest_keys.forget(path)
+            else:
+                self._newest_keys.merged(path, log.version(), bounds)
         finally:
             session.catalog.dropTempView(view)
 

@@ -153,6 +153,10 @@ class IcebergTables:
             again_on_conflict(lambda: self.catalog.existing(place).commit())
         return renamed
 
+    def reads_once(self, shape: Shape) -> bool:  # noqa: ARG002 - its MERGE always joins
+        """See protocol.Tables."""
+        return False
+
     def merge(self, shape: Shape, rows: DataFrame, *, is_hard: bool = False) -> None:
         """See protocol.Tables."""
         table = self.catalog.sql_name(self.place(shape.database, shape.table))

@@ -76,6 +76,10 @@ class MemoryTables:
         self._tables[name] = replace(held, shape=renamed, rows=rows, commits=held.commits + 1)
         return renamed
 
+    def reads_once(self, shape: Shape) -> bool:  # noqa: ARG002 - rows in memory cost nothing
+        """See protocol.Tables."""
+        return False
+
     def merge(self, shape: Shape, rows: Rows, *, is_hard: bool = False) -> None:
         """See protocol.Tables."""
         found = {_identity(shape, row): row for row in self._rows(shape)}

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_sink.batch import merging
 from spark_sink.errors import (
     MalformedRecord,
     SparkFailed,
@@ -240,6 +241,19 @@ def test_unusable_records_stop_their_tables_by_topic_partition_and_offset(
         place, _, described = held.reason.partition(": ")
         assert place == f"topic aq.shop.t, partition 0, offset {offset}"
         assert reason in described
+
+
+def test_an_unusable_record_among_many_of_a_new_table_is_named_and_no_row_is_merged(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merging, "_ROWS", 0)
+    warehouse.schemas = [schema(("id", "int"), ("v", "int"))]
+    bad = Change(op="c", seq=2, after={"id": 2, "v": "x"})
+    with pytest.raises(
+        MalformedRecord, match=r"topic aq\.shop\.t, partition 0, offset 1: column v holds"
+    ):
+        warehouse.take(GOOD, bad)
+    assert warehouse.rows() == []
 
 
 @pytest.mark.parametrize(

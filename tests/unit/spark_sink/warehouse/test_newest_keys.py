@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
@@ -101,6 +102,25 @@ def test_what_is_known_follows_the_batches_and_ends_with_another_commit() -> Non
         found.are_past("t", 9, [Bound("id", 21, 21)])
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"numFiles": 0}', True),
+        ('{"numFiles": 1}', False),
+        ("{}", False),
+        ("{", False),
+        (None, False),
+    ],
+)
+def test_a_table_is_empty_only_if_its_checksum_says_so(text: str | None, expected: bool) -> None:
+    log = Log()
+    log.text = text
+    found = keys(log)
+    assert found.are_none("t", 5) is expected
+    found.are_none("t", 5)
+    assert log.reads == (2 if expected else 1)
+
+
 def rows(spark: SparkSession, start: int, end: int, seq: int) -> DataFrame:
     values = {
         "id": "id",
@@ -141,8 +161,44 @@ def test_rows_of_new_keys_are_only_added_unless_another_commit_comes_between(
     assert {key: v for key, v in seen(kept).items() if key > 20} == {21: 4, 22: 3}
 
 
-def seen(tables: Any) -> dict[int, int]:
-    found = tables.current("shop", "t").collect()
+@of_delta
+@pytest.mark.spark
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+def test_rows_for_an_empty_table_are_computed_once_and_searched_for_if_another_commit_comes_between(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, other = (open_warehouse(spark, str(tmp_path)).tables for _ in range(2))
+    kept.evolve(None, SHAPE)
+    assert kept.reads_once(SHAPE)
+    computed = spark.sparkContext.accumulator(0)
+
+    def counted(one: Any) -> Any:
+        computed.add(1)
+        return one
+
+    source = rows(spark, 0, 10, 1)
+    kept.merge(SHAPE, spark.createDataFrame(source.rdd.map(counted), source.schema))
+    assert computed.value == 10
+    assert not kept.reads_once(SHAPE)
+    assert seen(kept) == dict.fromkeys(range(10), 1)
+
+    second = replace(SHAPE, table="u")
+    other.evolve(None, second)
+    are_none = NewestKeys.are_none
+
+    def late(self: NewestKeys, *args: Any) -> bool:
+        found = are_none(self, *args)
+        monkeypatch.setattr(NewestKeys, "are_none", are_none)
+        other.merge(second, rows(spark, 0, 2, 3))
+        return found
+
+    monkeypatch.setattr(NewestKeys, "are_none", late)
+    kept.merge(second, rows(spark, 1, 3, 2))
+    assert seen(kept, "u") == {0: 3, 1: 3, 2: 2}
+
+
+def seen(tables: Any, table: str = "t") -> dict[int, int]:
+    found = tables.current("shop", table).collect()
     assert len({row.id for row in found}) == len(found)
     return {row.id: row.v for row in found}
 
