@@ -10,9 +10,9 @@ import pytest
 
 from spark_sink.batch import apply, merging
 from spark_sink.errors import UnusableLimitReached
-from spark_sink.names import LETTERS
 from spark_sink.recent.coverage import Step
 from spark_sink.source.envelope import place
+from spark_sink.warehouse.sql.letters import TableLetters
 from spark_sink.warehouse.table_status import letter_lines, status_lines
 from tests.unit.spark_sink.conftest import TOPIC, Warehouse
 from tests.unit.spark_sink.history import Change, Image, schema
@@ -53,7 +53,8 @@ def ids(warehouse: Warehouse, table: str = "t") -> list[int]:
 
 def letters(warehouse: Warehouse) -> dict[int, dict[str, Any]]:
     """The rows of the dead letters, by offset."""
-    held = warehouse.spark.read.format("delta").load(f"{warehouse.path}/{LETTERS}").collect()
+    assert isinstance(warehouse.kept.letters, TableLetters)
+    held = warehouse.kept.letters.table.rows().collect()
     found = [row.asDict(recursive=True) for row in held]
     assert len({row["offset"] for row in found}) == len(found)
     return {row["offset"]: row for row in found}

@@ -107,13 +107,14 @@ def killing(monkeypatch: pytest.MonkeyPatch, warehouse: Warehouse, step: str) ->
             raise Killed("Killed")
 
     def before(owner: Any, method: str, label: Callable[..., str]) -> None:
-        act = getattr(owner, method)
+        act = getattr(type(owner), method)
 
-        def acting(*given: Any, **more: Any) -> Any:
-            at(label(*given))
-            return act(*given, **more)
+        def acting(self: Any, *given: Any, **more: Any) -> Any:
+            if self is owner:
+                at(label(*given))
+            return act(self, *given, **more)
 
-        monkeypatch.setattr(owner, method, acting)
+        monkeypatch.setattr(type(owner), method, acting)
 
     before(kept.ddl, "add", lambda events, _: "add" if events else "")
     before(kept.moving, "replace", lambda shape, _: f"moving {shape.table}")
