@@ -7,24 +7,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.java import java_class
 from spark_sink.names import literal
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.statements import delta
-from spark_sink.warehouse.protocol import VersionGone
+from spark_sink.warehouse.sql.versions import gone_by_name
 
 _ENTRY: Final = re.compile(r"\d{20}\..*(?:json|parquet)")
 _PACKAGE: Final = "org.apache.spark.sql.delta"
 _BY_AGE: Final = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
-_GONE: Final = (
+GONE: Final = (
     "DELTA_VERSION_NOT_FOUND",
     "VersionNotFound",
     "DELTA_NO_RECREATABLE_HISTORY_FOUND",
@@ -40,17 +36,6 @@ _GONE: Final = (
     "FileNotFoundException",
 )
 """What Delta calls it if the log no longer reaches back to a version."""
-
-
-@contextmanager
-def gone_by_name(place: str) -> Iterator[None]:
-    """Raises VersionGone where Delta no longer has a version."""
-    try:
-        yield
-    except (PySparkException, Py4JJavaError) as fault:
-        if any(word in str(fault) for word in _GONE):
-            raise VersionGone(place) from fault
-        raise
 
 
 def entries(files: Files, path: str) -> list[str]:
@@ -88,7 +73,7 @@ class DeltaLog:
     def properties(self, version: int) -> dict[str, str]:
         """The table's properties at a version. Raises VersionGone."""
         none = self._none()
-        with gone_by_name(f"{self._path}, version {version}"):
+        with gone_by_name(f"{self._path}, version {version}", GONE):
             held = self._log.getSnapshotAt(version, none, none, False).metadata().configuration()
         return dict(self._spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(held))  # type: ignore[union-attr]
 
@@ -99,7 +84,7 @@ class DeltaLog:
         # Delta would refuse a version by the age of its commit, though its files are kept for as long after
         # the next commit: of a table that is seldom written, the version before the last one.
         enforced = session.conf.get(_BY_AGE, "true") or "true"
-        with gone_by_name(f"{self._path}, version {version}"):
+        with gone_by_name(f"{self._path}, version {version}", GONE):
             session.conf.set(_BY_AGE, "false")
             try:
                 rows = reader.load(self._path)

@@ -17,10 +17,11 @@ from pyspark.sql.readwriter import DataFrameWriter
 from spark_sink.recent.coverage import Cut
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.conflict import conflicts_by_name
-from spark_sink.warehouse.delta.log import DeltaLog, entries, gone_by_name
+from spark_sink.warehouse.delta.log import GONE, DeltaLog, entries
 from spark_sink.warehouse.delta.statements import delta
 from spark_sink.warehouse.protocol import Recent
 from spark_sink.warehouse.sql.recent import joined, ordered, read_recent, texts, with_cut
+from spark_sink.warehouse.sql.versions import gone_by_name
 
 _OPTIONS: Final = {
     # One is written by each rewrite; a reader lists the few commits since.
@@ -94,7 +95,7 @@ class DeltaRecent:
     def at(self, version: int) -> Recent[DataFrame]:
         """See protocol.RecentLog."""
         held = DeltaLog(self._spark, self._path).rows(version)
-        with gone_by_name(f"{self._path}, version {version}"):
+        with gone_by_name(f"{self._path}, version {version}", GONE):
             found = read_recent(held)
         assert found is not None
         return found

@@ -17,10 +17,11 @@ from spark_sink.recent.coverage import Cut
 from spark_sink.warehouse.iceberg.catalog import Catalog, Place
 from spark_sink.warehouse.iceberg.conflict import conflicts_by_name
 from spark_sink.warehouse.iceberg.own_table import kept_for
-from spark_sink.warehouse.iceberg.snapshots import at_snapshot, gone_by_name
+from spark_sink.warehouse.iceberg.snapshots import GONE, at_snapshot
 from spark_sink.warehouse.iceberg.statements import PROPERTIES
 from spark_sink.warehouse.protocol import Recent, VersionGone
 from spark_sink.warehouse.sql.recent import joined, ordered, read_recent, texts, with_cut
+from spark_sink.warehouse.sql.versions import gone_by_name
 
 _PROPERTIES: Final = {
     **PROPERTIES,
@@ -91,7 +92,7 @@ class IcebergRecent:
         snapshot = None if table is None else table.snapshot_at(version)
         if snapshot is None:
             raise VersionGone(name)
-        with gone_by_name(name):
+        with gone_by_name(name, GONE):
             found = read_recent(at_snapshot(self.spark, self._sql_name, snapshot))
         assert found is not None
         return found

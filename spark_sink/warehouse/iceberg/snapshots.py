@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Final
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from spark_sink.names import quoted
-from spark_sink.warehouse.protocol import VersionGone
 from spark_sink.warehouse.shape import Shape
 
-_GONE: Final = ("Cannot find snapshot with ID", "Not an iceberg table", "NotFoundException")
+GONE: Final = ("Cannot find snapshot with ID", "Not an iceberg table", "NotFoundException")
 """What Iceberg says if a snapshot was removed meanwhile, or its files."""
 
 
@@ -42,14 +38,3 @@ def fitted(
 def _column(name: str | None) -> Column:
     # As a column, not as SQL: in a reader's own session, Spark may substitute variables in a name's ${…}.
     return f.lit(None) if name is None else f.col(quoted(name))
-
-
-@contextmanager
-def gone_by_name(place: str) -> Iterator[None]:
-    """Raises VersionGone where Iceberg no longer has a snapshot."""
-    try:
-        yield
-    except (PySparkException, Py4JJavaError) as fault:
-        if any(word in str(fault) for word in _GONE):
-            raise VersionGone(place) from fault
-        raise

@@ -28,7 +28,7 @@ from spark_sink.warehouse.iceberg.catalog import (
     Place,
 )
 from spark_sink.warehouse.iceberg.conflict import again_on_conflict
-from spark_sink.warehouse.iceberg.snapshots import at_snapshot, fitted, gone_by_name
+from spark_sink.warehouse.iceberg.snapshots import GONE, at_snapshot, fitted
 from spark_sink.warehouse.iceberg.statements import (
     NEVER_CHANGED,
     NEVER_MATCHES,
@@ -58,6 +58,7 @@ from spark_sink.warehouse.sql.statements import (
     shape_of,
     truncate_sql,
 )
+from spark_sink.warehouse.sql.versions import gone_by_name
 
 _log = logging.getLogger(__name__)
 _OF_A_TABLE: Final = frozenset({"metadata", "data"})
@@ -105,7 +106,7 @@ class IcebergTables:
             raise VersionGone(name)
         shape = _shape(found, (database, table), properties, found.schema_at(version))
         of_now = self.catalog.sql_name(place)
-        with gone_by_name(name):
+        with gone_by_name(name, GONE):
             if snapshot is None:
                 return shape, fitted(self.spark.table(of_now).where("false"), shape)
             names = found.names_in_newest() if is_newest else None

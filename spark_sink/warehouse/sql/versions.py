@@ -1,0 +1,22 @@
+"""Versions of a table that a format no longer has."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from spark_sink.warehouse.protocol import VersionGone
+
+
+@contextmanager
+def gone_by_name(place: str, said: Collection[str]) -> Iterator[None]:
+    """Raises VersionGone in place of an error that has one of the texts which a format gives it."""
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as fault:
+        if any(words in str(fault) for words in said):
+            raise VersionGone(place) from fault
+        raise
