@@ -115,8 +115,15 @@ class Ddl:
         return True
 
     def is_unsettled(self, name: Name) -> bool:
-        """Whether rows from before a rename to that name may still come, from the earlier name's topic."""
-        return any(name in self.history.events[at].moves.values() for at in self._open)
+        """Whether rows may still come from the topic of another name that the table had before a rename.
+
+        Not those of another table that had this name too and was dropped, or renamed again.
+        """
+        return any(
+            target == name and old != name and (destination, below) in self._open
+            for (destination, old), own in self._pieces().items()
+            for below, target in own
+        )
 
     def is_emptied(self, name: Name) -> bool:
         """Whether the table of that name was dropped, so that another may have another key."""

@@ -146,7 +146,10 @@ class SinkScene:
         """Requests that one of the tables be read again from the beginning, unless such a request is open."""
         if self._waits().requests:
             return
-        there = [name for name, held in sorted(self.source.tables.items()) if held.rows]
+        while not (
+            there := [name for name, held in sorted(self.source.tables.items()) if held.rows]
+        ):
+            self.source.play("insert")
         table = self.random.choice(there)
         request = Request(
             number=str(self.random.random()),

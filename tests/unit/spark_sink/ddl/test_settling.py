@@ -80,6 +80,19 @@ def test_rows_are_placed_until_batches_begin_past_all_that_was_written_and_after
     assert sink.ddl.routed(batch, whole=True) is not batch
 
 
+def test_no_row_is_expected_for_a_table_whose_name_another_one_had_after_a_rename() -> None:
+    sink = Sink(on_drop="drop")
+    sink.topic.all_rows = 9
+    sink.topic.values += [rename(3, ("a", "b")), rename(5, ("b", "c")), drop(7, "c")]
+    sink.ddl.follow({}, {})
+    assert sink.routes()
+    # Another table b or c is made now, of which all rows are in its own topic.
+    assert not any(sink.ddl.is_unsettled(("shop", name)) for name in "abc")
+    sink.topic.values += [rename(8, ("d", "c")), rename(9, ("e", "d"))]
+    sink.ddl.follow({}, {})
+    assert [name for name in "abcde" if sink.ddl.is_unsettled(("shop", name))] == ["c", "d"]
+
+
 def test_a_statement_is_read_once_and_decided_on_by_the_setting_of_its_time() -> None:
     sink = Sink(on_drop="keep")
     sink.topic.values.append(drop(5, "a"))
