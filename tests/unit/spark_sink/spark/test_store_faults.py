@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
-from spark_sink.spark.store_faults import advice
+import pytest
+from py4j.protocol import Py4JError
+
+from spark_sink.errors import WarehouseUnusable
+from spark_sink.spark.store_faults import advice, unusable
+from spark_sink.warehouse import opening
 
 THROWN = "An error occurred while calling o61.mkdirs.\n: "
 FRAMES = "\n\tat org.apache.hadoop.fs.s3a.S3AUtils.translateException(S3AUtils.java:265)"
@@ -65,3 +70,24 @@ def test_each_fault_has_its_advice(text: str, found: str) -> None:
     described = advice(f"{THROWN}{text}{FRAMES}")
     assert found in described
     assert bool(found) == bool(described)
+
+
+def test_a_warehouse_whose_format_cannot_be_read_has_the_advice_of_its_store(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def made(*_: object) -> None:
+        raise Py4JError(f"{THROWN}UnknownStoreException: `s3a://absent/wh': NoSuchBucket{FRAMES}")
+
+    monkeypatch.setattr(opening, "_made", made)
+    monkeypatch.setattr(opening, "Files", lambda _: None)
+    session: Any = None
+    with pytest.raises(WarehouseUnusable) as found:
+        opening.open_warehouse(session, "s3a://absent/wh")
+    assert "s3a://absent/wh: UnknownStoreException" in str(found.value)
+    assert "Create the bucket" in found.value.advice
+
+
+def test_a_folder_of_no_known_fault_is_to_be_replaced() -> None:
+    found = unusable("/wh", Py4JError(f"{THROWN}java.io.IOException: No space left on device"))
+    assert found.where == "/wh: java.io.IOException: No space left on device"
+    assert "that the sink can write to" in found.advice
