@@ -237,7 +237,7 @@ class Applier:
             records=records,
             moved=moved,
             clock=self.clock,
-            is_late=self.ddl.is_unsettled if self.ddl is not None else lambda _: False,
+            is_late=self.ddl.is_unsettled if self.ddl is not None else lambda *_: False,
         )
 
     def envelopes(self, records: DataFrame, *, whole: bool = False) -> DataFrame:

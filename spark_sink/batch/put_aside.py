@@ -35,6 +35,7 @@ from spark_sink.source.envelope import of_table, place
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.positions import At, any_of, is_within, spanned
 from spark_sink.warehouse.letters import COLUMNS, HOUR_MS
+from spark_sink.warehouse.moves import Place
 from spark_sink.warehouse.protocol import DeadLetters, Name
 
 _log = logging.getLogger(__name__)
@@ -62,8 +63,8 @@ class PutAside:
     moved: tuple[Offsets, Offsets]
     """The (start, end) offsets of the batch."""
     clock: Callable[[], float]
-    is_late: Callable[[Name], bool] = lambda _: False
-    """Whether rows of a table may still come that its records in the batch follow."""
+    is_late: Callable[[str, Name, Place], bool] = lambda *_: False
+    """Whether rows may still come that a record follows, by its destination, source table and (epoch, seq)."""
     found: dict[At, tuple[str, str]] = field(default_factory=dict)
     """Error and reason of each of the batch's dead letters."""
     new: int = 0
@@ -115,7 +116,8 @@ class PutAside:
         halves = _halves(batch.where(any_of(places)))
         if isinstance(fault, UnsupportedPartialImage):
             there = _halves(batch.where(of_table(name))).keys() | self._halves
-            if not partners(halves) <= there or self.is_late(name):
+            followers = _followers(batch.where(any_of(places)))
+            if not partners(halves) <= there or any(self.is_late(*one) for one in followers):
                 raise fault
             why = dict.fromkeys(places, _LACKS)
         else:
@@ -205,6 +207,16 @@ def _halves(batch: DataFrame) -> dict[Change, str]:
     """The halves of moves in a batch, whether or not they lack columns, and which half each is."""
     rows = batch.where("moved AND op IN ('c', 'd')").select("destination", "seq", "op")
     return {(row.destination, row.seq): row.op for row in rows.collect()}
+
+
+def _followers(batch: DataFrame) -> set[tuple[str, Name, Place]]:
+    """Destination, source table and (epoch, seq) of records; rows of a mapped table stay where they are."""
+    columns = ("destination", "source_database", "source_table", "epoch", "seq")
+    rows = batch.where("NOT routed").select(*columns).collect()
+    return {
+        (row.destination, (row.source_database, row.source_table), (row.epoch, row.seq))
+        for row in rows
+    }
 
 
 def _named(owner: Owner) -> Name | None:

@@ -114,14 +114,19 @@ class Ddl:
         self.history.add([event])
         return True
 
-    def is_unsettled(self, name: Name) -> bool:
-        """Whether rows may still come from the topic of another name that the table had before a rename.
+    def is_unsettled(self, destination: str, name: Name, place: Place) -> bool:
+        """Whether rows may still come that a change at a position follows, from before its table was renamed.
 
-        Not those of another table that had this name too and was dropped, or renamed again.
+        `name` is the table's then. Not rows of another table that had this name before, and was dropped or
+        renamed again; nor those from before a later rename, as the topic of `name` has them in order.
         """
+        if not self._open:
+            return False
+        events = self.history.events.values()
+        before = [one for one in events if one.destination == destination and one.place <= place]
         return any(
             target == name and old != name and (destination, below) in self._open
-            for (destination, old), own in self._pieces().items()
+            for (_, old), own in pieces(before).items()
             for below, target in own
         )
 
