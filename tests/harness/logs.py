@@ -1,4 +1,4 @@
-"""Logging as it was, after a test that has it configured."""
+"""The process's log as it was, though a test configures it and PySpark changes it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,31 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from _pytest.logging import LogCaptureHandler
+from pyspark.logger import PySparkLogger
+
+_add = PySparkLogger.addHandler
+
+
+def keep_formats() -> None:
+    """Have PySpark's loggers leave pytest's handlers their format, for as long as the process lives.
+
+    Once a query has failed, its logger passes nothing on to the root. Pytest adds its handlers, which are those
+    of all tests, to each such logger, and PySpark gives JSON to whatever handler is added.
+    """
+
+    def added(self: PySparkLogger, handler: logging.Handler) -> None:
+        if isinstance(handler, LogCaptureHandler):
+            logging.Logger.addHandler(self, handler)
+        else:
+            _add(self, handler)
+
+    PySparkLogger.addHandler = added  # type: ignore[method-assign]
+
 
 @contextmanager
 def logging_restored() -> Iterator[None]:
-    """Give each logger its level, handlers and propagation back, and close what handlers were added.
-
-    A PySpark logger that propagates nothing would else, through pytest, give its JSON format to ``caplog``'s
-    handler for all tests that follow.
-    """
+    """Give each logger its level, handlers and propagation back, and close what handlers were added."""
     root = logging.getLogger()
     before = {each: (each.level, each.handlers[:], each.propagate) for each in [root, *_loggers()]}
     root.handlers = []  # what is configured closes those it finds

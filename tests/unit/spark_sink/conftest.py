@@ -34,8 +34,11 @@ from spark_sink.spark.error_mapping import named
 from spark_sink.table_rules import NO_RULES
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.waiting_tables import Request, Waits, WaitState
-from tests.harness.logs import logging_restored
+from tests.harness.logs import keep_formats, logging_restored
 from tests.unit.spark_sink.history import Change
+
+# All that have to do with Spark import this module.
+keep_formats()
 
 TOPIC = ("aq.shop.t", 0)
 FORMATS: tuple[Format, ...] = ("delta", "iceberg")
