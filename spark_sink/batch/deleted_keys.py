@@ -49,7 +49,7 @@ class DeletedKeys:
         return is_plain and self.warehouse.tables.reads_once(shape)
 
     def merge(self, shape: Shape, rows: DataFrame, *, has_deletes: bool) -> None:
-        """Merges rows as `Tables.merge`; unless `reads_once`, they are computed already, and read often.
+        """Merges rows as `Tables.merge`; unless `reads_once`, they are computed, and read several times.
 
         `has_deletes` is false if they have none.
         """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -148,15 +149,7 @@ def test_rows_of_new_keys_are_only_added_unless_another_commit_comes_between(
     assert searched(spark, tmp_path) == [True, False, False]
     assert seen(kept) == {**dict.fromkeys(range(19), 1), 19: 2, 20: 2}
 
-    are_past = NewestKeys.are_past
-
-    def late(self: NewestKeys, *args: Any) -> bool:
-        found = are_past(self, *args)
-        monkeypatch.setattr(NewestKeys, "are_past", are_past)
-        other.merge(SHAPE, rows(spark, 21, 23, 3))
-        return found
-
-    monkeypatch.setattr(NewestKeys, "are_past", late)
+    after_asking(monkeypatch, "are_past", lambda: other.merge(SHAPE, rows(spark, 21, 23, 3)))
     kept.merge(SHAPE, rows(spark, 21, 22, 4))
     assert {key: v for key, v in seen(kept).items() if key > 20} == {21: 4, 22: 3}
 
@@ -184,17 +177,24 @@ def test_rows_for_an_empty_table_are_computed_once_and_searched_for_if_another_c
 
     second = replace(SHAPE, table="u")
     other.evolve(None, second)
-    are_none = NewestKeys.are_none
-
-    def late(self: NewestKeys, *args: Any) -> bool:
-        found = are_none(self, *args)
-        monkeypatch.setattr(NewestKeys, "are_none", are_none)
-        other.merge(second, rows(spark, 0, 2, 3))
-        return found
-
-    monkeypatch.setattr(NewestKeys, "are_none", late)
+    after_asking(monkeypatch, "are_none", lambda: other.merge(second, rows(spark, 0, 2, 3)))
     kept.merge(second, rows(spark, 1, 3, 2))
     assert seen(kept, "u") == {0: 3, 1: 3, 2: 2}
+
+
+def after_asking(
+    monkeypatch: pytest.MonkeyPatch, method: str, commits: Callable[[], object]
+) -> None:
+    """Has another writer commit once a merge has asked for the keys, and before it acts on the answer."""
+    asked = getattr(NewestKeys, method)
+
+    def late(self: NewestKeys, *args: Any) -> bool:
+        found: bool = asked(self, *args)
+        monkeypatch.setattr(NewestKeys, method, asked)
+        commits()
+        return found
+
+    monkeypatch.setattr(NewestKeys, method, late)
 
 
 def seen(tables: Any, table: str = "t") -> dict[int, int]:
