@@ -6,7 +6,7 @@ The clock is each one's own: from the start of its query to its end. The rows of
 `bench.sink_fresh`, without a peer: the simple job has no such thing.
 
 Invariant: ratios are of pairs of consecutive runs, in alternating order; the simple job runs with the best of
-three numbers of shuffle partitions.
+three numbers of shuffle partitions. For `small` and `many` they are compared on fewer changes and tables.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ SHUFFLE: Final = ("2", "8", "200")
 _LONGEST: Final = 1800.0
 _TABLES: Final = {"small": (20, 50, 9_000, 1_000), "many": (500, 5, 0, 100_000)}
 """Tables, rows of each, changes of all together, and records in a batch."""
+_CHOICES: Final = {"small": (20, 50, 1_000, 1_000), "many": (50, 5, 0, 100_000)}
+"""The same for the choice of the simple job's settings, which would else take hours."""
 _WANTED: Final = (W1.name, W2.name, *_TABLES, "fresh")
 _RESULT: Final = re.compile(r"RESULT (?:seconds=(\S+) )?rows=(\d+) ids=(\d+)")
 _TIME: Final = "%Y-%m-%d %H:%M:%S,%f"
@@ -72,6 +74,8 @@ class Backlog:
     """The simple job's first arguments: the workload or MANY, and the topics."""
     batch: int | None = None
     """The records in a batch of both; None: as many as each takes by itself."""
+    of_choice: tuple[str, ...] | None = None
+    """`simple` for the choice of the simple job's settings, where that is of other topics."""
 
 
 class Bench:
@@ -86,8 +90,11 @@ class Bench:
         found = {}
         for one in SHUFFLE:
             self._shuffle = one
-            found[one] = self._simple().seconds
-            self._print("simple job", found[one], f", {one} shuffle partitions")
+            found[one] = self._simple(self._backlog.of_choice).seconds
+            print(
+                f"simple job  {self._backlog.name} {one} shuffle partitions: {found[one]:.1f} s",
+                flush=True,
+            )
         self._shuffle = min(found, key=lambda one: found[one])
 
     def pair(self, *, ours_first: bool) -> float:
@@ -109,9 +116,9 @@ class Bench:
             flush=True,
         )
 
-    def _simple(self) -> Applied:
+    def _simple(self, of_choice: tuple[str, ...] | None = None) -> Applied:
         with _folder("simple") as folder:
-            of = [*self._backlog.simple, self._at.kafka, str(folder), self._shuffle]
+            of = [*(of_choice or self._backlog.simple), self._at.kafka, str(folder), self._shuffle]
             if self._backlog.batch is not None:
                 of.append(str(self._backlog.batch))
             seconds, rows, ids = _result(
@@ -227,11 +234,23 @@ def _of_a_workload(at: Servers, workload: Workload, number: int) -> Backlog:
 def _of_many_tables(at: Servers, name: str) -> Backlog:
     """Rows and changes of many tables."""
     tables, rows, changes, batch = _TABLES[name]
-    asyncio.run(sink_topics.publish(at.kafka, name, tables, rows=rows, changes=changes))
-    pattern = rf"{name}\.{sink_topics.DATABASE}\..*"
+    simple = _made(at, name, _TABLES[name])
+    of_choice = _made(at, f"{name}-choice", _CHOICES[name])
     return Backlog(
-        name=name, rows=tables * rows + changes, prefix=name, simple=("MANY", pattern), batch=batch
+        name=name,
+        rows=tables * rows + changes,
+        prefix=name,
+        simple=simple,
+        batch=batch,
+        of_choice=of_choice,
     )
+
+
+def _made(at: Servers, prefix: str, of: tuple[int, int, int, int]) -> tuple[str, ...]:
+    """Publish topics; returns the simple job's first arguments for them."""
+    tables, rows, changes, _ = of
+    asyncio.run(sink_topics.publish(at.kafka, prefix, tables, rows=rows, changes=changes))
+    return ("MANY", rf"{prefix}\.{sink_topics.DATABASE}\..*")
 
 
 if __name__ == "__main__":

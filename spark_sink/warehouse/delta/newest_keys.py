@@ -13,12 +13,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 from spark_sink.spark.files import Files
-from spark_sink.warehouse.sql.key_range import Bound
+from spark_sink.warehouse.sql.key_range import LARGE, Bound, Key, order
 
-Key = int | Decimal | str
+_COMMITS: Final = 50
+"""After so many, the size of a table that was small is read again."""
 
 
 @dataclass(slots=True)
@@ -30,6 +31,8 @@ class NewestKeys:
     """The version for which they hold; None of a column without any value."""
     _filled: set[str] = field(default_factory=set)
     """Tables that had files once, and nearly always have some now."""
+    _large: dict[str, tuple[int, bool]] = field(default_factory=dict)
+    """The version at which a table's size was read, and whether it was large."""
 
     def are_none(self, path: str, version: int) -> bool:
         """Whether the table is known to have no file, so that any row of a batch is new."""
@@ -39,6 +42,14 @@ class NewestKeys:
             return True
         self._filled.add(path)
         return False
+
+    def are_many(self, path: str, version: int) -> bool:
+        """Whether the table is so large that a small batch's keys should be listed."""
+        at, is_large = self._large.get(path, (-_COMMITS, False))
+        if not is_large and version - at >= _COMMITS:
+            is_large = self._checksum(path, version).get("tableSizeBytes", 0) >= LARGE
+            self._large[path] = version, is_large
+        return is_large
 
     def are_past(self, path: str, version: int, bounds: Sequence[Bound]) -> bool:
         """Whether, in one column of the key, a batch's least value is greater than all of the table's."""
@@ -82,7 +93,7 @@ class NewestKeys:
         for name in names:
             values = [one.get(physical.get(name, name)) for one in statistics]
             if None not in values:
-                greatest[name] = max(values, key=_order) if values else None
+                greatest[name] = max(values, key=order) if values else None
         return greatest
 
     def _checksum(self, path: str, version: int) -> dict[str, Any]:
@@ -104,9 +115,4 @@ def physical_names(schema: str) -> dict[str, str]:
 
 
 def _is_less(one: Key | None, other: Key) -> bool:
-    return one is None or _order(one) < _order(other)
-
-
-def _order(value: Key) -> Any:
-    """Spark orders text by its bytes."""
-    return value.encode() if isinstance(value, str) else value
+    return one is None or order(one) < order(other)

@@ -126,7 +126,8 @@ class DeltaTables:
             before = log.version()
             is_empty = shape.keyed and self._newest_keys.are_none(path, before)
             if not is_empty:
-                bounds += key_bounds(shape, rows)
+                is_large = self._newest_keys.are_many(path, before)
+                bounds += key_bounds(shape, rows, is_large=is_large)
             only_new = is_empty or (
                 shape.keyed and self._newest_keys.are_past(path, before, bounds)
             )

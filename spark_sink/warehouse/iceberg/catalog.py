@@ -257,6 +257,11 @@ class IcebergTable:
         """The number of snapshots that the table still lists."""
         return int(self._table.history().size())
 
+    def size(self) -> int:
+        """The bytes of the files of the newest version."""
+        newest = next(self.summaries(1), None)
+        return 0 if newest is None else int(newest[1].get("total-files-size", 0))
+
     def summaries(self, most: int) -> Iterator[tuple[int, dict[str, str]]]:
         """The time (ms) and the summary of the newest commits, newest first."""
         at = self._table.currentSnapshot()

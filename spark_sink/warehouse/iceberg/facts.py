@@ -49,8 +49,7 @@ class IcebergFacts:
     def size(self, name: Name) -> int:
         """See protocol.Facts."""
         found = self.tables.catalog.table(self.tables.place(*name))
-        newest = next(found.summaries(1), None) if found is not None else None
-        return 0 if newest is None else int(newest[1].get("total-files-size", 0))
+        return 0 if found is None else found.size()
 
     def count(self, name: Name) -> RowCount:
         """See protocol.Facts. Reads three columns of all rows."""

@@ -45,7 +45,7 @@ from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Position
 from spark_sink.warehouse.protocol import VersionGone
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.sql.key_range import key_bounds, range_sql
+from spark_sink.warehouse.sql.key_range import LARGE, key_bounds, range_sql
 from spark_sink.warehouse.sql.positions import newest_of
 from spark_sink.warehouse.sql.statements import (
     CUT_PROPERTY,
@@ -75,6 +75,8 @@ class IcebergTables:
     """The folder that has only these tables; None in a catalog that may have others."""
     prefix: str = ""
     _views: count[int] = field(default_factory=count)
+    _large: set[Place] = field(default_factory=set)
+    """Tables that were large once."""
 
     def place(self, database: str, table: str) -> Place:
         """Where the table is in the catalog."""
@@ -160,9 +162,10 @@ class IcebergTables:
 
     def merge(self, shape: Shape, rows: DataFrame, *, is_hard: bool = False) -> None:
         """See protocol.Tables."""
-        table = self.catalog.sql_name(self.place(shape.database, shape.table))
+        place = self.place(shape.database, shape.table)
+        table = self.catalog.sql_name(place)
         with self._view(rows) as view:
-            within = range_sql(key_bounds(shape, rows))
+            within = range_sql(key_bounds(shape, rows, is_large=self._is_large(place)))
             statement = merge_sql(
                 table,
                 shape,
@@ -262,6 +265,12 @@ class IcebergTables:
         bare = replace(shape, comments=tuple(one for one in shape.comments if not one[0]))
         for comment in comment_sql(table, bare, shape):
             again_on_conflict(partial(session.sql, comment))
+
+    def _is_large(self, place: Place) -> bool:
+        """Whether the table is so large that a small batch's keys should be listed."""
+        if place not in self._large and self.catalog.existing(place).size() >= LARGE:
+            self._large.add(place)
+        return place in self._large
 
     def _former(self, place: Place, wanted: Shape) -> dict[str, str]:
         """The property with what the table said of itself up to now, if `wanted` differs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from spark_sink.batch.merging import local
 from spark_sink.names import quoted
+from spark_sink.warehouse.delta import newest_keys
+from spark_sink.warehouse.iceberg import tables as iceberg_tables
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.sql.key_range import key_bounds, range_sql
+from spark_sink.warehouse.sql.key_range import _FEW, key_bounds, range_sql
 from tests.unit.spark_sink.conftest import FORMAT, FORMATS_LONG, spark
 
 __all__ = ["spark"]
@@ -75,6 +79,51 @@ def test_without_rows_there_is_no_range(spark: SparkSession) -> None:
     assert range_sql(key_bounds(shape, _rows(spark, shape))) == ""
 
 
+@pytest.mark.parametrize(
+    ("key", "keys", "listed"),
+    [
+        ((("id", "int"),), [(3,), (9,), (3,), (-7,)], "t.`id` IN (-7, 3, 9)"),
+        ((("id", "int"),), [(3,), (4,), (5,)], ""),
+        ((("id", "string"),), [("it's",), ("a\\b",)], r"t.`id` IN ('a\\b', 'it\'s')"),
+        ((("id", "decimal(20,0)"),), [(2**64 - 1,), (1,)], f"t.`id` IN (1BD, {2**64 - 1}BD)"),
+        # A row outside this list would not be found where the list had one of the long ones only.
+        ((("id", "string"),), [("a",), ("b" * 300,), ("c",)], ""),
+        # The column with the most values excludes the most rows.
+        ((("shop", "int"), ("id", "int")), [(1, 5), (9, 7), (1, 70)], "t.`id` IN (5, 7, 70)"),
+        ((("id", "date"),), [("2026-01-01",)], ""),
+        ((("id", "string"),), [("a",), ("a",)], ""),
+        ((("id", "int"),), [(number * 2,) for number in range(_FEW + 1)], ""),
+    ],
+)
+def test_the_keys_of_a_small_batch_are_listed_for_a_large_table(
+    spark: SparkSession, key: tuple[tuple[str, str], ...], keys: list[tuple[Any, ...]], listed: str
+) -> None:
+    shape = _shape(*key)
+    bounds = key_bounds(shape, _rows(spark, shape, *keys), is_large=True)
+    found = range_sql(bounds)
+    assert found.partition(" IN ")[0].endswith(listed.partition(" IN ")[0])
+    assert ("IN (" in found) is bool(listed)
+    assert listed in found
+    without = [replace(bound, values=frozenset()) for bound in bounds]
+    assert range_sql(without) == range_sql(key_bounds(shape, _rows(spark, shape, *keys)))
+
+
+def test_the_keys_of_a_log_are_not_listed(spark: SparkSession) -> None:
+    shape = Shape("shop", "t", (("id", "int"), ("v", "int")), ())
+    assert " IN " not in range_sql(
+        key_bounds(shape, _rows(spark, shape, (1,), (9,)), is_large=True)
+    )
+
+
+def test_rows_at_hand_are_listed_without_a_job(spark: SparkSession) -> None:
+    shape = _shape(("id", "int"))
+    rows = local(_rows(spark, shape, (3,), (9,)))
+    (bound,) = key_bounds(shape, rows, is_large=True)
+    assert bound.values == {3, 9}
+    plan = rows.select("id").limit(1)._jdf.queryExecution().executedPlan().toString()
+    assert plan.startswith("LocalTableScan")
+
+
 TEXTS = ("", "A", "a", "z" * 150, "é", "Ω" * 40, "\uffee", "🚀", "🚀" * 40)
 """The bounds of long texts are cut, and ordered by bytes as Spark does."""
 
@@ -91,6 +140,14 @@ def test_a_merge_finds_every_row_that_has_a_key_of_the_batch(
     spark: SparkSession, tmp_path: Path, kind: str, keys: tuple[Any, ...]
 ) -> None:
     _check_merges(spark, tmp_path, kind, keys, table_format=FORMAT)
+
+
+def test_a_merge_finds_them_in_a_large_table_too(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (newest_keys, iceberg_tables):
+        monkeypatch.setattr(module, "LARGE", 1)
+    _check_merges(spark, tmp_path, "string", TEXTS, table_format=FORMAT)
 
 
 @pytest.mark.skipif(FORMAT == "iceberg", reason="is the test above in that format")

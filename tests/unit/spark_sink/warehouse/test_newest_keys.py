@@ -16,7 +16,7 @@ from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.newest_keys import NewestKeys
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.sql.key_range import Bound
+from spark_sink.warehouse.sql.key_range import LARGE, Bound
 from tests.unit.spark_sink.conftest import of_delta
 
 SHAPE = Shape("shop", "t", (("id", "int"), ("v", "int")), ("id",))
@@ -38,9 +38,10 @@ class Log:
             }
         )
         self.reads = 0
+        self.version = 5
 
     def read(self, path: str) -> str | None:
-        assert path == f"t/_delta_log/{5:020}.crc"
+        assert path == f"t/_delta_log/{self.version:020}.crc"
         self.reads += 1
         return self.text
 
@@ -101,6 +102,25 @@ def test_what_is_known_follows_the_batches_and_ends_with_another_commit() -> Non
     log.text = None
     with pytest.raises(AssertionError):
         found.are_past("t", 9, [Bound("id", 21, 21)])
+
+
+def test_a_small_table_is_looked_at_again_after_some_commits_and_a_large_one_never() -> None:
+    log = Log()
+    found = keys(log)
+    log.text = json.dumps({"tableSizeBytes": LARGE - 1})
+    assert not found.are_many("t", 5)
+    log.text = json.dumps({"tableSizeBytes": LARGE})
+    assert not found.are_many("t", 54)
+    log.version = 55
+    assert found.are_many("t", 55)
+    assert found.are_many("t", 900)
+    assert log.reads == 2
+
+
+def test_without_a_checksum_a_table_is_small() -> None:
+    log = Log()
+    log.text = None
+    assert not keys(log).are_many("t", 5)
 
 
 @pytest.mark.parametrize(
