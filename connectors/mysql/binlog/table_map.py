@@ -77,11 +77,12 @@ _AMBIGUOUS: dict[int, int] = {
     _T.TIME: _T.MARIADB_TIME,
     _T.DATETIME: _T.MARIADB_DATETIME,
 }
-_METADATA_SIZE: dict[int, int] = {
+METADATA_SIZE: dict[int, int] = {
     _T.FLOAT: 1, _T.DOUBLE: 1, _T.BLOB: 1, _T.GEOMETRY: 1, _T.JSON: 1, _T.VECTOR: 1,
     _T.TIMESTAMP2: 1, _T.DATETIME2: 1, _T.TIME2: 1, _T.BLOB_COMPRESSED: 1, _T.VARCHAR_COMPRESSED: 2,
     _T.VARCHAR: 2, _T.VAR_STRING: 2, _T.BIT: 2, _T.NEWDECIMAL: 2, _T.STRING: 2, _T.ENUM: 2, _T.SET: 2,
 }  # fmt: skip
+"""Bytes of a column's metadata; 0 for other types."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +157,7 @@ def parse_table_map(body: bytes, *, mariadb: bool = False) -> TableMap:
         for (kind, value), null in zip(_typed(types, metadata), bits(nullable, count), strict=True)
     ]
     optional = dict(_fields(body, at))
-    names = list(_strings(optional.get(_NAMES, b"")))
+    names = list(_strings(optional.get(NAMES, b"")))
     if len(set(names)) != len(names):
         raise ValueError("two columns have the same name")
     character = CHARACTER
@@ -178,7 +179,7 @@ def parse_table_map(body: bytes, *, mariadb: bool = False) -> TableMap:
 def _typed(types: bytes, metadata: bytes) -> Iterator[tuple[int, int]]:
     at = 0
     for kind in types:
-        size = _METADATA_SIZE.get(kind, 0)
+        size = METADATA_SIZE.get(kind, 0)
         raw, at = read_bytes(metadata, at, size)
         value = int.from_bytes(raw, "little")
         kind, value = _real_type(kind, raw) if kind == FieldType.STRING else (kind, value)
@@ -219,9 +220,10 @@ _POSSIBLE: dict[int, tuple[int, int]] = {
 }
 """The smallest and the largest valid metadata."""
 
-_SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _NAMES, _SET_LABELS, _ENUM_LABELS = 1, 2, 3, 4, 5, 6
-_GEOMETRY_TYPES, _SIMPLE_KEY, _KEY_WITH_PREFIX, _LABEL_DEFAULT_CHARSET = 7, 8, 9, 10
-_LABEL_COLUMN_CHARSET, _VISIBILITY, _DIMENSIONS = 11, 12, 13
+SIGNEDNESS, DEFAULT_CHARSET, COLUMN_CHARSET, NAMES, SET_LABELS, ENUM_LABELS = 1, 2, 3, 4, 5, 6
+GEOMETRY_TYPES, SIMPLE_KEY, KEY_WITH_PREFIX, LABEL_DEFAULT_CHARSET = 7, 8, 9, 10
+LABEL_COLUMN_CHARSET, VISIBILITY, DIMENSIONS = 11, 12, 13
+"""The kinds of optional metadata fields."""
 
 
 def _fields(body: bytes, at: int) -> Iterator[tuple[int, bytes]]:
@@ -239,7 +241,7 @@ def _described(
 ) -> list[MappedColumn]:
     """The columns with the content of the optional metadata."""
     # A MySQL server that sends column visibility is 8.0.23 or later.
-    years = mariadb or _VISIBILITY in optional
+    years = mariadb or VISIBILITY in optional
     indexes_of = _indexes(columns)
     found: list[dict[str, object]] = [{} for _ in columns]
 
@@ -249,27 +251,27 @@ def _described(
 
     everyone = list(range(len(columns)))
     for kind, value in optional.items():
-        if kind == _SIGNEDNESS:
+        if kind == SIGNEDNESS:
             kinds = [column.type for column in columns if column.type in NUMERIC]
             describe(indexes_of(NUMERIC), "unsigned", _signs(value, kinds, years=years))
-        elif kind in (_DEFAULT_CHARSET, _LABEL_DEFAULT_CHARSET):
-            indexes = indexes_of(character if kind == _DEFAULT_CHARSET else {_T.ENUM, _T.SET})
+        elif kind in (DEFAULT_CHARSET, LABEL_DEFAULT_CHARSET):
+            indexes = indexes_of(character if kind == DEFAULT_CHARSET else {_T.ENUM, _T.SET})
             describe(indexes, "collation", _with_default(value, len(indexes)))
-        elif kind == _COLUMN_CHARSET:
+        elif kind == COLUMN_CHARSET:
             describe(indexes_of(character), "collation", _integers(value))
-        elif kind == _LABEL_COLUMN_CHARSET:
+        elif kind == LABEL_COLUMN_CHARSET:
             describe(indexes_of({_T.ENUM, _T.SET}), "collation", _integers(value))
-        elif kind == _NAMES:
+        elif kind == NAMES:
             describe(everyone, "name", (name.decode() for name in _strings(value)))
-        elif kind in (_SET_LABELS, _ENUM_LABELS):
+        elif kind in (SET_LABELS, ENUM_LABELS):
             describe(
-                indexes_of({_T.SET if kind == _SET_LABELS else _T.ENUM}), "labels", _labels(value)
+                indexes_of({_T.SET if kind == SET_LABELS else _T.ENUM}), "labels", _labels(value)
             )
-        elif kind == _GEOMETRY_TYPES:
+        elif kind == GEOMETRY_TYPES:
             describe(indexes_of({_T.GEOMETRY}), "geometry_type", _integers(value))
-        elif kind == _VISIBILITY:
+        elif kind == VISIBILITY:
             describe(everyone, "visible", bits(value, len(columns), most_significant_first=True))
-        elif kind == _DIMENSIONS:
+        elif kind == DIMENSIONS:
             describe(indexes_of({_T.VECTOR}), "dimensions", _integers(value))
     return [replace(column, **more) for column, more in zip(columns, found, strict=True)]  # type: ignore[arg-type]
 
@@ -308,10 +310,10 @@ def _indexes(columns: list[MappedColumn]) -> Callable[[set[FieldType]], list[int
 
 
 def _primary_key(optional: dict[int, bytes]) -> tuple[int, ...] | None:
-    if _SIMPLE_KEY in optional:
-        return tuple(_integers(optional[_SIMPLE_KEY]))
-    if _KEY_WITH_PREFIX in optional:
-        return tuple(_integers(optional[_KEY_WITH_PREFIX]))[::2]
+    if SIMPLE_KEY in optional:
+        return tuple(_integers(optional[SIMPLE_KEY]))
+    if KEY_WITH_PREFIX in optional:
+        return tuple(_integers(optional[KEY_WITH_PREFIX]))[::2]
     return None
 
 
