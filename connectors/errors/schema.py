@@ -55,6 +55,15 @@ class RuleImpossible(WitnessesDiffer):
     )
 
 
+class SnapshotUnsupported(AqueductError):
+    """Rows that exist already cannot be read from a table exactly."""
+
+    remedy = (
+        "No row of the table was read. Change the column's type or character set, or leave the table out with "
+        "a filter and load it by another way."
+    )
+
+
 class NotQuarantined(AqueductError):
     """The table is not quarantined."""
 

@@ -114,7 +114,7 @@ def column_definitions(
         end = next((name for name in names if is_row_end(name, table)), None)
         if end is not None:
             positions.setdefault(lowered(end), len(key) + 1)
-    shown = tuple(_definition(column, charsets) for column in table.columns)
+    shown = tuple(column_definition(column, charsets) for column in table.columns)
     return tuple(
         each
         if (at := positions.get(lowered(each.name))) is None
@@ -123,7 +123,8 @@ def column_definitions(
     )
 
 
-def _definition(column: Column, charsets: Charsets) -> ColumnDefinition:
+def column_definition(column: Column, charsets: Charsets) -> ColumnDefinition:
+    """The definition of one column, with the number of its collation."""
     return ColumnDefinition(
         name=column.name,
         column_type=column.exact_type or column.type,

@@ -1,0 +1,34 @@
+"""The table map of a table's rows, derived from its definition.
+
+Invariant: it is the one that the server would write with ``binlog_row_metadata=FULL``, except for
+hidden columns, which no definition has.
+"""
+
+from __future__ import annotations
+
+from connectors.errors import DefinitionMismatch, SnapshotUnsupported, UnsupportedEvent
+from connectors.mysql.binlog.table_map import MappedColumn, TableMap
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.ddl.definition import Column, Server, Table, TableName
+from connectors.mysql.schema.definition_check import column_definition, completed_map
+from connectors.mysql.snapshot.column_layout import layout_of
+
+
+def described_table(
+    name: TableName, table: Table, charsets: Charsets, *, server: Server, table_id: int = 0
+) -> TableMap:
+    """The table map of a table; raises SnapshotUnsupported if a column's rows cannot be read exactly."""
+    database, own = name
+    try:
+        columns = tuple(_mapped(one, charsets, mariadb=server.mariadb) for one in table.columns)
+        bare = TableMap(table_id=table_id, database=database, table=own, columns=columns)
+        return completed_map(bare, table, charsets, server=server)
+    except SnapshotUnsupported as error:
+        raise SnapshotUnsupported(error.detail, table=".".join(name)) from None
+    except (DefinitionMismatch, UnsupportedEvent) as error:
+        raise SnapshotUnsupported(error.detail, table=".".join(name)) from error
+
+
+def _mapped(column: Column, charsets: Charsets, *, mariadb: bool) -> MappedColumn:
+    kind, metadata = layout_of(column_definition(column, charsets), charsets, mariadb=mariadb)
+    return MappedColumn(type=kind, metadata=metadata, nullable=column.nullable)

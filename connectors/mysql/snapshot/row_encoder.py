@@ -1,0 +1,106 @@
+"""Rows of a SELECT as the binlog would have them: a TABLE_MAP, and the bodies of WRITE_ROWS events.
+
+Invariant: decoded, they are the very rows that the binlog path decodes for the same values. A value without an
+exact form stops the table.
+Source: MySQL's libs/mysql/binlog/event/rows_event.h.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+
+from connectors.errors import SnapshotUnsupported
+from connectors.mysql.binlog.events import EventType
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.ddl.definition import Server, Table, TableName
+from connectors.mysql.snapshot.described_table import described_table
+from connectors.mysql.snapshot.encoders.fields import field_of
+from connectors.mysql.snapshot.encoders.generate import Row, image_function, value_functions
+from connectors.mysql.snapshot.select_list import select_list
+from connectors.mysql.snapshot.table_map_body import packed_integer, table_map_body
+
+MOST_BYTES = 1 << 18
+"""Bytes of an event's body after which the next one begins."""
+_STATEMENT_END = 1
+_NO_EXTRA_DATA = 2
+_FAULTS = (ValueError, TypeError, ArithmeticError, LookupError, RecursionError, struct.error)
+
+
+class RowEncoder:
+    """Encodes rows of one version of one table.
+
+    The rows are those of a SELECT of ``select_list`` in a session after ``SESSION``, whose values the client
+    leaves as bytes. Raises SnapshotUnsupported for a table that has none or cannot be read exactly.
+    """
+
+    event_type = EventType.WRITE_ROWS
+    """The type of the events."""
+
+    def __init__(
+        self,
+        name: TableName,
+        table: Table,
+        charsets: Charsets,
+        *,
+        server: Server,
+        table_id: int = 0,
+    ) -> None:
+        """``table``: the definition at the SELECT; ``table_id``: the id that the events have."""
+        self._name = ".".join(name)
+        mapped = described_table(name, table, charsets, server=server, table_id=table_id)
+        self.table_map = table_map_body(mapped, mariadb=server.mariadb)
+        """The body of the TABLE_MAP event."""
+        self.select_list = select_list(mapped.columns, mariadb=server.mariadb)
+        """The expressions of the columns, for SELECT."""
+        self._columns = [column.name for column in mapped.columns]
+        try:
+            self._fields = [field_of(column) for column in mapped.columns]
+        except SnapshotUnsupported as error:
+            raise SnapshotUnsupported(error.detail, table=self._name) from None
+        self._image = image_function(self._fields)
+        self._head = b"".join(
+            (
+                table_id.to_bytes(6, "little"),
+                struct.pack("<HH", _STATEMENT_END, _NO_EXTRA_DATA),
+                packed_integer(len(self._columns)),
+                # Every column is in the image; the bits after the last one are set too, as the server does.
+                b"\xff" * ((len(self._columns) + 7) // 8),
+            )
+        )
+
+    def bodies(self, rows: Iterable[Row], *, most_bytes: int = MOST_BYTES) -> Iterator[bytes]:
+        """The bodies of events with these rows, in order; none without rows.
+
+        A body has at most ``most_bytes`` unless a single row has more. Raises SnapshotUnsupported if a value
+        cannot be encoded exactly.
+        """
+        encode, images, head = self._image, list[bytes](), self._head
+        left = most_bytes - len(head)
+        for row in rows:
+            try:
+                image = encode(row)
+            except _FAULTS as error:
+                raise self._refused(row, error) from error
+            left -= len(image)
+            if left < 0 and images:
+                yield head + b"".join(images)
+                images.clear()
+                left = most_bytes - len(head) - len(image)
+            images.append(image)
+        if images:
+            yield head + b"".join(images)
+
+    def _refused(self, row: Row, error: Exception) -> SnapshotUnsupported:
+        """The error for a row, with the column at fault."""
+        if len(row) != len(self._columns):
+            detail = f"a row has {len(row)} values, of {len(self._columns)} columns"
+            return SnapshotUnsupported(detail, table=self._name)
+        functions = value_functions(self._fields)
+        for name, encode, value in zip(self._columns, functions, row, strict=True):
+            try:
+                encode([value])
+            except _FAULTS as fault:
+                detail = f"a value of column {name!r} is not in the form of its type: {fault}"
+                return SnapshotUnsupported(detail, table=self._name)
+        return SnapshotUnsupported(f"a row cannot be encoded: {error}", table=self._name)

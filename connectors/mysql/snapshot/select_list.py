@@ -1,0 +1,43 @@
+"""The SELECT list of a table, and the session in which it returns exact values.
+
+Invariant: each expression returns, in the text protocol, all of a value's bits: text in the column's own
+character set, numbers with all digits, labels as numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from connectors.mysql.binlog.table_map import FieldType, MappedColumn
+
+_T = FieldType
+
+SESSION = (
+    # Without PAD_CHAR_TO_FULL_LENGTH, as rows in the binlog have no padding either.
+    "SET SESSION sql_mode = ''",
+    "SET SESSION time_zone = '+00:00'",
+    # Text is not converted: characters that another set lacks would be replaced.
+    "SET SESSION character_set_results = NULL",
+)
+"""Statements before the first SELECT."""
+
+_ADDRESS_SIZES = (4, 16)
+
+
+def select_list(columns: Sequence[MappedColumn], *, mariadb: bool = False) -> str:
+    """The expressions of a table's columns, in their order."""
+    return ", ".join(_expression(column, mariadb) for column in columns)
+
+
+def _expression(column: MappedColumn, mariadb: bool) -> str:
+    name = "`" + (column.name or "").replace("`", "``") + "`"
+    if column.type in (_T.FLOAT, _T.DOUBLE):
+        # A FLOAT prints with six digits, FLOAT(M,D) and DOUBLE(M,D) with D decimals.
+        return f"{name} * 1e0"
+    if column.type in (_T.ENUM, _T.SET):
+        # Not `+ 0`, which returns a SET of 64 members as a negative double.
+        return f"CAST({name} AS UNSIGNED)"
+    if mariadb and column.type == _T.STRING and column.metadata in _ADDRESS_SIZES:
+        # It may be an INET4, INET6 or UUID, which would print as text; definitions from rows do not show that.
+        return f"CAST({name} AS BINARY({column.metadata}))" if column.collation == 63 else name
+    return name
