@@ -56,11 +56,10 @@ class RuleImpossible(WitnessesDiffer):
 
 
 class SnapshotUnsupported(AqueductError):
-    """Rows that exist already cannot be read from a table exactly."""
+    """The existing rows of a table cannot be read exactly."""
 
     remedy = (
-        "No row of the table was read. Change the column's type or character set, or leave the table out with "
-        "a filter and load it by another way."
+        "Change the column, or leave the table out with a filter and load its rows by another way."
     )
 
 

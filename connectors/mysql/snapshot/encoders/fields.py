@@ -38,14 +38,15 @@ class Field:
 NAMES: dict[str, Any] = {
     "years": numbers.YEARS,
     "dates": temporal.DATES,
-    "datetimes": temporal.DATETIMES,
-    "timestamps": temporal.TIMESTAMPS,
+    "datetime_hours": temporal.DATETIME_HOURS,
+    "datetime_clocks": temporal.DATETIME_CLOCKS,
+    "timestamp_hours": temporal.TIMESTAMP_HOURS,
+    "timestamp_clocks": temporal.TIMESTAMP_CLOCKS,
 }
 """Other names that expressions refer to."""
 
 _FEW_DIGITS = 3
-"""Fractions of more digits seldom recur."""
-_SECONDS = "$v[:19]"
+"""Times with more digits seldom recur."""
 
 
 def field_of(column: MappedColumn) -> Field:
@@ -99,23 +100,26 @@ def _date(_column: MappedColumn) -> Field:
 
 
 def _datetime(column: MappedColumn) -> Field:
-    return _with_fraction("datetimes", 5, column.metadata)
+    return _moment("datetime", 5, column.metadata)
 
 
 def _timestamp(column: MappedColumn) -> Field:
-    return _with_fraction("timestamps", 4, column.metadata)
+    return _moment("timestamp", 4, column.metadata)
 
 
-def _with_fraction(seconds: str, size: int, digits: int) -> Field:
+def _moment(kind: str, size: int, digits: int) -> Field:
+    """Date and time of day as one number, and the fraction after it, big-endian."""
     if not digits:
-        return Field(formats=(f"{size}s",), values=(f"{seconds}[$v]",))
-    encode = temporal.fraction(digits)
-    few = digits <= _FEW_DIGITS
-    return Field(
-        formats=(f"{size}s", f"{temporal.fraction_size(digits)}s"),
-        values=(f"{seconds}[{_SECONDS}]", "$n[$v[19:]]" if few else "$n($v[19:])"),
-        bound=temporal.Remembered(encode) if few else encode,
-    )
+        whole = f"{kind}_hours[$v[:13]] + {kind}_clocks[$v[13:]]"
+        return Field(formats=(f"{size}s",), values=(f"({whole}).to_bytes({size}, 'big')",))
+    whole = f"{kind}_hours[$v[:13]] + {kind}_clocks[$v[13:19]]"
+    part_size = temporal.fraction_size(digits)
+    scale = temporal.fraction_scale(digits)
+    # Of another length, the fraction has other digits than the column.
+    part = f"(int($v[20:]) * {scale} if len($v) == {20 + digits} else int($v))"
+    size += part_size
+    value = f"(({whole}) << {8 * part_size} | {part}).to_bytes({size}, 'big')"
+    return Field(formats=(f"{size}s",), values=(value,))
 
 
 def _time(column: MappedColumn) -> Field:

@@ -9,7 +9,7 @@ Source: MySQL's sql-common/json_binary.cc, serialize_json_value.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from struct import Struct
 from typing import Any
@@ -45,9 +45,6 @@ def encoder() -> Callable[[bytes], bytes]:
     documents = Documents()
 
     def encode(text: bytes) -> bytes:
-        if not text:
-            # The document of a NULL that a later NOT NULL converted.
-            return text
         wanted = text.decode()
         raw = binary_document(orjson.loads(text))
         if documents.text(raw) != wanted:
@@ -109,7 +106,7 @@ def _entry(value: Any) -> Entry:
     if kind is bool:
         return plain.LITERAL, 1 if value else 2
     if kind is dict:
-        return _container(tuple(value), list(value.values()))
+        return _container(tuple(value), value.values())
     if kind is list:
         return _container(None, value)
     if kind is _Members:
@@ -146,14 +143,26 @@ def _length(size: int) -> bytes:
     return bytes(raw)
 
 
-def _container(names: tuple[str, ...] | None, values: list[Any]) -> Entry:
+def _container(names: tuple[str, ...] | None, values: Collection[Any]) -> Entry:
     """An object, or an array if there are no names; in the large format only where the small one ends."""
-    entries = [_entry(value) for value in values]
-    key_entries, key_bytes = (b"", b"") if names is None else _keys(names, large=False)
-    at = 4 + 3 * len(entries) + len(key_entries) + len(key_bytes)
+    count = len(values)
+    key_entries, key_bytes = (b"", b"") if names is None else _keys(names)
+    at = 4 + 3 * count + len(key_entries) + len(key_bytes)
     words: list[int] = []
     payloads: list[bytes] = []
-    for kind, word in entries:
+    for value in values:
+        kind: int
+        word: int | bytes
+        # The most frequent types are handled here: a call for each value would take longer.
+        if type(value) is str:
+            raw = value.encode()
+            size = len(raw)
+            kind, word = _STRING, (_SHORT[size] if size < 0x80 else _length(size)) + raw
+        elif type(value) is int and -0x8000 <= value < 0x8000:
+            words += (_INT16, value & 0xFFFF)
+            continue
+        else:
+            kind, word = _entry(value)
         if isinstance(word, int):
             words += (kind, word)
         else:
@@ -161,14 +170,15 @@ def _container(names: tuple[str, ...] | None, values: list[Any]) -> Entry:
             payloads.append(word)
             at += len(word)
     if at > _MOST_SMALL:
-        return _large(names, entries)
-    count = len(entries)
+        return _large(names, words, payloads)
     table = _small_entries(count).pack(*words)
-    raw = b"".join((_SMALL_HEAD(count, at), key_entries, table, key_bytes, *payloads))
-    return (plain.SMALL_ARRAY if names is None else plain.SMALL_OBJECT), raw
+    content = b"".join((_SMALL_HEAD(count, at), key_entries, table, key_bytes, *payloads))
+    return (plain.SMALL_ARRAY if names is None else plain.SMALL_OBJECT), content
 
 
 _SMALL_HEAD, _LARGE_HEAD = Struct("<HH").pack, Struct("<II").pack
+_STRING, _INT16 = plain.STRING, plain.INT16
+_INLINED = set(plain.SMALL.inlined)
 _LARGE_INLINED = {plain.INT32, plain.UINT32}
 
 
@@ -187,11 +197,9 @@ def _made_entries(count: int) -> Struct:
 _remembered_entries = lru_cache(maxsize=None)(_made_entries)
 
 
-def _keys(names: tuple[str, ...], *, large: bool) -> tuple[bytes, bytes]:
+def _keys(names: tuple[str, ...]) -> tuple[bytes, bytes]:
     """The entries of an object's keys, and the keys; the same few recur in every row."""
-    if len(names) <= _MOST_REMEMBERED and not large:
-        return _remembered_keys(names)
-    return _made_keys(names, large=large)
+    return _remembered_keys(names) if len(names) <= _MOST_REMEMBERED else _made_keys(names)
 
 
 def _made_keys(names: tuple[str, ...], *, large: bool = False) -> tuple[bytes, bytes]:
@@ -208,20 +216,25 @@ def _made_keys(names: tuple[str, ...], *, large: bool = False) -> tuple[bytes, b
 _remembered_keys = lru_cache(maxsize=4096)(_made_keys)
 
 
-def _large(names: tuple[str, ...] | None, entries: list[Entry]) -> Entry:
-    key_entries, key_bytes = (b"", b"") if names is None else _keys(names, large=True)
-    at = 8 + 5 * len(entries) + len(key_entries) + len(key_bytes)
+def _large(names: tuple[str, ...] | None, small: list[int], payloads: list[bytes]) -> Entry:
+    """A container in the large format; ``small``: type and word of each value in the small one."""
+    key_entries, key_bytes = (b"", b"") if names is None else _made_keys(names, large=True)
+    count = len(small) // 2
+    at = 8 + 5 * count + len(key_entries) + len(key_bytes)
     words: list[int] = []
-    payloads: list[bytes] = []
-    for kind, word in entries:
-        if isinstance(word, int):
+    following: list[bytes] = []
+    rest = iter(payloads)
+    for kind, word in zip(small[::2], small[1::2], strict=True):
+        if kind in _INLINED:
             words += (kind, word)
-        elif kind in _LARGE_INLINED:
-            words += (kind, int.from_bytes(word, "little"))
+            continue
+        payload = next(rest)
+        if kind in _LARGE_INLINED:
+            words += (kind, int.from_bytes(payload, "little"))
         else:
             words += (kind, at)
-            payloads.append(word)
-            at += len(word)
-    table = Struct("<" + "BI" * len(entries)).pack(*words)
-    raw = b"".join((_LARGE_HEAD(len(entries), at), key_entries, table, key_bytes, *payloads))
-    return (plain.LARGE_ARRAY if names is None else plain.LARGE_OBJECT), raw
+            following.append(payload)
+            at += len(payload)
+    table = Struct("<" + "BI" * count).pack(*words)
+    content = b"".join((_LARGE_HEAD(count, at), key_entries, table, key_bytes, *following))
+    return (plain.LARGE_ARRAY if names is None else plain.LARGE_OBJECT), content

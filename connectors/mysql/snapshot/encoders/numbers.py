@@ -15,29 +15,34 @@ YEARS = {b"0000": 0, **{b"%d" % year: year - 1900 for year in range(1901, 2156)}
 _DIGITS = 9
 _WORD = 10**_DIGITS
 _WORD_BITS = 32
+_POINT, _MINUS = b".-"
 
 
 def decimal(precision: int, scale: int) -> Callable[[bytes], bytes]:
     """The function from the text of a DECIMAL(precision, scale), with all digits of its scale, to its bytes."""
     groups, whole_groups = decimal_groups(precision, scale)
     sizes = [size for size, _ in groups]
-    whole_bits, part_bits = 8 * sum(sizes[:whole_groups]), 8 * sum(sizes[whole_groups:])
-    size = (whole_bits + part_bits) // 8
-    limit = 10 ** (precision - scale)
-    sign = 1 << (8 * size - 1)
+    size, part_bits = sum(sizes), 8 * sum(sizes[whole_groups:])
+    limit, sign = 10 ** (precision - scale), 1 << (8 * size - 1)
     has_words = whole_groups > 1
     pack_part = _part(groups[whole_groups:])
+    point = -scale - 1
 
     def encode(text: bytes) -> bytes:
-        negative = text[:1] == b"-"
-        digits, _, part = (text[1:] if negative else text).partition(b".")
-        # A DECIMAL without digits before the point prints them as 0.
-        whole = int(digits)
-        if not 0 <= whole < limit or len(part) != scale:
+        magnitude = 0
+        if not scale:
+            whole = int(text)
+        elif text[point] == _POINT:
+            # A DECIMAL without digits before the point prints them as 0.
+            whole, magnitude = int(text[:point]), pack_part(text[-scale:])
+        else:
             raise ValueError(f"no DECIMAL({precision},{scale})")
-        if has_words and whole >= _WORD:
-            whole = _in_words(whole)
-        magnitude = whole << part_bits | pack_part(part)
+        negative = text[0] == _MINUS
+        if negative:
+            whole = -whole
+        if not 0 <= whole < limit:
+            raise ValueError(f"no DECIMAL({precision},{scale})")
+        magnitude |= (_in_words(whole) if has_words and whole >= _WORD else whole) << part_bits
         # The sign is inverted, and so are all bits of a negative number.
         return (sign - 1 - magnitude if negative else sign + magnitude).to_bytes(size, "big")
 
@@ -56,8 +61,6 @@ def _in_words(number: int) -> int:
 
 def _part(groups: list[tuple[int, int]]) -> Callable[[bytes], int]:
     """The function from the digits after the point to their packed form."""
-    if not groups:
-        return lambda _: 0
     if len(groups) == 1:
         return int
 

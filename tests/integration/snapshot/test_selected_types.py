@@ -1,0 +1,139 @@
+"""Rows of every type are the same whether they come from the binlog or from SELECT."""
+
+import pytest
+
+from connectors.errors import SnapshotUnsupported
+from devstack import Stack
+from tests.harness.sql import connected, run
+from tests.integration.snapshot.both import (
+    DATABASE,
+    LAX,
+    assert_both_ways,
+    assert_same,
+    assert_same_map,
+    definition_of,
+    encoder_of,
+    known_facts,
+    logged,
+    selected,
+    table_map_of,
+)
+from tests.integration.snapshot.columns import OTHER_COLUMNS
+from tests.integration.worker.families import FAMILIES, statements_for
+from tests.integration.worker.source import written
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_type_at_its_limits(stack: Stack, family: str) -> None:
+    steps = written(stack.mysql, *statements_for(f"{DATABASE}.{family}", FAMILIES[family]()))
+    name = (DATABASE, family)
+    assert_same(selected(stack.mysql, name), logged(stack.mysql, steps, name))
+    assert_same_map(stack.mysql, name, table_map_of(steps, name))
+
+
+@pytest.mark.parametrize("family", OTHER_COLUMNS)
+def test_every_spelling_of_a_type(stack: Stack, family: str) -> None:
+    table = f"other_{family}"
+    create, *inserts = statements_for(f"{DATABASE}.{table}", OTHER_COLUMNS[family])[1:]
+    steps = written(stack.mysql, LAX, create, *inserts)
+    name = (DATABASE, table)
+    assert_same(selected(stack.mysql, name), logged(stack.mysql, steps, name))
+    assert_same_map(stack.mysql, name, table_map_of(steps, name))
+
+
+COMPUTED = (
+    "a INT PRIMARY KEY, v VARCHAR(20) AS (CONCAT('v', a)) VIRTUAL, s DOUBLE AS (a / 3) STORED NOT NULL,"
+    " j JSON AS (JSON_ARRAY(a, 1.50))"
+)
+
+
+@pytest.mark.parametrize(
+    ("table", "columns"),
+    [
+        ("keyed", "a INT, b VARCHAR(9), c VARBINARY(9), PRIMARY KEY (c(3), a, b(2))"),
+        ("promoted", "a INT NOT NULL, b INT NOT NULL DEFAULT 5, c INT, UNIQUE (c), UNIQUE (b, a), UNIQUE (a)"),
+        ("keyless", "a INT, b VARCHAR(9), c INT NOT NULL DEFAULT 0"),
+        ("nullable", "a INT, b VARCHAR(9), c INT"),
+        ("computed", COMPUTED),
+        ("hidden", "a INT PRIMARY KEY, i INT INVISIBLE DEFAULT 7, n VARCHAR(9) INVISIBLE, INDEX ((a + 1))"),
+        ("many", "a INT, " + ", ".join(f"c{n} INT DEFAULT {n}" for n in range(300))),
+        ("quoted", "`a``b` INT, `$v 'ключ` VARCHAR(3), `%s` INT, `select` INT, `x.y` ENUM('it''s','%')"),
+    ],
+)  # fmt: skip
+def test_keys_generated_and_invisible_columns(stack: Stack, table: str, columns: str) -> None:
+    first = columns.split()[0]
+    assert_both_ways(
+        stack,
+        table,
+        f"CREATE TABLE {table} ({columns})",
+        f"INSERT INTO {table} ({first}) VALUES (1), (2), (3)",
+    )
+
+
+def test_the_invisible_key_that_the_server_generates(stack: Stack) -> None:
+    assert_both_ways(
+        stack,
+        "invisible_key",
+        "SET SESSION sql_generate_invisible_primary_key = ON",
+        "CREATE TABLE invisible_key (a INT, b VARCHAR(9))",
+        "INSERT INTO invisible_key VALUES (1, 'b'), (1, 'b'), (NULL, NULL)",
+    )
+
+
+def test_rows_from_before_statements_that_altered_the_table(stack: Stack) -> None:
+    """They were never in the binlog in this form: an UPDATE of each writes it."""
+    long = ",".join(f"'l{n}'" for n in range(300))
+    run(
+        stack.mysql,
+        LAX,
+        "CREATE TABLE altered (id INT PRIMARY KEY, e ENUM('a','b'), s SET('x'), j JSON, t DATETIME, d INT)",
+        "INSERT INTO altered VALUES (1, 'a', 'x', '{\"a\": 1}', '2026-01-01', 1), (2, 'b', '', NULL, NULL, 2)",
+        "ALTER TABLE altered ADD COLUMN n VARCHAR(9) NOT NULL DEFAULT 'née', ALGORITHM=INSTANT",
+        "ALTER TABLE altered ADD COLUMN f DOUBLE DEFAULT 1e-300 FIRST, ALGORITHM=INSTANT",
+        "ALTER TABLE altered ADD COLUMN z TIMESTAMP(3) NOT NULL DEFAULT '2000-01-01 00:00:00.125' AFTER e",
+        f"ALTER TABLE altered MODIFY e ENUM('a','c','b',{long}), MODIFY s SET('y','x') CHARACTER SET utf16",
+        "ALTER TABLE altered DROP COLUMN d, ALGORITHM=INSTANT",
+        "ALTER TABLE altered MODIFY j JSON NOT NULL, MODIFY t DATETIME(5) NOT NULL, CHANGE n `näme` CHAR(9)",
+        "ALTER TABLE altered MODIFY id BIGINT UNSIGNED FIRST",
+        "INSERT INTO altered (id, j, t) VALUES (3, '[]', 0)",
+        database=DATABASE,
+    )
+    assert_both_ways(stack, "altered", "UPDATE altered SET id = id + 1000")
+
+
+def test_a_label_that_the_server_cannot_print_is_refused_by_name(stack: Stack) -> None:
+    run(
+        stack.mysql,
+        "CREATE TABLE unprinted (id INT PRIMARY KEY, e ENUM('a', '😀'))",
+        database=DATABASE,
+    )
+    with pytest.raises(
+        SnapshotUnsupported, match=r"label of column 'e'.*\[table=snapshot\.unprinted\]"
+    ):
+        encoder_of(stack.mysql, (DATABASE, "unprinted"))
+
+
+def test_rows_of_another_definition_are_refused_by_name(stack: Stack) -> None:
+    facts, name = known_facts(stack.mysql), (DATABASE, "replaced")
+    run(
+        stack.mysql,
+        "CREATE TABLE replaced (id INT PRIMARY KEY, d DATE)",
+        "INSERT INTO replaced VALUES (1, '2026-11-27')",
+        database=DATABASE,
+    )
+    before = definition_of(stack.mysql, name, facts)
+    run(stack.mysql, "ALTER TABLE replaced MODIFY d DATETIME", database=DATABASE)
+    with pytest.raises(SnapshotUnsupported, match="column 'd'"):
+        selected(stack.mysql, name, table=before)
+
+
+def test_an_event_has_the_bytes_that_it_may_have(stack: Stack) -> None:
+    name = (DATABASE, "numbers")
+    encoder = encoder_of(stack.mysql, name)
+    with connected(stack.mysql, use_unicode=False, conv={}) as cursor:
+        cursor.execute(f"SELECT {encoder.select_list} FROM {DATABASE}.numbers")
+        rows = cursor.fetchall()
+    bodies = list(encoder.bodies(rows, most_bytes=1000))
+    # A head of 12 bytes, and 5 for each row.
+    assert {len(body) for body in bodies[:-1]} == {12 + 5 * 197}
+    assert sum(len(body) - 12 for body in bodies) == 5 * 5000
