@@ -19,7 +19,7 @@ from connectors.mysql.schema.column_type import GEOMETRIES, column_type
 from connectors.mysql.schema.server_columns import ColumnDefinition
 
 _T = FieldType
-_BINARY_COLLATION = 63
+BINARY_COLLATION = 63
 _TEXTUAL = CHARACTER | {_T.BLOB_COMPRESSED, _T.VARCHAR_COMPRESSED}
 _LABELLED = {_T.ENUM, _T.SET}
 
@@ -69,7 +69,7 @@ def completed(column: MappedColumn, definition: ColumnDefinition) -> MappedColum
         more["unsigned"] = kind == _T.YEAR or " unsigned" in text
     elif kind in _TEXTUAL or kind in _LABELLED:
         known = definition.collation
-        more["collation"] = _BINARY_COLLATION if known is None else known
+        more["collation"] = BINARY_COLLATION if known is None else known
     if kind in _LABELLED and _base(text) in ("enum", "set"):
         more["labels"] = tuple(_labels(definition))
     elif kind == _T.GEOMETRY:

@@ -6,11 +6,14 @@ hidden columns, which no definition has.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from connectors.errors import DefinitionMismatch, SnapshotUnsupported, UnsupportedEvent
-from connectors.mysql.binlog.table_map import MappedColumn, TableMap
+from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Column, Server, Table, TableName
 from connectors.mysql.schema.definition_check import column_definition, completed_map
+from connectors.mysql.schema.table_map_completion import BINARY_COLLATION
 from connectors.mysql.snapshot.column_layout import layout_of
 
 
@@ -22,11 +25,25 @@ def described_table(
     try:
         columns = tuple(_mapped(one, charsets, mariadb=server.mariadb) for one in table.columns)
         bare = TableMap(table_id=table_id, database=database, table=own, columns=columns)
-        return completed_map(bare, table, charsets, server=server)
+        complete = completed_map(bare, table, charsets, server=server)
     except SnapshotUnsupported as error:
         raise SnapshotUnsupported(error.detail, table=".".join(name)) from None
     except (DefinitionMismatch, UnsupportedEvent) as error:
         raise SnapshotUnsupported(error.detail, table=".".join(name)) from error
+    return _of_mariadb(complete) if server.mariadb else complete
+
+
+def _of_mariadb(table_map: TableMap) -> TableMap:
+    """The table map without what MariaDB does not write, and with what it does of geometries."""
+    columns = (
+        replace(
+            column,
+            visible=None,
+            collation=BINARY_COLLATION if column.type == FieldType.GEOMETRY else column.collation,
+        )
+        for column in table_map.columns
+    )
+    return replace(table_map, columns=tuple(columns))
 
 
 def _mapped(column: Column, charsets: Charsets, *, mariadb: bool) -> MappedColumn:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from connectors.mysql.binlog.table_map import FieldType, MappedColumn
+from connectors.mysql.schema.table_map_completion import BINARY_COLLATION
 
 _T = FieldType
 
@@ -37,7 +38,15 @@ def _expression(column: MappedColumn, mariadb: bool) -> str:
     if column.type in (_T.ENUM, _T.SET):
         # Not `+ 0`, which returns a SET of 64 members as a negative double.
         return f"CAST({name} AS UNSIGNED)"
-    if mariadb and column.type == _T.STRING and column.metadata in _ADDRESS_SIZES:
-        # It may be an INET4, INET6 or UUID, which would print as text; definitions from rows do not show that.
-        return f"CAST({name} AS BINARY({column.metadata}))" if column.collation == 63 else name
+    if mariadb and _may_be_address(column):
+        return f"CAST({name} AS BINARY({column.metadata}))"
     return name
+
+
+def _may_be_address(column: MappedColumn) -> bool:
+    """Whether it is an INET4, INET6 or UUID, which print as text, or a BINARY of the same size.
+
+    A definition that is known from rows does not distinguish them.
+    """
+    is_binary = column.type == _T.STRING and column.collation == BINARY_COLLATION
+    return is_binary and column.metadata in _ADDRESS_SIZES

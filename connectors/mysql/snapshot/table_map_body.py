@@ -19,18 +19,19 @@ from connectors.mysql.binlog.table_map import (
     MappedColumn,
     TableMap,
 )
+from connectors.mysql.schema.table_map_completion import BINARY_COLLATION
 
 _T = FieldType
 _LABELLED = {_T.ENUM, _T.SET}
 _IN_STRING = {_T.STRING, *_LABELLED}
-_BINARY_COLLATION = 63
 _STATEMENT_END = b"\1\0"
 
 
 def table_map_body(table_map: TableMap, *, mariadb: bool = False) -> bytes:
     """Serialize a table map whose columns have names, signs, collations and labels.
 
-    ``mariadb``: whether MariaDB's rules for the list of collations apply.
+    Either all columns have a visibility or none has one. ``mariadb``: whether the list of collations
+    has geometries too.
     """
     columns = table_map.columns
     metadata = b"".join(map(_metadata, columns))
@@ -109,7 +110,10 @@ def _optional(table_map: TableMap, mariadb: bool) -> Iterable[tuple[int, bytes]]
         ),
         (optional.SIMPLE_KEY, _integers(table_map.primary_key or ())),
         (optional.LABEL_COLUMN_CHARSET, _integers(map(_collation, labelled))),
-        (optional.VISIBILITY, _bitmap_from_high_bit([one.visible is not False for one in columns])),
+        (
+            optional.VISIBILITY,
+            _bitmap_from_high_bit([one.visible for one in columns if one.visible is not None]),
+        ),
         (
             optional.DIMENSIONS,
             _integers(one.dimensions or 0 for one in columns if one.type == _T.VECTOR),
@@ -119,7 +123,7 @@ def _optional(table_map: TableMap, mariadb: bool) -> Iterable[tuple[int, bytes]]
 
 
 def _collation(column: MappedColumn) -> int:
-    return _BINARY_COLLATION if column.collation is None else column.collation
+    return BINARY_COLLATION if column.collation is None else column.collation
 
 
 def _integers(values: Iterable[int]) -> bytes:
