@@ -13,6 +13,7 @@ from collections.abc import Callable
 from connectors.errors import SnapshotUnsupported
 from connectors.mysql.binlog.table_map import FieldType
 from connectors.mysql.charset.charsets import BINARY, Charsets
+from connectors.mysql.ddl.definition import Server
 from connectors.mysql.schema.column_type import GEOMETRIES
 from connectors.mysql.schema.server_columns import ColumnDefinition
 from connectors.mysql.schema.table_map_completion import labels_in
@@ -42,11 +43,13 @@ _OF_MARIADB: dict[str, Layout] = {
     "inet6": (_T.STRING, 16),
     "uuid": (_T.STRING, 16),
 }
+_JSON_WITH_POINTS = (8, 0, 15)
+"""The earliest version known to print the point of each DOUBLE; 5.7 does not."""
 _TYPE = re.compile(r"(\w+)(?:\((\d+)(?:,(\d+))?\))?(?: unsigned)?(?: zerofill)?(?: /\*.*)?", re.I)
 _VECTOR_ELEMENT = 4
 
 
-def layout_of(definition: ColumnDefinition, charsets: Charsets, *, mariadb: bool) -> Layout:
+def layout_of(definition: ColumnDefinition, charsets: Charsets, *, server: Server) -> Layout:
     """The layout of a column; raises SnapshotUnsupported, without the table's name, if it has none."""
     text = definition.column_type
     name = text.partition("(")[0].lower()
@@ -56,10 +59,10 @@ def layout_of(definition: ColumnDefinition, charsets: Charsets, *, mariadb: bool
     if parsed is not None:
         name = parsed[1].lower()
         size, scale = int(parsed[2] or 0), int(parsed[3] or 0)
-        if mariadb and name == "vector":
+        if server.mariadb and name == "vector":
             return _T.VARCHAR, _VECTOR_ELEMENT * size
-        layout = _CONSTANT.get(name) or (_OF_MARIADB if mariadb else _OF_MYSQL).get(name)
-        if layout is not None:
+        layout = _CONSTANT.get(name) or (_OF_MARIADB if server.mariadb else _OF_MYSQL).get(name)
+        if layout is not None and not (name == "json" and server.version < _JSON_WITH_POINTS):
             return layout
         if name in _SIZED:
             return _SIZED[name](size, scale)
@@ -73,6 +76,8 @@ def layout_of(definition: ColumnDefinition, charsets: Charsets, *, mariadb: bool
 def _why(name: str) -> str:
     if name == "year":
         return "of which a SELECT does not show the century"
+    if name == "json":
+        return "and a SELECT does not distinguish 1.0 from 1 in documents on servers before MySQL 8.0.15"
     return "whose values have no known form in the binlog"
 
 

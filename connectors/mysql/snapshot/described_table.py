@@ -23,7 +23,7 @@ def described_table(
     """The table map of a table; raises SnapshotUnsupported if a column's rows cannot be read exactly."""
     database, own = name
     try:
-        columns = tuple(_mapped(one, charsets, mariadb=server.mariadb) for one in table.columns)
+        columns = tuple(_mapped(one, charsets, server) for one in table.columns)
         bare = TableMap(table_id=table_id, database=database, table=own, columns=columns)
         complete = completed_map(bare, table, charsets, server=server)
     except SnapshotUnsupported as error:
@@ -46,6 +46,6 @@ def _of_mariadb(table_map: TableMap) -> TableMap:
     return replace(table_map, columns=tuple(columns))
 
 
-def _mapped(column: Column, charsets: Charsets, *, mariadb: bool) -> MappedColumn:
-    kind, metadata = layout_of(column_definition(column, charsets), charsets, mariadb=mariadb)
+def _mapped(column: Column, charsets: Charsets, server: Server) -> MappedColumn:
+    kind, metadata = layout_of(column_definition(column, charsets), charsets, server=server)
     return MappedColumn(type=kind, metadata=metadata, nullable=column.nullable)

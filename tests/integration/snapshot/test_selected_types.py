@@ -1,8 +1,12 @@
 """Rows of every type are the same whether they come from the binlog or from SELECT."""
 
+from dataclasses import replace
+
 import pytest
 
 from connectors.errors import SnapshotUnsupported
+from connectors.mysql.ddl.definition import Database
+from connectors.mysql.schema.definition_from_table_map import adopted
 from devstack import Stack
 from tests.harness.sql import connected, run
 from tests.integration.snapshot.both import (
@@ -99,6 +103,39 @@ def test_rows_from_before_statements_that_altered_the_table(stack: Stack) -> Non
         database=DATABASE,
     )
     assert_both_ways(stack, "altered", "UPDATE altered SET id = id + 1000")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_definition_that_is_known_from_rows(stack: Stack, family: str) -> None:
+    """It lacks what rows do not show, such as display widths."""
+    table, facts = f"by_rows_{family}", known_facts(stack.mysql)
+    name = (DATABASE, table)
+    steps = written(stack.mysql, *statements_for(f"{DATABASE}.{table}", FAMILIES[family]()))
+    mapped = table_map_of(steps, name)
+    defaults = Database(charset="utf8mb4", collation="utf8mb4_0900_ai_ci")
+    known = adopted(mapped, facts.charsets, database=defaults)
+    assert_same(selected(stack.mysql, name, table=known), logged(stack.mysql, steps, name))
+
+
+def test_labels_that_only_a_statement_shows(stack: Stack) -> None:
+    """The schema history has them from the statement."""
+    name, kinds = (DATABASE, "shown"), ("enum('?','a😀')", "set('😀','b')")
+    steps = written(
+        stack.mysql,
+        f"CREATE TABLE shown (id INT PRIMARY KEY, e {kinds[0]}, s {kinds[1]}, t ENUM('c'))",
+        "INSERT INTO shown VALUES (1, 2, 1, 1), (2, 1, 3, NULL)",
+        database=DATABASE,
+    )
+    known = definition_of(stack.mysql, name, known_facts(stack.mysql))
+    first, enum, members, last = known.columns
+    columns = (
+        first,
+        replace(enum, exact_type=kinds[0]),
+        replace(members, exact_type=kinds[1]),
+        last,
+    )
+    found = selected(stack.mysql, name, table=replace(known, columns=columns))
+    assert_same(found, logged(stack.mysql, steps, name))
 
 
 def test_a_label_that_the_server_cannot_print_is_refused_by_name(stack: Stack) -> None:

@@ -5,6 +5,7 @@ import pytest
 from connectors.errors import SnapshotUnsupported
 from connectors.mysql.binlog.table_map import FieldType as T
 from connectors.mysql.binlog.table_map import parse_table_map
+from connectors.mysql.ddl.definition import Server
 from connectors.mysql.schema.column_type import column_type
 from tests.unit.connectors.mysql.snapshot.tables import (
     CHARSETS,
@@ -76,6 +77,12 @@ def test_another_type_is_refused_with_table_and_column(kind: str, server: object
 def test_mariadb_has_no_type_of_this_name(kind: str) -> None:
     with pytest.raises(SnapshotUnsupported, match="column 'c'"):
         encoder(column(kind), server=MARIADB)
+
+
+def test_documents_of_an_old_server_are_refused() -> None:
+    encoder(column("json"), server=Server(version=(8, 0, 15)))
+    with pytest.raises(SnapshotUnsupported, match=r"column 'c' has the type json, .* 1\.0 from 1"):
+        encoder(column("json"), server=Server(version=(5, 7, 44)))
 
 
 def test_mysql_has_no_addresses() -> None:
