@@ -30,8 +30,9 @@ _FAULTS = (ValueError, TypeError, ArithmeticError, LookupError, RecursionError, 
 class RowEncoder:
     """Encodes rows of one version of one table.
 
-    The rows are those of a SELECT of ``select_list`` in a session after ``SESSION``, whose values the client
-    leaves as bytes. Raises SnapshotUnsupported for a table that has none or cannot be read exactly.
+    The rows are those of a SELECT of ``select_list`` in a session after ``SESSION``, with values as the text
+    protocol has them: a client of PyMySQL has ``use_unicode=False`` and ``conv={}``. An encoder is used by one
+    thread at a time. Raises SnapshotUnsupported for a table whose rows cannot be read exactly.
     """
 
     event_type = EventType.WRITE_ROWS

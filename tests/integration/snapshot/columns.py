@@ -48,6 +48,8 @@ OTHER_COLUMNS: dict[str, list[Column]] = {
         ("enum('','a, b','''','\\\\','ß') character set gbk", ["1", "2", "3", "4", "5", "NULL"]),
         ("set('ж','ы') character set utf16", ["0", "1", "2", "3", "'ы'", "NULL"]),
         ("enum('A ','b') collate latin1_bin", ["1", "2", "0", "'A'", "'b'", "NULL"]),
+        ("enum('a','ß') character set binary", ["1", "2", "0", "'a'", "2", "NULL"]),
+        ("set('a','ß') character set binary", ["1", "2", "0", "'a'", "3", "NULL"]),
     ],
     "places": [
         (kind, [f"ST_GeomFromText('{text}', 4326)", "NULL"])

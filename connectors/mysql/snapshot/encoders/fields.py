@@ -115,7 +115,7 @@ def _moment(kind: str, size: int, digits: int) -> Field:
     whole = f"{kind}_hours[$v[:13]] + {kind}_clocks[$v[13:19]]"
     part_size = temporal.fraction_size(digits)
     scale = temporal.fraction_scale(digits)
-    # Of another length, the fraction has other digits than the column.
+    # A text of another length has other digits than the column, and is no number.
     part = f"(int($v[20:]) * {scale} if len($v) == {20 + digits} else int($v))"
     size += part_size
     value = f"(({whole}) << {8 * part_size} | {part}).to_bytes({size}, 'big')"
