@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import re
 import uuid
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
 from spark_sink.java import java_class
+
+_RENAMED: Final = frozenset({"file", "hdfs"})
+"""The file systems in which a file that is being written is seen, and a rename is one step."""
 
 
 class Files:
@@ -19,6 +22,7 @@ class Files:
 
     def __init__(self, spark: SparkSession) -> None:
         self._jvm: Any = spark._jvm
+        self._gateway: Any = spark.sparkContext._gateway
         self._conf = spark._jsc.hadoopConfiguration()
 
     def read(self, path: str) -> str | None:
@@ -35,19 +39,26 @@ class Files:
             stream.close()
 
     def write(self, path: str, text: str) -> None:
-        """Makes or replaces the file."""
+        """Makes or replaces the file in one step: a reader finds all of the earlier text, or of this one."""
         where, system = self._at(path)
-        stream = system.create(where, True)
-        try:
-            stream.write(bytearray(text.encode()))
-        finally:
-            stream.close()
+        if system.getScheme() not in _RENAMED:
+            # An object store shows what was written when it is closed.
+            self._create(path, text)
+            return
+        part = _part_of(where)
+        self._create(part, text)
+        contexts = java_class(self._jvm, "org.apache.hadoop.fs.FileContext")
+        options = java_class(self._jvm, "org.apache.hadoop.fs.Options$Rename")
+        overwrite = self._gateway.new_array(options, 1)
+        overwrite[0] = options.OVERWRITE
+        source = self._at(part)[0]
+        contexts.getFileContext(system.getUri(), self._conf).rename(source, where, overwrite)
 
     def put(self, path: str, text: str) -> None:
         """Makes the file in one step: a reader finds all of it or no file. Fails if it exists."""
         where, system = self._at(path)
-        part = f"{where.getParent().toString()}/.{where.getName()}-{uuid.uuid4().hex}"
-        self.write(part, text)
+        part = _part_of(where)
+        self._create(part, text)
         if not system.rename(self._at(part)[0], where):
             self.delete(part)
             raise OSError(f"{path} exists, or cannot be written")
@@ -71,7 +82,7 @@ class Files:
         where, system = self._at(folder)
         system.mkdirs(where)
         probe = f"{folder}/.probe-{uuid.uuid4().hex}"
-        self.write(probe, "")
+        self._create(probe, "")
         self.delete(probe)
 
     def delete(self, path: str) -> None:
@@ -79,6 +90,19 @@ class Files:
         where, system = self._at(path)
         system.delete(where, True)
 
+    def _create(self, path: str, text: str) -> None:
+        where, system = self._at(path)
+        stream = system.create(where, True)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+
     def _at(self, path: str) -> tuple[Any, Any]:
         where = java_class(self._jvm, "org.apache.hadoop.fs.Path")(path)
         return where, where.getFileSystem(self._conf)
+
+
+def _part_of(where: Any) -> str:
+    """The path of a file that is written first, beside the one that it becomes."""
+    return f"{where.getParent().toString()}/.{where.getName()}-{uuid.uuid4().hex}"

@@ -33,7 +33,9 @@ class FileNotes:
 
     def names(self, folder: str) -> list[str]:
         """See protocol.Notes."""
-        return self._files.names(f"{self._root}/{folder}")
+        names = self._files.names(f"{self._root}/{folder}")
+        # A file that is being written has a leading dot.
+        return [name for name in names if not name.startswith(".")]
 
     def excludes(self) -> bool:
         """See protocol.Notes."""
