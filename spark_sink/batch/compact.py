@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 from spark_sink.names import literal, quoted
 from spark_sink.source.envelope import of_table, poison_sql
 from spark_sink.source.schemas import Column, Constant, TableVersion, VersionKey
-from spark_sink.warehouse.identity import below_sql, key_parts
+from spark_sink.warehouse.identity import below_sql, key_parts, once_by
 from spark_sink.warehouse.ledger import Floors
 from spark_sink.warehouse.shape import Shape
 
@@ -40,7 +40,7 @@ def changes(
     """
     rows = standing(batch, shape, versions, floors=floors)
     if not shape.keyed:
-        return rows
+        return once(rows, shape)
     return folded(rows, shape, several_destinations=several(versions))
 
 
@@ -80,6 +80,11 @@ def refused(batch: DataFrame, shape: Shape, versions: Sequence[TableVersion]) ->
         found = wrong if found is None else found.unionByName(wrong)
     assert found is not None
     return found.groupBy("topic", "partition", "offset").agg(f.min("reason").alias("reason"))
+
+
+def once(rows: DataFrame, shape: Shape) -> DataFrame:
+    """The rows for a log or history without repetitions: a record may come twice, and a MERGE adds both."""
+    return rows.dropDuplicates(list(once_by(shape)))
 
 
 def folded(rows: DataFrame, shape: Shape, *, several_destinations: bool) -> DataFrame:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
-from spark_sink.batch.compact import standing
+from spark_sink.batch.compact import once, standing
 from spark_sink.batch.contents import TablePart
 from spark_sink.batch.merging import few, local
 from spark_sink.names import quoted
@@ -46,6 +46,7 @@ class Histories:
         rows = _truncates(batch, wanted)
         if part.has_rows:
             rows = standing(batch, wanted, placed, floors={}).unionByName(rows)
+        rows = once(rows, wanted)
         at_hand = few(rows=part.ops.total(), size=part.size)
         tables.merge(wanted, local(rows) if at_hand else rows.localCheckpoint(eager=False))
 

@@ -38,7 +38,7 @@ from spark_sink.source.claims import redeemed
 from spark_sink.source.envelope import of_table, refused_record
 from spark_sink.source.schemas import SchemaBook, TableVersion
 from spark_sink.warehouse.columns import Traced
-from spark_sink.warehouse.identity import NEWER, below_sql, same_key
+from spark_sink.warehouse.identity import NEWER, below_sql, once_by, same_key
 from spark_sink.warehouse.images import seen_rows
 from spark_sink.warehouse.ledger import Floor, Floors, Source
 from spark_sink.warehouse.markers import markers_of, without_older
@@ -261,7 +261,8 @@ def combined(
         return shape, rows
     changed = _usable(lambda: merged_rows(records, part, shape, known, highest, held=rows))
     if not shape.keyed:
-        changed = changed.join(_marks(rows), _MARKS, "left_anti")
+        marks = list(once_by(shape))
+        changed = changed.join(rows.select(*marks), marks, "left_anti")
         return shape, rows.unionByName(changed)
     if merged.markers is not None:
         changed = without_older(changed, fitted(merged.markers, traced, shape), shape)
@@ -303,10 +304,6 @@ def _usable(rows: Callable[[], DataFrame]) -> DataFrame:
         raise
 
 
-_MARKS: Final = ["__destination", "__seq", "__delta"]
-"""The columns that identify an image in a table without a key."""
-
-
 def _unsettled(statements: Iterable[str], ddl: History) -> set[Name]:
     """The tables that recent statements drop or rename, which no merge has carried out yet.
 
@@ -320,10 +317,6 @@ def _unsettled(statements: Iterable[str], ddl: History) -> set[Name]:
     for event in ddl.pending():
         found |= {*event.moves, *(name for name in event.moves.values() if name is not None)}
     return found
-
-
-def _marks(rows: DataFrame) -> DataFrame:
-    return rows.select(*_MARKS)
 
 
 def _fitted(merged: Merged, traced: Traced, shape: Shape, beside: DataFrame) -> DataFrame:

@@ -17,6 +17,10 @@ from spark_sink.warehouse.shape import Shape
 SOURCES: Final = ("__destination", *(name for name, _ in SOURCE_COLUMNS))
 """The columns that identify the source of a row."""
 
+_CHANGE: Final = ("__destination", "__epoch", "__seq")
+"""The columns that identify a change."""
+_IMAGE: Final = ("__destination", "__seq", "__delta")
+"""The columns that identify an image in a table without a key."""
 
 NEWER: Final = (
     "CASE WHEN s.__destination = t.__destination "
@@ -71,10 +75,15 @@ def source_parts(shape: Shape, alias: str) -> list[str]:
 
 def same_key(shape: Shape) -> str:
     """The condition that the rows `t` and `s` have one key; in a log, that they are one image, or change."""
-    if shape.history:
-        return "t.__destination = s.__destination AND t.__epoch = s.__epoch AND t.__seq = s.__seq"
-    if not shape.keyed:
-        return "t.__destination = s.__destination AND t.__seq = s.__seq AND t.__delta = s.__delta"
+    if columns := once_by(shape):
+        return " AND ".join(f"t.{name} = s.{name}" for name in columns)
     pairs = zip(key_parts(shape, "t."), key_parts(shape, "s."), strict=True)
     exact = len(key_parts(shape, "")) == len(shape.key) + len(source_parts(shape, ""))
     return " AND ".join(f"{t} {'=' if exact else '<=>'} {s}" for t, s in pairs)
+
+
+def once_by(shape: Shape) -> tuple[str, ...]:
+    """The columns of which the same values are there once in a log or history; none where a key decides."""
+    if shape.history:
+        return _CHANGE
+    return () if shape.keyed else _IMAGE

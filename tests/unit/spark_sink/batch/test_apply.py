@@ -101,6 +101,20 @@ def test_batches_in_any_order_and_mixture_and_repeated_give_the_same_table(
         assert sorted(order) == sorted((row["id"], row["v"]) for row in logged(history))
 
 
+@pytest.mark.parametrize("at_hand", [True, False], ids=["driver", "executors"])
+def test_a_change_that_comes_twice_in_a_batch_is_one_row_of_a_table_without_a_key(
+    warehouse: Warehouse, at_hand: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_sink.batch.merging.few", lambda **_: at_hand)
+    warehouse.schemas = [schema(("id", "int"), ("v", "int"), key=())]
+    row = {"id": 1, "v": 1}
+    first = Change(op="c", seq=1, after=row)
+    second = Change(op="c", seq=2, after=row)
+    changed = Change(op="u", seq=3, before=row, after={"id": 1, "v": 2})
+    warehouse.take(first, second, changed, first, second, changed)
+    assert sorted((row["id"], row["v"]) for row in warehouse.rows()) == [(1, 1), (1, 2)]
+
+
 def test_between_destinations_the_later_commit_wins_then_the_name(warehouse: Warehouse) -> None:
     columns = (("id", "int"), ("v", "int"))
     warehouse.schemas = [schema(*columns), schema(*columns, destination="crm")]

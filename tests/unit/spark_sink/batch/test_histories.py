@@ -57,6 +57,13 @@ def test_each_change_is_kept_also_those_that_a_batch_folds(kept: Warehouse) -> N
         history(kept.spark, kept.path, "shop", "other")
 
 
+def test_a_change_that_comes_twice_in_a_batch_is_kept_once(kept: Warehouse) -> None:
+    first = Change(op="c", seq=1, after={"id": 1, "v": 10})
+    emptied = Change(op="t", seq=2)
+    kept.take(first, emptied, first, emptied)
+    assert changes(kept, "id", "v") == [("c", 1, 10), ("t", None, None)]
+
+
 def test_a_change_that_lacks_columns_says_which(kept: Warehouse) -> None:
     kept.take(Change(op="c", seq=1, after={"id": 1, "v": 10}))
     kept.take(Change(op="u", seq=2, before={"id": 1}, after={"id": 1}, more={"absent": ["v"]}))
