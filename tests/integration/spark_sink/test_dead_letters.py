@@ -15,7 +15,7 @@ from aiokafka import AIOKafkaProducer
 from pyspark.sql import SparkSession
 
 from devstack import Stack
-from spark_sink.names import LEDGER, LETTERS
+from spark_sink.warehouse.opening import open_warehouse
 from tests.integration.spark_sink.test_sink import COLUMNS, Installation, insert, until
 from tests.unit.spark_sink.conftest import spark
 from tests.unit.spark_sink.history import Change, schema
@@ -64,8 +64,14 @@ async def write(at: Installation, table: str, *values: bytes, first_ms: int = FI
 
 def letters(spark: SparkSession, at: Installation) -> list[Any]:
     """The stored dead letters, by position."""
-    held = spark.read.format("delta").load(f"{at.folder}/wh/{LETTERS}")
-    return sorted(held.collect(), key=lambda row: (row.topic, row.partition, row.offset))
+    held: Any = open_warehouse(spark, f"{at.folder}/wh").letters
+    rows = held.table.rows().collect()
+    return sorted(rows, key=lambda row: (row.topic, row.partition, row.offset))
+
+
+def forget_the_ledger(spark: SparkSession, at: Installation) -> None:
+    held: Any = open_warehouse(spark, f"{at.folder}/wh").ledger
+    held.table.rewrite(held.table.rows().where("false"))
 
 
 def kept(spark: SparkSession, at: Installation) -> list[tuple[str, int, bytes]]:
@@ -99,7 +105,7 @@ async def test_dead_letters_have_what_kafka_has_whatever_is_started_again_and_th
     assert [row["table"] for row in letters(spark, at)] == [None, None, "n", "n", "n"]
 
     # Everything again, as after a crash before the ledger moved, of which the checkpoint is lost too.
-    spark.sql(f"DELETE FROM delta.`{tmp_path}/wh/{LEDGER}`")
+    forget_the_ledger(spark, at)
     shutil.rmtree(tmp_path / "wh/__checkpoint")
     more = [put(6, "y"), put(7, "z")]
     with at.running() as sink:

@@ -30,6 +30,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 PARTITIONS = 3
+LAYOUT = {"cluster_by": ["v"]} if FORMAT == "delta" else {}
 COLUMNS = "(id int PRIMARY KEY, v varchar(20))"
 BEFORE = (
     "CREATE DATABASE shop",
@@ -110,7 +111,7 @@ def applied(prefix: str, stack: Stack, folder: Path) -> dict[str, list[dict[str,
         "max_offsets_per_trigger": 40,
         "metrics": {"port": 0},
         "tables": [
-            {"match": r"shop\.t", "deletes": "hard", "history": True, "cluster_by": ["v"]},
+            {"match": r"shop\.t", "deletes": "hard", "history": True, **LAYOUT},
             {"match": ".*", "deletes": "soft"},
         ],
     }
