@@ -27,11 +27,12 @@ class MilestoneRecorder:
     _written: set[Name] = field(default_factory=set)
     _strange: set[Name] = field(default_factory=set)
     """Tables with changes that no batch of this process has merged."""
-    _has_begun: bool = False
+    has_begun: bool = False
+    """Whether this process has taken up what the ledger has."""
 
     def begin(self) -> None:
         """Takes up what the ledger has; only the first call of a process does anything."""
-        if self._has_begun:
+        if self.has_begun:
             return
         batches = self.warehouse.ledger.batches()
         last = batches[-1].milestone if batches else None
@@ -42,7 +43,7 @@ class MilestoneRecorder:
             if self.warehouse.upkeep.version(name) != self._versions.get(name):
                 self._strange.add(name)
         self._strange.update(self._versions.keys() - set(there))
-        self._has_begun = True
+        self.has_begun = True
 
     def reach(self, positions: Positions) -> None:
         """Takes the newest changes of a batch."""

@@ -317,15 +317,18 @@ def test_the_ledger_has_what_was_applied_and_metrics_count_it(warehouse: Warehou
     assert count("aqueduct_sink_applied_offset", {"topic": "aq.shop.t", "partition": "0"}) == 3
 
 
-def test_the_first_batch_is_announced_since_it_takes_longest(
+def test_the_first_batch_of_each_process_is_announced_since_it_takes_longest(
     warehouse: Warehouse, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, "spark_sink"):
-        warehouse.take(None)
-        warehouse.take(None)
+        for _ in range(2):
+            warehouse.take(None)
+            warehouse.take(None)
+            warehouse.restart()
     lines = [record.getMessage() for record in caplog.records]
     assert [line for line in lines if line.startswith("batch started")] == [
-        "batch started batch=0 offsets=1; the first after a start takes longest"
+        "batch started batch=0 offsets=1; the first after a start takes longest",
+        "batch started batch=2 offsets=1; the first after a start takes longest",
     ]
 
 
