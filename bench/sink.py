@@ -46,8 +46,8 @@ SHUFFLE: Final = ("2", "8", "200")
 _LONGEST: Final = 1800.0
 _TABLES: Final = {"small": (20, 50, 9_000, 1_000), "many": (500, 5, 0, 100_000)}
 """Tables, rows of each, changes of all together, and records in a batch."""
-_CHOICES: Final = {"small": (20, 50, 1_000, 1_000), "many": (50, 5, 0, 100_000)}
-"""The same for the choice of the simple job's settings, which would else take hours."""
+_CHOICES: Final = {"small": (5, 50, 250, 1_000), "many": (20, 5, 0, 100_000)}
+"""The same for the choice of the simple job's settings, which would else take an hour."""
 _WANTED: Final = (W1.name, W2.name, *_TABLES, "fresh")
 _RESULT: Final = re.compile(r"RESULT (?:seconds=(\S+) )?rows=(\d+) ids=(\d+)")
 _TIME: Final = "%Y-%m-%d %H:%M:%S,%f"
