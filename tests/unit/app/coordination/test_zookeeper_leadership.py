@@ -131,7 +131,7 @@ async def stage(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
 async def until(reached: Callable[[], bool]) -> float:
     """Wait for it; how long that took."""
     began = time.monotonic()
-    await until_in_loop(reached, seconds=10, glance=0.01)
+    await until_in_loop(reached, seconds=60, glance=0.01)
     return time.monotonic() - began
 
 
