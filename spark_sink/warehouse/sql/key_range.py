@@ -37,7 +37,7 @@ class Bound:
     least: Key
     most: Key
     values: frozenset[Key] = frozenset()
-    """All of them, in the one column that tells most rows apart; empty if the bounds say as much."""
+    """All values of the batch, in the key column that has most of them; empty if a list excludes no more."""
 
     def sql(self) -> str:
         """The condition on a row `t` of the table that its value is between them, and one of `values`."""

@@ -66,11 +66,11 @@ def test_text_has_the_bytes_of_its_character_set() -> None:
 
 @pytest.mark.parametrize("server", [MYSQL, MARIADB])
 @pytest.mark.parametrize("kind", ["year(2)", "xmltype", "int[]", "", "decimal"])
-def test_another_type_is_refused_with_table_and_column(kind: str, server: object) -> None:
+def test_another_type_is_refused_with_table_and_column(kind: str, server: Server) -> None:
     with pytest.raises(
         SnapshotUnsupported, match=r"column 'c'.*\[table=shop\.orders\].*leave the table out"
     ):
-        encoder(column(kind), server=server)  # type: ignore[arg-type]
+        encoder(column(kind), server=server)
 
 
 @pytest.mark.parametrize("kind", ["json", "vector"])

@@ -4,6 +4,7 @@ import pytest
 
 from connectors.errors import SnapshotUnsupported
 from connectors.mysql.binlog.table_map import parse_table_map, table_id_of
+from connectors.mysql.ddl.definition import Server
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder
 from connectors.mysql.rows.counter import row_count
 from connectors.mysql.snapshot.row_encoder import RowEncoder
@@ -105,8 +106,8 @@ def test_a_label_in_question_marks_is_refused() -> None:
 
 
 @pytest.mark.parametrize("server", [MYSQL, MARIADB])
-def test_labels_are_numbers(server: object) -> None:
+def test_labels_are_numbers(server: Server) -> None:
     columns = (column("enum('a','it''s')", "e", charset="latin1"), column("set('x','y')", "s"))
-    made = encoder(*columns, server=server)  # type: ignore[arg-type]
+    made = encoder(*columns, server=server)
     rows = read_back(made, [(b"2", b"3"), (b"0", b"0")], mariadb=server is MARIADB)
     assert rows == [("it's", "x,y"), ("", "")]
