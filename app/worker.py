@@ -21,8 +21,9 @@ from app.destination.plan import Plan
 from app.destination.registry import Destinations
 from app.destination.supervisor import Destination
 from app.destination.takeover.committed_state import committed_history
+from app.destination.takeover.earlier_requests import earlier_requests, reads_journal
 from app.destination.takeover.other_workers import client_id, group_of
-from app.destination.takeover.recovery import installation_of, known_controls
+from app.destination.takeover.recovery import installation_of
 from app.logical_schemas.plan import CurrentRoutes, LogicalSchemasStatus
 from app.logical_schemas.unit import FollowedRoutes, logical_schemas_unit
 from app.mapping_versions.watch import MappingWatch
@@ -118,7 +119,9 @@ def build(settings: Settings) -> AqueductApp:
 
     async def known() -> list[Control]:
         await app.tables.recovery.completed.wait()
-        return known_controls(checkpoint)
+        await tail.placed()
+        read = reads_journal(journal.name, options)
+        return await earlier_requests(checkpoint, partitions=journal.partitions, read=read)
 
     async def installation() -> str:
         return await installation_of(journal.name, options=options, worker=settings.worker.id)

@@ -154,7 +154,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         return self._is_takeover_ready
 
     async def _load_controls(self) -> None:
-        """Load earlier requests from Faust's tables, so that a stopped destination is not led."""
+        """Load the requests from before the start, so that a stopped destination is not led."""
         try:
             controls = await self._known()
         except AqueductError as error:

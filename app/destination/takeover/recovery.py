@@ -35,7 +35,6 @@ from tables.journal.leader import Leader, leader_in, leader_key
 from tables.journal.partition import JournalPartition
 from tables.journal.state import DestinationState, cursor_key
 from tables.journal_format import decoded, encoded
-from tables.operator.control import CONTROL, Control, control_in
 from tables.operator.source_choice import SOURCE, SourceChoice
 from tables.schema_history.codec.fold import OLDEST
 
@@ -71,11 +70,6 @@ def known_choice(destination: str, checkpoint: Checkpoint) -> SourceChoice | Non
         if SOURCE.is_of(record.key):
             state.apply(record)
     return state.source_choice
-
-
-def known_controls(checkpoint: Checkpoint) -> list[Control]:
-    """The last request of each destination in Faust's tables."""
-    return list(map(control_in, records_of_kind(CONTROL, checkpoint)))
 
 
 async def _found(installation: str, topic: str, *, options: Mapping[str, Any], worker: str) -> None:
