@@ -243,6 +243,7 @@ class Sink:
         start = self._from_kafka(stop)
         if start is None:
             return None
+        self._warehouse.ledger.make()
         if self._recent is not None:
             self._recent.look()
         self._waits.refresh()
@@ -251,6 +252,7 @@ class Sink:
         if settings.mode == "available-now":
             for request in list(self._waits.requests):
                 self._reloader.answer(request)
+        self._applier.milestones.begin()
         _log.info("sink started mode=%s topics=%s", settings.mode, pattern(settings))
         return start
 

@@ -154,7 +154,7 @@ class Applier:
     ) -> None:
         started, stages = self.clock(), Stages()
         describe(records.sparkSession, f"batch {batch_id}: read")
-        announce(batch_id, moved, is_first=not self.milestones.has_begun)
+        announce(batch_id, moved, is_first=not self.milestones.has_stated)
         self.milestones.begin()
         self.waits.refresh()
         with stages.timed(TABLES):

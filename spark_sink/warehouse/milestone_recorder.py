@@ -29,6 +29,8 @@ class MilestoneRecorder:
     """Tables with changes that no batch of this process has merged."""
     has_begun: bool = False
     """Whether this process has taken up what the ledger has."""
+    has_stated: bool = False
+    """Whether it has stated what the tables hold after a batch."""
 
     def begin(self) -> None:
         """Takes up what the ledger has; only the first call of a process does anything."""
@@ -102,6 +104,7 @@ class MilestoneRecorder:
         # Maintenance may have ended after its table was dropped.
         self._versions |= {name: version for name, version in versions.items() if version >= 0}
         self._written.difference_update(written)
+        self.has_stated = True
         return Milestone(
             reached=dict(self._reached),
             versions=dict(self._versions),

@@ -168,6 +168,9 @@ class Facts(Protocol):
 class Ledger(Protocol):
     """Applied batches, from which the sink resumes without a checkpoint."""
 
+    def make(self) -> None:
+        """Makes the ledger if there is none, so that a warehouse that takes no commit is found at the start."""
+
     def applied(self) -> dict[tuple[str, int], int]:
         """The offset up to which each partition is applied."""
 

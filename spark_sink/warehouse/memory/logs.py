@@ -24,6 +24,9 @@ class MemoryLedger:
 
     entries: list[Entry] = field(default_factory=list)
 
+    def make(self) -> None:
+        """See protocol.Ledger."""
+
     def applied(self) -> dict[tuple[str, int], int]:
         """See protocol.Ledger."""
         found: dict[tuple[str, int], int] = {}

@@ -40,6 +40,11 @@ class TableLedger:
         self._every = every
         self._keep_ms = keep_seconds * 1000
 
+    def make(self) -> None:
+        """See protocol.Ledger."""
+        if self.table.read() is None:
+            self.table.append(_LEDGER_COLUMNS, [])
+
     def applied(self) -> dict[tuple[str, int], int]:
         """See protocol.Ledger."""
         ledger = self.table.read()
