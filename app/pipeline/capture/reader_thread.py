@@ -53,10 +53,15 @@ class Reader(threading.Thread):
     def run(self) -> None:
         """Read; the error that ends it is reported after all that was read."""
         try:
-            for chunk in self._stream.chunks(self._decoders.idle):
+            for chunk in self._stream.chunks(self._decoders.idle, interruption=self.inlet):
                 point("read.chunk")
                 self._working = (time.monotonic(), chunk.start)
                 entering = [*self.inlet.before(chunk)]
+                if chunk.is_rest:
+                    self._working = None
+                    if not all(map(self._decoders.put, entering)):
+                        return
+                    continue
                 effect = None if self._schema_tracker is None else self._schema_tracker.note(chunk)
                 parts = self._parts(chunk, effect)
                 self._working = None

@@ -6,12 +6,16 @@ other chunk is needed, in whichever process it is decoded.
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass, field
 
 from connectors.mysql.position import Coordinates
 
 PACKET_PREFIX = 5
 """Bytes before each event as received: a packet's length and number, and the OK byte."""
+_size_and_end = struct.Struct("<9xII").unpack_from
+"""Of an event's header: its size, and the lower 32 bits of the offset of its end."""
+_LOW = 0xFFFFFFFF
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,6 +53,26 @@ class Chunk:
     def begins_between(self) -> bool:
         """Whether it begins between two transactions."""
         return not self.context and self.container is None
+
+    @property
+    def is_rest(self) -> bool:
+        """Whether it is no part of the binlog, but the position at which the stream waits for data."""
+        return not self.data and not self.created
+
+    @property
+    def end(self) -> Coordinates:
+        """The end of its last event, found by walking over all of them."""
+        if self.container is not None:
+            return self.container[1]
+        if self.created or not self.data:
+            return self.start
+        at, pos = 0, self.start.pos
+        while at < len(self.data):
+            size, low = _size_and_end(self.data, at + self.prefix)
+            if low:
+                pos = pos & ~_LOW | low if low >= pos & _LOW else (pos & ~_LOW) + _LOW + 1 + low
+            at += self.prefix + size
+        return Coordinates(self.start.file, pos)
 
     @property
     def size(self) -> int:

@@ -85,6 +85,8 @@ class Cutter:
         self._withheld = WithheldRows(self._packets, prepared, again, most=target)
         self._passed: dict[int, int] = {}
         self._created = 0  # when the file was created, while only its head has been received
+        self._last: Chunk | None = None  # the last chunk, if it ends past ``position``
+        self._is_placed = False  # the server has named the file that it sends
 
     @property
     def answer(self) -> bytes | None:
@@ -124,6 +126,14 @@ class Cutter:
     def flush(self) -> Chunk:
         """A chunk of all whole transactions that wait."""
         return self._cut(self._packets.done)
+
+    def rest(self) -> Chunk | None:
+        """An empty chunk at the position after everything emitted; None within a transaction, while any
+        waits to be emitted, and before the server's first event."""
+        if self.pending or self._open or self._withheld.open is not None or not self._is_placed:
+            return None
+        start = self.position if self._last is None else self._last.end
+        return Chunk(start=start, data=b"", checksum=False)
 
     def _walk(self) -> int:
         """Advance to the next event that needs more than a look at its header; return the action for it.
@@ -254,7 +264,7 @@ class Cutter:
             context.start = context.start or start
             context.add(chunk.data, prefix=PACKET_PREFIX, checksum=checksum)
         packets.begin = packets.done = end
-        self.position = start
+        self.position, self._last = start, chunk
         return chunk
 
     # Statements.
@@ -342,6 +352,7 @@ class Cutter:
         self._passed = {}
         context.start = context.start or position[0]
         context.add(piece, prefix=0, checksum=False)
+        self._last = chunk
         return chunk
 
     # Events handled here.
@@ -365,13 +376,13 @@ class Cutter:
         packets.remove()
         packets.checksum = checksum
         if kind == EventType.ROTATE:
-            self.position = Coordinates(*parse_rotate(event))
-            self._created = 0
+            self.position, self._last = Coordinates(*parse_rotate(event)), None
+            self._created, self._is_placed = 0, True
         elif kind in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2):
             # It reports the server's position, which is past everything not yet emitted.
             file, pos = heartbeat_position(event)
             if packets.at == packets.begin and file == self.position.file:
-                self.position = Coordinates(file, max(pos, self.position.pos))
+                self.position, self._last = Coordinates(file, max(pos, self.position.pos)), None
         elif event.end_pos:
             yield from self._head(event)
 
@@ -382,7 +393,7 @@ class Cutter:
             self._created = event.timestamp
         if not self._created or self.pending or self._open:
             return
-        self.position = Coordinates(self.position.file, event.end_pos)
+        self.position, self._last = Coordinates(self.position.file, event.end_pos), None
         yield Chunk(
             start=self.position,
             data=b"",

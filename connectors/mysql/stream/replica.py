@@ -46,6 +46,7 @@ from connectors.mysql.server.facts import (
 from connectors.mysql.stream import dump_command
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.cutter import TARGET, Cutter
+from connectors.mysql.stream.interruption import Interruption
 from connectors.mysql.stream.packet_buffer import Packets, heartbeat_position
 from connectors.mysql.stream.prepared_xa import PreparedPosition, PreparedTransactions, rows_again
 
@@ -185,10 +186,13 @@ class BinlogStream:
                 self._position = Coordinates(*parse_rotate(event))
             yield placed
 
-    def chunks(self, room: Callable[[], bool]) -> Iterator[Chunk]:
+    def chunks(
+        self, room: Callable[[], bool], *, interruption: Interruption | None = None
+    ) -> Iterator[Chunk]:
         """Yield chunks in order, forever; ends only with an error, which is SourceLost after ``close``.
 
-        ``room`` returns whether a chunk would be consumed at once; if not, more data is collected.
+        ``room`` returns whether a chunk would be consumed at once; if not, more data is collected. While an
+        ``interruption`` is wanted and no data comes, empty chunks state the position between transactions.
         """
         cutter = Cutter(
             self._position,
@@ -198,8 +202,8 @@ class BinlogStream:
             aim=self._aim,
         )
         try:
-            with self._reading() as receive:
-                yield from gathered(cutter, receive, room)
+            with self._reading(interruption) as receive:
+                yield from gathered(cutter, receive, room, interruption)
                 assert cutter.answer is not None
                 raise self._refused(cutter.answer)
         except AqueductError as error:
@@ -225,23 +229,38 @@ class BinlogStream:
             raise self._refused(packets.answer)
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[Callable[[memoryview, float | None], int]]:
+    def _reading(
+        self, interruption: Interruption | None = None
+    ) -> Iterator[Callable[[memoryview, float | None], int]]:
         """A function that receives into a buffer, for at most so many seconds, or until silence
-        counts as a lost connection."""
+        counts as a lost connection; 0 once it is interrupted."""
         with self._used() as connection:
             sock = connection._sock
             silence = 3 * self._address.heartbeat
             poll = select.poll()
             poll.register(sock, select.POLLIN)
+            if interruption is not None:
+                poll.register(interruption.fileno(), select.POLLIN)
+            silent: float | None = None
 
             def receive(space: memoryview, seconds: float | None) -> int:
+                nonlocal silent
                 while True:
                     try:
                         received = int(sock.recv_into(space))
                     except (BlockingIOError, ssl.SSLWantReadError):
-                        if poll.poll(1000 * (silence if seconds is None else seconds)):
+                        if silent is None:
+                            # An interruption does not end the silence.
+                            silent = time.monotonic()
+                        left = max(silent + silence - time.monotonic(), 0.0)
+                        ready = poll.poll(1000 * (left if seconds is None else seconds))
+                        if any(descriptor == sock.fileno() for descriptor, _ in ready):
                             continue
+                        if ready and interruption is not None:
+                            interruption.noticed()
+                            return 0
                         if seconds is not None:
+                            silent = None
                             return 0
                         raise SourceLost(
                             f"nothing came for {silence:g} s, three heartbeats",
@@ -249,6 +268,7 @@ class BinlogStream:
                         ) from None
                     if not received or self._closed.is_set():
                         raise SourceLost("the connection was closed", source=self._address)
+                    silent = None
                     return received
 
             try:
@@ -365,12 +385,19 @@ class BinlogStream:
 
 
 def gathered(
-    cutter: Cutter, receive: Callable[[memoryview, float | None], int], room: Callable[[], bool]
+    cutter: Cutter,
+    receive: Callable[[memoryview, float | None], int],
+    room: Callable[[], bool],
+    interruption: Interruption | None = None,
 ) -> Iterator[Chunk]:
     """Yield chunks as they come due, up to the server's last packet."""
     deadline = 0.0
     while cutter.answer is None:
         if not cutter.pending:
+            if interruption is not None and interruption.is_wanted:
+                rest = cutter.rest()
+                if rest is not None:
+                    yield rest
             received = receive(cutter.space(), None)
             deadline = time.monotonic() + LINGER
         else:

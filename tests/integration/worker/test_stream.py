@@ -1,17 +1,22 @@
 """Chunks of a real server's binlog: the same events as it sends, from any position."""
 
+import contextlib
+import queue
+import threading
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
-from connectors.errors import PositionGone
+from connectors.errors import PositionGone, SourceLost
 from connectors.mysql.binlog.events import EventType, parse_event, payload_events
 from connectors.mysql.binlog.gtid_tagged import parse_gtid_tagged
 from connectors.mysql.binlog.transaction_context import walk
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.start import AtCoordinates, first_offset
 from connectors.mysql.position import Coordinates
+from connectors.mysql.stream.interruption import Bell
+from connectors.mysql.stream.replica import BinlogStream
 from devstack.mysql import Mysql
 from tests.harness.sql import connected, run
 from tests.integration.worker.source import address_of, end_of, facts_of
@@ -180,3 +185,56 @@ def test_a_place_the_server_does_not_have_is_refused(mysql: Mysql) -> None:
     with pytest.raises(PositionGone):
         next(stream.chunks(lambda: True))
     stream.close()
+
+
+class Inquirer:
+    """Asks for the position between transactions, from another thread."""
+
+    def __init__(self, stream: BinlogStream) -> None:
+        self._bell, self.is_wanted = Bell(), False
+        self.fileno, self.noticed = self._bell.fileno, self._bell.noticed
+        self._rests: queue.Queue[Coordinates] = queue.Queue()
+        self._thread = threading.Thread(target=self._read, args=(stream,))
+        self._thread.start()
+
+    def _read(self, stream: BinlogStream) -> None:
+        with contextlib.suppress(SourceLost):
+            for chunk in stream.chunks(lambda: True, interruption=self):
+                if chunk.is_rest:
+                    assert chunk.begins_between
+                    self._rests.put(chunk.start)
+
+    def until(self, place: Coordinates) -> Coordinates:
+        """The first position that is not before one."""
+        self.is_wanted = True
+        self._bell.ring()
+        while (found := self._rests.get(timeout=60)).order < place.order:
+            pass
+        self.is_wanted = False
+        return found
+
+    def join(self) -> None:
+        self._thread.join(60)
+
+
+def test_an_idle_stream_states_the_position_between_transactions(mysql: Mysql) -> None:
+    run(mysql, "CREATE TABLE chunks.rest (id int primary key auto_increment, v longtext)")
+    insert = "INSERT INTO chunks.rest (v) SELECT repeat('x', 700) FROM chunks.n"
+    stream = opened(address_of(mysql, heartbeat=60.0), at(end_of(mysql)))
+    asks = Inquirer(stream)
+    try:
+        for statements in (
+            ["INSERT INTO chunks.rest (v) VALUES ('one')"],
+            ["BEGIN", insert, insert, "COMMIT"],
+            ["ALTER TABLE chunks.rest ADD w int"],
+            ["FLUSH BINARY LOGS"],
+            ["XA START 'rest'", insert, "XA END 'rest'", "XA PREPARE 'rest'", "XA COMMIT 'rest'"],
+            ["SET SESSION binlog_transaction_compression = ON", insert],
+            ["SET SESSION binlog_transaction_compression = ON", "BEGIN", *[insert] * 5, "COMMIT"],
+        ):
+            run(mysql, *statements)
+            assert asks.until(end_of(mysql)) == end_of(mysql), statements
+            assert asks.until(end_of(mysql)) == end_of(mysql), statements
+    finally:
+        stream.close()
+        asks.join()

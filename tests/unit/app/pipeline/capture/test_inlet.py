@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import select
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
-from app.pipeline.capture.inlet import Entering
+from app.pipeline.capture.inlet import Entering, Inlet
 from app.pipeline.capture.reader_thread import Reader
 from app.pipeline.portions.new_rules import NewRules
 from connectors.mysql.position import Coordinates
@@ -16,7 +17,12 @@ from tests.unit.app.pipeline.runs import RULES
 
 
 def chunk(pos: int, **more: Any) -> Chunk:
-    return Chunk(start=Coordinates(START.file, pos), data=b"", checksum=False, **more)
+    return Chunk(start=Coordinates(START.file, pos), data=b"events", checksum=False, **more)
+
+
+def rest(pos: int) -> Chunk:
+    """The position at which an idle stream waits."""
+    return replace(chunk(pos), data=b"")
 
 
 def entering(destination: str) -> Entering:
@@ -33,10 +39,13 @@ def put(*chunks: Chunk, handed_in: dict[int, list[str]]) -> list[tuple[str, int]
         got.append((name, portion.start.pos))
         return True
 
-    def read(_: Any) -> Any:
+    def read(_: Any, *, interruption: Any) -> Any:
+        assert interruption is reader.inlet
         for one in chunks:
             for name in handed_in.get(one.start.pos, []):
-                reader.inlet.hand_in(entering(name))
+                least = Coordinates(START.file, int(name[1:])) if name[1:] else None
+                reader.inlet.hand_in(entering(name), not_before=least)
+            assert interruption.is_wanted or not handed_in.get(one.start.pos)
             yield one
 
     decoders = SimpleNamespace(idle=bool, put=taken, finish=lambda _: None)
@@ -64,3 +73,38 @@ def test_portions_enter_in_the_order_in_which_they_were_handed_in_each_once() ->
         ("c", 2),
         ("chunk", 2),
     ]
+
+
+def test_a_portion_enters_at_its_own_position_or_later_and_keeps_its_turn() -> None:
+    assert put(chunk(1), chunk(2), chunk(3), chunk(4), handed_in={1: ["a3", "b"]}) == [
+        ("chunk", 1),
+        ("chunk", 2),
+        ("a3", 3),
+        ("b", 3),
+        ("chunk", 3),
+        ("chunk", 4),
+    ]
+
+
+def test_a_portion_enters_where_an_idle_stream_waits() -> None:
+    assert put(chunk(1), rest(2), rest(3), chunk(4), handed_in={2: ["a", "b3"]}) == [
+        ("chunk", 1),
+        ("a", 2),
+        ("b3", 3),
+        ("chunk", 4),
+    ]
+
+
+def test_each_portion_ends_the_wait_for_data() -> None:
+    inlet = Inlet()
+    poll = select.poll()
+    poll.register(inlet.fileno(), select.POLLIN)
+    assert not poll.poll(0)
+    for _ in range(100_000):
+        inlet.hand_in(entering("a"))
+    assert poll.poll(0)
+    inlet.noticed()
+    assert not poll.poll(0)
+    assert inlet.is_wanted
+    inlet.hand_in(entering("b"))
+    assert poll.poll(0)

@@ -23,8 +23,9 @@ class Stream:
     def __init__(self) -> None:
         self.more = threading.Event()
 
-    def chunks(self, _: Any) -> Iterator[Any]:
-        yield SimpleNamespace(start=PLACE)
+    def chunks(self, _: Any, *, interruption: Any) -> Iterator[Any]:
+        assert not interruption.is_wanted
+        yield SimpleNamespace(start=PLACE, is_rest=False)
         self.more.wait(60)
 
     def close(self) -> None:
