@@ -230,10 +230,13 @@ class _Connection(pymysql.Connection):  # type: ignore[misc]
         return context
 
 
-def connection_to(address: SourceAddress) -> _Connection:
-    """Open a connection, which the caller closes; MySQL's errors are translated to ours."""
+def connection_to(address: SourceAddress, **more: object) -> _Connection:
+    """Open a connection, which the caller closes; MySQL's errors are translated to ours.
+
+    ``more``: arguments for ``pymysql.connect`` in place of the usual ones.
+    """
     try:
-        return _Connection(**address.connection_settings(), autocommit=True)
+        return _Connection(**{**address.connection_settings(), "autocommit": True, **more})
     except pymysql.MySQLError as error:
         raise translated(error, address) from error
     except OSError as error:

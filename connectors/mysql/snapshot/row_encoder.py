@@ -8,12 +8,13 @@ Source: MySQL's libs/mysql/binlog/event/rows_event.h.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from connectors.errors import SnapshotUnsupported
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableName
+from connectors.mysql.snapshot.chunk_query import literal
 from connectors.mysql.snapshot.described_table import described_table
 from connectors.mysql.snapshot.encoders.fields import field_of
 from connectors.mysql.snapshot.encoders.generate import Row, image_function, value_functions
@@ -55,6 +56,7 @@ class RowEncoder:
         self.select_list = select_list(mapped.columns, mariadb=server.mariadb)
         """The expressions of the columns, for SELECT."""
         self._columns = [column.name for column in mapped.columns]
+        self._mapped, self._charsets = mapped.columns, charsets
         try:
             self._fields = [field_of(column) for column in mapped.columns]
         except SnapshotUnsupported as error:
@@ -92,6 +94,14 @@ class RowEncoder:
             images.append(image)
         if images:
             yield head + b"".join(images)
+
+    def key_literals(self, row: Row, key: Sequence[str]) -> tuple[str, ...]:
+        """The key of a row as literals for a later SELECT; ``key``: the names of its columns."""
+        indexes = [self._columns.index(name) for name in key]
+        try:
+            return tuple(literal(self._mapped[at], row[at], self._charsets) for at in indexes)
+        except SnapshotUnsupported as error:
+            raise SnapshotUnsupported(error.detail, table=self._name) from None
 
     def _refused(self, row: Row) -> SnapshotUnsupported:
         """The error for a row, with the column at fault."""

@@ -1,0 +1,94 @@
+"""The SELECT of the next rows of a table in the order of its key.
+
+Invariant: the server compares and orders keys itself, by their columns' own collations; a key goes
+back to it as the very bytes that it returned. So each row is in exactly one chunk, whatever its key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from connectors.errors import SnapshotUnsupported
+from connectors.mysql.binlog.table_map import FieldType, MappedColumn
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.schema.table_map_completion import BINARY_COLLATION
+
+_T = FieldType
+_NUMBERS = frozenset(
+    {
+        _T.TINY, _T.SHORT, _T.INT24, _T.LONG, _T.LONGLONG, _T.YEAR, _T.NEWDECIMAL, _T.FLOAT, _T.DOUBLE,
+        _T.ENUM, _T.SET,
+    }
+)  # fmt: skip
+"""Types whose values the SELECT list returns as numbers."""
+_TIMES = frozenset(
+    {_T.DATE, _T.TIME, _T.TIME2, _T.DATETIME, _T.DATETIME2, _T.TIMESTAMP, _T.TIMESTAMP2}
+)
+_NUMBER = re.compile(rb"-?[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?")
+_TIME = re.compile(rb"[-0-9:. ]+")
+
+
+def quoted(name: str) -> str:
+    """A name as an identifier."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal(column: MappedColumn, value: bytes | None, charsets: Charsets) -> str:
+    """A key's value, as the SELECT list returned it, as an expression with the same value.
+
+    Raises SnapshotUnsupported for a value that is not in the form of its type.
+    """
+    if value is None:
+        raise SnapshotUnsupported(f"column {column.name!r} of the key has no value")
+    if column.type in _NUMBERS and _NUMBER.fullmatch(value):
+        return value.decode()
+    if column.type in _TIMES and _TIME.fullmatch(value):
+        return f"'{value.decode()}'"
+    if column.type == _T.BIT:
+        # In a comparison with a number a hexadecimal literal is one.
+        return f"(X'{value.hex()}' + 0)"
+    if column.type in _NUMBERS | _TIMES:
+        raise SnapshotUnsupported(
+            f"a value of column {column.name!r} is not in the form of its type"
+        )
+    collation = column.collation or BINARY_COLLATION
+    if collation == BINARY_COLLATION:
+        return f"X'{value.hex()}'"
+    return f"_{charsets.name(collation)} X'{value.hex()}'"
+
+
+def chunk_query(
+    name: TableName,
+    select_list: str,
+    *,
+    key: Sequence[str],
+    after: Sequence[str] | None,
+    limit: int,
+) -> str:
+    """The SELECT of up to ``limit`` rows whose keys come after one, in their order.
+
+    ``key``: the names of the key's columns; ``after``: literals of the key that was read last, None for
+    the first rows. Without a key all rows are one chunk, without an order.
+    """
+    database, table = map(quoted, name)
+    text = f"SELECT {select_list} FROM {database}.{table}"  # noqa: S608 - quoted names
+    if after is not None:
+        text += f" WHERE {_later(list(map(quoted, key)), after)}"
+    if key:
+        text += f" ORDER BY {', '.join(map(quoted, key))}"
+    return f"{text} LIMIT {limit}"
+
+
+def _later(columns: Sequence[str], after: Sequence[str]) -> str:
+    """The condition on rows whose keys come after one.
+
+    MySQL finds no range of an index in a comparison of rows, so it is written out, with the first column's
+    range as a condition of its own.
+    """
+    first, value = columns[0], after[0]
+    if len(columns) == 1:
+        return f"{first} > {value}"
+    rest = _later(columns[1:], after[1:])
+    return f"{first} >= {value} AND ({first} > {value} OR ({first} = {value} AND {rest}))"

@@ -1,0 +1,187 @@
+"""Chunks by key: each row of a table is in exactly one, whatever the type and collation of its key."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from connectors.errors import SnapshotUnsupported
+from connectors.mysql.ddl.definition import Table
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.schema.baseline import server_of
+from connectors.mysql.snapshot.chunk_reader import ChunkReader, DefinitionChanged
+from devstack import Stack
+from tests.harness.sql import ask, run
+from tests.integration.snapshot.both import DATABASE, LAX, definition_of, known_facts
+from tests.integration.worker.source import address_of
+
+KEYS = {
+    "int": ("k INT", ["-2147483648", "-1", "0", "7", "2147483647"]),
+    "unsigned": ("k BIGINT UNSIGNED", ["0", "9223372036854775808", "18446744073709551615", "5"]),
+    "decimal": ("k DECIMAL(65,30)", ["-1.5", "0", "1e-30", "99999999999999999999999999999999999", "0.1"]),
+    "float": ("k FLOAT", ["0.1", "-0.1", "16777217", "1e-45", "3.4028234e38", "0.2"]),
+    "double": ("k DOUBLE", ["0.1", "1e-300", "-1e300", "0.30000000000000004", "0.3", "5e-324"]),
+    "date": ("k DATE", ["'0000-00-00'", "'2026-11-27'", "'2026-00-00'", "'9999-12-31'"]),
+    "time": ("k TIME(6)", ["'-838:59:59'", "'-00:00:00.000001'", "'00:00:00'", "'838:59:59'"]),
+    "datetime": ("k DATETIME(6)", ["'0000-00-00'", "'2026-11-27 01:02:03.000004'",
+                 "'2026-11-27 01:02:03.000005'"]),
+    "timestamp": ("k TIMESTAMP(3)", ["'2026-10-25 00:30:00.001'", "'2026-10-25 01:30:00.001'",
+                  "'2026-10-25 02:30:00'"]),
+    "year": ("k YEAR", ["0", "1901", "2026", "2155"]),
+    "enum": ("k ENUM('z','a','m')", ["'z'", "'a'", "'m'"]),
+    "set": ("k SET('z','a','m')", ["''", "'z'", "'a'", "'z,m'"]),
+    "bit": ("k BIT(64)", ["0", "1", "18446744073709551615", "9223372036854775808"]),
+    "binary": ("k VARBINARY(20)", ["''", "X'00'", "X'0000'", "X'ff'", "X'27'", "X'5c'"]),
+    "fixed": ("k BINARY(3)", ["X'00'", "X'000001'", "X'ff'", "'a'"]),
+    "padded": ("k VARCHAR(20) COLLATE utf8mb4_general_ci", ["''", "'a'", "'a\\t'", "'B'", "'c '", "'é'"]),
+    "unpadded": ("k VARCHAR(20) COLLATE utf8mb4_0900_ai_ci", ["''", "' '", "'a'", "'a '", "'B'", "'😀'"]),
+    "cased": ("k VARCHAR(20) COLLATE utf8mb4_0900_as_cs", ["'a'", "'A'", "'ä'", "'Ä'", "'b'"]),
+    "exact": ("k VARCHAR(20) COLLATE utf8mb4_bin", ["'a'", "'A'", "'ä'", "'%'", "'_'", "'\\\\'", "''''"]),
+    "swedish": ("k CHAR(20) CHARACTER SET latin1", ["'a'", "'ö'", "'z'", "'å'"]),
+    "wide": ("k VARCHAR(20) CHARACTER SET utf16", ["'a'", "'😀'", "'￿'", "'b'"]),
+    "chinese": ("k VARCHAR(20) CHARACTER SET gbk", ["'中'", "'a'", "'国'", "X'815C'"]),
+    "japanese": ("k VARCHAR(20) COLLATE utf8mb4_ja_0900_as_cs_ks", ["'か'", "'が'", "'カ'", "'ガ'"]),
+    "composite": ("a INT, k VARCHAR(9), c DATE", ["1,'a','2026-01-01'", "1,'a','2026-01-02'",
+                  "1,'b','2026-01-01'", "2,'A','2026-01-01'", "2,'','0000-00-00'"]),
+    "hostile": ("`k``y` INT, `%s` INT", ["1,1", "1,2", "2,1"]),
+}  # fmt: skip
+"""Columns of a key, and rows."""
+
+
+def reader_of(stack: Stack, table: str, definition: Table | None = None) -> ChunkReader:
+    facts = known_facts(stack.mysql)
+    name = (DATABASE, table)
+    known = definition or definition_of(stack.mysql, name, facts)
+    return ChunkReader(
+        address_of(stack.mysql),
+        name,
+        charsets=facts.charsets,
+        server=server_of(facts),
+        definition=lambda: known,
+    )
+
+
+def sizes(reader: ChunkReader, *, limit: int) -> list[int]:
+    """The counts of rows of all chunks of a table."""
+    found, after = list[int](), None
+    while True:
+        reader._limit = limit
+        chunk = reader.read(after, GtidSet())
+        assert chunk is not None
+        assert bool(chunk.bodies) == bool(chunk.rows)
+        found.append(chunk.rows)
+        if chunk.is_last:
+            reader.close()
+            return found
+        after = chunk.last
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+@pytest.mark.parametrize("kind", KEYS)
+def test_each_row_is_in_one_chunk_whatever_its_key(stack: Stack, kind: str, limit: int) -> None:
+    columns, rows = KEYS[kind]
+    names = ", ".join(one.split()[0] for one in columns.split(", "))
+    table = f"keys_{kind}"
+    run(
+        stack.mysql,
+        LAX,
+        f"DROP TABLE IF EXISTS {table}",
+        f"CREATE TABLE {table} ({columns}, v INT DEFAULT 1, PRIMARY KEY ({names}))",
+        f"INSERT INTO {table} ({names}) VALUES {', '.join(f'({one})' for one in rows)}",
+        database=DATABASE,
+    )
+    found = sizes(reader_of(stack, table), limit=limit)
+    assert sum(found) == len(rows)
+    assert set(found[:-1]) <= {limit}
+
+
+def test_text_keys_of_any_characters(stack: Stack) -> None:
+    chance = random.Random(5)
+    letters = "aAäÄßz zéÉ\0\t'\\%_😀中かガ-"
+    for number, collation in enumerate(
+        (
+            "utf8mb4_0900_ai_ci",
+            "utf8mb4_unicode_ci",
+            "utf8mb4_bin",
+            "utf8mb4_0900_as_cs",
+            "utf8mb4_de_pb_0900_ai_ci",
+        )
+    ):
+        table = f"any_text_{number}"
+        values = {"".join(chance.choices(letters, k=chance.randrange(6))) for _ in range(400)}
+        rows = ", ".join(
+            f"({chance.randrange(3)}, _utf8mb4 X'{one.encode().hex()}')" for one in values
+        )
+        run(
+            stack.mysql,
+            f"DROP TABLE IF EXISTS {table}",
+            f"CREATE TABLE {table} (a INT, k VARCHAR(20) COLLATE {collation}, PRIMARY KEY (a, k))",
+            f"INSERT IGNORE INTO {table} VALUES {rows}",
+            database=DATABASE,
+        )
+        ((count,),) = ask(stack.mysql, f"SELECT COUNT(*) FROM {DATABASE}.{table}")
+        assert sum(sizes(reader_of(stack, table), limit=7)) == count
+
+
+def test_a_chunk_is_found_by_the_key_and_not_by_reading_the_table(stack: Stack) -> None:
+    run(
+        stack.mysql,
+        "DROP TABLE IF EXISTS ranged",
+        "CREATE TABLE ranged (a INT, k VARCHAR(20), v INT, PRIMARY KEY (a, k), INDEX (v))",
+        "INSERT INTO ranged SELECT n, CONCAT('k', n), 1 FROM numbers",
+        "ANALYZE TABLE ranged",
+        database=DATABASE,
+    )
+    reader = reader_of(stack, "ranged")
+    reader._limit = 100
+    reader.read(("2500", "_utf8mb4 X'6b'"), GtidSet())
+    assert reader._connection is not None
+    with reader._connection.cursor() as cursor:
+        cursor.execute("SHOW SESSION STATUS LIKE 'Handler_read%'")
+        handled = {name: int(value) for name, value in cursor.fetchall()}
+    reader.close()
+    assert handled[b"Handler_read_next"] < 110, handled
+    assert handled[b"Handler_read_rnd_next"] == 0, handled
+
+
+def test_a_table_without_a_key_is_one_chunk_up_to_a_limit(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(
+        stack.mysql,
+        "DROP TABLE IF EXISTS plain",
+        "CREATE TABLE plain (a INT)",
+        "INSERT INTO plain VALUES (1), (1), (NULL)",
+        database=DATABASE,
+    )
+    assert sizes(reader_of(stack, "plain"), limit=1) == [3]
+    monkeypatch.setattr("connectors.mysql.snapshot.chunk_reader._KEYLESS_ROWS", 3)
+    with pytest.raises(SnapshotUnsupported, match="has no primary key") as raised:
+        reader_of(stack, "plain").read(None, GtidSet())
+    assert raised.value.context["table"] == f"{DATABASE}.plain"
+
+
+def test_a_definition_that_the_server_no_longer_has(stack: Stack) -> None:
+    run(stack.mysql, "CREATE TABLE changing (a INT PRIMARY KEY, b INT)", database=DATABASE)
+    reader = reader_of(stack, "changing")
+    assert reader.read(None, GtidSet()) is not None
+    run(stack.mysql, "ALTER TABLE changing DROP COLUMN b", database=DATABASE)
+    with pytest.raises(DefinitionChanged):
+        reader.read(None, GtidSet())
+    run(stack.mysql, "DROP TABLE changing", database=DATABASE)
+    with pytest.raises(DefinitionChanged):
+        reader.read(None, GtidSet())
+
+
+def test_the_select_waits_for_the_transactions_that_it_is_to_see(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(stack.mysql, "CREATE TABLE seen (a INT PRIMARY KEY)", database=DATABASE)
+    reader = reader_of(stack, "seen")
+    ((executed,),) = ask(stack.mysql, "SELECT @@GLOBAL.gtid_executed")
+    now = GtidSet.parse(executed)
+    assert reader.read(None, now) is not None
+    monkeypatch.setattr("connectors.mysql.snapshot.chunk_reader._VISIBLE_SECONDS", 0.1)
+    with pytest.raises(Exception, match="are not visible after"):
+        reader.read(None, GtidSet.parse(f"{'0' * 8}-0000-0000-0000-{'0' * 12}:1"))
