@@ -175,6 +175,18 @@ QUARANTINED = Gauge(
     ["destination"],
     registry=REGISTRY,
 )
+SNAPSHOT_TABLES = Gauge(
+    "aqueduct_snapshot_tables",
+    "Tables whose existing rows are to be published, by state: waiting, reading, done, failed.",
+    ["destination", "state"],
+    registry=REGISTRY,
+)
+SNAPSHOT_ROWS = Counter(
+    "aqueduct_snapshot_rows_total",
+    "Existing rows published; rows that the stream had changed before are not counted.",
+    ["destination", "table"],
+    registry=REGISTRY,
+)
 GIVEN_UP = Gauge(
     "aqueduct_tables_given_up",
     "Captured tables that an operator gave up: their changes are dropped.",

@@ -129,6 +129,7 @@ def destination_plan(
         ),
         failover=_failover(destination),
         accepted=frozenset(map(Accepted, destination.accept)),
+        begins_with_snapshot=destination.snapshot.mode == "initial",
         rules=Rules(
             destination=name,
             routes=routes_of(settings, name),

@@ -30,6 +30,8 @@ HEADER_GTID = "gtid"
 HEADER_COMMITTED_MS = "ts_ms"
 """The time of the commit, as in the envelope's ``source``."""
 KEY_SHARD = "__shard"
+SNAPSHOT = "snapshot"
+"""The beginning of the transaction id of rows that existed before."""
 """The first member of a key that names the real table: a list of destination, database and table."""
 
 _PLAIN = re.compile(r"[a-zA-Z0-9]")

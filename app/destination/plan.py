@@ -96,6 +96,8 @@ class Plan:
     """All sources in order; the first has ``address`` and ``start``."""
     failover: Failover = field(default_factory=Failover)
     accepted: frozenset[Accepted] = frozenset()
+    begins_with_snapshot: bool = False
+    """Whether the first start publishes the rows that exist already."""
 
     @property
     def journal(self) -> JournalPartition:

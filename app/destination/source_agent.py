@@ -25,6 +25,8 @@ from app.destination.completeness_watch import CompletenessWatch
 from app.destination.failover.source_selection import Sources
 from app.destination.plan import Accepted, Plan, Signals
 from app.destination.retry_policy import ErrorPolicy
+from app.destination.snapshot.entries import Entries
+from app.destination.snapshot.snapshot import snapshot_of
 from app.destination.takeover.cursor_recheck import CursorRecheck
 from app.destination.takeover.initial_state import has_column_names
 from app.destination.takeover.takeover import TakenOver, Takeover
@@ -179,7 +181,8 @@ class SourceAgent:
         schemas.run_started(publisher.cursor)
         spec = replace(spec, known=schemas.known())
         skipping = OperatorSkips(plan.name, led.state.skips, spec.server_uuid)
-        commits = self._commits(led, spec, skipping, schemas)
+        entries = Entries()
+        commits = self._commits(led, spec, skipping, schemas, entries)
         topics = self._topic_preparation(publisher, spec)
         reading = await self._reading(
             skipping.start_cursor(publisher),
@@ -191,6 +194,7 @@ class SourceAgent:
             by_coordinates=led.opened.by_coordinates,
         )
         topics.begin(spec.known)
+        entries.open(reading.thread.inlet)
         reading.thread.start()
         seconds = self._phases.reached("source connected")
         log.info("%s: is read after %.2f s: %s", plan.name, seconds, self._phases.to_text())
@@ -204,8 +208,10 @@ class SourceAgent:
                 await stack.enter_async_context(beside(topics.make_all()))
                 if complete is not None:
                     await stack.enter_async_context(beside(complete.run()))
+                snapshot = snapshot_of(plan, led, spec, entries, self.status)
+                existing = await stack.enter_async_context(beside(snapshot.run()))
                 await self._publish_all(
-                    publisher, reading, commits,
+                    publisher, reading, commits, existing,
                     schemas=schemas, skipping=skipping, again=again, complete=complete,
                 )  # fmt: skip
         finally:
@@ -301,7 +307,12 @@ class SourceAgent:
         return _Reading(Reader(stream, decoders, schema_tracker, skipping.skipper), handoff)
 
     def _commits(
-        self, led: TakenOver, spec: StageSpec, skipping: OperatorSkips, schemas: Schemas
+        self,
+        led: TakenOver,
+        spec: StageSpec,
+        skipping: OperatorSkips,
+        schemas: Schemas,
+        entries: Entries,
     ) -> Commits:
         """The participants of each commit, in the order of their records in the transaction."""
         rules, status = self.plan.rules, self.status
@@ -315,6 +326,7 @@ class SourceAgent:
                 PublishedFingerprints(led.state.fingerprints if spec.fingerprints else None),
                 SkippedStatements(status),
                 FilterCheck(rules, led.names, status),
+                entries,
             )
         )
 
@@ -323,6 +335,7 @@ class SourceAgent:
         publisher: Publisher,
         reading: _Reading,
         commits: Commits,
+        existing: asyncio.Future[None],
         *,
         schemas: Schemas,
         skipping: OperatorSkips,
@@ -345,6 +358,8 @@ class SourceAgent:
                 raise
             self.signals.check()
             reading.thread.check()
+            if existing.done():
+                existing.result()
             self._show_kafka()
             if schemas.may_release(self.signals.resolutions.values()):
                 raise RunRestarts("to bring a table back")

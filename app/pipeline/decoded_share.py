@@ -6,12 +6,14 @@ Invariant: numbering runs in the order of the portions, and its cost grows with 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from app.pipeline.encode.encode import Encoder
 from app.pipeline.encode.transaction_markers import EarlierProgress
 from app.pipeline.gather.gather import weight
 from app.pipeline.gather.gathered import Gathered
 from app.pipeline.gather.items import Ddl, Item, Rows, values_of
+from app.pipeline.number.changed_keys import Changed, ChangedKeys, KeyNews
 from app.pipeline.number.numbers import Numbers, Progress
 from app.pipeline.number.table_versions import Name, VersionBook
 from app.pipeline.piece import Piece
@@ -26,18 +28,19 @@ from tables.cursor_proof import FileHead
 from tables.schema_history.record import SchemaRecord
 from tables.table_version import TableVersion
 
+News = TableVersion | KeyNews
+"""What a portion announces to the decoders of later ones."""
+
 
 class DecodedShares:
     """The shares of a portion, numbered and encoded one after the other."""
 
-    def __init__(self, shares: list[DecodedShare]) -> None:
+    def __init__(self, shares: Sequence[DecodedShare]) -> None:
         self._shares = shares
 
-    def number(
-        self, numbers: Numbers, news: list[TableVersion]
-    ) -> tuple[Numbers, list[TableVersion]]:
-        """Return the numbers after this portion, and the versions that it announces (second step)."""
-        announced: list[TableVersion] = []
+    def number(self, numbers: Numbers, news: list[News]) -> tuple[Numbers, list[News]]:
+        """Return the numbers after this portion, and what it announces (second step)."""
+        announced: list[News] = []
         for share in self._shares:
             numbers, own = share.number(numbers, news)
             announced += own
@@ -56,6 +59,7 @@ class DecodedShare:
         self,
         encoder: Encoder,
         book: VersionBook,
+        keys: ChangedKeys,
         gathered: Gathered,
         start: Coordinates,
         *,
@@ -70,7 +74,7 @@ class DecodedShare:
 
         ``history``: the effect of its last statement. ``lost``: tables that can no longer be read.
         """
-        self._encoder, self._book = encoder, book
+        self._encoder, self._book, self._keys = encoder, book, keys
         self._gathered, self._start = gathered, start
         self._open = None if gathered.error else open_
         self._events = events or Counter()
@@ -84,12 +88,22 @@ class DecodedShare:
         self._announced: list[TableVersion] = []
         self._emptied: dict[Name, TableVersion] = {}
 
-    def number(
-        self, numbers: Numbers, news: list[TableVersion]
-    ) -> tuple[Numbers, list[TableVersion]]:
-        """Return the numbers after this share, and the versions that it announces (second step)."""
-        for version in news:
-            self._book.learn(version)
+    def _learn(self, news: list[News]) -> None:
+        """Learn what earlier portions announced."""
+        for one in news:
+            if isinstance(one, TableVersion):
+                self._book.learn(one)
+            else:
+                self._keys.learn(one)
+
+    def _key_news(self) -> list[KeyNews]:
+        """Return what this share announces of the keys of watched tables."""
+        changed = self._gathered.changed
+        return [Changed(changed)] if changed else []
+
+    def number(self, numbers: Numbers, news: list[News]) -> tuple[Numbers, list[News]]:
+        """Return the numbers after this share, and what it announces (second step)."""
+        self._learn(news)
         gathered = self._gathered
         if isinstance(gathered.prints, FingerprintWindow):
             numbers.prints = gathered.prints.follow(numbers.prints)
@@ -118,7 +132,10 @@ class DecodedShare:
         if numbers.resume is not None:
             # An earlier run published a part of this transaction; this run published nothing of it yet.
             self._resume = numbers.resume
-        return numbers, self._announced
+        of_keys = self._key_news()
+        for one in of_keys:
+            self._keys.learn(one)
+        return numbers, [*self._announced, *of_keys]
 
     def encode(self) -> Piece:
         """Return the piece (third step)."""

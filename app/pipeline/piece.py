@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from app.pipeline.piece_parts import Counts, DeadLetter, SourceTrace, TableChanges
+from app.pipeline.portions.selected_rows import Entered
 from connectors.errors import AqueductError
 from connectors.kafka.record_batches import FinishedBatch
 from connectors.mysql.position import Coordinates
@@ -32,6 +33,8 @@ class Piece:
     """Undecodable rows, in order."""
     trace: SourceTrace = field(default_factory=SourceTrace)
     counts: Counts = field(default_factory=Counts)
+    entered: list[Entered] = field(default_factory=list)
+    """Portions from outside the source whose owner waits for this, in order."""
     coordinates: Coordinates
     """The position after the last whole transaction, from which reading resumes."""
     resume: Resume | None = None
@@ -57,7 +60,12 @@ class Piece:
         """
         tables = self.tables
         return not (
-            self.batches or tables.versions or tables.history or self.notes or self.trace.head
+            self.batches
+            or tables.versions
+            or tables.history
+            or self.notes
+            or self.trace.head
+            or self.entered
         )
 
     def absorb(self, later: Piece) -> None:
@@ -71,6 +79,7 @@ class Piece:
         self.dead_letters += later.dead_letters
         self.trace.absorb(later.trace)
         self.counts.absorb(later.counts)
+        self.entered += later.entered
         self.coordinates, self.resume, self.whole = later.coordinates, later.resume, later.whole
         self.seq, self.version_count = later.seq, later.version_count
         self.committed_ms = later.committed_ms or self.committed_ms

@@ -12,22 +12,28 @@ from dataclasses import dataclass, field
 
 from app.pipeline.decoded_share import DecodedShare, DecodedShares
 from app.pipeline.encode.encode import Encoder
+from app.pipeline.entered_share import SelectedShare, WatchShare
 from app.pipeline.formats.registry import value_counter
 from app.pipeline.gather.captured_tables import CapturedTables, Schema
 from app.pipeline.gather.gather import Gathering
 from app.pipeline.gather.gathered import Gathered
 from app.pipeline.gather.inserted_events import Inserting
+from app.pipeline.gather.selected import GatheringSelected
 from app.pipeline.gather.statement_changes import StatementJudge
 from app.pipeline.gather.transaction_split import Share, Sharing
+from app.pipeline.number.changed_keys import ChangedKeys
 from app.pipeline.number.table_versions import Name, VersionBook
 from app.pipeline.piece_parts import QuarantinedTable
 from app.pipeline.portions.captured_chunk import CapturedChunk
 from app.pipeline.portions.inserted_rows import InsertedRows
+from app.pipeline.portions.key_watch import KeyWatch
 from app.pipeline.portions.new_rules import NewRules
 from app.pipeline.portions.portion import Effect, Portion
+from app.pipeline.portions.selected_rows import SelectedRows
 from app.pipeline.rules import Rules
 from app.pipeline.statement_effect import Applied
 from connectors.errors import AqueductError
+from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.event_names import HARMLESS
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server
@@ -78,6 +84,8 @@ class ChunkStage:
         self.book = VersionBook(
             spec.rules.destination, known=spec.versions, spread=spec.rules.spread
         )
+        self._keys = ChangedKeys()
+        self._watched: frozenset[Name] = frozenset()
         self._follow(spec.rules, spec.known)
 
     def _follow(self, rules: Rules, known: Mapping[Name, Schema]) -> None:
@@ -110,6 +118,10 @@ class ChunkStage:
             return self._chunk(portion.chunk, portion.effect)
         if isinstance(portion, InsertedRows):
             return self._inserted(portion)
+        if isinstance(portion, SelectedRows):
+            return DecodedShares([self._selected(portion)])
+        if isinstance(portion, KeyWatch):
+            return DecodedShares([WatchShare(self.encoder, self.book, self._keys, portion)])
         # New rules have no changes of their own.
         assert isinstance(portion, NewRules)
         return DecodedShares([self.inserted(Gathered(), portion.start)])
@@ -117,6 +129,8 @@ class ChunkStage:
     def _learn(self, effect: Effect) -> None:
         if isinstance(effect, NewRules):
             self._follow(effect.rules, effect.known)
+        elif isinstance(effect, KeyWatch):
+            self._watched = effect.tables
         elif effect.record is not None:
             self.tables.learn(effect.record)
 
@@ -131,6 +145,7 @@ class ChunkStage:
             digests=self._digests,
             landmark=lambda last: landmark_in(chunk, reader.ended, last),
             is_cut=not chunk.begins_between,
+            watched=self._watched,
         )
         try:
             reader.read(chunk, gathering)
@@ -154,6 +169,7 @@ class ChunkStage:
         return DecodedShare(
             self.encoder,
             self.book,
+            self._keys,
             share.gathered,
             chunk.start,
             open_=share.open,
@@ -173,7 +189,7 @@ class ChunkStage:
         ]
 
     def _inserted(self, portion: InsertedRows) -> DecodedShares:
-        gathering = Gathering(self.tables, self.rules, value_counter)
+        gathering = Gathering(self.tables, self.rules, value_counter, watched=self._watched)
         try:
             self._inserting.transactions(portion.events, gathering)
         except AqueductError as error:
@@ -183,7 +199,21 @@ class ChunkStage:
     def inserted(self, gathered: Gathered, start: Coordinates) -> DecodedShare:
         """Return the share of events from outside a chunk; it neither begins nor ends a source transaction."""
         gathered.first = None
-        return DecodedShare(self.encoder, self.book, gathered, start)
+        return DecodedShare(self.encoder, self.book, self._keys, gathered, start)
+
+    def _selected(self, portion: SelectedRows) -> SelectedShare:
+        start = portion.start
+        transaction = Transaction(
+            start.file, start.pos, None, 0, portion.read, portion.read_ms, portion.server_id
+        )
+        gathering = GatheringSelected(self.tables, self.rules, value_counter)
+        try:
+            if portion.bodies:
+                table_map = self._inserting.mapped(portion.table_map)
+                gathering.all(transaction, table_map, portion.bodies, start.pos)
+        except AqueductError as error:
+            gathering.gathered.stop(error)
+        return SelectedShare(self.encoder, self.book, self._keys, portion, gathering)
 
     def _digests(self, *, is_cut: bool) -> FingerprintWindow | RecentTransactions | None:
         if self._has_gtids:

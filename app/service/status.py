@@ -9,6 +9,7 @@ import logging
 import math
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
@@ -17,6 +18,7 @@ from app import metrics
 from app.pipeline.piece_parts import DeadLetter
 from tables.cursor import Cursor
 from tables.quarantine import Entry
+from tables.snapshot import TableSnapshot
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +97,8 @@ class DestinationStatus:
     """Quarantined tables, whose events wait for an operator."""
     given_up: dict[tuple[str, str], Entry] = field(default_factory=dict)
     """Tables whose events are dropped, because an operator requested it."""
+    snapshots: Mapping[tuple[str, str], TableSnapshot] = field(default_factory=dict)
+    """Tables whose existing rows are or were read."""
     parked: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Events that this worker has quarantined, by table."""
     sources: list[dict[str, object]] = field(default_factory=list)
@@ -180,6 +184,10 @@ class DestinationStatus:
                 }
                 for name, entry in sorted(self.given_up.items())
             ],
+            "snapshot": {
+                ".".join(name): {"state": one.state.value, "rows": one.rows, "error": one.error}
+                for name, one in sorted(self.snapshots.items())
+            },
             "mapping": self.mapping,
             "sources": self.sources,
             "dead_letters": {
@@ -208,6 +216,9 @@ class DestinationStatus:
         lag = "-" if self.lag_seconds is None else f"{self.lag_seconds:.1f} s"
         text = f"{self.name}: {self.state.value} at {position}, seq {seq}, lag {lag}"
         text += f", {self.measure_rate():.0f} rows/s"
+        pending = sum(one.is_pending for one in self.snapshots.values())
+        if pending:
+            text += f", existing rows of {pending} table(s) to read"
         if self.quarantined:
             text += f", {len(self.quarantined)} table(s) quarantined"
         if self.dead_letters:

@@ -188,6 +188,13 @@ class DdlSettings(_Part):
         return self
 
 
+class SnapshotSettings(_Part):
+    """The rows that exist before the first start."""
+
+    mode: Literal["never", "initial"] = "never"
+    """``initial``: they are published at the first start, while the stream continues."""
+
+
 class DestinationSettings(RecordSettings):
     """One captured MySQL source."""
 
@@ -210,6 +217,16 @@ class DestinationSettings(RecordSettings):
     filter: FilterSettings = FilterSettings()
     start: Start | None = None
     """The start position without a cursor; unset means the end of the binlog."""
+    snapshot: SnapshotSettings = SnapshotSettings()
+
+    @model_validator(mode="after")
+    def _begins_once(self) -> Self:
+        starts = [self.start, *(one.start for one in self.listed)]
+        if self.snapshot.mode == "initial" and any(one not in (None, "latest") for one in starts):
+            raise ValueError(
+                "snapshot.mode is initial, so changes are read from the end of the binlog: leave out start"
+            )
+        return self
 
     @model_validator(mode="after")
     def _has_sources(self) -> Self:

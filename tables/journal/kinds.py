@@ -25,6 +25,7 @@ from tables.operator.skips import SKIP
 from tables.operator.source_choice import SOURCE
 from tables.quarantine import QUARANTINE, RESOLUTION
 from tables.schema_history.codec.fold import BASELINE, CHECKPOINT, HISTORY, RESOLVED
+from tables.snapshot import SNAPSHOT
 
 
 class Kinds:
@@ -73,5 +74,6 @@ KINDS = Kinds(
         SOURCE,
         INTERVENTION,
         OUTCOME,
+        SNAPSHOT,
     )
 )

@@ -28,6 +28,7 @@ from tables.operator.source_choice import SOURCE_PART, SourceChoice
 from tables.quarantine import QUARANTINE_PART, Quarantine
 from tables.schema_history.codec.fold import HISTORY_PART, HistoryFold
 from tables.schema_history.history import SchemaHistory
+from tables.snapshot import SNAPSHOT_PART, Snapshots
 from tables.table_version import TableVersion
 
 __all__ = [
@@ -136,6 +137,11 @@ class DestinationState:
     def skips(self) -> Skips:
         """Transactions that an operator requested to skip."""
         return self.parts[SKIP_PART]
+
+    @property
+    def snapshots(self) -> Snapshots:
+        """The reading of existing rows, by table."""
+        return self.parts[SNAPSHOT_PART]
 
     @property
     def interventions(self) -> Interventions:

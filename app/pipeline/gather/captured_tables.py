@@ -47,7 +47,15 @@ _MOST_TABLES = 20_000
 class CapturedTable:
     """A table as one TABLE_MAP describes it, with the decoder of its rows."""
 
-    __slots__ = ("definition", "name", "route", "rows", "selection", "shows_not_null")
+    __slots__ = (
+        "definition",
+        "has_row_keys",
+        "name",
+        "route",
+        "rows",
+        "selection",
+        "shows_not_null",
+    )
 
     def __init__(
         self,
@@ -92,6 +100,14 @@ class CapturedTable:
         self.rows = masked.guarded(self.rows, table_map, charsets)
         if never_null:
             self.rows = NullCheck(table_map, charsets, self.rows, never_null=never_null).rows
+        names = {table_map.columns[index].name for index in key}
+        self.has_row_keys = (
+            bool(key)
+            and set(key) == set(table_map.primary_key or ())
+            and names.isdisjoint(masked.rules)
+            and masked.dropped.isdisjoint(key)
+        )
+        """Whether the records' key is the table's own, with its values as they are."""
         self.shows_not_null = not table_map.hides_not_null
         """Whether ``definition`` has the columns' nullability."""
 

@@ -6,14 +6,16 @@ published row after them needs its ordinal.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 
 from app.pipeline.gather.captured_tables import CapturedTables, DroppedTable, ParkedTable
 from app.pipeline.gather.dropped_tables import dropped_routes
 from app.pipeline.gather.gathered import Gathered
 from app.pipeline.gather.items import Ddl, End, Item, ParkedRows, Rows, TableUse, ValuesOf
+from app.pipeline.gather.row_keys import changed_keys
 from app.pipeline.gather.statement_changes import StatementJudge, passed
 from app.pipeline.gather.undecodable_rows import DeadRows, refused, sifted
+from app.pipeline.number.changed_keys import added
 from app.pipeline.rules import Rules
 from app.pipeline.statement_effect import Applied
 from connectors.errors import AqueductError, MalformedEvent, RowUnreadable, UnsupportedEvent
@@ -47,14 +49,19 @@ class Gathering:
         applied: Applied | None = None,
         prints: FingerprintWindow | RecentTransactions | None = None,
         passing: StatementJudge | None = None,
+        watched: Collection[TableName] = (),
     ) -> None:
-        """``values_of``: returns the record counter of a format by name."""
+        """``values_of``: returns the record counter of a format by name.
+
+        ``watched``: the tables of which the keys of changed rows are recorded.
+        """
         self._tables = tables
         self._rules = rules
         self._values_of = values_of
         self._applied = applied
         """The effect of the statement at the end of the chunk."""
         self._passing = passing
+        self._watched = watched
         self._query: str | None = None
         self._passed: list[tuple[TableMap, int, bytes]] = []
         """Rows events of tables that are not captured, not yet counted."""
@@ -122,6 +129,8 @@ class Gathering:
         )
         gathered.ordinal += len(rows)
         gathered.values += use.values_of(rows, event_type)
+        if self._watched and use.table.name in self._watched:
+            added(gathered.changed, use.table.name, changed_keys(use.table, rows))
 
     def _pass_by(
         self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
@@ -150,6 +159,8 @@ class Gathering:
                 gathered = self.gathered
                 gathered.items.append(part.of(dead, gathered.ordinal))
                 gathered.ordinal += part.size
+                if dead.name in self._watched:
+                    added(gathered.changed, dead.name, None)
             row += part.size
 
     def _enter_table(self, table_map: TableMap, transaction: Transaction, pos: int) -> None:
@@ -179,6 +190,8 @@ class Gathering:
         event = (table_map.database, table_map.table), table_map, event_type, body, pos
         gathered.items.append(ParkedRows(transaction, *event, gathered.ordinal, count, self._query))
         gathered.ordinal += count
+        if event[0] in self._watched:
+            added(gathered.changed, event[0], None)
 
     def query(self, text: str) -> None:
         """Note the statement whose rows follow; without literals if any table's values are hidden."""
@@ -214,6 +227,17 @@ class Gathering:
         )  # fmt: skip
         gathered.items.append(item)
         gathered.values += item.values
+        for watched in self._changed_by(applied, truncated):
+            added(gathered.changed, watched, None)
+
+    def _changed_by(self, applied: Applied | None, truncated: Route | None) -> Iterator[TableName]:
+        """Yield the watched tables that a statement may change; all of them where its effect is not known."""
+        known = set(applied.emptied) if applied is not None else set()
+        if applied is not None and applied.record is not None:
+            known.update(applied.record.concerned)
+        if truncated is not None:
+            known.add(truncated.table)
+        yield from (name for name in self._watched if not known or name in known)
 
     def _truncated(self, query: Query) -> Route | None:
         """Return the route of the table that a TRUNCATE empties; None if it is not captured."""

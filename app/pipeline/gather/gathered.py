@@ -13,6 +13,7 @@ from app.pipeline.gather.items import End, Item, Rows, TableUse, values_of
 from app.pipeline.piece_parts import Decision
 from connectors.errors import AqueductError
 from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.lookup.fingerprint.fingerprint import FingerprintWindow
 from connectors.mysql.lookup.fingerprint.recent import RecentTransactions
 
@@ -49,6 +50,8 @@ class Gathered:
     """Rows events of tables that were given up, by type."""
     statements: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Statements that were skipped, by each table that they changed."""
+    changed: dict[TableName, list[str] | None] = field(default_factory=dict)
+    """The keys of changed rows of watched tables; None: any row may have changed."""
     error: AqueductError | None = None
     """The error right after the last whole transaction, which ends the stream."""
 
@@ -69,7 +72,7 @@ class Gathered:
         self.error = error
         del self.items[self.whole_items :]
         self.values = self.whole_values
-        self._keep_used()
+        self.keep_used()
 
     def trim(self, skip: int) -> None:
         """Drop the first rows of the first transaction, which an earlier run has published."""
@@ -85,9 +88,9 @@ class Gathered:
         self.whole_items = max(0, self.whole_items - (len(self.items) - len(kept)))
         self.items = kept
         self.values = sum(map(values_of, kept))
-        self._keep_used()
+        self.keep_used()
 
-    def _keep_used(self) -> None:
+    def keep_used(self) -> None:
         """Remove the tables without rows left."""
         held = {id(item.use) for item in self.items if isinstance(item, Rows)}
         self.uses = [use for use in self.uses if id(use) in held]

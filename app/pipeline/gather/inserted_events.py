@@ -41,7 +41,7 @@ class Inserting:
         gathering.gathered.ordinal = event.ordinal
         if event.text is not None:
             gathering.query(event.text)
-        table_map = self._mapped(event.table_map)
+        table_map = self.mapped(event.table_map)
         gathering.rows(event.transaction, table_map, event.event_type, event.body, event.pos)
         return table_map
 
@@ -52,7 +52,8 @@ class Inserting:
                 self.event(event, gathering)
             gathering.mark_end(transaction)
 
-    def _mapped(self, raw: bytes) -> TableMap:
+    def mapped(self, raw: bytes) -> TableMap:
+        """Return a table map, one object for the same bytes."""
         table_map = self._maps.get(raw)
         if table_map is None:
             table_map = self._maps[raw] = parse_table_map(raw, mariadb=self._mariadb)

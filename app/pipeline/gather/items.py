@@ -19,6 +19,8 @@ from connectors.mysql.rows.compiled.generate import Row
 from tables.routes.routes import Route
 from tables.table_version import TableVersion
 
+SELECTED = -1
+"""In place of an event's type: of rows that a SELECT returned."""
 ValuesOf = Callable[[list[Row], int], int]
 """Returns the count of records with a value that the rows of an event of this type make."""
 

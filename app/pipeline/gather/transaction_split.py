@@ -10,7 +10,7 @@ another run resumes are made as for chunks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple, Protocol
 
 from app.pipeline.gather.captured_tables import CapturedTables
@@ -22,6 +22,7 @@ from app.pipeline.rules import Rules
 from app.pipeline.statement_effect import Applied
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.landmark import Landmark
 from connectors.mysql.lookup.fingerprint.fingerprint import FingerprintWindow
 from connectors.mysql.lookup.fingerprint.recent import RecentTransactions
@@ -58,13 +59,17 @@ class Sharing(Gathering):
         digests: Digests,
         landmark: Callable[[Transaction], Landmark | None],
         is_cut: bool,
+        watched: Collection[TableName] = (),
     ) -> None:
         """``landmark``: the transaction that ended last, as it is in the chunk.
 
         ``is_cut``: whether the chunk begins within a transaction.
         """
         prints = digests(is_cut=is_cut)
-        super().__init__(tables, rules, values_of, applied=applied, prints=prints, passing=passing)
+        super().__init__(
+            tables, rules, values_of,
+            applied=applied, prints=prints, passing=passing, watched=watched,
+        )  # fmt: skip
         self._digests, self._landmark = digests, landmark
         self._shares: list[Share] = []
         self._limit = rules.max_bytes

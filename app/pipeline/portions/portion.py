@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from app.pipeline.portions.key_watch import KeyWatch
 from app.pipeline.portions.new_rules import NewRules
 from app.pipeline.statement_effect import Applied
 from connectors.mysql.position import Coordinates
 
-Effect = Applied | NewRules
-"""The effect of a portion on later ones: that of a statement on tables, or new rules."""
+Effect = Applied | NewRules | KeyWatch
+"""The effect of a portion on later ones: that of a statement on tables, new rules, or tables to watch."""
 
 
 class Portion(Protocol):
-    """A stretch of the stream that can be decoded by itself: a captured chunk, inserted rows, or new rules."""
+    """A stretch of the stream that can be decoded by itself: a captured chunk, rows from outside the binlog, or
+    news for decoders."""
 
     @property
     def start(self) -> Coordinates:

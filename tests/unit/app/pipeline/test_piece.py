@@ -15,6 +15,7 @@ from app.pipeline.piece_parts import (
     TableChanges,
     add_run,
 )
+from app.pipeline.portions.selected_rows import Entered
 from connectors.kafka.record_batches import FinishedBatch
 from connectors.mysql.landmark import Landmark
 from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
@@ -53,6 +54,7 @@ def full() -> Piece:
             head=FileHead(file="b.000001", created=1),
             recent=[Recent(f"{SERVER}:3", "d", 1)],
         ),
+        entered=[Entered(1)],
         counts=Counts(
             rows=Counter({"c": 1}),
             events=Counter({(30, "decoded"): 1}),

@@ -18,6 +18,7 @@ from app.destination.commit.participants import CommitParticipant, Commits
 from app.destination.commit.progress import Progress
 from app.destination.commit.published_fingerprints import PublishedFingerprints
 from app.destination.commit.skipped_statements import SkippedStatements
+from app.destination.snapshot.entries import Entries
 from app.destination.source_agent import SourceAgent
 from app.pipeline.piece import Piece
 from app.schemas.run_schemas import Schemas
@@ -49,6 +50,7 @@ ORDER: list[type[CommitParticipant]] = [
     PublishedFingerprints,
     SkippedStatements,
     FilterCheck,
+    Entries,
 ]
 
 
@@ -76,7 +78,7 @@ class Scene:
         )
         led: Any = SimpleNamespace(state=state, names=frozenset({("shop", "t")}))
         spec: Any = SimpleNamespace(fingerprints=True)
-        self.commits = self.run._commits(led, spec, self.skipping, self.schemas)
+        self.commits = self.run._commits(led, spec, self.skipping, self.schemas, Entries())
 
 
 def shown(name: str) -> dict[Any, float]:
@@ -114,7 +116,7 @@ def test_nothing_is_shown_or_counted_before_the_commit(at: int) -> None:
     assert (status.to_json(), shown(name)) == (page, values)
     participant.committed(one, AFTER)
     changes = (status.to_json(), shown(name)) != (page, values)
-    assert changes == (ORDER[at] not in (PublishedFingerprints, FilterCheck))
+    assert changes == (ORDER[at] not in (PublishedFingerprints, FilterCheck, Entries))
 
 
 class Recording:
@@ -175,6 +177,7 @@ async def published(
             publisher,
             reading,
             commits,
+            asyncio.get_running_loop().create_future(),
             schemas=schemas,
             skipping=OperatorSkips("shop", Skips(), SERVER),
             again=PROVEN,

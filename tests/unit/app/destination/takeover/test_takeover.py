@@ -75,6 +75,7 @@ class Scene:
                 failover=Failover(retries=1),
                 rules=SimpleNamespace(routes=Routes(prefix="aq", include="")),
                 accepts=lambda _: False,
+                begins_with_snapshot=False,
             ),
         )
         self.sources = Sources(self.plan)

@@ -1,0 +1,66 @@
+"""Portions that were handed in, until the transaction of each has committed.
+
+Invariant: a portion's owner learns of it only after the commit, with the cursor after it: all
+transactions up to there are published.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import count
+
+from app.pipeline.capture.inlet import Entering, Inlet
+from app.pipeline.piece import Piece
+from app.pipeline.portions.selected_rows import Entered
+from connectors.mysql.position import Coordinates
+from tables.cursor import Cursor
+from tables.journal_format import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A portion whose transaction has committed."""
+
+    entered: Entered
+    cursor: Cursor
+    """The cursor after it."""
+
+
+class Entries:
+    """The portions of one run; a participant of its commits."""
+
+    def __init__(self) -> None:
+        self._inlet: Inlet | None = None
+        self._numbers = count(1)
+        self._waiting: dict[int, asyncio.Future[Committed]] = {}
+
+    def open(self, inlet: Inlet) -> None:
+        """Hand portions in here from now on."""
+        self._inlet = inlet
+
+    def number(self) -> int:
+        """A number for a portion, unique in the run."""
+        return next(self._numbers)
+
+    def hand_in(
+        self, number: int, entering: Entering, *, not_before: Coordinates | None = None
+    ) -> asyncio.Future[Committed]:
+        """Hand a portion with this number in; the result comes with its commit."""
+        assert self._inlet is not None, "open() comes first"
+        future: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
+        self._inlet.hand_in(entering, not_before=not_before)
+        return future
+
+    def before(self, _piece: Piece, _cursor: Cursor, /) -> Iterable[Entry]:
+        """No records: a portion brings its own."""
+        return ()
+
+    def committed(self, piece: Piece, cursor: Cursor, /) -> None:
+        """Report to the owners of a piece's portions."""
+        for entered in piece.entered:
+            future = self._waiting.pop(entered.id, None)
+            if future is not None and not future.done():
+                future.set_result(Committed(entered, cursor))

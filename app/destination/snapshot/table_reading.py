@@ -1,0 +1,168 @@
+"""The reading of one table's existing rows, chunk after chunk.
+
+Invariant: chunks enter the stream in the order of their keys, and a refused one takes all later
+ones with it; so what the journal holds as read is published without a gap, whatever ends the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from app import metrics
+from app.destination.background import in_its_own_thread
+from app.destination.snapshot.entries import Committed, Entries
+from app.pipeline.portions.selected_rows import SelectedRows
+from connectors.errors import SnapshotUnsupported
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.position import Coordinates
+from connectors.mysql.snapshot.chunk_reader import ChunkReader, DefinitionChanged, ReadChunk
+from connectors.wire import SNAPSHOT
+from tables.snapshot import SnapshotState, TableSnapshot, note_of
+
+log = logging.getLogger(__name__)
+
+DEPTH = 3
+"""Chunks of a table under way at once: one is read while others are decoded and committed."""
+_AGAIN_SECONDS = 0.5
+
+
+@dataclass(slots=True)
+class _UnderWay:
+    """A chunk that was handed in."""
+
+    since: int
+    begins: int
+    after: TableSnapshot
+    """The table's state once it is committed."""
+    committed: asyncio.Future[Committed]
+
+
+class TableReading:
+    """Reads one table to its end."""
+
+    def __init__(
+        self,
+        snapshot: TableSnapshot,
+        reader: ChunkReader,
+        entries: Entries,
+        *,
+        server_id: int,
+        sees: GtidSet,
+        show: Callable[[TableSnapshot], None],
+    ) -> None:
+        """``sees``: the transactions before keys of changed rows are recorded; the first SELECT sees them."""
+        self._snapshot, self._reader, self._entries = snapshot, reader, entries
+        self._server_id, self._sees, self._show = server_id, sees, show
+        self._since = 0
+        """The generation of the last chunk that was committed."""
+        self._attempt = 0
+        self._under_way: deque[_UnderWay] = deque()
+
+    async def run(self) -> None:
+        """Read until the end of the table is published; ends with the run."""
+        reached, ended = self._snapshot, False
+        while reached.is_pending or self._under_way:
+            while not ended and len(self._under_way) < DEPTH:
+                one = await self._next(reached)
+                if one is None:
+                    break
+                self._under_way.append(one)
+                reached, ended = one.after, not one.after.is_pending
+            if not self._under_way:
+                reached, ended = self._snapshot, False
+                continue
+            if not await self._settled():
+                await self._refused()
+                reached, ended = self._snapshot, False
+
+    async def _next(self, reached: TableSnapshot) -> _UnderWay | None:
+        """Read the next chunk and hand it in; None if it has to be tried again."""
+        try:
+            chunk = await in_its_own_thread(lambda: self._reader.read(reached.after, self._sees))
+        except DefinitionChanged as error:
+            log.debug("%s: %s", ".".join(reached.name), error)
+            await asyncio.sleep(_AGAIN_SECONDS)
+            return None
+        except SnapshotUnsupported as error:
+            return self._hand_in(reached, None, error=f"{error.name}: {error}")
+        return self._hand_in(reached, chunk)
+
+    def _hand_in(
+        self, reached: TableSnapshot, chunk: ReadChunk | None, *, error: str | None = None
+    ) -> _UnderWay:
+        """Hand a chunk in; None: the table ends here, as it does not exist or cannot be read."""
+        now = time.time_ns() // 1_000_000
+        if error is not None:
+            state = SnapshotState.FAILED
+        elif chunk is None:
+            state = SnapshotState.GONE
+        else:
+            state = SnapshotState.DONE if chunk.is_last else SnapshotState.READING
+        after = replace(
+            reached,
+            state=state,
+            after=None if chunk is None else chunk.last or reached.after,
+            chunks=reached.chunks + 1,
+            rows=reached.rows + (chunk.rows if chunk is not None else 0),
+            ts_ms=now,
+            error=error,
+        )
+        number, since = self._entries.number(), self._since
+        kept = min([since, *(one.since for one in self._under_way)])
+        attempt = self._attempt
+
+        def entering(start: Coordinates) -> SelectedRows:
+            return SelectedRows(
+                start=start,
+                table=reached.name,
+                read=f"{SNAPSHOT}:{reached.id}:{'.'.join(reached.name)}:{after.chunks}",
+                id=number,
+                read_ms=chunk.began_ms if chunk is not None else now,
+                server_id=self._server_id,
+                attempt=attempt,
+                since=since,
+                begins=number,
+                kept=kept,
+                table_map=chunk.table_map if chunk is not None else b"",
+                bodies=chunk.bodies if chunk is not None else (),
+                note=note_of(after),
+            )
+
+        high = chunk.high if chunk is not None else None
+        committed = self._entries.hand_in(number, entering, not_before=high)
+        return _UnderWay(since=since, begins=number, after=after, committed=committed)
+
+    async def _settled(self) -> bool:
+        """Wait for the commit of the oldest chunk; return whether its rows were published."""
+        one = self._under_way.popleft()
+        committed = await one.committed
+        self._learn(one, committed)
+        entered = committed.entered
+        if entered.refused is not None:
+            log.info("%s: rows are read again: %s", ".".join(one.after.name), entered.refused)
+            return False
+        self._snapshot = one.after
+        name, table = one.after.destination, ".".join(one.after.name)
+        metrics.SNAPSHOT_ROWS.labels(name, table).inc(entered.rows)
+        self._show(one.after)
+        return True
+
+    async def _refused(self) -> None:
+        """Wait for the chunks after a refused one, which are refused too."""
+        self._attempt += 1
+        while self._under_way:
+            one = self._under_way.popleft()
+            self._learn(one, await one.committed)
+        # A quarantined table is refused until it is released.
+        await asyncio.sleep(_AGAIN_SECONDS)
+
+    def _learn(self, one: _UnderWay, committed: Committed) -> None:
+        self._since = one.begins
+        gtids = committed.cursor.offset.gtid_set
+        assert isinstance(gtids, GtidSet)
+        self._sees = gtids

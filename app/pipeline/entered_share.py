@@ -1,0 +1,92 @@
+"""Shares of portions from outside the source whose owner waits for them.
+
+Invariant: what was selected is compared with the keys that changed until here before any of it is numbered, and
+the piece reports the outcome to the owner.
+"""
+
+from __future__ import annotations
+
+from app.pipeline.decoded_share import DecodedShare, News
+from app.pipeline.encode.encode import Encoder
+from app.pipeline.gather.gathered import Gathered
+from app.pipeline.gather.items import Rows
+from app.pipeline.gather.selected import GatheringSelected
+from app.pipeline.number.changed_keys import (
+    ChangedKeys,
+    GenerationBegun,
+    KeyNews,
+    Refused,
+    Watched,
+)
+from app.pipeline.number.numbers import Numbers
+from app.pipeline.number.table_versions import VersionBook
+from app.pipeline.piece import Piece
+from app.pipeline.portions.key_watch import KeyWatch
+from app.pipeline.portions.selected_rows import Entered, SelectedRows
+
+
+class WatchShare(DecodedShare):
+    """The share of a KeyWatch."""
+
+    def __init__(
+        self, encoder: Encoder, book: VersionBook, keys: ChangedKeys, portion: KeyWatch
+    ) -> None:
+        super().__init__(encoder, book, keys, Gathered(), portion.start)
+        self._portion = portion
+
+    def _key_news(self) -> list[KeyNews]:
+        return [Watched(self._portion.tables)]
+
+    def encode(self) -> Piece:
+        """Return the piece, which reports that the stream is published up to here."""
+        piece = super().encode()
+        piece.entered.append(Entered(self._portion.id))
+        return piece
+
+
+class SelectedShare(DecodedShare):
+    """The share of selected rows."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        book: VersionBook,
+        keys: ChangedKeys,
+        portion: SelectedRows,
+        selected: GatheringSelected,
+    ) -> None:
+        selected.gathered.first = None
+        super().__init__(encoder, book, keys, selected.gathered, portion.start)
+        self._portion, self._selected = portion, selected
+        self._dropped = self._rows = 0
+
+    def _key_news(self) -> list[KeyNews]:
+        portion = self._portion
+        news: list[KeyNews] = [GenerationBegun(portion.table, portion.begins, portion.kept)]
+        if self._selected.refused is not None:
+            news.append(Refused(portion.table, portion.attempt))
+        return news
+
+    def number(self, numbers: Numbers, news: list[News]) -> tuple[Numbers, list[News]]:
+        """Drop the rows that changed, and number the others."""
+        self._learn(news)
+        portion, selected = self._portion, self._selected
+        if self._keys.is_refused(portion.table, portion.attempt):
+            selected.refuse("an earlier read of it was refused")
+        if selected.gathered.error is None:
+            self._dropped = selected.drop(self._keys.since(portion.table, portion.since))
+        items = selected.gathered.items
+        self._rows = sum(len(item.rows) for item in items if isinstance(item, Rows))
+        return super().number(numbers, [])
+
+    def encode(self) -> Piece:
+        """Return the piece; the journal's record is in it unless the rows were refused."""
+        piece = super().encode()
+        if piece.error is None:
+            refused = self._selected.refused
+            piece.entered.append(
+                Entered(self._portion.id, self._rows, self._dropped, refused=refused)
+            )
+            if refused is None:
+                piece.notes.append(self._portion.note)
+        return piece

@@ -1,0 +1,19 @@
+"""The keys of changed rows, by which a row that a SELECT returned is recognized.
+
+Invariant: two rows have one key only if they are one row; where the records' key does not ensure that, there
+are no keys.
+"""
+
+from __future__ import annotations
+
+from app.pipeline.gather.captured_tables import CapturedTable
+from connectors.mysql.rows.compiled.generate import Row
+
+
+def changed_keys(table: CapturedTable, rows: list[Row]) -> list[str] | None:
+    """Return the keys that rows have or had; None if they do not identify rows."""
+    if not table.has_row_keys:
+        return None
+    keys = [row[3] if row[2] is None else row[2] for row in rows]
+    keys += [row[3] for row in rows if row[2] is not None and row[3] != row[2]]
+    return [key for key in keys if key is not None]

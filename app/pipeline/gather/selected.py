@@ -1,0 +1,85 @@
+"""Gathers rows that a SELECT returned, and their keys.
+
+Invariant: they are decoded, filtered and masked as inserted rows of the binlog are; and the key of each one is
+known until they are numbered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from app.pipeline.gather.captured_tables import CapturedTable, CapturedTables
+from app.pipeline.gather.gather import Gathering
+from app.pipeline.gather.items import SELECTED, Item, Rows, ValuesOf, values_of
+from app.pipeline.gather.row_keys import changed_keys
+from app.pipeline.number.changed_keys import Everything
+from app.pipeline.rules import Rules
+from connectors.errors import WitnessesDiffer
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.binlog.events import EventType
+from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.rows.compiled.generate import Row
+
+
+class GatheringSelected(Gathering):
+    """Gathers the rows of one read of one table."""
+
+    def __init__(
+        self, tables: CapturedTables, rules: Rules, values_of: Callable[[str], ValuesOf]
+    ) -> None:
+        super().__init__(tables, rules, values_of)
+        self.refused: str | None = None
+        """Why none of the rows can be published."""
+
+    def all(
+        self, transaction: Transaction, table_map: TableMap, bodies: tuple[bytes, ...], pos: int
+    ) -> None:
+        """Decode the bodies of WRITE_ROWS events of the table."""
+        try:
+            table = self._tables.of(table_map)
+        except WitnessesDiffer as error:
+            self.refused = f"its definition changed: {error.detail}"
+            return
+        if not isinstance(table, CapturedTable):
+            self.refused = "it is not published" if table is None else "it is quarantined"
+            return
+        for body in bodies:
+            self.rows(transaction, table_map, EventType.WRITE_ROWS, body, pos)
+        self.mark_end(transaction)
+
+    def _keep(self, transaction: Transaction, rows: list[Row], _event_type: int, pos: int) -> None:
+        """Add rows as selected ones."""
+        super()._keep(transaction, rows, SELECTED, pos)
+
+    def drop(self, changed: set[str] | Everything) -> int:
+        """Drop the rows whose keys changed, and return their count; sets ``refused`` if any row may be one."""
+        gathered, dropped = self.gathered, 0
+        if isinstance(changed, Everything):
+            self.refuse("rows of it changed, and which ones is not known")
+        if self.refused is not None or not changed:
+            return 0
+        kept: list[Item] = []
+        for item in gathered.items:
+            if not isinstance(item, Rows):
+                kept.append(item)
+                continue
+            keys = changed_keys(item.use.table, item.rows)
+            if keys is None:
+                self.refuse("rows of it changed, and it has no key that identifies them")
+                return 0
+            rows = [row for row, key in zip(item.rows, keys, strict=True) if key not in changed]
+            dropped += len(item.rows) - len(rows)
+            if rows:
+                kept.append(item if len(rows) == len(item.rows) else item._replace(rows=rows))
+        if dropped:
+            gathered.items = kept if any(isinstance(one, Rows) for one in kept) else []
+            gathered.values = sum(map(values_of, gathered.items))
+            gathered.keep_used()
+        return dropped
+
+    def refuse(self, reason: str) -> None:
+        """Publish none of the rows."""
+        gathered = self.gathered
+        self.refused = reason
+        gathered.items, gathered.values = [], 0
+        gathered.keep_used()

@@ -1,0 +1,117 @@
+"""The keys of changed rows, of tables whose existing rows are being read.
+
+A row that was read with a SELECT is published only if its key has not changed since then, as the stream has
+published a newer image of it otherwise.
+
+Invariant: what is recorded passes between decoders as news, in the order of the portions, so that each of them
+has the same record when it numbers a portion; and it is in generations, so that what no read needs any more can
+be dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+Name = tuple[str, str]
+"""Database and table."""
+Keys = Mapping[Name, list[str] | None]
+"""Keys of rows by table, as JSON; None: any row of the table may have changed."""
+
+
+class Watched(NamedTuple):
+    """The tables of which keys are recorded from here on; the record of others is dropped."""
+
+    tables: frozenset[Name]
+
+
+class Changed(NamedTuple):
+    """Rows that changed, of watched tables."""
+
+    keys: Keys
+
+
+class GenerationBegun(NamedTuple):
+    """A new generation of a table's keys begins; those before ``kept`` are dropped."""
+
+    table: Name
+    generation: int
+    kept: int
+
+
+class Refused(NamedTuple):
+    """The rows of a read were refused, so later reads of the same attempt are too: they would leave a gap."""
+
+    table: Name
+    attempt: int
+
+
+KeyNews = Watched | Changed | GenerationBegun | Refused
+
+
+class Everything:
+    """All keys of a table."""
+
+    def __contains__(self, _key: object) -> bool:
+        return True
+
+
+class ChangedKeys:
+    """The record of one run; a table's first generation is 0."""
+
+    def __init__(self) -> None:
+        self._tables: dict[Name, dict[int, set[str] | None]] = {}
+        self._refused: dict[Name, int] = {}
+
+    def learn(self, news: KeyNews) -> None:
+        """Record what a portion announced."""
+        if isinstance(news, Changed):
+            self._add(news.keys)
+        elif isinstance(news, GenerationBegun):
+            known = self._tables.get(news.table)
+            if known is not None:
+                for old in [one for one in known if one < news.kept]:
+                    del known[old]
+                known[news.generation] = set()
+        elif isinstance(news, Refused):
+            self._refused[news.table] = news.attempt
+        else:
+            self._tables = {name: self._tables.get(name) or {0: set()} for name in news.tables}
+
+    def _add(self, keys: Keys) -> None:
+        for name, changed in keys.items():
+            known = self._tables.get(name)
+            if known is None:
+                continue
+            newest = max(known)
+            own = known[newest]
+            if changed is None:
+                known[newest] = None
+            elif own is not None:
+                own.update(changed)
+
+    def is_refused(self, table: Name, attempt: int) -> bool:
+        """Whether an earlier read of this attempt was refused."""
+        return attempt <= self._refused.get(table, -1)
+
+    def since(self, table: Name, generation: int) -> set[str] | Everything:
+        """The keys that changed since a generation began; everything if the table is not watched."""
+        known = self._tables.get(table)
+        if known is None:
+            return Everything()
+        found = set[str]()
+        for one, keys in known.items():
+            if one >= generation:
+                if keys is None:
+                    return Everything()
+                found |= keys
+        return found
+
+
+def added(keys: dict[Name, list[str] | None], table: Name, more: Iterable[str] | None) -> None:
+    """Add a table's keys; None: any."""
+    known = keys.setdefault(table, [])
+    if more is None:
+        keys[table] = None
+    elif known is not None:
+        known += more

@@ -1,0 +1,218 @@
+"""A destination begins with the rows that exist already, while they are changed."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.failpoints import VARIABLE
+from devstack import Stack
+from devstack.mysql import Mysql
+from tests.harness.servers import own_mysql
+from tests.harness.sql import ask, connected, run
+from tests.harness.topics import Change, rows
+from tests.harness.worker import Worker, running, settings
+
+TABLES = (
+    "CREATE TABLE shop.many (a int, b varchar(20) CHARACTER SET latin1, v int, PRIMARY KEY (a, b))",
+    "CREATE TABLE shop.plain (v int)",
+    "CREATE TABLE shop.empty (id int PRIMARY KEY)",
+    "INSERT INTO shop.plain VALUES (1), (1), (2)",
+)
+ROWS = 20_000
+LETTERS = "aäbcdéfgöhjk"
+
+
+@pytest.fixture
+def filled(mysql: Mysql) -> Mysql:
+    """Tables with a key of two columns, without a key, and without rows."""
+    run(mysql, *TABLES)
+    with connected(mysql, autocommit=False) as cursor:
+        cursor.executemany(
+            "INSERT INTO shop.many VALUES (%s, %s, 0)",
+            [(a, b) for a in range(ROWS // 10) for b in LETTERS[:10]],
+        )
+        cursor.execute("COMMIT")
+    return mysql
+
+
+@contextlib.contextmanager
+def changing(mysql: Mysql, *, seed: int) -> Iterator[threading.Event]:
+    """The table is changed until the event is set."""
+    stop = threading.Event()
+
+    def change() -> None:
+        chance, number = random.Random(seed), 1
+        with connected(mysql) as cursor:
+            while not stop.is_set():
+                a, b = chance.randrange(ROWS // 10 + 100), chance.choice(LETTERS)
+                what = chance.random()
+                if what < 0.5:
+                    cursor.execute("UPDATE shop.many SET v = %s WHERE a = %s", (number, a))
+                elif what < 0.7:
+                    cursor.execute("DELETE FROM shop.many WHERE a = %s AND b = %s", (a, b))
+                elif what < 0.8:
+                    cursor.execute("UPDATE IGNORE shop.many SET a = a + 5000 WHERE a = %s", (a,))
+                else:
+                    cursor.execute(
+                        "REPLACE INTO shop.many (a, b, v) VALUES (%s, %s, %s)", (a, b, number)
+                    )
+                number += 1
+
+    writer = threading.Thread(target=change)
+    writer.start()
+    try:
+        yield stop
+    finally:
+        stop.set()
+        writer.join()
+
+
+def wanted_settings(stack: Stack, mysql: Mysql, folder: Path, **more: Any) -> dict[str, Any]:
+    wanted = settings(stack, mysql, folder, snapshot={"mode": "initial"}, **more)
+    wanted["destinations"]["shop"].pop("start")
+    return wanted
+
+
+def is_done(status: dict[str, Any]) -> bool:
+    states = {one["state"] for one in status["snapshot"].values()}
+    return states == {"done"}
+
+
+def finish(worker: Worker, stack: Stack, mysql: Mysql, prefix: str) -> list[Change]:
+    """Wait until all is published, and return the changes of the table with a key of two columns."""
+    worker.wait(is_done)
+    run(mysql, "INSERT INTO shop.empty VALUES (9)")
+    worker.wait(lambda _: bool(rows(stack, prefix, "empty")))
+    assert worker.stop() == 0
+    return rows(stack, prefix, "many")
+
+
+def assert_folds_to_the_source(mysql: Mysql, changes: list[Change]) -> None:
+    """Each key's last record is the source's row, and a row that is read never follows a different image."""
+    folded: dict[str, Any] = {}
+    gone: set[str] = set()
+    for change in changes:
+        assert change.key is not None
+        key, op = change.key.decode(), change.value["op"]
+        if op == "r" and key in folded:
+            # A column may have been added meanwhile.
+            assert folded[key].items() <= change.value["after"].items()
+        elif op == "r":
+            assert key not in gone, change.value
+        if op == "d":
+            folded.pop(key, None)
+            gone.add(key)
+        else:
+            folded[key] = change.value["after"]
+    source = {(a, b): v for a, b, v in ask(mysql, "SELECT a, b, v FROM shop.many")}
+    assert {(one["a"], one["b"]): one["v"] for one in folded.values()} == source
+    numbers = [change.seq for change in changes]
+    assert len(set(numbers)) == len(numbers)
+
+
+def test_existing_rows_and_changes_fold_to_the_source(
+    stack: Stack, filled: Mysql, tmp_path: Path
+) -> None:
+    wanted = wanted_settings(stack, filled, tmp_path)
+    with changing(filled, seed=7) as stop, running(wanted, tmp_path) as worker:
+        worker.wait(is_done)
+        stop.set()
+        changes = finish(worker, stack, filled, wanted["prefix"])
+        assert "the snapshot has ended: 4 table(s) done" in worker.log
+    assert_folds_to_the_source(filled, changes)
+    assert {one.value["op"] for one in changes} == {"r", "u", "c", "d"}
+    read = [one.value["source"] for one in changes if one.value["op"] == "r"]
+    assert {(one["snapshot"], one["gtid"]) for one in read} == {("incremental", None)}
+    plain = rows(stack, wanted["prefix"], "plain")
+    assert [(one.value["op"], one.value["after"]["v"]) for one in plain] == [
+        ("r", 1), ("r", 1), ("r", 2),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", ["commit.before", "commit.after", "produce.rows"])
+def test_after_kills_it_resumes_and_publishes_no_row_twice(
+    stack: Stack, filled: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    wanted = wanted_settings(stack, filled, tmp_path)
+    with changing(filled, seed=11) as stop:
+        for passes in (4, 6):
+            with monkeypatch.context() as faults:
+                faults.setenv(VARIABLE, f"{fault}=kill@{passes}")
+                with running(wanted, tmp_path) as worker:
+                    assert worker.process.wait(60) == -signal.SIGKILL
+        with running(wanted, tmp_path) as worker:
+            worker.wait(is_done)
+            stop.set()
+            changes = finish(worker, stack, filled, wanted["prefix"])
+    assert_folds_to_the_source(filled, changes)
+    read = Counter(one.key for one in changes if one.value["op"] == "r")
+    assert set(read.values()) == {1}
+    assert [one.value["after"]["v"] for one in rows(stack, wanted["prefix"], "plain")] == [1, 1, 2]
+
+
+def test_statements_on_a_table_while_it_is_read(
+    stack: Stack, filled: Mysql, tmp_path: Path
+) -> None:
+    wanted = wanted_settings(stack, filled, tmp_path)
+    with changing(filled, seed=13) as stop, running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: bool(status["snapshot"].get("shop.many", {}).get("rows")))
+        run(
+            filled,
+            "ALTER TABLE shop.many ADD COLUMN w int DEFAULT 5",
+            "ALTER TABLE shop.many MODIFY b varchar(30) COLLATE utf8mb4_bin",
+            "DROP TABLE shop.plain",
+        )
+        worker.wait(lambda status: status["snapshot"]["shop.many"]["state"] == "done")
+        stop.set()
+        run(filled, "INSERT INTO shop.empty VALUES (9)")
+        worker.wait(lambda _: bool(rows(stack, wanted["prefix"], "empty")))
+        assert worker.stop() == 0
+    assert_folds_to_the_source(filled, rows(stack, wanted["prefix"], "many"))
+
+
+def test_rows_of_a_table_that_is_emptied_meanwhile_do_not_come_back(
+    stack: Stack, filled: Mysql, tmp_path: Path
+) -> None:
+    wanted = wanted_settings(stack, filled, tmp_path)
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: bool(status["snapshot"].get("shop.many", {}).get("rows")))
+        run(filled, "TRUNCATE TABLE shop.many", "INSERT INTO shop.many VALUES (1, 'a', 1)")
+        changes = finish(worker, stack, filled, wanted["prefix"])
+    emptied = next(n for n, one in enumerate(changes) if one.value["op"] == "t")
+    assert {one.value["after"]["b"] for one in changes[emptied + 1 :]} == {"a"}
+
+
+def test_a_server_at_which_it_cannot_be_exact_is_refused_by_name(
+    stack: Stack, tmp_path: Path
+) -> None:
+    options: dict[str, str | int] = {
+        "server_id": 9,
+        "gtid_mode": "OFF",
+        "enforce_gtid_consistency": "OFF",
+    }
+    with (
+        own_mysql(stack, "CREATE DATABASE shop", options=options) as mysql,
+        running(wanted_settings(stack, mysql, tmp_path), tmp_path) as worker,
+    ):
+        status = worker.wait(lambda status: status["state"] == "FAILED")
+        assert status["error"].startswith("SnapshotUnsupported: ")
+        assert "the server is no MySQL with GTIDs" in status["error"]
+        assert f"source=127.0.0.1:{mysql.port}" in status["error"]
+        assert "snapshot.mode to never" in status["error"]
+        assert "Traceback" not in worker.log
+
+
+def test_a_start_position_beside_it_is_refused(stack: Stack, mysql: Mysql, tmp_path: Path) -> None:
+    wanted = settings(stack, mysql, tmp_path, snapshot={"mode": "initial"})
+    with running(wanted, tmp_path) as worker:
+        assert worker.process.wait(60) == 78
+        assert "snapshot.mode is initial" in worker.log

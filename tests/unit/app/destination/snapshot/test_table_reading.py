@@ -1,0 +1,191 @@
+"""The reading of a table: chunks in the order of their keys, and all again from the first refused one on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import orjson
+import pytest
+
+from app.destination.snapshot import table_reading as module
+from app.destination.snapshot.entries import Entries
+from app.destination.snapshot.table_reading import DEPTH, TableReading
+from app.pipeline.portions.selected_rows import Entered, SelectedRows
+from connectors.errors import SnapshotUnsupported, SourceLost
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.position import Coordinates
+from connectors.mysql.snapshot.chunk_reader import DefinitionChanged, ReadChunk
+from tables.snapshot import SnapshotState, TableSnapshot
+
+START = TableSnapshot(destination="shop", database="shop", table="t", id="one")
+HIGH = Coordinates("b.000001", 500)
+FIRST = GtidSet.parse("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5")
+
+
+def gtids(end: int) -> GtidSet:
+    return GtidSet.parse(f"3e11fa47-71ca-11e1-9e33-c80aa9429562:1-{end}")
+
+
+@dataclass
+class Table:
+    """A table of rows 1 to ``rows``, read in chunks of two."""
+
+    rows: int
+    errors: dict[int, list[Exception]] = field(default_factory=dict)
+    """Errors by the key after which is read, each raised once."""
+    exists: bool = True
+    reads: list[tuple[int, str]] = field(default_factory=list)
+    """The key after which was read, and the transactions that the SELECT was to see."""
+
+    def read(self, after: Sequence[str] | None, sees: GtidSet) -> ReadChunk | None:
+        first = int(after[0]) if after else 0
+        self.reads.append((first, str(sees)))
+        if self.errors.get(first):
+            raise self.errors[first].pop(0)
+        if not self.exists:
+            return None
+        last = min(first + 2, self.rows)
+        return ReadChunk(
+            table_map=b"map",
+            bodies=(b"rows",) if last > first else (),
+            rows=last - first,
+            last=(str(last),) if last > first else None,
+            is_last=last - first < 2,
+            high=HIGH,
+            began_ms=1,
+        )
+
+
+class Stream:
+    """The inlet, and the commits that follow."""
+
+    def __init__(self, refuses: Callable[[SelectedRows], str | None] = lambda _: None) -> None:
+        self.entered: list[SelectedRows] = []
+        self.least: list[Coordinates | None] = []
+        self._refuses = refuses
+        self._refused = -1
+        self.entries = Entries()
+        self.entries.open(cast(Any, self))
+        self._waiting: list[SelectedRows] = []
+
+    def hand_in(self, entering: Any, *, not_before: Coordinates | None = None) -> None:
+        self.least.append(not_before)
+        portion = entering(Coordinates("b.000001", 700))
+        self.entered.append(portion)
+        self._waiting.append(portion)
+
+    async def commit(self) -> None:
+        """Commit what was handed in, one after the other, until cancelled."""
+        while True:
+            await asyncio.sleep(0.001)
+            if not self._waiting:
+                continue
+            portion = self._waiting.pop(0)
+            refused = self._refuses(portion)
+            if refused:
+                self._refused = portion.attempt
+            elif portion.attempt <= self._refused:
+                refused = "an earlier read of it was refused"
+            piece = SimpleNamespace(entered=[Entered(portion.id, rows=2, refused=refused)])
+            offset = SimpleNamespace(gtid_set=gtids(100 + portion.id))
+            self.entries.committed(cast(Any, piece), cast(Any, SimpleNamespace(offset=offset)))
+
+
+async def read(table: Table, stream: Stream, start: TableSnapshot = START) -> list[TableSnapshot]:
+    shown: list[TableSnapshot] = []
+    reading = TableReading(
+        start, cast(Any, table), stream.entries, server_id=9, sees=FIRST, show=shown.append
+    )
+    committing = asyncio.create_task(stream.commit())
+    try:
+        async with asyncio.timeout(20):
+            await reading.run()
+    finally:
+        committing.cancel()
+    return shown
+
+
+def number_of(portion: SelectedRows) -> int:
+    return int(portion.read.rpartition(":")[2])
+
+
+def notes(stream: Stream) -> list[Any]:
+    return [orjson.loads(one.note[1])["after"] for one in stream.entered]
+
+
+async def test_chunks_follow_one_another_to_the_end_of_the_table() -> None:
+    table, stream = Table(5), Stream()
+    shown = await read(table, stream)
+    assert notes(stream) == [["2"], ["4"], ["5"]]
+    assert [one.read for one in stream.entered] == [f"snapshot:one:shop.t:{n}" for n in (1, 2, 3)]
+    assert stream.least == [HIGH] * 3
+    assert [(one.state, one.rows) for one in shown] == [
+        (SnapshotState.READING, 2), (SnapshotState.READING, 4), (SnapshotState.DONE, 5),
+    ]  # fmt: skip
+
+
+async def test_an_empty_table_and_a_table_that_ends_with_a_chunk() -> None:
+    for rows, counts in ((0, [0]), (4, [2, 4, 4])):
+        stream = Stream()
+        shown = await read(Table(rows), stream)
+        assert [one.rows for one in shown] == counts
+        assert shown[-1].state is SnapshotState.DONE
+
+
+async def test_it_resumes_after_the_last_row_in_the_journal() -> None:
+    table, stream = Table(5), Stream()
+    start = replace(START, state=SnapshotState.READING, after=("2",), chunks=1, rows=2)
+    shown = await read(table, stream, start)
+    assert [first for first, _ in table.reads] == [2, 4]
+    assert (shown[-1].rows, shown[-1].chunks) == (5, 3)
+
+
+async def test_each_read_sees_what_was_committed_when_its_generation_began() -> None:
+    table, stream = Table(20), Stream()
+    await read(table, stream)
+    seen = {0: str(FIRST), **{one.begins: str(gtids(100 + one.id)) for one in stream.entered}}
+    assert [sees for _, sees in table.reads] == [seen[one.since] for one in stream.entered]
+    for number, one in enumerate(stream.entered):
+        under_way = stream.entered[max(0, number - DEPTH + 1) : number + 1]
+        assert one.kept <= min(other.since for other in under_way)
+
+
+@pytest.mark.parametrize("refused", [1, 2, 3])
+async def test_a_refused_chunk_and_those_after_it_are_read_again(refused: int) -> None:
+    times = iter(["it changed"])
+    stream = Stream(lambda one: next(times, None) if one.read.endswith(f":{refused}") else None)
+    shown = await read(Table(9), stream)
+    published = [one for one in stream.entered if one.attempt == 1 or number_of(one) < refused]
+    found = [orjson.loads(one.note[1])["after"] for one in published]
+    assert found == [["2"], ["4"], ["6"], ["8"], ["9"]]
+    assert [one.rows for one in shown] == [2, 4, 6, 8, 9]
+    again = next(one for one in stream.entered if one.attempt == 1)
+    assert again.since > 0, "it is read after the statement that refused the first"
+
+
+async def test_a_definition_that_the_server_no_longer_has_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_AGAIN_SECONDS", 0.01)
+    table = Table(5, errors={0: [DefinitionChanged("1054")], 2: [DefinitionChanged("1054")] * 2})
+    shown = await read(table, Stream())
+    assert (shown[-1].state, shown[-1].rows) == (SnapshotState.DONE, 5)
+
+
+async def test_a_table_that_is_gone_and_one_that_cannot_be_read_end_with_that_state() -> None:
+    shown = await read(Table(5, exists=False), Stream())
+    assert [(one.state, one.rows) for one in shown] == [(SnapshotState.GONE, 0)]
+    table = Table(5, errors={2: [SnapshotUnsupported("a value", table="shop.t")]})
+    shown = await read(table, Stream())
+    assert (shown[-1].state, shown[-1].rows) == (SnapshotState.FAILED, 2)
+    assert shown[-1].error is not None
+    assert shown[-1].error.startswith("SnapshotUnsupported: ")
+
+
+async def test_a_lost_source_ends_the_run() -> None:
+    with pytest.raises(SourceLost):
+        await read(Table(5, errors={2: [SourceLost("gone")]}), Stream())
