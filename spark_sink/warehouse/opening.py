@@ -30,7 +30,7 @@ from spark_sink.warehouse.sql.ledger import EVERY, RETENTION_SECONDS
 
 Format = Literal["delta", "iceberg"]
 _SIGNS: Final = frozenset({LEDGER, FLOORS, ORIGIN, RECENT, WAITS})
-"""What the first batch of a sink leaves in the folder."""
+"""What a sink leaves in the folder from its start on."""
 
 
 def open_warehouse(
