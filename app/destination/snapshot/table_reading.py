@@ -17,7 +17,7 @@ from app import metrics
 from app.destination.background import in_its_own_thread
 from app.destination.snapshot.entries import Committed, Entries
 from app.pipeline.portions.selected_rows import SelectedRows
-from connectors.errors import SnapshotUnsupported
+from connectors.errors import AqueductError, SnapshotUnsupported, SourceLost, SourceRefused
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from connectors.mysql.snapshot.chunk_reader import ChunkReader, DefinitionChanged, ReadChunk
@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 DEPTH = 3
 """Chunks of a table under way at once: one is read while others are decoded and committed."""
 _AGAIN_SECONDS = 0.5
+_LOST_SECONDS = 5.0
 
 
 @dataclass(slots=True)
@@ -61,6 +62,8 @@ class TableReading:
         self._since = 0
         """The generation of the last chunk that was committed."""
         self._attempt = 0
+        self._reported: str | None = None
+        """The error that prevents reading now."""
         self._under_way: deque[_UnderWay] = deque()
 
     async def run(self) -> None:
@@ -90,7 +93,28 @@ class TableReading:
             return None
         except SnapshotUnsupported as error:
             return self._hand_in(reached, None, error=f"{error.name}: {error}")
+        except (SourceLost, SourceRefused) as error:
+            # The stream has a connection of its own, which may be well.
+            self._trouble(error)
+            await asyncio.sleep(_LOST_SECONDS)
+            return None
+        self._trouble(None)
         return self._hand_in(reached, chunk)
+
+    def _trouble(self, error: AqueductError | None) -> None:
+        """Report what prevents reading, once."""
+        found = None if error is None else f"{error.name}: {error}"
+        if found is not None and found != self._reported:
+            table = ".".join(self._snapshot.name)
+            log.error(
+                "%s: existing rows of %s cannot be read now: %s",
+                self._snapshot.destination,
+                table,
+                found,
+            )
+        if found != self._reported:
+            self._reported = found
+            self._show(replace(self._snapshot, error=found))
 
     def _hand_in(
         self, reached: TableSnapshot, chunk: ReadChunk | None, *, error: str | None = None

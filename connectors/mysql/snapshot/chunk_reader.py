@@ -106,12 +106,20 @@ class ChunkReader:
             self._await_visible(sees)
             return self._read(table, after)
         except pymysql.MySQLError as error:
+            self._drop_if_broken(error)
             if error.args and error.args[0] in _GONE:
                 raise DefinitionChanged(str(error)) from error
             raise translated(error, self._address) from error
         except (OSError, AttributeError, ValueError) as error:
             # A connection that was closed meanwhile raises any of these.
+            self._connection = None
             raise SourceLost(str(error), source=self._address) from error
+
+    def _drop_if_broken(self, error: pymysql.MySQLError) -> None:
+        """Forget a connection that cannot be used again."""
+        if isinstance(error, pymysql.InterfaceError) or not error.args or error.args[0] >= 2000:
+            self.close()
+            self._connection = None
 
     def _connect(self) -> None:
         self._connection = connection_to(

@@ -191,6 +191,32 @@ def test_rows_of_a_table_that_is_emptied_meanwhile_do_not_come_back(
     assert {one.value["after"]["b"] for one in changes[emptied + 1 :]} == {"a"}
 
 
+def test_a_missing_grant_is_shown_and_the_stream_continues(
+    stack: Stack, filled: Mysql, tmp_path: Path
+) -> None:
+    run(
+        filled,
+        "CREATE USER few IDENTIFIED BY 'few'",
+        "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO few",
+        "GRANT INSERT ON shop.* TO few",
+        "GRANT SELECT ON shop.plain TO few",
+    )
+    wanted = wanted_settings(stack, filled, tmp_path)
+    wanted["destinations"]["shop"]["source"] |= {"user": "few", "password": "few"}
+    with running(wanted, tmp_path) as worker:
+        status = worker.wait(
+            lambda status: bool(status["snapshot"].get("shop.many", {}).get("error"))
+        )
+        assert "SELECT command denied to user" in status["snapshot"]["shop.many"]["error"]
+        run(filled, "INSERT INTO shop.empty VALUES (8)")
+        worker.wait(lambda _: bool(rows(stack, wanted["prefix"], "empty")))
+        assert worker.destination()["state"] == "RUNNING"
+        run(filled, "GRANT SELECT ON shop.* TO few")
+        worker.wait(is_done)
+        assert worker.stop() == 0
+    assert_folds_to_the_source(filled, rows(stack, wanted["prefix"], "many"))
+
+
 def test_a_server_at_which_it_cannot_be_exact_is_refused_by_name(
     stack: Stack, tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ from app.destination.snapshot import table_reading as module
 from app.destination.snapshot.entries import Entries
 from app.destination.snapshot.table_reading import DEPTH, TableReading
 from app.pipeline.portions.selected_rows import Entered, SelectedRows
-from connectors.errors import SnapshotUnsupported, SourceLost
+from connectors.errors import SnapshotUnsupported, SourceLost, SourceRefused
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from connectors.mysql.snapshot.chunk_reader import DefinitionChanged, ReadChunk
@@ -186,6 +186,12 @@ async def test_a_table_that_is_gone_and_one_that_cannot_be_read_end_with_that_st
     assert shown[-1].error.startswith("SnapshotUnsupported: ")
 
 
-async def test_a_lost_source_ends_the_run() -> None:
-    with pytest.raises(SourceLost):
-        await read(Table(5, errors={2: [SourceLost("gone")]}), Stream())
+async def test_a_source_that_cannot_be_read_now_is_shown_and_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_LOST_SECONDS", 0.01)
+    table = Table(5, errors={2: [SourceLost("gone"), SourceLost("gone"), SourceRefused("no")]})
+    shown = await read(table, Stream())
+    errors = [one.error.partition(":")[0] for one in shown if one.error is not None]
+    assert errors == ["SourceLost", "SourceRefused"]
+    assert (shown[-1].state, shown[-1].rows, shown[-1].error) == (SnapshotState.DONE, 5, None)
