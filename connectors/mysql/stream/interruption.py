@@ -32,7 +32,7 @@ class Bell:
         self._read, self._write = os.pipe()
         os.set_blocking(self._read, False)
         os.set_blocking(self._write, False)
-        # Not before nobody can ring: the number may be another file's by then.
+        # Closed with the object: a later ``ring`` could write to another file with the same descriptor.
         weakref.finalize(self, _closed, self._read, self._write)
 
     def fileno(self) -> int:

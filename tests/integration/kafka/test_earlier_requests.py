@@ -26,7 +26,7 @@ async def test_a_request_that_no_row_has_is_found_and_one_after_an_open_transact
     plan = TopicPlan(name=topic, partitions=1, replication_factor=1, max_message_bytes=10**6)
     await Topics(options).ensure(plan)
     checkpoint = MemoryCheckpoint()
-    told: asyncio.Queue[Addressed] = asyncio.Queue()
+    notices: asyncio.Queue[Addressed] = asyncio.Queue()
 
     async def ask(name: str, desired: DesiredState) -> StoredRecord:
         key, value = note_of(Control(destination=name, desired=desired))
@@ -47,13 +47,13 @@ async def test_a_request_that_no_row_has_is_found_and_one_after_an_open_transact
             await (await opened.send(topic, key=b"cursor/other", value=b"{}", partition=0))
             await ask("west", DesiredState.RUN)
             tail = journal_tail(
-                topic, 1, options=options, notify=lambda _, one: told.put_nowait(one)
+                topic, 1, options=options, notify=lambda _, one: notices.put_nowait(one)
             )
             follower = asyncio.create_task(tail.run())
             await tail.placed()
             assert await known() == {"east": DesiredState.RUN, "west": DesiredState.PAUSE}
         async with asyncio.timeout(60):
-            notice = await told.get()
+            notice = await notices.get()
         assert isinstance(notice, Control)
         assert (notice.destination, notice.desired) == ("west", DesiredState.RUN)
     finally:
