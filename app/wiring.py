@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from app.destination.plan import Accepted, Failover, Plan, Source
+from app.destination.plan import Accepted, Failover, Plan, SnapshotPlan, Source
 from app.logical_schemas.plan import CurrentRoutes, LogicalSchemasPlan
 from app.merge.plan import MergePlan
 from app.pipeline.publish.publisher import TopicPlans
 from app.pipeline.rules import Rules
 from app.settings.model import DestinationSettings, Settings
+from app.settings.snapshot import SnapshotSettings
 from app.settings.sources import SourceSettings
 from app.settings.start import start_position
 from connectors.claims.s3 import S3Access
@@ -21,6 +22,7 @@ from connectors.kafka.client import KafkaClient
 from connectors.kafka.record_batches import MAX_BATCH_BYTES
 from connectors.mysql.schema_store.store import MetaStore
 from connectors.mysql.server.facts import SourceAddress, Tls
+from connectors.mysql.snapshot.load_limits import LoadLimits
 from connectors.zookeeper.kazoo_session import ZooKeeperClient
 from tables.routes.routes import Routes
 from tables.schema_history.checkpoint import HOUR_MS, CheckpointPolicy
@@ -129,7 +131,7 @@ def destination_plan(
         ),
         failover=_failover(destination),
         accepted=frozenset(map(Accepted, destination.accept)),
-        begins_with_snapshot=destination.snapshot.mode == "initial",
+        snapshot=_snapshot(destination.snapshot),
         rules=Rules(
             destination=name,
             routes=routes_of(settings, name),
@@ -153,6 +155,7 @@ def destination_plan(
             ddl_exclude=settings.ddl.exclude,
             never_shadows=settings.ddl.never_online,
             also_shadows=settings.ddl.also_online,
+            signals=destination.snapshot.signals,
         ),
         history=history_policy(settings),
         decoders=destination.decoders,
@@ -164,6 +167,22 @@ def destination_plan(
         kafka_options=options,
         compression=settings.publish.compression,
         interval=settings.publish.interval_ms / 1000,
+    )
+
+
+def _snapshot(settings: SnapshotSettings) -> SnapshotPlan:
+    return SnapshotPlan(
+        is_initial=settings.is_initial,
+        is_only=settings.mode == "initial_only",
+        replaces_gaps=settings.mode == "when_needed",
+        includes_new=settings.new_tables,
+        signals=settings.signals,
+        limits=LoadLimits(
+            rows_per_second=settings.rows_per_second,
+            threads_running=settings.max_threads_running,
+            probe_ms=settings.max_probe_ms,
+            replica_lag_seconds=settings.max_replica_lag_seconds,
+        ),
     )
 
 

@@ -57,6 +57,17 @@ def add_table(parser: argparse.ArgumentParser, *, optional: bool = False) -> Non
     )
 
 
+def add_tables(parser: argparse.ArgumentParser) -> None:
+    """Add any number of tables."""
+    parser.add_argument(
+        "tables",
+        metavar="db.table",
+        type=parse_table,
+        nargs="*",
+        help="tables, by their real names",
+    )
+
+
 def add_position(
     parser: argparse.ArgumentParser, name: str, meaning: str, *, required: bool = False
 ) -> None:

@@ -65,6 +65,16 @@ GROUPS: Mapping[str, Group] = {
             "replay": "read statements from files and print the resulting tables; needs no server",
         },
     ),
+    "snapshot": Group(
+        help="the rows that exist already: read and published while changes are",
+        commands={
+            "start": "publish the existing rows of tables, or those by a condition",
+            "status": "show what is read of each table, and how long it may take",
+            "pause": "read no more for now",
+            "resume": "continue after a pause, after the last row that was published",
+            "stop": "read no more; the other existing rows are not published",
+        },
+    ),
     "cursor": Group(
         help="the position of a destination in its source, and how to move it",
         commands={

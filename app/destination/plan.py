@@ -18,12 +18,14 @@ from connectors.errors import AqueductError, Fenced, RunRestarts
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.lookup.start import Start
 from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.snapshot.load_limits import LoadLimits
 from tables.journal.partition import JournalPartition
 from tables.journal_kind import Kind, T
 from tables.operator.control import Control
 from tables.operator.source_choice import SOURCE
 from tables.quarantine import Resolution
 from tables.schema_history.checkpoint import CheckpointPolicy
+from tables.snapshots.request import SnapshotRequest
 
 
 class Accepted(StrEnum):
@@ -73,6 +75,23 @@ class Failover:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotPlan:
+    """What is made of the rows that exist already."""
+
+    is_initial: bool = False
+    """Whether the first start publishes them."""
+    is_only: bool = False
+    """Whether the destination stops once they are published."""
+    replaces_gaps: bool = False
+    """Whether they are published again where the source no longer has the changes since the cursor."""
+    includes_new: bool = False
+    """Whether a run publishes those of captured tables of which nothing was published yet."""
+    signals: TableName | None = None
+    """The table in which rows are requests for snapshots."""
+    limits: LoadLimits = field(default_factory=LoadLimits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """A destination's configuration, from the settings."""
 
@@ -96,8 +115,7 @@ class Plan:
     """All sources in order; the first has ``address`` and ``start``."""
     failover: Failover = field(default_factory=Failover)
     accepted: frozenset[Accepted] = frozenset()
-    begins_with_snapshot: bool = False
-    """Whether the first start publishes the rows that exist already."""
+    snapshot: SnapshotPlan = field(default_factory=SnapshotPlan)
 
     @property
     def journal(self) -> JournalPartition:
@@ -147,14 +165,18 @@ class Signals:
     resolutions: dict[TableName, Resolution] = field(default_factory=dict)
     """The last resolution of each table that this worker received; one may follow another before the
     run sees the first."""
+    snapshot_requests: dict[TableName, SnapshotRequest] = field(default_factory=dict)
+    """The last request on each table's snapshot that this worker received."""
 
     _notices: dict[Kind[Any], Any] = field(default_factory=dict)
 
     def notify(self, kind: Kind[T], notice: T) -> None:
-        """Store the last notice of each kind for the run, and of resolutions that of each table."""
+        """Store the last notice of each kind for the run, and of those on tables that of each table."""
         self._notices[kind] = notice
         if isinstance(notice, Resolution):
             self.resolutions[notice.name] = notice
+        elif isinstance(notice, SnapshotRequest):
+            self.snapshot_requests[notice.name] = notice
 
     def latest(self, kind: Kind[T]) -> T | None:
         """The last notice of a kind that this worker received; None before the first."""

@@ -10,14 +10,14 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from app.destination.background import beside
 from app.destination.commit.dead_letter_limit import DeadLetters
 from app.destination.commit.filter_check import FilterCheck
 from app.destination.commit.operator_skips import OperatorSkips
-from app.destination.commit.participants import Commits
+from app.destination.commit.participants import CommitParticipant, Commits
 from app.destination.commit.progress import Progress
 from app.destination.commit.published_fingerprints import PublishedFingerprints
 from app.destination.commit.skipped_statements import SkippedStatements
@@ -25,23 +25,17 @@ from app.destination.completeness_watch import CompletenessWatch
 from app.destination.failover.source_selection import Sources
 from app.destination.plan import Accepted, Plan, Signals
 from app.destination.retry_policy import ErrorPolicy
-from app.destination.snapshot.entries import Entries
 from app.destination.snapshot.snapshot import snapshot_of
+from app.destination.stream_reading import StreamReading, StreamStart
 from app.destination.takeover.cursor_recheck import CursorRecheck
 from app.destination.takeover.initial_state import has_column_names
 from app.destination.takeover.takeover import TakenOver, Takeover
 from app.destination.takeover.timings import Phases
 from app.failpoints import point
 from app.mapping_versions.choice import MappingChoice
-from app.pipeline.capture.reader_thread import Reader
-from app.pipeline.capture.schema_tracker import SchemaTracker
-from app.pipeline.decoders.factory import start as start_decoders
-from app.pipeline.decoders.protocols import Decoders
 from app.pipeline.gather.captured_tables import CapturedTables
-from app.pipeline.number.numbers import Numbers
 from app.pipeline.piece import Piece
 from app.pipeline.publish.budget import Budget
-from app.pipeline.publish.handoff import MAX_BYTES, Handoff
 from app.pipeline.publish.publisher import Publisher
 from app.pipeline.publish.topic_preparation import TopicPreparation
 from app.pipeline.stage import StageSpec
@@ -62,10 +56,7 @@ from connectors.kafka.producer import ANSWER_TIMEOUT
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.server.facts import SourceAddress
-from connectors.mysql.stream.replica import BinlogStream
-from tables.cursor import Cursor
 from tables.journal.checkpoint import Checkpoint
-from tables.schema_history.history import SchemaHistory
 
 log = logging.getLogger(__name__)
 
@@ -181,20 +172,23 @@ class SourceAgent:
         schemas.run_started(publisher.cursor)
         spec = replace(spec, known=schemas.known())
         skipping = OperatorSkips(plan.name, led.state.skips, spec.server_uuid)
-        entries = Entries()
-        commits = self._commits(led, spec, skipping, schemas, entries)
+        snapshot = snapshot_of(plan, led, spec, self.status, self.signals)
+        commits = self._commits(led, spec, skipping, schemas, snapshot.participants())
         topics = self._topic_preparation(publisher, spec)
-        reading = await self._reading(
-            skipping.start_cursor(publisher),
-            spec,
-            history,
-            led.address,
-            skipping,
-            seen=topics.seen,
+        start = StreamStart(
+            plan=plan,
+            spec=spec,
+            history=history,
+            address=led.address,
+            budget=self.budget,
+            phases=self._phases,
             by_coordinates=led.opened.by_coordinates,
         )
+        reading = await start.read(
+            skipping.start_cursor(publisher), skipping.skipper, seen=topics.seen
+        )
         topics.begin(spec.known)
-        entries.open(reading.thread.inlet)
+        snapshot.entries.open(reading.thread.inlet)
         reading.thread.start()
         seconds = self._phases.reached("source connected")
         log.info("%s: is read after %.2f s: %s", plan.name, seconds, self._phases.to_text())
@@ -208,7 +202,6 @@ class SourceAgent:
                 await stack.enter_async_context(beside(topics.make_all()))
                 if complete is not None:
                     await stack.enter_async_context(beside(complete.run()))
-                snapshot = snapshot_of(plan, led, spec, entries, self.status)
                 existing = await stack.enter_async_context(beside(snapshot.run()))
                 await self._publish_all(
                     publisher, reading, commits, existing,
@@ -252,67 +245,13 @@ class SourceAgent:
             has_gtids=facts.has_gtids,
         )
 
-    async def _reading(
-        self,
-        cursor: Cursor,
-        spec: StageSpec,
-        history: SchemaHistory | None,
-        address: SourceAddress,
-        skipping: OperatorSkips,
-        *,
-        seen: Callable[[Piece], None],
-        by_coordinates: bool = False,
-    ) -> _Reading:
-        rules = self.plan.rules
-        handoff = Handoff(
-            asyncio.get_running_loop(),
-            max_bytes=max(MAX_BYTES, 2 * rules.max_bytes),
-            enough=rules.max_bytes,
-        )
-
-        def deliver(piece: Piece) -> bool:
-            seen(piece)
-            return handoff.put(piece)
-
-        stream = BinlogStream(
-            address,
-            cursor.offset,
-            prepared=cursor.prepared,
-            aim=lambda: self.budget.chunk,
-            by_coordinates=by_coordinates,
-            server=cursor.offset.server_uuid,
-        )
-        schema_tracker = SchemaTracker.of(history, spec) if history is not None else None
-        starting = asyncio.create_task(
-            asyncio.to_thread(
-                start_decoders,
-                spec,
-                count=self.plan.decoders,
-                state=Numbers.of(cursor),
-                deliver=deliver,
-                fail=handoff.fail,
-                name=self.plan.name,
-            )
-        )
-        try:
-            async with beside(asyncio.to_thread(stream.open)) as opened:
-                decoders = await asyncio.shield(starting)
-                self._phases.reached("decoders started")
-                await opened
-        except BaseException:
-            stream.close()
-            # Threads cannot be cancelled.
-            await asyncio.shield(asyncio.create_task(_closed(starting)))
-            raise
-        return _Reading(Reader(stream, decoders, schema_tracker, skipping.skipper), handoff)
-
     def _commits(
         self,
         led: TakenOver,
         spec: StageSpec,
         skipping: OperatorSkips,
         schemas: Schemas,
-        entries: Entries,
+        snapshot: Iterable[CommitParticipant],
     ) -> Commits:
         """The participants of each commit, in the order of their records in the transaction."""
         rules, status = self.plan.rules, self.status
@@ -326,14 +265,14 @@ class SourceAgent:
                 PublishedFingerprints(led.state.fingerprints if spec.fingerprints else None),
                 SkippedStatements(status),
                 FilterCheck(rules, led.names, status),
-                entries,
+                *snapshot,
             )
         )
 
     async def _publish_all(
         self,
         publisher: Publisher,
-        reading: _Reading,
+        reading: StreamReading,
         commits: Commits,
         existing: asyncio.Future[None],
         *,
@@ -422,16 +361,3 @@ class SourceAgent:
             return False
         self._retry_at = now + _PARTIAL_SECONDS
         return True
-
-
-async def _closed(starting: asyncio.Task[Decoders]) -> None:
-    """Wait for decoders that are no longer needed, and stop them."""
-    await asyncio.wait([starting])
-    if not starting.cancelled() and starting.exception() is None:
-        await asyncio.to_thread(starting.result().close)
-
-
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    thread: Reader
-    handoff: Handoff

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,6 +80,10 @@ class Journal:
         """Add a record, which every worker receives; return its offset."""
         return await write_note(self.plan.journal, note)
 
+    async def write_all(self, notes: Iterable[Note]) -> None:
+        """Add several records at once, or none of them."""
+        await write_notes(self.plan.journal, notes)
+
     async def wait(
         self, reached: Callable[[DestinationState], bool], seconds: float
     ) -> DestinationState | None:
@@ -96,14 +100,21 @@ class Journal:
 
 async def write_note(journal: JournalPartition, note: Note) -> int:
     """Add a record to a partition of the journal; return its offset."""
+    (offset,) = await write_notes(journal, [note])
+    return offset
+
+
+async def write_notes(journal: JournalPartition, notes: Iterable[Note]) -> list[int]:
+    """Add records to a partition of the journal in one transaction; return their offsets."""
     name = f"{journal.prefix}.command.{uuid.uuid4().hex[:12]}"
     producer = TransactionalProducer(name, options=journal.options, compression=None)
     try:
         await producer.init_transactions()
         async with producer.transaction() as kafka:
-            sent = await kafka.send(
-                journal.topic, key=note[0], value=note[1], partition=journal.number
-            )
-            return int((await sent).offset)
+            sent = [
+                await kafka.send(journal.topic, key=key, value=value, partition=journal.number)
+                for key, value in notes
+            ]
+            return [int((await one).offset) for one in sent]
     finally:
         await producer.discard()

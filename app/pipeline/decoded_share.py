@@ -23,6 +23,7 @@ from connectors.mysql.landmark import Landmark
 from connectors.mysql.lookup.fingerprint.fingerprint import FingerprintWindow
 from connectors.mysql.lookup.fingerprint.recent import RecentTransactions
 from connectors.mysql.position import Coordinates
+from connectors.mysql.rows.decoder import WRITES
 from tables.cursor import Resume
 from tables.cursor_proof import FileHead
 from tables.schema_history.record import SchemaRecord
@@ -142,6 +143,7 @@ class DecodedShare:
         gathered, last = self._gathered, self._gathered.last
         cut = self._open if self._resume is not None else None
         encoding = self._encoder.encoding(self._seq, gathered.first, self._earlier, cut)
+        signals = self._signals()
         encoding.write(gathered.items, self._emptied)
         if cut is not None:
             encoding.close_part(last=False)
@@ -169,6 +171,7 @@ class DecodedShare:
             seq=self._seq_after,
             version_count=self._version_count,
             committed_ms=last.committed_ms if last is not None else 0,
+            signals=signals,
             error=gathered.error,
         )
 
@@ -182,6 +185,20 @@ class DecodedShare:
             head=self._head,
             recent=prints.found() if isinstance(prints, RecentTransactions) else [],
         )
+
+    def _signals(self) -> list[str]:
+        """Return the rows that were inserted into the signal table; before they are encoded."""
+        wanted = self._encoder.rules.signals
+        if wanted is None:
+            return []
+        return [
+            after
+            for item in self._gathered.items
+            if isinstance(item, Rows) and item.event_type in WRITES
+            if item.use.table.name == wanted
+            for _, after, *_ in item.rows
+            if after is not None
+        ]
 
     def _begin_file(self, numbers: Numbers) -> None:
         """Continue after the head of a file, unless the server starts before the requested position."""

@@ -40,6 +40,7 @@ class WatchShare(DecodedShare):
     def encode(self) -> Piece:
         """Return the piece, which reports that the stream is published up to here."""
         piece = super().encode()
+        piece.notes += self._portion.notes
         piece.entered.append(Entered(self._portion.id))
         return piece
 
@@ -73,7 +74,7 @@ class SelectedShare(DecodedShare):
         portion, selected = self._portion, self._selected
         if self._keys.is_refused(portion.table, portion.attempt):
             selected.refuse("an earlier read of it was refused")
-        if selected.gathered.error is None:
+        if selected.gathered.error is None and not portion.empties:
             self._dropped = selected.drop(self._keys.since(portion.table, portion.since))
         items = selected.gathered.items
         self._rows = sum(len(item.rows) for item in items if isinstance(item, Rows))

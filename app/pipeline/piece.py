@@ -33,6 +33,8 @@ class Piece:
     """Undecodable rows, in order."""
     trace: SourceTrace = field(default_factory=SourceTrace)
     counts: Counts = field(default_factory=Counts)
+    signals: list[str] = field(default_factory=list)
+    """Rows inserted into the signal table, as JSON objects, in order."""
     entered: list[Entered] = field(default_factory=list)
     """Portions from outside the source whose owner waits for this, in order."""
     coordinates: Coordinates
@@ -66,6 +68,7 @@ class Piece:
             or self.notes
             or self.trace.head
             or self.entered
+            or self.signals
         )
 
     def absorb(self, later: Piece) -> None:
@@ -80,6 +83,7 @@ class Piece:
         self.trace.absorb(later.trace)
         self.counts.absorb(later.counts)
         self.entered += later.entered
+        self.signals += later.signals
         self.coordinates, self.resume, self.whole = later.coordinates, later.resume, later.whole
         self.seq, self.version_count = later.seq, later.version_count
         self.committed_ms = later.committed_ms or self.committed_ms

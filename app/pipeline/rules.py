@@ -58,6 +58,8 @@ class Rules:
     """Types that are not published; overrides ``ddl_include``."""
     never_shadows: str = ""
     """Tables that are no shadows of an online schema change tool, whatever their names."""
+    signals: tuple[str, str] | None = None
+    """The table of which inserted rows are requests for snapshots; None: there is none."""
     also_shadows: str = ""
     """Shadow names of such tools in addition to the known ones."""
 

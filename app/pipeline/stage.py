@@ -208,7 +208,9 @@ class ChunkStage:
         )
         gathering = GatheringSelected(self.tables, self.rules, value_counter)
         try:
-            if portion.bodies:
+            if portion.empties:
+                gathering.empty(transaction, portion.table, start.pos)
+            elif portion.bodies:
                 table_map = self._inserting.mapped(portion.table_map)
                 gathering.all(transaction, table_map, portion.bodies, start.pos)
         except AqueductError as error:

@@ -18,7 +18,7 @@ from app import metrics
 from app.pipeline.piece_parts import DeadLetter
 from tables.cursor import Cursor
 from tables.quarantine import Entry
-from tables.snapshot import TableSnapshot
+from tables.snapshots.table_snapshot import TableSnapshot
 
 log = logging.getLogger(__name__)
 
@@ -185,8 +185,7 @@ class DestinationStatus:
                 for name, entry in sorted(self.given_up.items())
             ],
             "snapshot": {
-                ".".join(name): {"state": one.state.value, "rows": one.rows, "error": one.error}
-                for name, one in sorted(self.snapshots.items())
+                ".".join(name): one.to_json() for name, one in sorted(self.snapshots.items())
             },
             "mapping": self.mapping,
             "sources": self.sources,

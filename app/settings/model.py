@@ -29,6 +29,7 @@ from app.settings.errors import faults
 from app.settings.file import SettingsFile, refuse_unreadable
 from app.settings.mapping import MappingSettings, long_topics
 from app.settings.merge import MergeSettings
+from app.settings.snapshot import SnapshotSettings
 from app.settings.sources import Accept, FailoverSettings, SourceSettings
 from app.settings.start import Start
 from app.settings.undeliverable import RecordSettings
@@ -188,13 +189,6 @@ class DdlSettings(_Part):
         return self
 
 
-class SnapshotSettings(_Part):
-    """The rows that exist before the first start."""
-
-    mode: Literal["never", "initial"] = "never"
-    """``initial``: they are published at the first start, while the stream continues."""
-
-
 class DestinationSettings(RecordSettings):
     """One captured MySQL source."""
 
@@ -222,9 +216,10 @@ class DestinationSettings(RecordSettings):
     @model_validator(mode="after")
     def _begins_once(self) -> Self:
         starts = [self.start, *(one.start for one in self.listed)]
-        if self.snapshot.mode == "initial" and any(one not in (None, "latest") for one in starts):
+        mode = self.snapshot.mode
+        if mode != "never" and any(one not in (None, "latest") for one in starts):
             raise ValueError(
-                "snapshot.mode is initial, so changes are read from the end of the binlog: leave out start"
+                f"snapshot.mode is {mode}, so changes are read from the end of the binlog: leave out start"
             )
         return self
 

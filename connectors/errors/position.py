@@ -21,9 +21,12 @@ class PreparedRowsGone(AqueductError):
 class PositionGone(AqueductError):
     """The server no longer has the binlog at the cursor."""
 
+    is_gap = True
+    """Whether changes are missing, so that publishing all rows again would help."""
     remedy = (
-        "Put the binlog files back; or accept the gap, reload the tables and resume from the oldest change "
-        "available: `python -m app cursor set DEST --earliest --why REASON`, or from the end: --latest."
+        "Put the binlog files back; or publish all rows again, and resume from the end: `python -m app cursor "
+        "set DEST --latest --with-snapshot --why REASON`; or accept the gap, and resume from the oldest change "
+        "available: --earliest."
     )
 
 
@@ -31,9 +34,9 @@ class PositionPurged(PositionGone):
     """The server has purged the binlog that comes next."""
 
     remedy = (
-        "Put the binlog files back; or accept the gap, reload the tables and resume from the oldest change "
-        "available: `python -m app cursor set DEST --earliest --why REASON`, or from the end: --latest. "
-        "Then keep binlogs longer (binlog_expire_logs_seconds)."
+        "Put the binlog files back; or publish all rows again, and resume from the end: `python -m app cursor "
+        "set DEST --latest --with-snapshot --why REASON`; or accept the gap, and resume from the oldest change "
+        "available: --earliest. Then keep binlogs longer (binlog_expire_logs_seconds)."
     )
 
 
@@ -41,8 +44,8 @@ class BinlogFileMissing(PositionGone):
     """The server has no binlog file of that name."""
 
     remedy = (
-        "If it was moved, put it back with its line in the index file; if it was purged, accept the gap: "
-        "`python -m app cursor set DEST --earliest --why REASON`, or --latest, and reload the tables. "
+        "If it was moved, put it back with its line in the index file; else publish all rows again: "
+        "`python -m app cursor set DEST --latest --with-snapshot --why REASON`, or accept the gap: --earliest. "
         "A start in the settings may be misspelt."
     )
 
@@ -50,6 +53,7 @@ class BinlogFileMissing(PositionGone):
 class PositionWithin(PositionGone):
     """The position is within a transaction."""
 
+    is_gap = False
     remedy = "Use one of the two positions named above; nothing was read."
 
 
@@ -70,6 +74,7 @@ class NotConfirmed(AqueductError):
 class TimeInFuture(PositionGone):
     """The start is a time in the future."""
 
+    is_gap = False
     remedy = (
         "Times are milliseconds since 1970, or ISO 8601 with a zone, as 2026-11-21T10:00:00Z. "
         "Without a start, reading begins at the end of the binlog."

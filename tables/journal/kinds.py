@@ -25,7 +25,8 @@ from tables.operator.skips import SKIP
 from tables.operator.source_choice import SOURCE
 from tables.quarantine import QUARANTINE, RESOLUTION
 from tables.schema_history.codec.fold import BASELINE, CHECKPOINT, HISTORY, RESOLVED
-from tables.snapshot import SNAPSHOT
+from tables.snapshots.request import SNAPSHOT_REQUEST
+from tables.snapshots.table_snapshot import SNAPSHOT
 
 
 class Kinds:
@@ -75,5 +76,6 @@ KINDS = Kinds(
         INTERVENTION,
         OUTCOME,
         SNAPSHOT,
+        SNAPSHOT_REQUEST,
     )
 )

@@ -28,7 +28,8 @@ from tables.operator.source_choice import SOURCE_PART, SourceChoice
 from tables.quarantine import QUARANTINE_PART, Quarantine
 from tables.schema_history.codec.fold import HISTORY_PART, HistoryFold
 from tables.schema_history.history import SchemaHistory
-from tables.snapshot import SNAPSHOT_PART, Snapshots
+from tables.snapshots.request import SNAPSHOT_REQUEST_PART, SnapshotRequests
+from tables.snapshots.table_snapshot import SNAPSHOT_PART, Snapshots
 from tables.table_version import TableVersion
 
 __all__ = [
@@ -142,6 +143,11 @@ class DestinationState:
     def snapshots(self) -> Snapshots:
         """The reading of existing rows, by table."""
         return self.parts[SNAPSHOT_PART]
+
+    @property
+    def snapshot_requests(self) -> SnapshotRequests:
+        """The operators' requests on these, by table."""
+        return self.parts[SNAPSHOT_REQUEST_PART]
 
     @property
     def interventions(self) -> Interventions:

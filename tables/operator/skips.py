@@ -12,6 +12,7 @@ from typing import Any
 
 from connectors.errors import JournalDamaged
 from connectors.kafka.reading.partition_reader import StoredRecord
+from tables.folded_offsets import FoldedOffsets
 from tables.journal_format import Entry as Note
 from tables.journal_format import decoded, encoded
 from tables.journal_kind import Kind, StatePart
@@ -40,13 +41,12 @@ class Skips:
 
     all: dict[str, Skip] = field(default_factory=dict)
     """By transaction."""
-    _offsets: dict[bytes, int] = field(default_factory=dict, compare=False)
+    _folded: FoldedOffsets = field(default_factory=FoldedOffsets, compare=False)
 
     def take(self, _kind: str, _names: list[str], record: StoredRecord) -> None:
         """Fold a journal record in; one that was folded before changes nothing."""
-        if record.offset <= self._offsets.get(record.key, -1):
+        if not self._folded.is_new(record):
             return
-        self._offsets[record.key] = record.offset
         value: dict[str, Any] = decoded(record)
         try:
             skip = Skip(**value)

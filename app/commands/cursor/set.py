@@ -11,7 +11,7 @@ from app.commands.arguments import add_destination, add_gtid_or_file
 from app.commands.cursor.confirmation import add_reason
 from app.commands.cursor.move import confirm_and_move
 from app.commands.event_loop import run_operation
-from app.commands.operator import report_unreachable
+from app.commands.operator import operator, report_unreachable
 from app.operations.cursor.set import plan_set
 from app.operations.journal_access import Journal
 from app.settings.model import load
@@ -55,13 +55,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--earliest", action="store_true", help="the oldest change that the server still has"
     )
     parser.add_argument("--latest", action="store_true", help="the end of the binlog")
+    parser.add_argument(
+        "--with-snapshot",
+        action="store_true",
+        help="with --latest: publish all rows of all captured tables again, in place of those that subscribers "
+        "have, so that no change that is passed by is lost",
+    )
     add_reason(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Set it; 0 once it is in the journal."""
     journal, start = Journal.of(load(), options.destination), start_of(options)
-    move = run_operation(plan_set(journal, start, report_unreachable, server=options.server))
+    if options.with_snapshot and not options.latest:
+        raise UsageError(
+            "--with-snapshot goes with --latest: existing rows are read beside new changes"
+        )
+    by = operator() if options.with_snapshot else None
+    move = run_operation(
+        plan_set(journal, start, report_unreachable, server=options.server, replacing_by=by)
+    )
     return confirm_and_move(options, move)
 
 

@@ -8,31 +8,50 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from app import metrics
-from app.destination.plan import Plan
+from app.destination.commit.participants import CommitParticipant
+from app.destination.commit.signal_rows import SignalRows
+from app.destination.plan import Plan, Signals
 from app.destination.snapshot.entries import Entries
 from app.destination.snapshot.table_reading import TableReading
-from app.destination.takeover.initial_snapshots import without_gtids
+from app.destination.takeover.initial_snapshots import unsupported, without_gtids
 from app.destination.takeover.takeover import TakenOver
 from app.pipeline.portions.key_watch import KeyWatch
 from app.pipeline.stage import StageSpec
 from app.service.status import DestinationStatus
+from connectors.errors import SnapshotUnsupported
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableName
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.server.facts import SourceAddress
 from connectors.mysql.snapshot.chunk_reader import ChunkReader, DefinitionChanged
+from connectors.mysql.snapshot.load_limits import LoadGate
+from tables.journal_format import Entry
+from tables.operator.control import Control, DesiredState
+from tables.operator.control import note_of as control_note
 from tables.schema_history.record import Unresolved
-from tables.snapshot import SnapshotState, TableSnapshot
+from tables.snapshots.request import SnapshotRequest, after_request, latest, pending
+from tables.snapshots.table_snapshot import SnapshotState, TableSnapshot, note_of
 
 log = logging.getLogger(__name__)
 
 LANES = 2
 """Tables that are read at once."""
+_GLANCE_SECONDS = 0.5
+_WARNINGS = "snapshot"
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """A table that is read now."""
+
+    reading: TableReading
+    task: asyncio.Task[None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,75 +64,172 @@ class Snapshot:
     server: Server
     server_id: int
     status: DestinationStatus
-    entries: Entries
+    entries: Entries = field(default_factory=Entries)
+    """The portions that are handed in; takes part in the run's commits."""
+    captured: Callable[[], Iterable[TableName]]
+    """The captured tables that exist now."""
     definition: Callable[[TableName], Table | None]
     """A table as its history has it now; None if there is none. Raises DefinitionChanged if it is not known."""
     hidden: Callable[[TableName], Collection[str]]
     """The columns of a table whose values are not to be stored, by their names in lower case."""
+    requests: Callable[[], Iterable[SnapshotRequest]]
+    """The last request on each table."""
+    gate: LoadGate
+    """Where reads wait for the source's load and for the rate."""
+    can_replace: Callable[[TableName], bool]
+    """Whether subscribers of a table can be sent that all its rows are gone."""
+    unsupported: SnapshotUnsupported | None = None
+    """Why existing rows cannot be read at this server; requests are answered with it."""
     all: dict[TableName, TableSnapshot] = field(default_factory=dict)
-    _readers: list[ChunkReader] = field(default_factory=list)
-    _read_now: set[TableName] = field(default_factory=set)
+    ends_with: Entry | None = None
+    """A record for the journal once all is read, which stops the destination; None: it continues."""
+    _lanes: dict[TableName, _Lane] = field(default_factory=dict)
+    _is_active: bool = False
+    """Whether tables are being read, for the log."""
 
     async def run(self) -> None:
-        """Read all that is pending; ends with the run, or once everything is published."""
+        """Read all that is pending, and what is requested meanwhile; ends with the run."""
         self._show_all()
-        pending = [one for _, one in sorted(self.all.items()) if one.is_pending]
-        if not pending:
-            return
-        log.info("%s: the existing rows of %d table(s) are read", self.destination, len(pending))
-        lanes = asyncio.Queue[TableSnapshot]()
-        running: list[asyncio.Task[None]] = []
-        for one in pending:
-            lanes.put_nowait(one)
         try:
-            running += [
-                asyncio.create_task(self._lane(lanes)) for _ in range(min(LANES, len(pending)))
-            ]
-            await asyncio.gather(*running)
-            await self._watch()
+            while True:
+                has_ended = self._end_lanes()
+                changed = await self._apply_requests()
+                begun = self._next_tables()
+                if has_ended or changed or begun:
+                    sees = await self._watch({*self._lanes, *begun}, map(note_of, changed))
+                    for one in changed:
+                        self._show(one)
+                    for name in begun:
+                        self._begin(self.all[name], sees)
+                self._log_end()
+                if not self._is_active and self.ends_with is not None and self._is_over():
+                    await self._watch((), [self.ends_with])
+                    self.ends_with = None
+                await self._glance()
         finally:
-            for lane in running:
-                lane.cancel()
-            for reader in self._readers:
-                reader.close()
-        log.info(
-            "%s: the snapshot has ended: %s", self.destination,
-            ", ".join(f"{count} table(s) {state}" for state, count in self._counts().items() if count),
-        )  # fmt: skip
+            for lane in self._lanes.values():
+                lane.task.cancel()
+                lane.reading.stop()
 
-    async def _watch(self) -> GtidSet:
-        """Record the keys of changed rows of the tables read now; return the transactions before that."""
-        number = self.entries.number()
+    async def _glance(self) -> None:
+        """Wait for the end of a lane, or until requests are looked at again."""
+        lanes = [lane.task for lane in self._lanes.values()]
+        if lanes:
+            await asyncio.wait(lanes, timeout=_GLANCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        else:
+            await asyncio.sleep(_GLANCE_SECONDS)
+
+    def participants(self) -> tuple[CommitParticipant, ...]:
+        """What takes part in the run's commits: rows of the signal table, and the portions handed in."""
+        signals = SignalRows(self.destination, captured=self.captured, snapshots=lambda: self.all)
+        return signals, self.entries
+
+    def _end_lanes(self) -> bool:
+        """Forget the lanes that have ended, and return whether there were any; raises the error of one."""
+        ended = [name for name, lane in self._lanes.items() if lane.task.done()]
+        for name in ended:
+            self._lanes.pop(name).task.result()
+        return bool(ended)
+
+    async def _apply_requests(self) -> list[TableSnapshot]:
+        """The states of tables by requests that are not applied yet; the tables are not read meanwhile."""
+        found = [
+            self._refused(one)
+            for one in self.all.values()
+            if one.name not in self._lanes and self._refusal(one) is not None
+        ]
+        for request in pending(self.requests(), self.all):
+            lane = self._lanes.pop(request.name, None)
+            if lane is not None:
+                lane.reading.stop()
+                await lane.task
+            now_ms = time.time_ns() // 1_000_000
+            one = after_request(request, self.all.get(request.name), now_ms=now_ms)
+            if self._refusal(one) is not None:
+                one = self._refused(one)
+            log.info(
+                "%s: snapshot %s of %s, as %s requested",
+                self.destination, request.action.value, ".".join(request.name), request.by,
+            )  # fmt: skip
+            found.append(one)
+        self.all.update({one.name: one for one in found})
+        return found
+
+    def _refused(self, one: TableSnapshot) -> TableSnapshot:
+        refusal = self._refusal(one)
+        assert refusal is not None
+        return replace(one, state=SnapshotState.FAILED, error=f"{refusal.name}: {refusal}")
+
+    def _refusal(self, one: TableSnapshot) -> SnapshotUnsupported | None:
+        """Why a table cannot be read as requested; None if it can, or is not to be read."""
+        if not one.is_pending or self.unsupported is not None:
+            return self.unsupported if one.is_pending else None
+        if one.replaces and not self.can_replace(one.name):
+            return SnapshotUnsupported(
+                "its rows cannot be replaced, as its mapping publishes no deletes",
+                table=".".join(one.name),
+                remedy="Leave out --replace, or let its mapping publish deletes.",
+            )
+        return None
+
+    def _next_tables(self) -> list[TableName]:
+        """The tables that are to be read next."""
+        waiting = [
+            name
+            for name, one in sorted(self.all.items())
+            if one.is_pending and name not in self._lanes
+        ]
+        if waiting and not self._is_active:
+            log.info(
+                "%s: the existing rows of %d table(s) are read", self.destination, len(waiting)
+            )
+            self._is_active = True
+        return waiting[: LANES - len(self._lanes)]
+
+    async def _watch(self, tables: Collection[TableName], notes: Iterable[Entry]) -> GtidSet:
+        """Record the keys of changed rows of these tables only; return the transactions before that.
+
+        ``notes``: records for the journal, in the same transaction.
+        """
+        number, noted = self.entries.number(), tuple(notes)
         entered = self.entries.hand_in(
             number,
-            lambda start: KeyWatch(start=start, tables=frozenset(self._read_now), id=number),
+            lambda start: KeyWatch(start=start, tables=frozenset(tables), id=number, notes=noted),
         )
         gtids = (await entered).cursor.offset.gtid_set
         if not isinstance(gtids, GtidSet):
             raise without_gtids(self.address)
         return gtids
 
-    async def _lane(self, waiting: asyncio.Queue[TableSnapshot]) -> None:
-        while not waiting.empty():
-            one = waiting.get_nowait()
-            self._read_now.add(one.name)
-            sees = await self._watch()
-            reader = ChunkReader(
-                self.address,
-                one.name,
-                charsets=self.charsets,
-                server=self.server,
-                definition=partial(self.definition, one.name),
-                hidden=self.hidden(one.name),
-            )
-            self._readers.append(reader)
-            reading = TableReading(
-                one, reader, self.entries, server_id=self.server_id, sees=sees, show=self._show
-            )
-            await reading.run()
-            reader.close()
-            self._readers.remove(reader)
-            self._read_now.remove(one.name)
+    def _begin(self, one: TableSnapshot, sees: GtidSet) -> None:
+        """Begin to read a table, of which keys are recorded already."""
+        reader = ChunkReader(
+            self.address,
+            one.name,
+            charsets=self.charsets,
+            server=self.server,
+            definition=partial(self.definition, one.name),
+            hidden=self.hidden(one.name),
+            where=one.where,
+            gate=self.gate,
+        )
+        reading = TableReading(
+            one, reader, self.entries, server_id=self.server_id, sees=sees, show=self._show
+        )
+        self._lanes[one.name] = _Lane(reading, asyncio.create_task(reading.run()))
+
+    def _is_over(self) -> bool:
+        """Whether something was read, and nothing is left."""
+        return bool(self.all) and not any(one.is_pending for one in self.all.values())
+
+    def _log_end(self) -> None:
+        if not self._is_active or not self._is_over():
+            return
+        self._is_active = False
+        log.info(
+            "%s: the snapshot has ended: %s", self.destination,
+            ", ".join(f"{count} table(s) {state}" for state, count in self._counts().items() if count),
+        )  # fmt: skip
 
     def _show(self, one: TableSnapshot) -> None:
         """Show a table's progress after a commit."""
@@ -130,7 +246,7 @@ class Snapshot:
                 "also under another name",
                 self.destination, ".".join(one.name), one.rows,
             )  # fmt: skip
-        elif not one.is_pending:
+        elif one.state is SnapshotState.DONE:
             log.info(
                 "%s: %d existing row(s) of %s are published, in %d chunk(s)",
                 self.destination, one.rows, ".".join(one.name), one.chunks,
@@ -148,20 +264,40 @@ class Snapshot:
 
 
 def snapshot_of(
-    plan: Plan, led: TakenOver, spec: StageSpec, entries: Entries, status: DestinationStatus
+    plan: Plan,
+    led: TakenOver,
+    spec: StageSpec,
+    status: DestinationStatus,
+    signals: Signals,
 ) -> Snapshot:
     """The snapshot of a run, with what the journal has of it."""
-    history = led.opened.history
+    history, before = led.opened.history, led.state.snapshot_requests.all
 
     def definition(name: TableName) -> Table | None:
+        if spec.rules.routes.of(name) is None:
+            return None
         now = history.now() if history is not None else None
         if now is None or isinstance(now.state(*name), Unresolved):
             raise DefinitionChanged("its definition is not known")
         return now.find(*name)
 
+    def captured() -> Iterable[TableName]:
+        now = history.now().tables() if history is not None else ()
+        return [name for name in now if spec.rules.routes.captures(*name)]
+
     def hidden(name: TableName) -> Collection[str]:
         route = spec.rules.routes.of(name)
         return route.column_rules if route is not None else ()
+
+    def can_replace(name: TableName) -> bool:
+        route = spec.rules.routes.of(name)
+        return route is not None and route.publishes_truncates
+
+    def show_wait(reason: str | None) -> None:
+        shown = [] if reason is None else [f"the reading of existing rows waits: {reason}"]
+        if shown and not status.warnings.get(_WARNINGS):
+            log.info("%s: %s", plan.name, shown[0])
+        status.warnings[_WARNINGS] = shown
 
     return Snapshot(
         destination=plan.name,
@@ -170,8 +306,29 @@ def snapshot_of(
         server=spec.server,
         server_id=int(led.facts.variables.get("server_id", "0")),
         status=status,
-        entries=entries,
+        captured=captured,
         definition=definition,
         hidden=hidden,
+        ends_with=_last_note(plan, led) if plan.snapshot.is_only else None,
+        requests=lambda: latest(before.values(), signals.snapshot_requests.values()),
+        gate=LoadGate(plan.snapshot.limits, show_wait),
+        can_replace=can_replace,
+        unsupported=unsupported(plan, led.facts, led.address, has_history=history is not None),
         all=dict(led.state.snapshots.all),
     )
+
+
+def _last_note(plan: Plan, led: TakenOver) -> Entry | None:
+    """The request that stops a destination once its existing rows are published; None if they are, and it was
+    requested to run since."""
+    control, snapshots = led.state.control, led.state.snapshots
+    last_ms = max((one.ts_ms for one in snapshots.all.values()), default=0)
+    if control is not None and not snapshots.pending and control.ts_ms >= last_ms:
+        return None
+    stop = Control(
+        destination=plan.name,
+        desired=DesiredState.STOP,
+        by="snapshot.mode initial_only",
+        ts_ms=time.time_ns() // 1_000_000,
+    )
+    return control_note(stop)

@@ -22,7 +22,7 @@ from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from connectors.mysql.snapshot.chunk_reader import ChunkReader, DefinitionChanged, ReadChunk
 from connectors.wire import SNAPSHOT
-from tables.snapshot import SnapshotState, TableSnapshot, note_of
+from tables.snapshots.table_snapshot import SnapshotState, TableSnapshot, note_of
 
 log = logging.getLogger(__name__)
 
@@ -61,27 +61,45 @@ class TableReading:
         self._server_id, self._sees, self._show = server_id, sees, show
         self._since = 0
         """The generation of the last chunk that was committed."""
-        self._attempt = 0
+        self._attempt = entries.number()
+        self._is_stopping = False
         self._reported: str | None = None
         """The error that prevents reading now."""
         self._under_way: deque[_UnderWay] = deque()
 
+    def stop(self) -> None:
+        """Read no more; ``run`` ends once the chunks under way are committed."""
+        self._is_stopping = True
+        self._reader.close()
+
     async def run(self) -> None:
-        """Read until the end of the table is published; ends with the run."""
+        """Read until the end of the table is published, or until it is stopped; ends with the run."""
+        while self._snapshot.replaces and not self._is_stopping:
+            self._under_way.append(self._empty())
+            if not await self._settled():
+                await self._refused()
         reached, ended = self._snapshot, False
         while reached.is_pending or self._under_way:
-            while not ended and len(self._under_way) < DEPTH:
+            while not ended and not self._is_stopping and len(self._under_way) < DEPTH:
                 one = await self._next(reached)
                 if one is None:
                     break
                 self._under_way.append(one)
                 reached, ended = one.after, not one.after.is_pending
             if not self._under_way:
+                if self._is_stopping:
+                    break
                 reached, ended = self._snapshot, False
                 continue
             if not await self._settled():
                 await self._refused()
                 reached, ended = self._snapshot, False
+        self._reader.close()
+
+    def _empty(self) -> _UnderWay:
+        """Hand in that the rows that subscribers have are gone; what changes after it is published after it."""
+        after = replace(self._snapshot, replaces=False, state=SnapshotState.READING)
+        return self._entering(after, None, empties=True)
 
     async def _next(self, reached: TableSnapshot) -> _UnderWay | None:
         """Read the next chunk and hand it in; None if it has to be tried again."""
@@ -94,6 +112,8 @@ class TableReading:
         except SnapshotUnsupported as error:
             return self._hand_in(reached, None, error=f"{error.name}: {error}")
         except (SourceLost, SourceRefused) as error:
+            if self._is_stopping:
+                return None
             # The stream has a connection of its own, which may be well.
             self._trouble(error)
             await asyncio.sleep(_LOST_SECONDS)
@@ -132,10 +152,19 @@ class TableReading:
             state=state,
             after=None if chunk is None else chunk.last or reached.after,
             chunks=reached.chunks + 1,
+            estimated_rows=chunk.estimate
+            if chunk and chunk.estimate is not None
+            else reached.estimated_rows,
             rows=reached.rows + (chunk.rows if chunk is not None else 0),
             ts_ms=now,
             error=error,
         )
+        return self._entering(after, chunk)
+
+    def _entering(
+        self, after: TableSnapshot, chunk: ReadChunk | None, *, empties: bool = False
+    ) -> _UnderWay:
+        """Hand in a chunk, or a portion without rows; ``after``: the table's state once it is committed."""
         number, since = self._entries.number(), self._since
         kept = min([since, *(one.since for one in self._under_way)])
         attempt = self._attempt
@@ -143,10 +172,10 @@ class TableReading:
         def entering(start: Coordinates) -> SelectedRows:
             return SelectedRows(
                 start=start,
-                table=reached.name,
-                read=f"{SNAPSHOT}:{reached.id}:{'.'.join(reached.name)}:{after.chunks}",
+                table=after.name,
+                read=f"{SNAPSHOT}:{after.id}:{'.'.join(after.name)}:{after.chunks}",
                 id=number,
-                read_ms=chunk.began_ms if chunk is not None else now,
+                read_ms=chunk.began_ms if chunk is not None else after.ts_ms,
                 server_id=self._server_id,
                 attempt=attempt,
                 since=since,
@@ -155,6 +184,7 @@ class TableReading:
                 table_map=chunk.table_map if chunk is not None else b"",
                 bodies=chunk.bodies if chunk is not None else (),
                 note=note_of(after),
+                empties=empties,
             )
 
         high = chunk.high if chunk is not None else None
@@ -178,7 +208,7 @@ class TableReading:
 
     async def _refused(self) -> None:
         """Wait for the chunks after a refused one, which are refused too."""
-        self._attempt += 1
+        self._attempt = self._entries.number()
         while self._under_way:
             one = self._under_way.popleft()
             self._learn(one, await one.committed)

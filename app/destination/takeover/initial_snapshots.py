@@ -1,41 +1,76 @@
-"""The snapshots that a destination begins with."""
+"""The snapshots that a run begins with."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
 from app.destination.plan import Plan
 from connectors.errors import SnapshotUnsupported
+from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from tables.journal.state import DestinationState
 from tables.schema_history.history import SchemaHistory
-from tables.snapshot import TableSnapshot, requested
+from tables.snapshots.table_snapshot import TableSnapshot, requested
 
 
-def initial_snapshots(
-    plan: Plan, history: SchemaHistory | None, facts: ServerFacts, address: SourceAddress
+def snapshots_of_run(
+    plan: Plan,
+    state: DestinationState,
+    history: SchemaHistory | None,
+    server: tuple[ServerFacts, SourceAddress],
+    *,
+    missed: bool,
 ) -> list[TableSnapshot]:
-    """The snapshots of all captured tables, for a destination that begins with its existing rows.
+    """The snapshots that a run begins, besides those that are pending.
 
-    Raises SnapshotUnsupported if they cannot be read exactly at this server.
+    At the first start that of all captured tables, if so set. Once changes were ``missed``, it is that of all
+    captured tables, and of all that were published before, whose rows may be gone. Else it is, if so set, that
+    of captured tables of which nothing was published yet.
+    Raises SnapshotUnsupported if the first ones cannot be read exactly at this server.
     """
+    facts, address = server
+    is_first = state.cursor is None
+    wanted = plan.snapshot
+    if not (missed or (wanted.is_initial if is_first else wanted.includes_new)):
+        return []
+    refusal = unsupported(plan, facts, address, has_history=history is not None)
+    if refusal is not None and (is_first or missed):
+        raise refusal
+    if refusal is not None or history is None:
+        return []
+    tables = history.now().tables()
+    if missed:
+        return _of(plan, {*tables, *state.versions}, replaces=True)
+    known = set() if is_first else {*state.snapshots.all, *state.versions}
+    return _of(plan, (name for name in tables if name not in known))
+
+
+def _of(plan: Plan, names: Iterable[TableName], *, replaces: bool = False) -> list[TableSnapshot]:
+    captured = [name for name in names if plan.rules.routes.captures(*name)]
+    now_ms = time.time_ns() // 1_000_000
+    return requested(plan.name, captured, name=f"{now_ms:x}", now_ms=now_ms, replaces=replaces)
+
+
+def unsupported(
+    plan: Plan, facts: ServerFacts, address: SourceAddress, *, has_history: bool
+) -> SnapshotUnsupported | None:
+    """Why existing rows cannot be read exactly at a server; None if they can."""
     if not facts.has_gtids or facts.is_mariadb:
-        raise without_gtids(address)
-    if history is None:
-        raise SnapshotUnsupported(
+        return without_gtids(address)
+    if not has_history:
+        return SnapshotUnsupported(
             "existing rows cannot be read, as no schema history is kept",
             source=address,
             remedy="Set schema_history.store to journal, or snapshot.mode to never.",
         )
     if plan.topics.progress_of(plan.name):
-        raise SnapshotUnsupported(
+        return SnapshotUnsupported(
             "existing rows have no commits, and a merge puts this destination's changes in the order of theirs",
             source=address,
             remedy="Set snapshot.mode to never, and load the existing rows by another way.",
         )
-    routes = plan.rules.routes
-    names = [name for name in history.now().tables() if routes.captures(*name)]
-    now_ms = time.time_ns() // 1_000_000
-    return requested(plan.name, names, name=f"{now_ms:x}", now_ms=now_ms)
+    return None
 
 
 def without_gtids(address: SourceAddress) -> SnapshotUnsupported:

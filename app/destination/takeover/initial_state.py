@@ -95,6 +95,26 @@ class InitialStateBuilder:
         opened = self._first() if state.cursor is None else self._again(state, state.cursor)
         return replace(opened, by_coordinates=self._by_coordinates(opened.cursor))
 
+    def after_gap(self, state: DestinationState) -> InitialState:
+        """Begin again at the end of the binlog, with continued numbers, where the server lacks the cursor's
+        position."""
+        before = state.cursor
+        assert before is not None
+        baseline = self._baseline()
+        cursor = replace(
+            before,
+            epoch=before.epoch + 1,
+            offset=baseline.at,
+            resume=None,
+            prepared={},
+            by=None,
+            is_new_start=False,
+            proof=self._proving.first(baseline.at, CursorProof()),
+        )
+        return self._new_history(
+            cursor, baseline.tables, baseline.databases, state.history(), views=baseline.views
+        )
+
     def _again(self, state: DestinationState, before: Cursor) -> InitialState:
         """Resume at a cursor."""
         offset, proof = self.moved, before.proof

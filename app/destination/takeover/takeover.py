@@ -20,7 +20,7 @@ from app.coordination.write_permit import StopRequested
 from app.destination.background import beside, in_its_own_thread
 from app.destination.failover.source_selection import SelectedSource, Sources
 from app.destination.plan import Accepted, Plan, Signals, Source
-from app.destination.takeover.initial_snapshots import initial_snapshots
+from app.destination.takeover.initial_snapshots import snapshots_of_run
 from app.destination.takeover.initial_state import InitialState, InitialStateBuilder
 from app.destination.takeover.journal_verification import Confirm, Verification
 from app.destination.takeover.leader_record import claim_of
@@ -38,7 +38,13 @@ from app.mapping_versions.choice import MappingChoice
 from app.pipeline.hidden_statement import hidden_table
 from app.pipeline.publish.publisher import Publisher
 from app.service.status import DestinationStatus, State
-from connectors.errors import HistoryTooShort, RuleImpossible, RunRestarts, WitnessesDiffer
+from connectors.errors import (
+    HistoryTooShort,
+    PositionGone,
+    RuleImpossible,
+    RunRestarts,
+    WitnessesDiffer,
+)
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.follower import Follower
 from connectors.kafka.topics.topics import Topics
@@ -57,7 +63,7 @@ from tables.operator.control import DesiredState
 from tables.quarantine import Quarantine, note_of
 from tables.routes.repartitions import Growth, Spread, growth, partitions_of, spread_of, tag_counts
 from tables.schema_history.position import HistoryPosition
-from tables.snapshot import note_of as snapshot_note
+from tables.snapshots.table_snapshot import note_of as snapshot_note
 from tables.table_filter import named_databases
 
 log = logging.getLogger(__name__)
@@ -258,24 +264,35 @@ class Takeover:
             policy=plan.history,
             moved=selected.moved.offset if selected.moved is not None else None,
             is_same_binlog=selected.moved is not None and selected.moved.is_same_binlog,
-            captures=None if plan.begins_with_snapshot else plan.rules.routes.captures,
+            captures=None if plan.snapshot.is_initial else plan.rules.routes.captures,
             hidden=partial(hidden_table, routes=plan.rules.routes),
             accepts_incomplete=plan.accepts(Accepted.INCOMPLETE_START),
             accepts_unproven=plan.accepts(Accepted.UNPROVEN),
             names=self.names.get(str(address), frozenset()),
         )
+        missed = False
         try:
             opened = await asyncio.to_thread(opening.open, state)
         except HistoryTooShort:
             # The cursor was set back to before the newest checkpoint; the journal holds older ones.
             state = await self._recovered(installation, confirm, whole_history=True)
             opened = await asyncio.to_thread(opening.open, state)
+        except PositionGone as error:
+            if not (plan.snapshot.replaces_gaps and error.is_gap) or state.cursor is None:
+                raise
+            missed = True
+            log.warning(
+                "%s: %s: %s: all existing rows are published again, as snapshot.mode is when_needed",
+                plan.name, error.name, error.detail,
+            )  # fmt: skip
+            opened = await asyncio.to_thread(opening.after_gap, state)
         self.phases.reached("history opened")
         opened.notes.extend(selected.notes)
-        if state.cursor is None and plan.begins_with_snapshot:
-            wanted = initial_snapshots(plan, opened.history, facts, address)
-            state.snapshots.add(wanted)
-            opened.notes.extend(map(snapshot_note, wanted))
+        wanted = snapshots_of_run(
+            plan, state, opened.history, (selected.facts, selected.address), missed=missed
+        )
+        state.snapshots.add(wanted)
+        opened.notes.extend(map(snapshot_note, wanted))
         last, now = state.cursor.epoch if state.cursor is not None else 0, time.time()
         epoch = next_epoch(last, term=self.signals.permit.lease.term, now=now)
         cursor = replace(opened.cursor, epoch=epoch, written_ms=int(now * 1000))

@@ -13,19 +13,27 @@ from app.operations.cursor.consequences import Effect
 from app.operations.cursor.epoch_claim import Change
 from app.operations.cursor.move import Move, moved_cursor, plan_move
 from app.operations.journal_access import Journal
+from app.operations.snapshot.replacing import replacing_requests
 from app.operations.source_connection import ReachableSource, ReportUnreachable, reachable_source
 from connectors.errors import SourceDiverged
 from connectors.mysql.lookup.start import AtCoordinates, AtTime, Start, first_offset
 from tables.journal.state import DestinationState
+from tables.journal_format import Entry as Note
 
 
 async def plan_set(
-    journal: Journal, start: Start, report: ReportUnreachable, *, server: str | None = None
+    journal: Journal,
+    start: Start,
+    report: ReportUnreachable,
+    *,
+    server: str | None = None,
+    replacing_by: str | None = None,
 ) -> Move:
     """Return the move to a position; ``server``: the server of the named file, by default the
-    cursor's.
+    cursor's. ``replacing_by``: the operator who wants all rows to be published again after it.
 
-    Raises SourceDiverged if another server answers than the file's.
+    Raises SourceDiverged if another server answers than the file's, SnapshotUnsupported if its rows cannot be
+    read exactly.
     """
     present = await journal.initialized_state()
     names_file = _names_file(start)
@@ -35,6 +43,10 @@ async def plan_set(
         _refuse_other_server(source, file_server, journal)
     offset = await in_its_own_thread(partial(first_offset, start, source.facts, source.address))
 
+    snapshots: list[Note] = []
+    if replacing_by is not None:
+        snapshots = await replacing_requests(journal, present, source, by=replacing_by)
+
     def change(state: DestinationState, installation: str, found: Effect, by: str) -> Change:
         if names_file:
             _refuse_other_server(source, _server_of(server, state), journal)
@@ -43,7 +55,10 @@ async def plan_set(
             what="set",
             after=str(offset),
             effect=found.text,
-            notes=source.switch_records(state.source_choice, state.destination, by=by),
+            notes=[
+                *source.switch_records(state.source_choice, state.destination, by=by),
+                *snapshots,
+            ],
         )
 
     return await plan_move(journal, present.cursor, offset, source, change=change)

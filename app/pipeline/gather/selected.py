@@ -10,14 +10,16 @@ from collections.abc import Callable
 
 from app.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from app.pipeline.gather.gather import Gathering
-from app.pipeline.gather.items import SELECTED, Item, Rows, ValuesOf, values_of
+from app.pipeline.gather.items import SELECTED, Ddl, Item, Rows, ValuesOf, values_of
 from app.pipeline.gather.row_keys import changed_keys
 from app.pipeline.number.changed_keys import Everything
 from app.pipeline.rules import Rules
 from connectors.errors import WitnessesDiffer
 from connectors.mysql.binlog.changes import Transaction
-from connectors.mysql.binlog.events import EventType
+from connectors.mysql.binlog.events import EventType, Query
+from connectors.mysql.binlog.statement_kind import Kind
 from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.rows.compiled.generate import Row
 
 
@@ -46,6 +48,21 @@ class GatheringSelected(Gathering):
         for body in bodies:
             self.rows(transaction, table_map, EventType.WRITE_ROWS, body, pos)
         self.mark_end(transaction)
+
+    def empty(self, transaction: Transaction, name: TableName, pos: int) -> None:
+        """Add that all rows of a table are gone, as its TRUNCATE would."""
+        route = self._tables.route(name)
+        if route is None or self._tables.is_given_up(name):
+            self.refused = "it is not published"
+        elif self._tables.quarantined_among(None, name):
+            self.refused = "it is quarantined"
+        else:
+            # Only its transaction and its routes are used: it is not published as a statement.
+            query = Query(thread=0, database=name[0], sql="", sql_mode=0, error_code=0)
+            item = Ddl(transaction, Kind.TRUNCATE, query, pos, 0, (route,), None, (), False)
+            self.gathered.items.append(item)
+            self.gathered.values += item.values
+            self.mark_end(transaction)
 
     def _keep(self, transaction: Transaction, rows: list[Row], _event_type: int, pos: int) -> None:
         """Add rows as selected ones."""

@@ -19,10 +19,12 @@ class KeyWatch:
     tables: frozenset[Name]
     id: int
     """For the report to the owner that the stream was published up to here."""
+    notes: tuple[tuple[bytes, bytes], ...] = ()
+    """Records for the journal, keys and values, of states that begin here."""
 
     @property
     def size(self) -> int:
-        """Zero: it takes no room."""
+        """Zero: its records are few."""
         return 0
 
     @property

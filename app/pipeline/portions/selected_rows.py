@@ -41,6 +41,8 @@ class SelectedRows:
     """The bodies of rows events."""
     note: tuple[bytes, bytes]
     """The journal's record of this read, key and value; not written if the rows are refused."""
+    empties: bool = False
+    """Whether it is no rows but that all earlier ones of the table are gone."""
     effect: None = None
 
     @property

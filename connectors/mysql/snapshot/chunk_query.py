@@ -66,16 +66,21 @@ def chunk_query(
     key: Sequence[str],
     after: Sequence[str] | None,
     limit: int,
+    where: str | None = None,
 ) -> str:
     """The SELECT of up to ``limit`` rows whose keys come after one, in their order.
 
     ``key``: the names of the key's columns; ``after``: literals of the key that was read last, None for
-    the first rows. Without a key all rows are one chunk, without an order.
+    the first rows. Without a key all rows are one chunk, without an order. ``where``: an operator's condition.
     """
     database, table = map(quoted, name)
     text = f"SELECT {select_list} FROM {database}.{table}"  # noqa: S608 - quoted names
+    # The line's end closes a comment at the end of the operator's condition.
+    conditions = [f"({where}\n)"] if where is not None else []
     if after is not None:
-        text += f" WHERE {_later(list(map(quoted, key)), after)}"
+        conditions.append(f"({_later(list(map(quoted, key)), after)})")
+    if conditions:
+        text += f" WHERE {' AND '.join(conditions)}"
     if key:
         text += f" ORDER BY {', '.join(map(quoted, key))}"
     return f"{text} LIMIT {limit}"

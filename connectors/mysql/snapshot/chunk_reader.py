@@ -24,7 +24,9 @@ from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from connectors.mysql.schema.server_columns import end_of_binlog
 from connectors.mysql.server.facts import SourceAddress, connection_to, translated
-from connectors.mysql.snapshot.chunk_query import chunk_query
+from connectors.mysql.snapshot.chunk_query import chunk_query, quoted
+from connectors.mysql.snapshot.load_limits import LoadGate
+from connectors.mysql.snapshot.row_condition import check_condition
 from connectors.mysql.snapshot.row_encoder import RowEncoder
 from connectors.mysql.snapshot.select_list import SESSION
 
@@ -61,6 +63,8 @@ class ReadChunk:
     """A position that is not before any change that the SELECT saw."""
     began_ms: int
     """When the SELECT began, milliseconds since 1970."""
+    estimate: int | None = None
+    """The server's estimate of the rows to read in all; with the first chunk of a reader only."""
 
 
 class ChunkReader:
@@ -75,13 +79,18 @@ class ChunkReader:
         server: Server,
         definition: Callable[[], Table | None],
         hidden: Collection[str] = (),
+        where: str | None = None,
+        gate: LoadGate | None = None,
     ) -> None:
         """``definition``: the table as its history has it now; None if it does not exist.
 
         ``hidden``: columns whose values must not be stored, as ``ReadChunk.last`` is; names in lower case.
+        ``where``: an operator's condition in SQL on the rows. ``gate``: where a read waits for its turn.
         """
         self._address, self._name, self._charsets, self._server = address, name, charsets, server
-        self._definition, self._hidden = definition, hidden
+        self._definition, self._hidden, self._where = definition, hidden, where
+        self._gate = gate
+        self._is_estimated = False
         self._connection: Any = None
         self._limit = _FIRST_ROWS
         self._made: tuple[Table, RowEncoder] | None = None
@@ -103,10 +112,18 @@ class ChunkReader:
         try:
             if self._connection is None:
                 self._connect()
+            if self._gate is not None:
+                with self._connection.cursor() as cursor:
+                    self._gate.wait(cursor)
             self._await_visible(sees)
-            return self._read(table, after)
+            chunk = self._read(table, after)
+            if self._gate is not None:
+                self._gate.read(chunk.rows)
+            return chunk
         except pymysql.MySQLError as error:
             self._drop_if_broken(error)
+            if self._where is not None and self._can_read_all():
+                raise self._bad_condition(error) from error
             if error.args and error.args[0] in _GONE:
                 raise DefinitionChanged(str(error)) from error
             raise translated(error, self._address) from error
@@ -144,6 +161,44 @@ class ChunkReader:
                     )
                 time.sleep(_GLANCE_SECONDS)
 
+    def _bad_condition(self, error: pymysql.MySQLError) -> SnapshotUnsupported:
+        return SnapshotUnsupported(
+            f"its condition cannot be evaluated: {error.args[1] if error.args[1:] else error}",
+            table=".".join(self._name),
+            remedy="Start its snapshot again with another condition.",
+        )
+
+    def _can_read_all(self) -> bool:
+        """Whether the table can be read without the operator's condition."""
+        if self._connection is None or self._made is None:
+            return False
+        query = chunk_query(
+            self._name,
+            self._made[1].select_list,
+            key=self._made[0].primary_key,
+            after=None,
+            limit=0,
+        )
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(query)
+        except pymysql.MySQLError:
+            return False
+        return True
+
+    def _estimate(self, cursor: Any) -> int | None:
+        """The server's estimate of the rows to read, once."""
+        if self._is_estimated:
+            return None
+        self._is_estimated = True
+        name = ".".join(map(quoted, self._name))
+        condition = f" WHERE ({self._where}\n)" if self._where is not None else ""
+        form = "" if self._server.mariadb else "FORMAT=TRADITIONAL "
+        cursor.execute(f"EXPLAIN {form}SELECT 1 FROM {name}{condition}")  # noqa: S608 - quoted names
+        names = [column[0] for column in cursor.description]
+        # The share that a condition lets through is not estimated where no index has its columns.
+        return int(dict(zip(names, cursor.fetchone(), strict=True))["rows"] or 0)
+
     def _encoder(self, table: Table) -> RowEncoder:
         if self._made is None or self._made[0] is not table:
             encoder = RowEncoder(self._name, table, self._charsets, server=self._server)
@@ -160,9 +215,16 @@ class ChunkReader:
                 remedy="Leave the key as it is, or load the rows by another way.",
             )
         limit = self._limit if key else _KEYLESS_ROWS
+        if key and self._gate is not None:
+            limit = self._gate.most_rows(limit)
         began_ms = time.time_ns() // 1_000_000
-        query = chunk_query(self._name, encoder.select_list, key=key, after=after, limit=limit)
+        query = chunk_query(
+            self._name, encoder.select_list, key=key, after=after, limit=limit, where=self._where
+        )
         with self._connection.cursor() as cursor:
+            if self._where is not None and not self._is_estimated:
+                check_condition(cursor, self._name, self._where)
+            estimate = self._estimate(cursor)
             cursor.execute(query)
             rows = cursor.fetchall()
             high, _ = end_of_binlog(cursor)
@@ -185,6 +247,7 @@ class ChunkReader:
             is_last=len(rows) < limit,
             high=Coordinates(_text(high.file), high.pos),
             began_ms=began_ms,
+            estimate=estimate,
         )
 
 

@@ -7,7 +7,7 @@ import random
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +45,8 @@ def filled(mysql: Mysql) -> Mysql:
 
 
 @contextlib.contextmanager
-def changing(mysql: Mysql, *, seed: int) -> Iterator[threading.Event]:
-    """The table is changed until the event is set."""
+def changing(mysql: Mysql, *, seed: int) -> Iterator[Callable[[], None]]:
+    """The table is changed until the function is called, which returns after the last change."""
     stop = threading.Event()
 
     def change() -> None:
@@ -69,11 +69,15 @@ def changing(mysql: Mysql, *, seed: int) -> Iterator[threading.Event]:
 
     writer = threading.Thread(target=change)
     writer.start()
-    try:
-        yield stop
-    finally:
+
+    def end() -> None:
         stop.set()
         writer.join()
+
+    try:
+        yield end
+    finally:
+        end()
 
 
 def wanted_settings(stack: Stack, mysql: Mysql, folder: Path, **more: Any) -> dict[str, Any]:
@@ -125,7 +129,7 @@ def test_existing_rows_and_changes_fold_to_the_source(
     wanted = wanted_settings(stack, filled, tmp_path)
     with changing(filled, seed=7) as stop, running(wanted, tmp_path) as worker:
         worker.wait(is_done)
-        stop.set()
+        stop()
         changes = finish(worker, stack, filled, wanted["prefix"])
         assert "the snapshot has ended: 4 table(s) done" in worker.log
     assert_folds_to_the_source(filled, changes)
@@ -151,7 +155,7 @@ def test_after_kills_it_resumes_and_publishes_no_row_twice(
                     assert worker.process.wait(60) == -signal.SIGKILL
         with running(wanted, tmp_path) as worker:
             worker.wait(is_done)
-            stop.set()
+            stop()
             changes = finish(worker, stack, filled, wanted["prefix"])
     assert_folds_to_the_source(filled, changes)
     read = Counter(one.key for one in changes if one.value["op"] == "r")
@@ -172,7 +176,7 @@ def test_statements_on_a_table_while_it_is_read(
             "DROP TABLE shop.plain",
         )
         worker.wait(lambda status: status["snapshot"]["shop.many"]["state"] == "done")
-        stop.set()
+        stop()
         run(filled, "INSERT INTO shop.empty VALUES (9)")
         worker.wait(lambda _: bool(rows(stack, wanted["prefix"], "empty")))
         assert worker.stop() == 0

@@ -49,7 +49,9 @@ KEYS = {
 """Columns of a key, and rows."""
 
 
-def reader_of(stack: Stack, table: str, definition: Table | None = None) -> ChunkReader:
+def reader_of(
+    stack: Stack, table: str, definition: Table | None = None, where: str | None = None
+) -> ChunkReader:
     facts = known_facts(stack.mysql)
     name = (DATABASE, table)
     known = definition or definition_of(stack.mysql, name, facts)
@@ -59,6 +61,7 @@ def reader_of(stack: Stack, table: str, definition: Table | None = None) -> Chun
         charsets=facts.charsets,
         server=server_of(facts),
         definition=lambda: known,
+        where=where,
     )
 
 
@@ -185,3 +188,41 @@ def test_the_select_waits_for_the_transactions_that_it_is_to_see(
     monkeypatch.setattr("connectors.mysql.snapshot.chunk_reader._VISIBLE_SECONDS", 0.1)
     with pytest.raises(Exception, match="are not visible after"):
         reader.read(None, GtidSet.parse(f"{'0' * 8}-0000-0000-0000-{'0' * 12}:1"))
+
+
+def test_conditions_choose_rows_of_each_chunk_and_cannot_widen_it(
+    stack: Stack,
+) -> None:
+    run(
+        stack.mysql,
+        f"CREATE TABLE {DATABASE}.chosen (id int PRIMARY KEY, v int)",
+        f"INSERT INTO {DATABASE}.chosen VALUES {', '.join(f'({n}, {n % 4})' for n in range(200))}",
+    )
+    definition = definition_of(stack.mysql, (DATABASE, "chosen"), known_facts(stack.mysql))
+    for where, rows in (
+        ("v = 1 OR v = 2 -- few", 100), ("v = 9", 0), ("id IN (1, 199, 500) # some", 2),
+    ):  # fmt: skip
+        reader = reader_of(stack, "chosen", definition, where=where)
+        assert sum(sizes(reader, limit=7)) == rows
+    reader = reader_of(stack, "chosen", definition)
+    first = reader.read(None, GtidSet())
+    assert first is not None
+    assert first.estimate is not None
+    assert 100 <= first.estimate <= 400
+    second = reader.read(first.last, GtidSet())
+    assert second is not None
+    assert second.estimate is None
+    reader.close()
+
+
+@pytest.mark.parametrize("where", ["x = 1", "v = (SELECT 1 UNION SELECT 2)", "id = 1) OR (1 = 1"])
+def test_a_condition_that_the_server_cannot_evaluate_is_named(stack: Stack, where: str) -> None:
+    run(
+        stack.mysql,
+        f"CREATE TABLE IF NOT EXISTS {DATABASE}.odd (id int PRIMARY KEY, v int)",
+        f"REPLACE INTO {DATABASE}.odd VALUES (1, 1), (2, 2)",
+    )
+    reader = reader_of(stack, "odd", where=where)
+    with pytest.raises(SnapshotUnsupported, match="its condition cannot be evaluated"):
+        reader.read(None, GtidSet())
+    reader.close()

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any, cast
 
+import orjson
 import pytest
 
 from app import metrics
@@ -17,17 +18,20 @@ from app.destination.commit.operator_skips import OperatorSkips
 from app.destination.commit.participants import CommitParticipant, Commits
 from app.destination.commit.progress import Progress
 from app.destination.commit.published_fingerprints import PublishedFingerprints
+from app.destination.commit.signal_rows import SignalRows
 from app.destination.commit.skipped_statements import SkippedStatements
 from app.destination.snapshot.entries import Entries
 from app.destination.source_agent import SourceAgent
 from app.pipeline.piece import Piece
 from app.schemas.run_schemas import Schemas
 from connectors.errors import KafkaLost, UnsupportedEvent
+from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.lookup.skipped_transactions import SkippedTransaction
 from tables.cursor import Cursor
 from tables.journal_format import Entry
 from tables.operator.skips import Skips
 from tables.quarantine import Quarantine
+from tables.snapshots.request import request_in
 from tests.made import SERVER
 from tests.unit.app.destination.commit.made import (
     AFTER,
@@ -50,6 +54,7 @@ ORDER: list[type[CommitParticipant]] = [
     PublishedFingerprints,
     SkippedStatements,
     FilterCheck,
+    SignalRows,
     Entries,
 ]
 
@@ -78,7 +83,9 @@ class Scene:
         )
         led: Any = SimpleNamespace(state=state, names=frozenset({("shop", "t")}))
         spec: Any = SimpleNamespace(fingerprints=True)
-        self.commits = self.run._commits(led, spec, self.skipping, self.schemas, Entries())
+        signals = SignalRows(name, captured=lambda: [("shop", "t")], snapshots=dict)
+        existing = (signals, Entries())
+        self.commits = self.run._commits(led, spec, self.skipping, self.schemas, existing)
 
 
 def shown(name: str) -> dict[Any, float]:
@@ -106,6 +113,28 @@ def test_the_journal_records_of_a_transaction_are_in_that_order_after_those_of_t
     ]
 
 
+def test_rows_of_the_signal_table_are_requests_in_their_own_transaction(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    data = '{"data-collections": ["shop.t"]}'
+    rows = [
+        orjson.dumps({"id": name, "type": kind, "data": text}).decode()
+        for name, kind, text in (
+            ("a", "execute-snapshot", data),
+            ("b", "log", "{}"),
+            ("c", "execute-snapshot", "{"),
+            ("d", "stop-snapshot", "{}"),
+        )
+    ]
+    signals = SignalRows("shop", captured=lambda: [("shop", "t")], snapshots=dict)
+    one = piece()
+    one.signals = rows
+    ((key, value),) = signals.before(one, BEFORE)
+    assert key == b"snapshot-request/shop/shop/t"
+    assert request_in(StoredRecord(key, value, 3)).by == "signal a"
+    assert len(caplog.messages) == 2, "one cannot be read, one concerns no table"
+
+
 @pytest.mark.parametrize("at", range(len(ORDER)), ids=[one.__name__ for one in ORDER])
 def test_nothing_is_shown_or_counted_before_the_commit(at: int) -> None:
     name = f"shows-{at}"
@@ -116,7 +145,7 @@ def test_nothing_is_shown_or_counted_before_the_commit(at: int) -> None:
     assert (status.to_json(), shown(name)) == (page, values)
     participant.committed(one, AFTER)
     changes = (status.to_json(), shown(name)) != (page, values)
-    assert changes == (ORDER[at] not in (PublishedFingerprints, FilterCheck, Entries))
+    assert changes == (ORDER[at] not in (PublishedFingerprints, FilterCheck, SignalRows, Entries))
 
 
 class Recording:

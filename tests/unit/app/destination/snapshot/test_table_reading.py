@@ -19,7 +19,7 @@ from connectors.errors import SnapshotUnsupported, SourceLost, SourceRefused
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from connectors.mysql.snapshot.chunk_reader import DefinitionChanged, ReadChunk
-from tables.snapshot import SnapshotState, TableSnapshot
+from tables.snapshots.table_snapshot import SnapshotState, TableSnapshot
 
 START = TableSnapshot(destination="shop", database="shop", table="t", id="one")
 HIGH = Coordinates("b.000001", 500)
@@ -38,8 +38,13 @@ class Table:
     errors: dict[int, list[Exception]] = field(default_factory=dict)
     """Errors by the key after which is read, each raised once."""
     exists: bool = True
+    is_closed: bool = False
     reads: list[tuple[int, str]] = field(default_factory=list)
     """The key after which was read, and the transactions that the SELECT was to see."""
+
+    def close(self) -> None:
+        """Note it."""
+        self.is_closed = True
 
     def read(self, after: Sequence[str] | None, sees: GtidSet) -> ReadChunk | None:
         first = int(after[0]) if after else 0
@@ -71,12 +76,16 @@ class Stream:
         self.entries = Entries()
         self.entries.open(cast(Any, self))
         self._waiting: list[SelectedRows] = []
+        self.some = asyncio.Event()
+        """Set once more than DEPTH have entered."""
 
     def hand_in(self, entering: Any, *, not_before: Coordinates | None = None) -> None:
         self.least.append(not_before)
         portion = entering(Coordinates("b.000001", 700))
         self.entered.append(portion)
         self._waiting.append(portion)
+        if len(self.entered) > DEPTH:
+            self.some.set()
 
     async def commit(self) -> None:
         """Commit what was handed in, one after the other, until cancelled."""
@@ -95,11 +104,18 @@ class Stream:
             self.entries.committed(cast(Any, piece), cast(Any, SimpleNamespace(offset=offset)))
 
 
-async def read(table: Table, stream: Stream, start: TableSnapshot = START) -> list[TableSnapshot]:
+def reading_of(
+    table: Table, stream: Stream, start: TableSnapshot = START
+) -> tuple[TableReading, list[TableSnapshot]]:
     shown: list[TableSnapshot] = []
     reading = TableReading(
         start, cast(Any, table), stream.entries, server_id=9, sees=FIRST, show=shown.append
     )
+    return reading, shown
+
+
+async def read(table: Table, stream: Stream, start: TableSnapshot = START) -> list[TableSnapshot]:
+    reading, shown = reading_of(table, stream, start)
     committing = asyncio.create_task(stream.commit())
     try:
         async with asyncio.timeout(20):
@@ -159,11 +175,12 @@ async def test_a_refused_chunk_and_those_after_it_are_read_again(refused: int) -
     times = iter(["it changed"])
     stream = Stream(lambda one: next(times, None) if one.read.endswith(f":{refused}") else None)
     shown = await read(Table(9), stream)
-    published = [one for one in stream.entered if one.attempt == 1 or number_of(one) < refused]
+    first = stream.entered[0].attempt
+    published = [one for one in stream.entered if one.attempt > first or number_of(one) < refused]
     found = [orjson.loads(one.note[1])["after"] for one in published]
     assert found == [["2"], ["4"], ["6"], ["8"], ["9"]]
     assert [one.rows for one in shown] == [2, 4, 6, 8, 9]
-    again = next(one for one in stream.entered if one.attempt == 1)
+    again = next(one for one in stream.entered if one.attempt > first)
     assert again.since > 0, "it is read after the statement that refused the first"
 
 
@@ -195,3 +212,36 @@ async def test_a_source_that_cannot_be_read_now_is_shown_and_asked_again(
     errors = [one.error.partition(":")[0] for one in shown if one.error is not None]
     assert errors == ["SourceLost", "SourceRefused"]
     assert (shown[-1].state, shown[-1].rows, shown[-1].error) == (SnapshotState.DONE, 5, None)
+
+
+async def test_what_is_under_way_is_published_when_it_is_stopped() -> None:
+    table, stream = Table(100), Stream()
+    reading, shown = reading_of(table, stream)
+    committing = asyncio.create_task(stream.commit())
+    running = asyncio.create_task(reading.run())
+    try:
+        await stream.some.wait()
+        reading.stop()
+        async with asyncio.timeout(20):
+            await running
+    finally:
+        committing.cancel()
+    assert shown[-1].chunks == len(stream.entered) < 50
+    assert shown[-1].after == (str(2 * len(stream.entered)),)
+    assert table.is_closed
+
+
+async def test_the_end_of_the_connection_is_no_error_of_a_stopped_reading(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    table, stream = Table(100), Stream()
+    reading, shown = reading_of(table, stream)
+
+    def read(_after: Sequence[str] | None, _sees: GtidSet) -> ReadChunk | None:
+        reading.stop()
+        raise SourceLost("the connection was closed")
+
+    table.read = read  # type: ignore[method-assign,assignment]
+    async with asyncio.timeout(20):
+        await reading.run()
+    assert (shown, caplog.messages) == ([], [])

@@ -14,7 +14,7 @@ import pytest
 from app.coordination.lease import PermanentLease
 from app.coordination.write_permit import WritePermit
 from app.destination.failover.source_selection import Sources
-from app.destination.plan import Failover, Plan, Signals, Source
+from app.destination.plan import Failover, Plan, Signals, SnapshotPlan, Source
 from app.destination.takeover.initial_state import InitialState
 from app.destination.takeover.takeover import Takeover
 from app.destination.takeover.timings import Phases
@@ -75,7 +75,7 @@ class Scene:
                 failover=Failover(retries=1),
                 rules=SimpleNamespace(routes=Routes(prefix="aq", include="")),
                 accepts=lambda _: False,
-                begins_with_snapshot=False,
+                snapshot=SnapshotPlan(),
             ),
         )
         self.sources = Sources(self.plan)

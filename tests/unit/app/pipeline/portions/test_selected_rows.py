@@ -338,3 +338,59 @@ def test_the_topic_folds_to_the_source_wherever_selects_see_it(
     assert folded == state
     numbers = [one.seq for one in rows_of(pieces)]
     assert numbers == [*range(8, 8 + len(numbers))]
+
+
+def emptied(number: int = 1, attempt: int = 0) -> SelectedRows:
+    return replace(selected(number=number, attempt=attempt), empties=True, table_map=b"")
+
+
+def test_a_table_is_emptied_before_its_rows_and_keeps_what_changed_after() -> None:
+    pieces = ran(
+        writes(1, (1, 1), (2, 2)), watch(), emptied(), writes(2, (3, 3)),
+        selected((2, 2), (3, 3), number=2, since=1),
+    )  # fmt: skip
+    found = [one for one in records_of(pieces) if one.value and one.op in "ctr"]
+    assert [one.op for one in found] == ["c", "c", "t", "c", "r"]
+    assert [one.seq for one in found] == [8, 9, 10, 11, 12], "its number is of the same sequence"
+    assert dict(found[2].headers)["change_id"] == b"one/t/1#0"
+    (outcome, *_) = [one for one in outcomes(pieces) if one.id == 1]
+    assert outcome == Entered(1)
+    assert [piece.notes for piece in pieces if piece.entered and piece.entered[0].id == 1] == [
+        [NOTE]
+    ]
+
+
+def test_a_table_that_is_not_published_is_not_emptied() -> None:
+    routes = Routes(destination="shop", prefix="aq", include=r"shop\.u")
+    pieces = ran(watch(), emptied(), routes=routes)
+    assert [one.refused for one in outcomes(pieces)][1:] == ["it is not published"]
+    assert [one for one in records_of(pieces) if one.value and one.op == "t"] == []
+    assert [piece.notes for piece in pieces] == [[], []]
+
+
+def test_a_watch_brings_records_for_the_journal() -> None:
+    one = replace(watch(), notes=((b"a", b"1"), (b"b", b"2")))
+    (piece,) = ran(one)
+    assert piece.notes == [(b"a", b"1"), (b"b", b"2")]
+    assert not piece.only_moves
+
+
+def test_rows_inserted_into_the_signal_table_are_passed_on() -> None:
+    chunks = (
+        writes(1, (1, 1)), writes(2, (7, 8), (9, 10), of=OTHER), updates(3, ((1, 1), (1, 2))),
+        selected((5, 5), of=OTHER),
+    )  # fmt: skip
+    pieces = ran(watch(NAME, ("shop", "u")), *chunks, signals=("shop", "u"))
+    found = [[orjson.loads(row) for row in piece.signals] for piece in pieces if piece.signals]
+    assert found == [[{"id": 7, "v": 8}, {"id": 9, "v": 10}]], "and none of a read"
+    assert len([one for one in rows_of(pieces) if one.value["source"]["table"] == "u"]) == 3
+    assert all(piece.signals == [] for piece in ran(*chunks))
+    assert next(piece for piece in pieces if piece.signals).only_moves is False
+
+
+def test_signals_of_pieces_that_are_joined_stay_in_order() -> None:
+    first, second = ran(
+        writes(1, (1, 1), of=OTHER), writes(2, (2, 2), of=OTHER), signals=("shop", "u")
+    )
+    first.absorb(second)
+    assert [orjson.loads(row)["id"] for row in first.signals] == [1, 2]

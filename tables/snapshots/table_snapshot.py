@@ -13,6 +13,7 @@ from typing import Any
 
 from connectors.errors import JournalDamaged
 from connectors.kafka.reading.partition_reader import StoredRecord
+from tables.folded_offsets import FoldedOffsets
 from tables.journal_format import Entry as Note
 from tables.journal_format import decoded, encoded
 from tables.journal_kind import Kind, StatePart
@@ -31,6 +32,10 @@ class SnapshotState(StrEnum):
     """The table was dropped or renamed before its last row was read."""
     FAILED = "failed"
     """Its rows cannot be read exactly; the others are read all the same."""
+    PAUSED = "paused"
+    """An operator paused it; it resumes after the last row that was published."""
+    STOPPED = "stopped"
+    """An operator ended it before its last row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +47,10 @@ class TableSnapshot:
     table: str
     id: str
     """Unique in the destination, for the ids of the rows."""
+    where: str | None = None
+    """A condition in SQL on the rows to read; None: all."""
+    replaces: bool = False
+    """Whether subscribers are still to learn that the rows that they have are gone, before any is read."""
     state: SnapshotState = SnapshotState.WAITING
     after: tuple[str, ...] | None = None
     """Literals of the key of the last row that was read; None before the first, and without a key."""
@@ -49,9 +58,13 @@ class TableSnapshot:
     """Count of chunks that were published."""
     rows: int = 0
     """Count of rows that were read, with those that the stream had changed by then."""
+    estimated_rows: int | None = None
+    """How many rows the server expected there to be at the first chunk."""
     began_ms: int = 0
     ts_ms: int = 0
     error: str | None = None
+    request: str = ""
+    """The id of the last request that was applied to it."""
 
     @property
     def name(self) -> Name:
@@ -63,6 +76,19 @@ class TableSnapshot:
         """Whether there is more to read."""
         return self.state in (SnapshotState.WAITING, SnapshotState.READING)
 
+    def to_json(self) -> dict[str, Any]:
+        """Its progress, for the status page and for commands."""
+        return {
+            "state": self.state.value,
+            "rows": self.rows,
+            "estimated_rows": self.estimated_rows,
+            "chunks": self.chunks,
+            "where": self.where,
+            "began_ms": self.began_ms,
+            "ts_ms": self.ts_ms,
+            "error": self.error,
+        }
+
 
 @dataclass(slots=True)
 class Snapshots:
@@ -70,13 +96,12 @@ class Snapshots:
 
     all: dict[Name, TableSnapshot] = field(default_factory=dict)
     """The last one of each table."""
-    _offsets: dict[bytes, int] = field(default_factory=dict, compare=False)
+    _folded: FoldedOffsets = field(default_factory=FoldedOffsets, compare=False)
 
     def take(self, _kind: str, _names: list[str], record: StoredRecord) -> None:
         """Fold a journal record in; one that was folded before changes nothing."""
-        if record.offset <= self._offsets.get(record.key, -1):
+        if not self._folded.is_new(record):
             return
-        self._offsets[record.key] = record.offset
         value: dict[str, Any] = decoded(record)
         try:
             after = value.pop("after")
@@ -112,15 +137,19 @@ def note_of(snapshot: TableSnapshot) -> Note:
 
 
 def requested(
-    destination: str, names: Iterable[Name], *, name: str, now_ms: int
+    destination: str, names: Iterable[Name], *, name: str, now_ms: int, replaces: bool = False
 ) -> list[TableSnapshot]:
-    """The snapshots of tables that are to be read from their first row on; ``name``: the id of all."""
+    """The snapshots of tables that are to be read from their first row on; ``name``: the id of all.
+
+    ``replaces``: whether the rows that subscribers have are replaced.
+    """
     return [
         TableSnapshot(
             destination=destination,
             database=database,
             table=table,
             id=name,
+            replaces=replaces,
             began_ms=now_ms,
             ts_ms=now_ms,
         )

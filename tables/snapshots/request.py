@@ -1,0 +1,154 @@
+"""What operators ask of the snapshot of a table, and what it makes of its state.
+
+Invariant: the last request of a table counts. It is applied once: the table's state, which is written in the
+same Kafka transactions as rows, has the id of the last one that was applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from itertools import chain
+from typing import Any
+
+from connectors.errors import JournalDamaged
+from connectors.kafka.reading.partition_reader import StoredRecord
+from tables.folded_offsets import FoldedOffsets
+from tables.journal_format import Entry as Note
+from tables.journal_format import decoded, encoded
+from tables.journal_kind import Kind, StatePart
+from tables.snapshots.table_snapshot import Name, SnapshotState, TableSnapshot
+
+
+class SnapshotAction(StrEnum):
+    """What is asked."""
+
+    START = "start"
+    """To read the table's existing rows, from the first one on."""
+    PAUSE = "pause"
+    RESUME = "resume"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotRequest:
+    """A request on one table."""
+
+    destination: str
+    database: str
+    table: str
+    id: str
+    action: SnapshotAction
+    where: str | None = None
+    """For a start: a condition in SQL on the rows to read."""
+    replaces: bool = False
+    """For a start: whether the rows that subscribers have are replaced, and not only added to."""
+    by: str
+    ts_ms: int
+    offset: int = -1
+    """The record's offset in the journal; -1 for one that is not written yet."""
+
+    @property
+    def name(self) -> Name:
+        """Database and table."""
+        return self.database, self.table
+
+
+@dataclass(slots=True)
+class SnapshotRequests:
+    """Those of one destination in the journal."""
+
+    all: dict[Name, SnapshotRequest] = field(default_factory=dict)
+    """The last one of each table."""
+    _folded: FoldedOffsets = field(default_factory=FoldedOffsets, compare=False)
+
+    def take(self, _kind: str, _names: list[str], record: StoredRecord) -> None:
+        """Fold a journal record in; one that was folded before changes nothing."""
+        if self._folded.is_new(record):
+            found = request_in(record)
+            self.all[found.name] = found
+
+
+def request_in(record: StoredRecord) -> SnapshotRequest:
+    """The content of such a record; raise JournalDamaged."""
+    value: dict[str, Any] = decoded(record)
+    try:
+        return SnapshotRequest(
+            **{**value, "action": SnapshotAction(value["action"]), "offset": record.offset}
+        )
+    except (TypeError, ValueError, KeyError) as error:
+        raise JournalDamaged(f"a request for a snapshot cannot be read: {error!r}") from error
+
+
+SNAPSHOT_REQUEST_PART = StatePart(lambda _: SnapshotRequests())
+SNAPSHOT_REQUEST: Kind[SnapshotRequest] = Kind(
+    name="snapshot-request", part=SNAPSHOT_REQUEST_PART, notice=request_in
+)
+
+
+def note_of(request: SnapshotRequest) -> Note:
+    """A record for the journal: ``snapshot-request/<destination>/<database>/<table>``."""
+    key = SNAPSHOT_REQUEST.key(request.destination, request.database, request.table)
+    value = asdict(request)
+    del value["offset"]
+    return key, encoded(value)
+
+
+def latest(*sources: Iterable[SnapshotRequest]) -> list[SnapshotRequest]:
+    """The last request on each table of those that several sources have."""
+    found: dict[Name, SnapshotRequest] = {}
+    for one in chain(*sources):
+        known = found.setdefault(one.name, one)
+        if one.offset > known.offset:
+            found[one.name] = one
+    return list(found.values())
+
+
+def pending(
+    requests: Iterable[SnapshotRequest], snapshots: dict[Name, TableSnapshot]
+) -> list[SnapshotRequest]:
+    """The requests that were not applied yet, in the order of their tables' names."""
+    found = [one for one in requests if _is_pending(one, snapshots.get(one.name))]
+    return sorted(found, key=lambda one: one.name)
+
+
+def _is_pending(request: SnapshotRequest, snapshot: TableSnapshot | None) -> bool:
+    if snapshot is None:
+        # Nothing to pause or to stop.
+        return request.action is SnapshotAction.START
+    return snapshot.request != request.id
+
+
+def after_request(
+    request: SnapshotRequest, snapshot: TableSnapshot | None, *, now_ms: int
+) -> TableSnapshot:
+    """The state of a table's snapshot after a request; only a start may be without one before."""
+    if request.action is SnapshotAction.START:
+        return TableSnapshot(
+            destination=request.destination,
+            database=request.database,
+            table=request.table,
+            id=request.id,
+            where=request.where,
+            replaces=request.replaces,
+            began_ms=now_ms,
+            ts_ms=now_ms,
+            request=request.id,
+        )
+    assert snapshot is not None
+    return replace(
+        snapshot, state=_next_state(request.action, snapshot), ts_ms=now_ms, request=request.id
+    )
+
+
+def _next_state(action: SnapshotAction, snapshot: TableSnapshot) -> SnapshotState:
+    """The state after a request other than a start; one that does not apply changes nothing."""
+    state = snapshot.state
+    if action is SnapshotAction.PAUSE and snapshot.is_pending:
+        return SnapshotState.PAUSED
+    if action is SnapshotAction.RESUME and state is SnapshotState.PAUSED:
+        return SnapshotState.READING if snapshot.chunks else SnapshotState.WAITING
+    if action is SnapshotAction.STOP and (snapshot.is_pending or state is SnapshotState.PAUSED):
+        return SnapshotState.STOPPED
+    return state

@@ -1,0 +1,351 @@
+"""`python -m app snapshot …`, the signal table and the modes, beside a real worker that publishes changes."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.__main__ import main
+from devstack import Stack
+from devstack.mysql import Mysql
+from tests.harness.servers import own_mysql
+from tests.harness.sql import ask, run
+from tests.harness.topics import Change, rows
+from tests.harness.wait import until
+from tests.harness.worker import Worker, running, settings
+
+Say = Callable[..., tuple[int, str, str]]
+ROWS = 6_000
+SLOW = {"rows_per_second": 400}
+"""So slow that a request meets the reading in its middle."""
+
+
+@pytest.fixture
+def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
+    """Run a command; its exit code and what it printed."""
+    monkeypatch.setenv("AQUEDUCT_CONFIG", str(tmp_path / "aqueduct.yaml"))
+    monkeypatch.setenv("USER", "anna")
+
+    def said(*words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main([*words])
+        output = capsys.readouterr()
+        return code, output.out, output.err
+
+    return said
+
+
+@pytest.fixture
+def filled(stack: Stack) -> Iterator[Mysql]:
+    """A server of the test's own with some thousand rows."""
+    with own_mysql(
+        stack,
+        "CREATE DATABASE shop",
+        "CREATE TABLE shop.t (id int PRIMARY KEY, region varchar(9), v int)",
+        "CREATE TABLE shop.u (id int PRIMARY KEY)",
+        "CREATE TABLE shop.signals (id varchar(42) PRIMARY KEY, type varchar(32), data text)",
+        "SET SESSION cte_max_recursion_depth = 100000",
+        "INSERT INTO shop.t WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n "
+        f"WHERE i < {ROWS}) SELECT i, IF(i % 3, 'EU', 'US'), 0 FROM n",
+        "INSERT INTO shop.u VALUES (1), (2)",
+        options={"server_id": 9, "binlog_expire_logs_seconds": 0},
+    ) as made:
+        yield made
+
+
+def wanted_settings(stack: Stack, mysql: Mysql, folder: Path, **snapshot: Any) -> dict[str, Any]:
+    wanted = settings(stack, mysql, folder, snapshot=snapshot)
+    wanted["destinations"]["shop"].pop("start")
+    return wanted
+
+
+def published(stack: Stack, wanted: dict[str, Any], table: str = "t") -> list[Change]:
+    return rows(stack, wanted["prefix"], table)
+
+
+def read_ids(changes: list[Change]) -> list[int]:
+    return [one.value["after"]["id"] for one in changes if one.value["op"] == "r"]
+
+
+def begun(stack: Stack, mysql: Mysql, wanted: dict[str, Any], worker: Worker) -> None:
+    """Wait until the stream is published."""
+    worker.wait(lambda status: status["state"] == "RUNNING")
+    run(mysql, f"UPDATE shop.t SET v = 1 WHERE id = {ROWS}")
+    until(lambda: bool(published(stack, wanted)), late=lambda: worker.log[-3000:])
+
+
+def state_of(status: dict[str, Any], table: str = "shop.t") -> str | None:
+    state: str | None = status["snapshot"].get(table, {}).get("state")
+    return state
+
+
+def test_a_table_is_read_at_an_operators_request_paused_and_resumed(
+    stack: Stack, filled: Mysql, tmp_path: Path, say: Say
+) -> None:
+    wanted = wanted_settings(stack, filled, tmp_path, **SLOW)
+    with running(wanted, tmp_path) as worker:
+        begun(stack, filled, wanted, worker)
+        code, out, err = say("snapshot", "start", "shop", "shop.t", "shop.u")
+        assert code == 0, err
+        assert {line.split(":")[0] for line in out.splitlines()} == {"shop.t", "shop.u"}
+        worker.wait(lambda status: bool(status["snapshot"].get("shop.t", {}).get("rows")))
+        code, _, err = say("snapshot", "start", "shop", "shop.t")
+        assert (code, "is being read already: shop.t" in err) == (2, True), err
+
+        code, out, _ = say("snapshot", "pause", "shop")
+        assert (code, "shop.t: paused" in out) == (0, True), out
+        held = worker.destination()["snapshot"]["shop.t"]
+        assert 0 < held["rows"] < ROWS
+        code, out, _ = say("snapshot", "status", "shop")
+        assert (code, "paused" in out, f"{held['rows']:,}" in out) == (0, True, True), out
+
+        # A new run keeps the pause.
+        assert say("destination", "restart", "shop")[0] == 0
+        assert state_of(worker.destination()) == "paused"
+        code, out, _ = say("snapshot", "resume", "shop", "shop.t")
+        assert (code, "shop.t: reading" in out) == (0, True), out
+        code, out, _ = say("snapshot", "status", "shop", "--watch", "--format", "json")
+        assert code == 0
+        last = json.loads("{" + out.rpartition("\n{")[2]) if "\n{" in out else json.loads(out)
+        assert last["tables"]["shop.t"]["state"] == "done"
+        assert 0.5 * ROWS < last["tables"]["shop.t"]["estimated_rows"] < 2 * ROWS
+        assert worker.stop() == 0
+    changes = published(stack, wanted)
+    assert Counter(read_ids(changes)) == Counter(range(1, ROWS + 1))
+    assert [one.seq for one in changes] == sorted({one.seq for one in changes})
+
+
+def test_a_stopped_one_ends_and_a_condition_chooses_rows(
+    stack: Stack, filled: Mysql, tmp_path: Path, say: Say
+) -> None:
+    wanted = wanted_settings(stack, filled, tmp_path, **SLOW)
+    with running(wanted, tmp_path) as worker:
+        begun(stack, filled, wanted, worker)
+        assert say("snapshot", "start", "shop", "--all")[0] == 0
+        worker.wait(lambda status: bool(status["snapshot"].get("shop.t", {}).get("rows")))
+        code, out, _ = say("snapshot", "stop", "shop", "shop.t")
+        assert (code, "shop.t: stopped" in out) == (0, True), out
+        stopped = len(read_ids(published(stack, wanted)))
+        assert stopped < ROWS
+        for where, reason in (
+            ("regoin = 'EU'", "Unknown column 'regoin'"),
+            ("id = 1) OR (1 = 1", "error in your SQL syntax"),
+        ):
+            code, _, err = say("snapshot", "start", "shop", "shop.t", "--where", where)
+            assert (code, reason in err, "shop.t" in err) == (2, True, True), err
+            assert "Traceback" not in err
+        code, _, err = say(
+            "snapshot", "start", "shop", "shop.t", "--where", "region = 'US' AND id <= 300 -- few"
+        )
+        assert code == 0, err
+        worker.wait(lambda status: state_of(status) == "done")
+        assert worker.stop() == 0
+    again = read_ids(published(stack, wanted))[stopped:]
+    assert again == [n for n in range(1, 301) if n % 3 == 0]
+
+
+def test_what_cannot_be_asked_is_refused_with_the_reason(
+    stack: Stack, filled: Mysql, tmp_path: Path, say: Say
+) -> None:
+    wanted = wanted_settings(stack, filled, tmp_path)
+    wanted["destinations"]["shop"]["filter"] = {"include": r"shop\.t"}
+    with running(wanted, tmp_path) as worker:
+        begun(stack, filled, wanted, worker)
+        for words, reason in (
+            (("start", "shop", "shop.u"), "table shop.u is not captured by this destination"),
+            (("start", "shop", "shop.x"), "table shop.x does not exist"),
+            (("start", "shop"), "name the tables to read, or give --all"),
+            (("start", "shop", "shop.t", "--all"), "name the tables to read, or give --all"),
+            (("start", "shop", "--all", "--replace", "--where", "1"), "leave out --where"),
+            (("pause", "shop"), "there is no snapshot to pause"),
+            (("resume", "shop", "shop.t"), "cannot resume table shop.t: it has no snapshot"),
+        ):
+            code, _, err = say("snapshot", *words)
+            assert (code, reason in err) == (2, True), err
+        assert say("snapshot", "status", "shop")[1] == "no table's existing rows were read\n"
+        assert worker.stop() == 0
+
+
+def test_rows_of_the_signal_table_are_requests(stack: Stack, filled: Mysql, tmp_path: Path) -> None:
+    wanted = wanted_settings(stack, filled, tmp_path, signal_table="shop.signals")
+
+    def signal(name: str, kind: str, data: object) -> None:
+        run(filled, f"INSERT INTO shop.signals VALUES ('{name}', '{kind}', '{json.dumps(data)}')")
+
+    with running(wanted, tmp_path) as worker:
+        begun(stack, filled, wanted, worker)
+        signal("odd", "execute-snapshot", {"data-collections": ["("]})
+        signal("none", "execute-snapshot", {"data-collections": ["shop.x"]})
+        condition = {"data-collection": "shop.t", "filter": "id <= 3"}
+        data = {"data-collections": [r"shop\\.[tu]"], "additional-conditions": [condition]}
+        signal("one", "execute-snapshot", data)
+        worker.wait(lambda status: {state_of(status), state_of(status, "shop.u")} == {"done"})
+        assert worker.stop() == 0
+        assert "a signal is passed by, as its data cannot be read" in worker.log
+        assert "signal none concerns no table" in worker.log
+        assert "snapshot start of shop.t, as signal one requested" in worker.log
+    assert read_ids(published(stack, wanted)) == [1, 2, 3]
+    assert read_ids(published(stack, wanted, "u")) == [1, 2]
+    assert len(published(stack, wanted, "signals")) == 3
+
+
+def fold(changes: list[Change]) -> dict[int, int]:
+    """A subscriber's table."""
+    found: dict[int, int] = {}
+    for one in changes:
+        op, after, before = one.value["op"], one.value["after"], one.value["before"]
+        if op == "t":
+            found.clear()
+        elif op == "d":
+            del found[before["id"]]
+        else:
+            found[after["id"]] = after["v"]
+    return found
+
+
+def purge_what_was_missed(mysql: Mysql) -> None:
+    """Changes that no worker reads, and no binlog has any more."""
+    run(
+        mysql,
+        "DELETE FROM shop.t WHERE id % 2",
+        "UPDATE shop.t SET v = 7 WHERE id < 100",
+        "DROP TABLE shop.u",
+        "INSERT INTO shop.t VALUES (100001, 'EU', 8)",
+        "FLUSH BINARY LOGS",
+    )
+    (last,) = ask(mysql, "SHOW BINARY LOGS")[-1:]
+    run(mysql, f"PURGE BINARY LOGS TO '{last[0]}'")
+
+
+def assert_equal(stack: Stack, mysql: Mysql, wanted: dict[str, Any]) -> None:
+    source = {int(one): int(v) for one, v in ask(mysql, "SELECT id, v FROM shop.t")}
+    assert fold(published(stack, wanted)) == source
+
+
+def test_after_a_purge_all_rows_are_replaced_by_an_explicit_word(
+    stack: Stack, filled: Mysql, tmp_path: Path, say: Say
+) -> None:
+    wanted = wanted_settings(stack, filled, tmp_path, mode="initial")
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: {state_of(status), state_of(status, "shop.u")} == {"done"})
+        assert worker.stop() == 0
+    purge_what_was_missed(filled)
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["state"] == "FAILED")
+        error = worker.destination()["error"]
+        assert "PositionPurged" in error
+        assert "--latest --with-snapshot" in error
+        code, _, err = say(
+            "cursor", "set", "shop", "--latest", "--with-snapshot", "--why", "purged",
+            "--yes-lose-changes",
+        )  # fmt: skip
+        assert code == 0, err
+        worker.wait(lambda status: state_of(status, "shop.u") == "gone")
+        worker.wait(lambda status: state_of(status) == "done")
+        assert worker.stop() == 0
+    assert_equal(stack, filled, wanted)
+    assert fold_of_ids(published(stack, wanted, "u")) == []
+
+
+def fold_of_ids(changes: list[Change]) -> list[int]:
+    found: list[int] = []
+    for one in changes:
+        if one.value["op"] == "t":
+            found.clear()
+        else:
+            found.append(one.value["after"]["id"])
+    return found
+
+
+def test_when_needed_replaces_all_rows_after_a_purge(
+    stack: Stack, filled: Mysql, tmp_path: Path
+) -> None:
+    wanted = wanted_settings(stack, filled, tmp_path, mode="when_needed")
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: {state_of(status), state_of(status, "shop.u")} == {"done"})
+        assert worker.stop() == 0
+    purge_what_was_missed(filled)
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: state_of(status, "shop.u") == "gone")
+        worker.wait(lambda status: state_of(status) == "done")
+        run(filled, "UPDATE shop.t SET v = 9 WHERE id = 4")
+        worker.wait(lambda _: published(stack, wanted)[-1].value["op"] == "u")
+        assert worker.stop() == 0
+        assert (
+            "all existing rows are published again, as snapshot.mode is when_needed" in worker.log
+        )
+    assert_equal(stack, filled, wanted)
+    assert fold_of_ids(published(stack, wanted, "u")) == []
+    numbers = [one.seq for one in published(stack, wanted)]
+    assert numbers == sorted(set(numbers))
+
+
+def test_initial_only_stops_once_and_continues_when_resumed(
+    stack: Stack, filled: Mysql, tmp_path: Path, say: Say
+) -> None:
+    wanted = wanted_settings(stack, filled, tmp_path, mode="initial_only")
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["state"] == "STOPPED")
+        assert "requested by snapshot.mode initial_only" in worker.destination()["error"]
+        assert len(read_ids(published(stack, wanted))) == ROWS
+        run(filled, "UPDATE shop.t SET v = 5 WHERE id = 1")
+        assert say("destination", "resume", "shop")[0] == 0
+        worker.wait(lambda _: published(stack, wanted)[-1].value["op"] == "u")
+        assert worker.destination()["state"] == "RUNNING"
+        assert worker.stop() == 0
+
+
+def test_no_data_begins_with_changes(stack: Stack, filled: Mysql, tmp_path: Path) -> None:
+    wanted = wanted_settings(stack, filled, tmp_path, mode="no_data")
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["state"] == "RUNNING")
+        run(filled, "UPDATE shop.t SET v = 5 WHERE id = 1")
+        until(lambda: bool(published(stack, wanted)), late=lambda: worker.log[-3000:])
+        assert worker.stop() == 0
+    assert [one.value["op"] for one in published(stack, wanted)] == ["u"]
+
+
+def test_tables_that_are_captured_later_are_read_if_so_set(
+    stack: Stack, filled: Mysql, tmp_path: Path
+) -> None:
+    wanted = wanted_settings(stack, filled, tmp_path, mode="initial", new_tables=True)
+    captured = wanted["destinations"]["shop"]
+    captured["filter"] = {"include": r"shop\.u"}
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: state_of(status, "shop.u") == "done")
+        run(filled, "CREATE TABLE shop.u2 (id int PRIMARY KEY)", "INSERT INTO shop.u VALUES (3)")
+        worker.wait(lambda status: status["rows"] >= 3)
+        assert worker.stop() == 0
+    captured["filter"] = {"include": r"shop\.(u2?|t)"}
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: state_of(status) == "done")
+        worker.wait(lambda status: state_of(status, "shop.u2") == "done")
+        assert worker.stop() == 0
+    assert len(read_ids(published(stack, wanted))) == ROWS
+    assert read_ids(published(stack, wanted, "u")) == [1, 2], "what was read is not read again"
+
+
+def test_the_sources_load_is_waited_for_and_shown(
+    stack: Stack, filled: Mysql, tmp_path: Path
+) -> None:
+    wanted = wanted_settings(stack, filled, tmp_path, mode="initial", max_threads_running=2)
+    busy = [threading.Thread(target=ask, args=(filled, "SELECT SLEEP(6)")) for _ in range(4)]
+    for one in busy:
+        one.start()
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: any("threads are running" in one for one in status["warnings"]))
+        run(filled, "UPDATE shop.t SET v = 5 WHERE id = 1")
+        until(lambda: bool(published(stack, wanted)), late=lambda: worker.log[-3000:])
+        assert read_ids(published(stack, wanted)) == [], "changes are published meanwhile"
+        worker.wait(lambda status: state_of(status) == "done")
+        assert worker.destination()["warnings"] == []
+        assert worker.stop() == 0
+    for one in busy:
+        one.join()
+    assert len(read_ids(published(stack, wanted))) == ROWS - 1, "one row had changed"
