@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -20,6 +20,7 @@ from app.auditing.change_store import Store
 from app.auditing.errors import NotAuditable
 from app.auditing.routes_in_force import RoutesInForce
 from app.auditing.topics import totals
+from app.auditing.topics.existing_rows import ExistingRows, incomplete_tables, reading_of
 from app.auditing.topics.record_check import DEAD, PARKED, RecordCheck, Subject
 from app.auditing.topics.shares import Copies, Shares
 from app.auditing.topics.topics import (
@@ -144,7 +145,9 @@ def audit(scope: Scope) -> Verdict:
     begin = scope.begin
     if begin is None and not scope.from_start:
         begin = _first_delivered(scope, wanted) or _nothing_after(scope, end)
-    with Store() as store, WarehouseStore() as rows_of_warehouse:
+    with ExitStack() as stack:
+        store = stack.enter_context(Store())
+        rows_of_warehouse = stack.enter_context(WarehouseStore())
         warehouse = None
         if scope.warehouse is not None:
             origin = Origin(scope.prefix, scope.published.cluster())
@@ -164,8 +167,11 @@ def audit(scope: Scope) -> Verdict:
         truth = _truth(scope, routes, window, store)
         _report_truth(verdict, truth)
         of_rows = replace(subject, beginnings=_of_rows(subject, wanted))
-        watch = None if warehouse is None else warehouse.take
-        done = RecordCheck(of_rows, truth, verdict, watch)
+        existing = stack.enter_context(
+            ExistingRows(of_rows, verdict, journal_records.snapshots.all)
+        )
+        watches = [existing.take, *([] if warehouse is None else [warehouse.take])]
+        done = RecordCheck(of_rows, truth, verdict, watches)
         own = [part for part in wanted if shares.is_share(part[0])]
         scope.published.read(own, done.take)
         done.copies = Copies(frozenset(merged), bytes(done.numbers) if own else b"")
@@ -173,6 +179,7 @@ def audit(scope: Scope) -> Verdict:
         latest = journal(scope.published, scope.prefix, scope.destination, partitions=partitions)
         _parked(scope, done, latest, topics)
         _dead_letters(scope, done, topics)
+        _existing_rows(scope, done, latest, existing)
         totals.cursor(done, latest.cursors[-1])
         totals.tombstones(done)
         known = {shape.name for shape in store.shapes}
@@ -278,8 +285,10 @@ def _first_delivered(scope: Scope, wanted: Sequence[Partition]) -> str | None:
 
     def take(_topic: str, _partition: int, record: StoredRecord) -> None:
         source = source_of(record)
-        if source.get("name") == scope.destination:
-            name = dict(record.headers)["change_id"].decode().rpartition("#")[0]
+        change_id = dict(record.headers).get(HEADER_CHANGE_ID, b"").decode()
+        # A row that existed before is of no transaction.
+        if source.get("name") == scope.destination and reading_of(change_id) is None:
+            name = change_id.rpartition("#")[0]
             if not found or source["seq"] < found[0][0]:
                 found[:] = [(source["seq"], name)]
 
@@ -329,6 +338,26 @@ def _dead_letters(scope: Scope, done: RecordCheck, topics: Mapping[str, int]) ->
             truth.blurred.setdefault(transaction.rank, (int(ordinal), table))
 
     scope.published.read([(name, 0)], take)
+
+
+def _existing_rows(
+    scope: Scope, done: RecordCheck, latest: Journal, existing: ExistingRows
+) -> None:
+    """Judge the rows that a SELECT returned."""
+    subject = done.subject
+    is_whole = (
+        subject.ddl_topic in subject.partitions
+        and not subject.beginnings.get((subject.ddl_topic, 0), 0)
+        and not (scope.ddl_include or scope.ddl_exclude or subject.routes.omitted_statements)
+    )
+    dead = set[tuple[str, str]]()
+    if any(seen & DEAD for seen in set(done.seen)):
+        positions = done.truth.store.positions()
+        dead = {shape.name for _, n, shape in positions if done.seen[n] & DEAD}
+    existing.judge(
+        incomplete=incomplete_tables(latest.quarantined, dead), knows_statements=is_whole
+    )
+    existing.chunks(latest.snapshots.all)
 
 
 def _publishes(scope: Scope, routes: RoutesInForce) -> Callable[[str], bool]:

@@ -28,6 +28,8 @@ class Kind(Enum):
     """A record without such a change in the source."""
     DIFFERENT = "different"
     """A record whose values, key or form are not the change's."""
+    UNTRUE = "untrue"
+    """A row that a SELECT returned, whose image its key did not have at its place in the topic."""
     OUT_OF_ORDER = "out_of_order"
     """A record before or after another against the order of the source."""
     SEQ_GAPS = "seq_gaps"
@@ -78,6 +80,8 @@ class Verdict:
     """Records with a value that were compared."""
     counts: Counter[Kind] = field(default_factory=Counter)
     shown: dict[Kind, list[Finding]] = field(default_factory=dict)
+    existing: Counter[str] = field(default_factory=Counter)
+    """Existing rows that were judged, by what they were compared with."""
     window: str = ""
     """The beginning and end of the source's part that was read."""
     filtered: Counter[str] = field(default_factory=Counter)
@@ -187,6 +191,7 @@ class Verdict:
 
     def _accounts(self) -> list[tuple[str, Counter[str]]]:
         return [
+            ("existing rows", self.existing),
             ("filtered", self.filtered),
             ("quarantined", self.quarantined),
             ("shadow tables", self.shadows),

@@ -8,7 +8,7 @@ then checked.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,7 +88,7 @@ class RecordCheck:
     """Takes records; its results are read after closing."""
 
     def __init__(
-        self, subject: Subject, truth: Truth, verdict: Verdict, watch: Watch | None = None
+        self, subject: Subject, truth: Truth, verdict: Verdict, watches: Sequence[Watch] = ()
     ) -> None:
         self.subject = subject
         self.truth = truth
@@ -106,7 +106,7 @@ class RecordCheck:
         self._comparers: dict[int, tuple[Routes, Comparer]] = {}
         """By the id of the routes, which are kept so that it is not reused."""
         self._claims = Claims(subject.claims, verdict.unjudged)
-        self._watch = watch
+        self._watches = watches
 
     def take(self, topic: str, partition: int, record: StoredRecord) -> None:
         """Examine a record of a row topic, or of the DDL topic."""
@@ -147,8 +147,9 @@ class RecordCheck:
         else:
             one.claim = self._claims.redeem(value)
             self._row(one, held)
-        if self._watch is not None and foreign.FORMAT not in value:
-            self._watch(topic, partition, record, value)
+        if foreign.FORMAT not in value:
+            for watch in self._watches:
+                watch(topic, partition, record, value)
         held.seq = max(held.seq, seq)
 
     def has_number(self, seq: int) -> bool:
@@ -185,9 +186,8 @@ class RecordCheck:
 
     def _row(self, one: _One, held: PartitionState) -> None:
         self.verdict.records += 1
-        source = one.value["source"]
-        if source.get("snapshot", "false") != "false":
-            self.verdict.unjudged["rows read by a snapshot"] += 1
+        if one.change_id.startswith(f"{SNAPSHOT}:"):
+            self._existing(one, held)
             return
         name, _, rest = one.change_id.rpartition("#")
         ordinal, _, half = rest.partition("/")
@@ -213,6 +213,15 @@ class RecordCheck:
         self.seen[change.n] |= bit
         self._check_order(one, held, change.position * 2 + (half == "1"))
         self._compared(one, change, half)
+
+    def _existing(self, one: _One, held: PartitionState) -> None:
+        """Check the order of a row that a SELECT returned; its image is judged once all records are read."""
+        if one.seq <= held.seq:
+            self._fault(Kind.OUT_OF_ORDER, one, f"seq {one.seq} follows seq {held.seq}")
+        if one.claim is not None:
+            self._fault(Kind.DIFFERENT, one, one.claim)
+        if foreign.FORMAT in one.value:
+            self.verdict.unjudged[f"existing rows in the format {one.value[foreign.FORMAT]}"] += 1
 
     def _is_blurred(self, transaction: Transaction, ordinal: str) -> bool:
         """Whether the witness may number a change of a transaction differently, having read a table
@@ -347,9 +356,6 @@ class RecordCheck:
                 self._fault(Kind.FOREIGN, one, "the source has no such transaction")
             return
         server, _, position = name.partition(":")
-        if server == SNAPSHOT:
-            self.verdict.unjudged["rows that existed before"] += 1
-            return
         file, _, pos = position.rpartition(":")
         if server != self.subject.server_uuid:
             self.verdict.unjudged[f"records of another server, {server}"] += 1

@@ -17,6 +17,7 @@ from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.reading.topic_reader import Take, beginnings, cluster, read_all, topics
 from connectors.wire import journal_topic, schemas_topic
 from tables.mapping.in_force import MAPPING, MappingsInForce
+from tables.snapshot import SNAPSHOT, Snapshots
 
 T = TypeVar("T")
 Partition = tuple[str, int]
@@ -194,6 +195,8 @@ class Journal:
     """Tables that were ever quarantined, and whether they still are."""
     mappings: MappingsInForce = field(default_factory=MappingsInForce)
     """The versions of the mapping in ZooKeeper that it published by."""
+    snapshots: Snapshots = field(default_factory=Snapshots)
+    """The readings of existing rows."""
 
     def take(self, _topic: str, _partition: int, record: StoredRecord) -> None:
         """Add a record."""
@@ -206,6 +209,8 @@ class Journal:
                 self._move(CursorRecord(offset=record.offset, **fields))
         elif kind == MAPPING.name and rest.partition("/")[0] == self.destination:
             self.mappings.take(kind, rest.split("/")[1:], record)
+        elif kind == SNAPSHOT.name and rest.partition("/")[0] == self.destination:
+            self.snapshots.take(kind, rest.split("/")[1:], record)
         elif kind == "quarantine" and rest.partition("/")[0] == self.destination:
             value = orjson.loads(record.value)
             if not value.get("gone"):

@@ -130,6 +130,24 @@ def test_a_record_in_another_format_without_its_numbers_is_foreign() -> None:
         assert one.verdict.faults == {"foreign": 1}
 
 
+def test_a_row_that_was_read_has_its_place_among_the_numbers_and_no_change_of_the_source() -> None:
+    def read(offset: int, seq: int, *headers: tuple[str, bytes]) -> StoredRecord:
+        value = {**created(seq), "op": "r"}
+        own = (("change_id", b"snapshot:one:shop.t:1#0"), *headers)
+        return StoredRecord(b'{"id":7}', orjson.dumps(value), offset, own)
+
+    with Store() as store:
+        one = examined(truth(store, transaction(1, rows("t", 5))))
+        one.take(TOPIC, 0, read(0, 2))
+        assert (one.verdict.counts, one.has_number(2)) == ({}, True)
+        one.take(TOPIC, 0, read(1, 1))
+        assert one.verdict.faults == {"out_of_order": 1}
+        more = (("format", b"canal"), ("destination", b"shop"), ("seq", b"3"), ("epoch", b"1"))
+        one.take(TOPIC, 0, read(2, 3, *more))
+        assert one.verdict.unjudged == {"existing rows in the format canal": 1}
+        assert one.verdict.faults == {"out_of_order": 1}
+
+
 SHARE = "aq.__shard.shop.shop.t"
 
 
