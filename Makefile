@@ -19,7 +19,7 @@ SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-platform demo-stop test test-long test-servers test-sink test-iceberg check crash crash-requests crash-brokers audit-wide crash-sink fuzz ddl-random bench bench-flat bench-large bench-new-tables bench-replay bench-routes bench-sink bench-takeover bench-sink-age bench-sink-aged bench-sink-fresh lock stack-up stack-down stack-status clean
+.PHONY: help setup demo demo-platform demo-stop test test-long test-servers test-sink test-iceberg check crash crash-requests crash-brokers crash-existing audit-wide crash-sink fuzz ddl-random bench bench-flat bench-large bench-new-tables bench-replay bench-routes bench-sink bench-takeover bench-sink-age bench-sink-aged bench-sink-fresh lock stack-up stack-down stack-status clean
 
 help: ## list what can be done
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -72,6 +72,9 @@ crash-requests: setup ## several workers: each command to each destination while
 
 crash-brokers: setup ## three brokers: two are stopped and a disk is lost; nothing committed is
 	@$(VENV_PYTHON) -m pytest tests/crash/brokers_lost.py
+
+crash-existing: setup ## existing rows, read in a storm of DML and DDL: killed at each step, taken over, and with broken guards; ROUNDS=3, SEED=7
+	@ROUNDS=$(ROUNDS) SEED=$(SEED) $(VENV_PYTHON) -m pytest tests/crash/existing/kills.py tests/crash/existing/mutants.py -s $(ARGS)
 
 crash-sink: setup ## the sink, killed before and after each of its writes, and worse: nothing is lost or repeated; ONLY=table, ROUNDS=3, SEED=7
 	@ONLY=$(ONLY) ROUNDS=$(ROUNDS) SEED=$(SEED) $(VENV_PYTHON) -m pytest tests/crash/sink_batches.py tests/crash/sink_upkeep.py -s

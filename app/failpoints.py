@@ -37,6 +37,10 @@ POINTS: Mapping[str, str] = {
     "fold.after": "after a journal record is folded, before it is acknowledged",
     "release.decoded": "after a quarantined table's events are decoded, before they are published",
     "release.published": "after some of a quarantined table's events are published, before the others",
+    "snapshot.before": "before a chunk of existing rows is read",
+    "snapshot.read": "after a chunk of existing rows is read, before it is handed in",
+    "snapshot.handed": "after a chunk of existing rows is handed in, before its commit",
+    "snapshot.committed": "after a chunk of existing rows is committed, before its reading proceeds",
     "stop.begun": "after the worker is asked to stop",
 }
 """Each failpoint and when it is reached."""

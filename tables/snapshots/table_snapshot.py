@@ -53,7 +53,8 @@ class TableSnapshot:
     """Whether subscribers are still to learn that the rows that they have are gone, before any is read."""
     state: SnapshotState = SnapshotState.WAITING
     after: tuple[str, ...] | None = None
-    """Literals of the key of the last row that was read; None before the first, and without a key."""
+    """The order of the key, and literals of that of the last row that was read; None before the first, and
+    without a key."""
     chunks: int = 0
     """Count of chunks that were published."""
     rows: int = 0

@@ -6,7 +6,7 @@ import contextlib
 import json
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -51,8 +51,11 @@ def pair_settings(
 class Pair:
     """Workers by name; all running ones are killed at the block's end."""
 
-    def __init__(self, wanted: dict[str, Any], folder: Path) -> None:
+    def __init__(
+        self, wanted: dict[str, Any], folder: Path, *, command: Sequence[str] | None = None
+    ) -> None:
         self.wanted, self.folder = wanted, folder
+        self._command = command
         self.workers: dict[str, Worker] = {}
         self._ports: dict[str, int] = {}
 
@@ -84,7 +87,7 @@ class Pair:
         """Start a worker."""
         self.write(name)
         log_file = self.folder / f"{name}-{time.monotonic_ns()}.log"
-        process = started(log_file, AQUEDUCT_CONFIG=str(self.config(name)))
+        process = started(log_file, command=self._command, AQUEDUCT_CONFIG=str(self.config(name)))
         self.workers[name] = Worker(process, self._ports[name], log_file)
         return self.workers[name]
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from app import metrics
 from app.destination.background import in_its_own_thread
 from app.destination.snapshot.entries import Committed, Entries
+from app.failpoints import point
 from app.pipeline.portions.selected_rows import SelectedRows
 from connectors.errors import AqueductError, SnapshotUnsupported, SourceLost, SourceRefused
 from connectors.mysql.gtid import GtidSet
@@ -103,6 +104,7 @@ class TableReading:
 
     async def _next(self, reached: TableSnapshot) -> _UnderWay | None:
         """Read the next chunk and hand it in; None if it has to be tried again."""
+        point("snapshot.before")
         try:
             chunk = await in_its_own_thread(lambda: self._reader.read(reached.after, self._sees))
         except DefinitionChanged as error:
@@ -119,6 +121,7 @@ class TableReading:
             await asyncio.sleep(_LOST_SECONDS)
             return None
         self._trouble(None)
+        point("snapshot.read")
         return self._hand_in(reached, chunk)
 
     def _trouble(self, error: AqueductError | None) -> None:
@@ -189,12 +192,14 @@ class TableReading:
 
         high = chunk.high if chunk is not None else None
         committed = self._entries.hand_in(number, entering, not_before=high)
+        point("snapshot.handed")
         return _UnderWay(since=since, begins=number, after=after, committed=committed)
 
     async def _settled(self) -> bool:
         """Wait for the commit of the oldest chunk; return whether its rows were published."""
         one = self._under_way.popleft()
         committed = await one.committed
+        point("snapshot.committed")
         self._learn(one, committed)
         entered = committed.entered
         if entered.refused is not None:

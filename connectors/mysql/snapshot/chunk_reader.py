@@ -56,7 +56,7 @@ class ReadChunk:
     bodies: tuple[bytes, ...]
     rows: int
     last: tuple[str, ...] | None
-    """Literals of the last row's key; None without rows or a key."""
+    """The order of the key, and literals of the last row's key; None without rows or a key."""
     is_last: bool
     """Whether no rows come after it."""
     high: Coordinates
@@ -102,6 +102,9 @@ class ChunkReader:
 
     def read(self, after: Sequence[str] | None, sees: GtidSet) -> ReadChunk | None:
         """Read the rows after a key, by a SELECT that sees these transactions; None without such a table.
+
+        ``after``: the ``last`` of the chunk before. If a statement has changed the table's key or its order
+        since, the first rows are read again: another order has other rows after that one.
 
         Raises DefinitionChanged if the server's table differs from the definition, SnapshotUnsupported if its
         rows cannot be read exactly, SourceLost and related errors.
@@ -217,6 +220,8 @@ class ChunkReader:
         limit = self._limit if key else _KEYLESS_ROWS
         if key and self._gate is not None:
             limit = self._gate.most_rows(limit)
+        order = _order(table)
+        after = after[1:] if after is not None and after[0] == order else None
         began_ms = time.time_ns() // 1_000_000
         query = chunk_query(
             self._name, encoder.select_list, key=key, after=after, limit=limit, where=self._where
@@ -243,12 +248,19 @@ class ChunkReader:
             table_map=encoder.table_map,
             bodies=bodies,
             rows=len(rows),
-            last=encoder.key_literals(rows[-1], key) if rows and key else None,
+            last=(order, *encoder.key_literals(rows[-1], key)) if rows and key else None,
             is_last=len(rows) < limit,
             high=Coordinates(_text(high.file), high.pos),
             began_ms=began_ms,
             estimate=estimate,
         )
+
+
+def _order(table: Table) -> str:
+    """What the order of a table's key depends on: its columns, their types and collations."""
+    columns = {column.name: column for column in table.columns}
+    found = [columns[name] for name in table.primary_key]
+    return ", ".join(f"{one.name} {one.type} {one.collation or ''}".rstrip() for one in found)
 
 
 def _text(value: str | bytes) -> str:

@@ -127,6 +127,48 @@ def test_text_keys_of_any_characters(stack: Stack) -> None:
         assert sum(sizes(reader_of(stack, table), limit=7)) == count
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("a INT, b INT, PRIMARY KEY (a)", "DROP PRIMARY KEY, ADD PRIMARY KEY (b)"),
+        ("a INT, b INT, PRIMARY KEY (a)", "DROP PRIMARY KEY, ADD PRIMARY KEY (a, b)"),
+        ("a INT, b INT, PRIMARY KEY (a, b)", "DROP PRIMARY KEY, ADD PRIMARY KEY (b)"),
+        ("a INT, b INT, PRIMARY KEY (a)", "DROP PRIMARY KEY"),
+        ("a INT, b INT, PRIMARY KEY (b)", "MODIFY b VARCHAR(9)"),
+        (
+            "a INT, b VARCHAR(9) COLLATE utf8mb4_0900_ai_ci, PRIMARY KEY (b)",
+            "MODIFY b VARCHAR(9) COLLATE utf8mb4_bin",
+        ),
+    ],
+)
+def test_a_table_whose_key_has_another_order_since_is_read_from_its_first_row(
+    stack: Stack, before: str, after: str
+) -> None:
+    run(
+        stack.mysql,
+        "DROP TABLE IF EXISTS ordered",
+        f"CREATE TABLE ordered ({before})",
+        "INSERT INTO ordered SELECT n, 1000 - n FROM numbers LIMIT 20",
+        database=DATABASE,
+    )
+    reader = reader_of(stack, "ordered")
+    reader._limit = 5
+    first = reader.read(None, GtidSet())
+    assert first is not None
+    reader._limit = 5
+    same = reader.read(first.last, GtidSet())
+    assert same is not None
+    reader.close()
+    run(stack.mysql, f"ALTER TABLE ordered {after}", database=DATABASE)
+    reader = reader_of(stack, "ordered")
+    reader._limit = 1_000
+    again = reader.read(same.last, GtidSet())
+    assert again is not None
+    reader.close()
+    ((count,),) = ask(stack.mysql, f"SELECT COUNT(*) FROM {DATABASE}.ordered")
+    assert (first.rows, same.rows, again.rows) == (5, 5, count)
+
+
 def test_a_chunk_is_found_by_the_key_and_not_by_reading_the_table(stack: Stack) -> None:
     run(
         stack.mysql,
@@ -137,8 +179,14 @@ def test_a_chunk_is_found_by_the_key_and_not_by_reading_the_table(stack: Stack) 
         database=DATABASE,
     )
     reader = reader_of(stack, "ranged")
+    first = reader.read(None, GtidSet())
+    reader.close()
+    assert first is not None
+    assert first.last is not None
+    # The counts are those of a connection.
+    reader = reader_of(stack, "ranged")
     reader._limit = 100
-    reader.read(("2500", "_utf8mb4 X'6b'"), GtidSet())
+    reader.read((first.last[0], "2500", "_utf8mb4 X'6b'"), GtidSet())
     assert reader._connection is not None
     with reader._connection.cursor() as cursor:
         cursor.execute("SHOW SESSION STATUS LIKE 'Handler_read%'")

@@ -1,0 +1,1 @@
+"""Existing rows, read while they are changed and while workers are killed: `make crash-existing`."""

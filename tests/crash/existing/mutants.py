@@ -1,0 +1,132 @@
+"""Each broken guard of reading existing rows is caught, by the storm or by a test: `make crash-existing`.
+
+Invariant: a mutant that nothing catches is a fault of the tests. Only findings in the topics count, and tests
+that fail; not an error of the worker itself.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from devstack import Stack
+from tests.architecture.tree import PROJECT
+from tests.crash.choice import say
+from tests.crash.existing.kills import SEED, finish, killed_at, wanted_settings
+from tests.crash.existing.mutated import PATCHES, command
+from tests.crash.existing.storm import SCHEMA, fill, raging
+from tests.crash.existing.verdict import judged
+from tests.harness.servers import own_mysql
+from tests.harness.worker import running
+
+_CHUNKS = "tests/integration/snapshot/test_chunks.py"
+_ROWS = "tests/unit/app/pipeline/portions/test_selected_rows.py"
+_READING = "tests/unit/app/destination/snapshot/test_table_reading.py"
+_FAILED = 1
+"""pytest's exit code if tests were run, and some failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """A broken guard, and what has to catch it."""
+
+    test: str = ""
+    """A test that fails with it."""
+    storm: bool = False
+    """Whether the storm's verdict has findings."""
+    killed: bool = False
+    """Whether its worker is killed after a commit."""
+
+
+MUTANTS: dict[str, Mutant] = {
+    # Between the binlog and what is visible there are microseconds: only a test can wait there.
+    "low-too-early": Mutant(
+        test=f"{_CHUNKS}::test_the_select_waits_for_the_transactions_that_it_is_to_see"
+    ),
+    "high-too-early": Mutant(
+        test=f"{_READING}::test_chunks_follow_one_another_to_the_end_of_the_table", storm=True
+    ),
+    "chunk-repeated": Mutant(storm=True),
+    "key-order": Mutant(test=f"{_CHUNKS}::test_text_keys_of_any_characters", storm=True),
+    "last-row-twice": Mutant(test=f"{_CHUNKS}::test_text_keys_of_any_characters", storm=True),
+    "keys-forgotten": Mutant(
+        test=f"{_ROWS}::test_a_generation_that_another_read_needs_is_kept", storm=True
+    ),
+    "dropped-too-early": Mutant(
+        test=f"{_ROWS}::test_a_generation_that_another_read_needs_is_kept", storm=True
+    ),
+    "refused-alone": Mutant(
+        test=f"{_ROWS}::test_a_read_that_follows_a_refused_one_of_the_same_attempt_is_refused_too"
+    ),
+    "note-apart": Mutant(
+        test=f"{_ROWS}::test_they_are_numbered_with_the_stream_as_reads_and_move_nothing",
+        storm=True,
+        killed=True,
+    ),
+    "old-definition": Mutant(
+        test=f"{_ROWS}::test_rows_that_were_read_before_a_statement_on_their_table_are_refused"
+    ),
+    "old-key-not-noted": Mutant(
+        test=f"{_ROWS}::test_rows_whose_keys_changed_since_are_dropped_and_have_no_numbers",
+        storm=True,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def table() -> Iterator[list[str]]:
+    """Prints each mutant with what caught it, at the end."""
+    found: list[str] = []
+    yield found
+    say("\n" + "\n".join(["mutant -> caught by", *found]))
+
+
+def test_each_mutant_is_listed() -> None:
+    assert MUTANTS.keys() == PATCHES.keys()
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_broken_guard_is_caught(
+    stack: Stack, tmp_path: Path, table: list[str], name: str
+) -> None:
+    mutant, caught = MUTANTS[name], list[str]()
+    if mutant.test:
+        code = tested(name, mutant.test, tmp_path)
+        assert code == _FAILED, f"{mutant.test} ends with {code}"
+        caught.append(mutant.test.rpartition("/")[2])
+    if mutant.storm:
+        findings = stormed(stack, tmp_path, name, killed=mutant.killed)
+        assert findings, "the storm finds nothing"
+        caught.append(f"storm ({', '.join(findings)})")
+    table.append(f"{name}: {(PATCHES[name].__doc__ or '').rstrip('.')} -> {'; '.join(caught)}")
+
+
+def tested(name: str, test: str, folder: Path) -> int:
+    """The exit code of a test that is run with a guard broken."""
+    arguments = ("pytest", test, "-q", "-p", "no:cacheprovider", "-p", "no:randomly")
+    with (folder / "pytest.log").open("wb") as log:
+        return subprocess.run(
+            [*command(name), *arguments], cwd=PROJECT, stdout=log, stderr=log, check=False
+        ).returncode
+
+
+def stormed(stack: Stack, folder: Path, name: str, *, killed: bool) -> dict[str, int]:
+    """The count of findings of each kind after a storm over a broken worker."""
+    chance = random.Random(SEED)
+    with own_mysql(stack, *SCHEMA) as mysql:
+        fill(mysql)
+        wanted = wanted_settings(stack, mysql, folder)
+        # Statements take chunks back, which hides what others do wrong.
+        with raging(mysql, SEED, statements=False) as storm:
+            for _ in range(3 if killed else 0):
+                passes = chance.randint(4, 12)
+                killed_at(wanted, folder, "commit.after", passes=passes, name=name)
+            with running(wanted, folder, command=command(name)) as worker:
+                finish(worker, stack, mysql, wanted["prefix"], storm)
+        findings, _ = judged(stack, mysql, wanted["prefix"])
+        return {kind: len(what) for kind, what in findings.items()}

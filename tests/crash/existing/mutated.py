@@ -1,0 +1,216 @@
+"""``python -m tests.crash.existing.mutated [NAME]``: a worker that reads small chunks, with a broken guard.
+
+With ``pytest`` and its arguments after the name, tests are run with the same guard broken.
+
+Invariant: the guard is broken here, in a process of the tests; the product has no switch for it. Each mutant
+is a change that could be made by mistake.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from devstack.programs import ARGUMENTS
+
+Patch = Callable[[], None]
+
+# Modules of the product, to be changed: what they are said to hold does not count here.
+_of: Callable[[str], Any] = importlib.import_module
+reading = _of("connectors.mysql.snapshot.chunk_reader")
+query = _of("connectors.mysql.snapshot.chunk_query")
+entries = _of("app.destination.snapshot.entries")
+keys = _of("app.pipeline.number.changed_keys")
+gather, selected = _of("app.pipeline.gather.gather"), _of("app.pipeline.gather.selected")
+shares, share = _of("app.pipeline.entered_share"), _of("app.pipeline.decoded_share")
+SMALL, MOST = 10, 30
+"""Rows of the first chunk, and of the largest one."""
+_AGAIN_AT = 3
+
+
+def small_chunks() -> None:
+    """Chunks of some rows, so that a small table has many."""
+    reading._FIRST_ROWS, reading._MOST_ROWS = SMALL, MOST
+
+
+def low_too_early() -> None:
+    """A SELECT does not wait until it sees what the stream has published."""
+    reading.ChunkReader._await_visible = lambda _self, _sees: None
+
+
+def high_too_early() -> None:
+    """Rows enter at the next boundary, though their SELECT may have seen later changes."""
+    real = entries.Entries.hand_in
+
+    def hand_in(self: Any, number: int, entering: Any, **_more: Any) -> Any:
+        return real(self, number, entering)
+
+    entries.Entries.hand_in = hand_in
+
+
+def chunk_repeated() -> None:
+    """The third chunk is the second one again."""
+    real, calls = reading.chunk_query, dict[Any, list[Any]]()
+
+    def chunk_query(name: Any, select_list: str, **more: Any) -> str:
+        after = calls.setdefault(name, [])
+        after.append(more["after"])
+        if len(after) == _AGAIN_AT:
+            more["after"] = after[-2]
+        return str(real(name, select_list, **more))
+
+    reading.chunk_query = chunk_query
+
+
+def key_order() -> None:
+    """Rows are read in another order than that of their key."""
+    real = reading.chunk_query
+
+    def chunk_query(*given: Any, **more: Any) -> str:
+        text = real(*given, **more)
+        return re.sub(r"ORDER BY (.+?)(, .+)? LIMIT", r"ORDER BY \1 DESC\2 LIMIT", text)
+
+    reading.chunk_query = chunk_query
+
+
+def last_row_twice() -> None:
+    """A chunk begins with the last row of the one before: >= instead of >."""
+
+    def later(columns: list[str], after: list[str]) -> str:
+        first, value = columns[0], after[0]
+        if len(columns) == 1:
+            return f"{first} >= {value}"
+        rest = later(columns[1:], after[1:])
+        return f"{first} >= {value} AND ({first} > {value} OR ({first} = {value} AND {rest}))"
+
+    query._later = later
+
+
+def keys_forgotten() -> None:
+    """A generation of keys begins by forgetting those before."""
+    _generations(lambda known, _news: known.clear())
+
+
+def dropped_too_early() -> None:
+    """The generation of keys that the oldest chunk under way needs is dropped."""
+    _generations(lambda known, news: known.pop(news.kept, None))
+
+
+def _generations(spoil: Callable[[dict[int, Any], Any], object]) -> None:
+    real = keys.ChangedKeys.learn
+
+    def learn(self: Any, news: Any) -> None:
+        known = self._tables.get(getattr(news, "table", None))
+        if isinstance(news, keys.GenerationBegun) and known is not None:
+            spoil(known, news)
+        real(self, news)
+
+    keys.ChangedKeys.learn = learn
+
+
+def refused_alone() -> None:
+    """Chunks after a refused one are published all the same."""
+    keys.ChangedKeys.is_refused = lambda *_: False
+
+
+def note_apart() -> None:
+    """The record of a chunk is in the transaction after that of its rows."""
+    real_selected, real, late = shares.SelectedShare.encode, share.DecodedShare.encode, list[Any]()
+
+    def encode_selected(self: Any) -> Any:
+        piece = real_selected(self)
+        late.extend(piece.notes)
+        piece.notes.clear()
+        return piece
+
+    def encode(self: Any) -> Any:
+        piece = real(self)
+        piece.notes.extend(late)
+        late.clear()
+        return piece
+
+    shares.SelectedShare.encode, share.DecodedShare.encode = encode_selected, encode
+
+
+def old_definition() -> None:
+    """Rows that were read before an ALTER are published after it, as the table was."""
+    real, known = selected.GatheringSelected.all, dict[Any, Any]()
+
+    class Remembered:
+        """Tables that are also known by an earlier definition."""
+
+        def __init__(self, tables: Any) -> None:
+            self._tables = tables
+
+        def of(self, table_map: Any) -> Any:
+            place = table_map.database, table_map.table, table_map.columns
+            try:
+                known[place] = self._tables.of(table_map)
+            except selected.WitnessesDiffer:
+                if place not in known:
+                    raise
+            return known[place]
+
+    def all_(self: Any, transaction: Any, table_map: Any, bodies: Any, pos: int) -> None:
+        tables, self._tables = self._tables, Remembered(self._tables)
+        try:
+            real(self, transaction, table_map, bodies, pos)
+        finally:
+            self._tables = tables
+
+    selected.GatheringSelected.all = all_
+    gather.Gathering._changed_by = lambda *_: iter(())
+
+
+def old_key_not_noted() -> None:
+    """Of an update that changes a key only the new one is noted."""
+    real = gather.changed_keys
+
+    def changed_keys(table: Any, rows: list[Any]) -> Any:
+        found = real(table, rows)
+        return found and [row[2] if row[3] is None else row[3] for row in rows]
+
+    gather.changed_keys = changed_keys
+
+
+PATCHES: dict[str, Patch] = {
+    "low-too-early": low_too_early,
+    "high-too-early": high_too_early,
+    "chunk-repeated": chunk_repeated,
+    "key-order": key_order,
+    "last-row-twice": last_row_twice,
+    "keys-forgotten": keys_forgotten,
+    "dropped-too-early": dropped_too_early,
+    "refused-alone": refused_alone,
+    "note-apart": note_apart,
+    "old-definition": old_definition,
+    "old-key-not-noted": old_key_not_noted,
+}
+
+
+def command(name: str = "") -> tuple[str, ...]:
+    """The worker's command line, broken or, without a name, whole."""
+    return sys.executable, "-m", "tests.crash.existing.mutated", *([name] if name else [])
+
+
+def main(name: str, *arguments: str) -> int:
+    """Run the worker, or the tests."""
+    if name:
+        PATCHES[name]()
+    if arguments:
+        import pytest
+
+        return int(pytest.main(list(arguments[1:])))
+    from faust.cli.faust import cli
+
+    small_chunks()
+    sys.argv = ["faust", *ARGUMENTS]
+    cli()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*(sys.argv[1:] or [""])))
