@@ -20,6 +20,7 @@ from pyspark.sql import functions as f
 from spark_sink.batch.apply import Applier
 from spark_sink.batch.columns import brought, fitted, traced_to
 from spark_sink.batch.contents import TablePart, contents, unusable
+from spark_sink.batch.floors import floors_of
 from spark_sink.batch.merging import merged
 from spark_sink.batch.unusable import MOST, at_of, outside
 from spark_sink.errors import KeyChanged, TableError, TypeConflict
@@ -114,9 +115,10 @@ class Rebuild:
         batch, part = self.applier.paired(batch, part, until)
         self.applier.book.fetch(part.versions)
         versions = self.applier.book.versions(part.versions)
-        floors = self.applier.truncates.raised(part.truncates).get(self.name, {})
+        removed = floors_of(part, versions.values())
+        floors = self.applier.truncates.raised(removed).get(self.name, {})
         if (held := self.stage.shape(*self.name)) is not None:
-            for floor in part.truncates:
+            for floor in removed:
                 self.stage.truncate(held, floor)
         self._fold(batch, part, list(versions.values()), floors)
         self.applier.histories.add(batch, part, list(versions.values()))

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 from spark_sink.batch.contents import Contents, TablePart, contents, envelopes, unusable
 from spark_sink.batch.deleted_keys import DeletedKeys
 from spark_sink.batch.descriptions import describe
-from spark_sink.batch.floors import Truncates
+from spark_sink.batch.floors import Truncates, floors_of
 from spark_sink.batch.histories import Histories
 from spark_sink.batch.merging import merged
 from spark_sink.batch.parallel import in_parallel
@@ -168,7 +168,7 @@ class Applier:
         with stages.timed(READ):
             found = contents(batch)
         _log.debug("batch read batch=%d tables=%d", batch_id, len(found.tables))
-        self.milestones.reach(found.reached)
+        self.milestones.reach(found.reached, found.existing)
         passed_by = {name for name in found.tables if self.waits.waiting(name)}
         for name in passed_by:
             part = found.tables.pop(name)
@@ -347,7 +347,7 @@ class Applier:
                 faults[part.name] = fault
         known = [(records, part) for records, part in ready if part.name in versions]
         with stages.timed(LEDGER):
-            floors = self.truncates.raised(floor for _, part in known for floor in part.truncates)
+            floors = self.truncates.raised(*(floors_of(p, versions[p.name]) for _, p in known))
         held = {part.name: part for part in parts}
 
         def merge(one: Part) -> None:
@@ -415,7 +415,7 @@ class Applier:
         self.milestones.wrote(part.name)
         with stages.timed(MERGE):
             is_hard = self.rules.has_hard_deletes(part.name)
-            for floor in part.truncates:
+            for floor in floors_of(part, versions):
                 self.warehouse.tables.truncate(shape, floor, is_hard=is_hard)
         if part.has_rows:
             merged(

@@ -23,10 +23,11 @@ from spark_sink.errors import (
 )
 from spark_sink.source.claims import Claim
 from spark_sink.source.envelope import ENVELOPE, FIELDS, JSON_OPTIONS, NUMBER, place
-from spark_sink.source.progress import Progress, total
+from spark_sink.source.progress import Place, Progress, total
 from spark_sink.source.schemas import VersionKey
 from spark_sink.warehouse.ledger import Floor, Source
-from spark_sink.warehouse.milestones import Position, later
+from spark_sink.warehouse.milestones import Position, later, timed
+from spark_sink.warehouse.protocol import Name
 
 _GROUP: Final = (
     "topic",
@@ -38,6 +39,7 @@ _GROUP: Final = (
     "table",
     "version",
 )
+_POSITION: Final = "epoch, seq, ts_ms, transaction, op = 'r' AS existed"
 _OPS: Final = ("c", "u", "d", "r", "t")
 _COUNTED: Final = {
     **{f"op_{op}": f"op = '{op}'" for op in _OPS},
@@ -53,6 +55,16 @@ _SPECIAL: Final = ("bad", "alien", "foreign", "omitted", "op_t")
 """The counts that, if there are any, call for a second look at those records."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExistingRows:
+    """The last rows that existed already (`r`) which a batch has of one version of a source table."""
+
+    version: VersionKey
+    start: Floor
+    """The position of the first row of their SELECT, as a truncate there."""
+    last: Place
+
+
 @dataclass(slots=True)
 class TablePart:
     """What a batch has for one table; `size` is in bytes of its records."""
@@ -61,6 +73,7 @@ class TablePart:
     versions: set[VersionKey] = field(default_factory=set)
     ops: Counter[str] = field(default_factory=Counter)
     truncates: list[Floor] = field(default_factory=list)
+    existing: list[ExistingRows] = field(default_factory=list)
     size: int = 0
     places: set[tuple[str, int]] = field(default_factory=set)
     """The partitions (topic, number) that have records of the table."""
@@ -97,6 +110,8 @@ class Contents:
     """The error of the first record that does not name its table."""
     reached: dict[str, Position] = field(default_factory=dict)
     """The newest change of each destination."""
+    existing: dict[Name, dict[str, Place]] = field(default_factory=dict)
+    """The last row that existed already of each table, by destination."""
 
     @property
     def claims(self) -> list[Claim]:
@@ -130,9 +145,12 @@ def contents(batch: DataFrame) -> Contents:
             f.expr("min(ts_ms)").alias("oldest"),
             f.expr("max(ts_ms)").alias("newest"),
             f.expr("collect_list(claim) FILTER (WHERE claim IS NOT NULL)").alias("claims"),
+            f.expr(f"max(struct({_POSITION})) FILTER (WHERE reason IS NULL)").alias("last"),
+            f.expr("max(ts_ms) FILTER (WHERE reason IS NULL AND op <> 'r')").alias("committed"),
             f.expr(
-                "max(struct(epoch, seq, ts_ms, transaction)) FILTER (WHERE reason IS NULL)"
-            ).alias("last"),
+                "max(struct(epoch, seq, ts_ms, coalesce(ordinal, 1) AS ordinal))"
+                " FILTER (WHERE reason IS NULL AND op = 'r')"
+            ).alias("existing"),
         )
         .collect()
     )
@@ -221,8 +239,24 @@ def _progress(row: Row) -> Progress:
     return Progress(oldest_ms=row.oldest, newest_ms=row.newest, place=place)
 
 
+def _existing(row: Row, name: Name) -> ExistingRows:
+    """The rows that existed already of a group; those of one SELECT are numbered one after the other."""
+    last = row.existing
+    start = Floor(
+        database=name[0],
+        table=name[1],
+        source=_source(row),
+        epoch=last.epoch,
+        seq=last.seq - last.ordinal + 1,
+        ts_ms=last.ts_ms,
+    )
+    version = VersionKey(row.destination, row.source_database, row.source_table, row.version)
+    return ExistingRows(version=version, start=start, last=(last.epoch, last.seq))
+
+
 def _gathered(rows: Iterable[tuple[Row, Row]]) -> Contents:
     result = Contents()
+    committed: dict[str, int] = {}
     for row, detail in rows:
         result.records[row.topic, row.partition] += row.records
         if _nameless(row):
@@ -236,9 +270,11 @@ def _gathered(rows: Iterable[tuple[Row, Row]]) -> Contents:
         part = result.tables.setdefault(name, TablePart(name))
         part.places.add((row.topic, row.partition))
         if row["last"] is not None:
-            epoch, seq, ts_ms, transaction = row["last"]
-            last = Position(epoch, seq, ts_ms, transaction or "")
+            epoch, seq, ts_ms, transaction, existed = row["last"]
+            last = Position(epoch, seq, 0 if existed else ts_ms, transaction or "")
             result.reached = later(result.reached, {row.destination: last})
+            newest = max(row.committed or 0, committed.get(row.destination, 0))
+            committed[row.destination] = newest
         part.fault = part.fault or _fault(detail)
         if part.fault is not None:
             continue
@@ -251,6 +287,11 @@ def _gathered(rows: Iterable[tuple[Row, Row]]) -> Contents:
                 VersionKey(row.destination, row.source_database, row.source_table, row.version)
             )
         part.ops.update({op: row[f"op_{op}"] for op in _OPS if row[f"op_{op}"]})
+        if row.existing is not None:
+            one = _existing(row, name)
+            part.existing.append(one)
+            places = result.existing.setdefault(name, {})
+            places[row.destination] = max(one.last, places.get(row.destination, one.last))
         if detail.truncate is not None:
             part.truncates.append(
                 Floor(
@@ -270,4 +311,5 @@ def _gathered(rows: Iterable[tuple[Row, Row]]) -> Contents:
         result.newest_ms = max(result.newest_ms or row.newest, row.newest)
         before = result.newest.get(row.destination, 0)
         result.newest[row.destination] = max(before, row.newest)
+    result.reached = timed(result.reached, committed)
     return result

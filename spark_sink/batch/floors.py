@@ -7,15 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from pyspark.sql import DataFrame
 
+from spark_sink.batch.contents import TablePart
 from spark_sink.ddl.following import Ddl
+from spark_sink.source.schemas import TableVersion
 from spark_sink.warehouse.ledger import Floor, Source
 from spark_sink.warehouse.protocol import Name, Warehouse
 
 Floored = dict[Name, dict[Source, tuple[int, int]]]
 """The highest truncate of each table and source."""
+
+
+def floors_of(part: TablePart, versions: Iterable[TableVersion]) -> list[Floor]:
+    """What removes earlier rows of a table: its truncates, and its rows that existed already, without a key.
+
+    Such a table is read in one piece. What was published of it before is in that piece too, and no key shows
+    that it is the same.
+    """
+    keyless = {version.key for version in versions if not version.primary_key}
+    return [*part.truncates, *(one.start for one in part.existing if one.version in keyless)]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,8 +43,8 @@ class Truncates:
         """Drops what is remembered, as tables have moved."""
         self._highest = None
 
-    def raised(self, truncates: Iterable[Floor]) -> Floored:
-        """Records truncates; returns the highest of each table and source."""
+    def raised(self, *truncates: Iterable[Floor]) -> Floored:
+        """Records truncates of several tables; returns the highest of each table and source."""
         if self._highest is None:
             self._highest = {}
             stored = self.warehouse.floors.highest()
@@ -39,7 +52,7 @@ class Truncates:
                 known = self._highest.setdefault((floor.database, floor.table), {})
                 known[floor.source] = floor.place
         new = []
-        for floor in truncates:
+        for floor in chain.from_iterable(truncates):
             known = self._highest.setdefault((floor.database, floor.table), {})
             if floor.place > known.get(floor.source, (-1, -1)):
                 known[floor.source] = floor.place
@@ -50,7 +63,7 @@ class Truncates:
 
     def in_force(self) -> Iterator[Floor]:
         """All of them; their times are not kept."""
-        for (database, table), sources in self.raised(()).items():
+        for (database, table), sources in self.raised().items():
             for source, (epoch, seq) in sources.items():
                 yield Floor(
                     database=database, table=table, source=source, epoch=epoch, seq=seq, ts_ms=0

@@ -24,11 +24,19 @@ from spark_sink.cuts.choice import (
     transaction,
 )
 from spark_sink.cuts.moment import Change, Moment, Time, Transaction
-from spark_sink.cuts.transactions import runs, unfinished
+from spark_sink.cuts.transactions import existing, runs, unfinished
 from spark_sink.errors import CutGone, CutIncomplete, CutUnknown
 from spark_sink.recent.wholeness import reaches
-from spark_sink.warehouse.milestones import Batch, Milestone, Position, Positions
-from spark_sink.warehouse.protocol import Recent, VersionGone, Warehouse
+from spark_sink.warehouse.milestones import (
+    Batch,
+    Existing,
+    Milestone,
+    Position,
+    Positions,
+    joined,
+)
+from spark_sink.warehouse.moves import Place
+from spark_sink.warehouse.protocol import Name, Recent, VersionGone, Warehouse
 
 _GTID: Final = re.compile(r"(.+):(\d+)")
 _SLACK: Final = 3
@@ -45,6 +53,8 @@ class Found:
     base: Batch
     recent: Recent[DataFrame] | None
     """All recent changes as of one commit; None if the batch is the cut."""
+    existing: Existing
+    """The last rows that existed already, as far as they are known, after the cut too."""
 
     @property
     def milestone(self) -> Milestone:
@@ -59,6 +69,7 @@ class Finder:
 
     warehouse: Warehouse[DataFrame]
     _batches: list[Batch] = field(default_factory=list)
+    _existing: dict[Name, dict[str, Place]] = field(default_factory=dict)
     _oldest: int | None = None
     """The oldest commit time (ms) in the evidence that was read."""
 
@@ -66,6 +77,7 @@ class Finder:
         """The newest cut, or the one at a moment. Raises CutUnknown, CutIncomplete or CutGone."""
         self._batches = [_START, *self.warehouse.ledger.batches()]
         _refuse_several_sinks(self._batches)
+        self._existing = joined(one.milestone.existing for one in self._batches if one.milestone)
         recent = self.warehouse.recent.newest()
         last = self._batches[-1]
         is_covered = recent is None or reaches(last.until, recent.cut.until)
@@ -95,7 +107,7 @@ class Finder:
         milestone = batch.milestone
         if milestone is None or not milestone.is_whole or not _ends_at(milestone, moment):
             return None
-        return Found(positions=milestone.reached, base=batch, recent=None)
+        return Found(positions=milestone.reached, base=batch, recent=None, existing=self._existing)
 
     def _before(self, batch: Batch, moment: Moment | None) -> Found | None:
         """A cut among the recent changes while a batch was merged."""
@@ -118,6 +130,7 @@ class Finder:
             runs=runs(recent.records, whole),
             unfinished=unfinished(recent.markers, whole),
         )
+        self._existing = joined((self._existing, existing(evidence.runs)))
         times = [run.first.ts_ms for run in evidence.runs]
         self._oldest = min(
             [*times, *([self._oldest] if self._oldest is not None else [])], default=None
@@ -135,7 +148,7 @@ class Finder:
         if batch is None or batch.milestone is None:
             return None
         positions = named(positions, batch.milestone.reached, evidence.runs)
-        return Found(positions=positions, base=batch, recent=recent)
+        return Found(positions=positions, base=batch, recent=recent, existing=self._existing)
 
     def _missing(self, moment: Moment | None) -> CutGone | CutUnknown:
         if moment is None:

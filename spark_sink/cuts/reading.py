@@ -26,7 +26,7 @@ from spark_sink.recent.wholeness import reaches
 from spark_sink.source.envelope import of_table
 from spark_sink.warehouse.images import seen_rows
 from spark_sink.warehouse.markers import markers_of
-from spark_sink.warehouse.milestones import Positions
+from spark_sink.warehouse.milestones import Existing, Positions
 from spark_sink.warehouse.moves import History, Piece, pieces
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.protocol import Name, Recent, VersionGone, Warehouse
@@ -69,6 +69,8 @@ class ConsistentCut:
     _refused: dict[Name, str] = field(init=False)
     """Tables that are not in the cut because of them."""
     _pieces: dict[tuple[str, Name], list[Piece]] = field(init=False)
+    _half_read: dict[Name, str] = field(init=False)
+    """Tables of which rows that existed already entered the stream after the cut."""
     _hard: set[Name] = field(init=False)
     """Tables that have markers of deleted rows stored beside them."""
     _parts: dict[Name, TablePart] | None = field(default=None, init=False)
@@ -79,6 +81,7 @@ class ConsistentCut:
         self._waits.refresh()
         self._hard = set(self._warehouse.deleted.tables.names())
         self._look_at_ddl()
+        self._half_read = half_read(self._found.existing, self._found.positions)
         self._pieces = pieces(self._moves().carried_out())
         recent, after = self._found.recent, self._found.base.until
         self._added = None
@@ -114,7 +117,7 @@ class ConsistentCut:
 
     def known(self) -> list[Name]:
         """All tables, those that are not in the cut too."""
-        return sorted({*self._found.milestone.versions, *self._contents()})
+        return sorted({*self._found.milestone.versions, *self._contents(), *self._half_read})
 
     def gone(self) -> list[Name]:
         """Names that tables had before they were dropped or renamed, and that no table has in the cut."""
@@ -165,7 +168,7 @@ class ConsistentCut:
 
     def missing(self, name: Name) -> str:
         """Why a table has no state in the cut; empty if it has one."""
-        if reason := self._refused.get(name):
+        if reason := self._refused.get(name) or self._half_read.get(name):
             return reason
         state, base = self._waits.tables.get(name), self._found.base
         if state is None or state.since_ms > base.at_ms:
@@ -183,7 +186,7 @@ class ConsistentCut:
         for name in names:
             if reason := self.missing(name):
                 advice = "See: python -m spark_sink status"
-                if name in self._refused:
+                if name in self._refused or name in self._half_read:
                     advice = "Take a later cut, once the sink has merged it"
                 raise TableNotInCut(f"{'.'.join(name)}: {reason}", advice=advice)
 
@@ -228,6 +231,20 @@ class ConsistentCut:
             # Those of deletes after the cut are of rows that are in it.
             markers = markers.where(upto_sql(self.positions, own="__"))
         return Merged(shape=shape, rows=rows, markers=markers)
+
+
+def half_read(existing: Existing, positions: Positions) -> dict[Name, str]:
+    """The tables whose existing rows were not all read up to a cut, and why they are not in it."""
+    found = {}
+    for name, places in existing.items():
+        for destination, (epoch, seq) in sorted(places.items()):
+            at = positions.get(destination)
+            if at is None or (epoch, seq) > (at.epoch, at.seq):
+                found[name] = (
+                    f"rows that existed before were still read by {destination}, up to epoch {epoch}, "
+                    f"seq {seq} so far"
+                )
+    return found
 
 
 def upto_sql(positions: Positions, *, own: str = "") -> str:

@@ -24,7 +24,9 @@ def cut_lines(cut: ConsistentCut, names: Sequence[Name] = ()) -> Iterator[str]:
             yield f"destination {destination}: no transaction"
             continue
         transaction = one.transaction or "not known by name"
-        at = f"epoch {one.epoch}, seq {one.seq}, committed {shown(one.ts_ms)}"
+        at = f"epoch {one.epoch}, seq {one.seq}"
+        if one.ts_ms:
+            at += f", committed {shown(one.ts_ms)}"
         yield f"destination {destination}: transaction {transaction}, {at}"
     added, later = cut.recent_changes(), cut.later_changes()
     for table in tuple(names) or known:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -20,7 +20,7 @@ from pyspark.sql import functions as f
 from spark_sink.names import literal
 from spark_sink.recent.coverage import Marker
 from spark_sink.source.offsets import Offsets
-from spark_sink.warehouse.milestones import Position
+from spark_sink.warehouse.milestones import Existing, Position, joined
 from spark_sink.warehouse.protocol import Name
 
 
@@ -36,6 +36,8 @@ class Run:
     is_seen: bool
     """Whether a record of it is before the offsets that count as whole."""
     tables: tuple[Name, ...] = ()
+    existed: bool = False
+    """Whether it is no transaction, but rows that existed already, which one SELECT has read."""
 
     @property
     def before(self) -> Position:
@@ -61,6 +63,7 @@ def runs(records: DataFrame, whole: Offsets) -> list[Run]:
         "coalesce(transaction, '') AS transaction",
         "coalesce(ordinal = 1, transaction IS NULL) AS starts",
         f"{seen or 'false'} AS is_seen",
+        "coalesce(op = 'r', false) AS existed",
         "struct(database, `table`) AS name",
     )
     begun = numbered.selectExpr("*", f"NOT (id <=> lag(id) {window}) AS begins")
@@ -75,6 +78,7 @@ def runs(records: DataFrame, whole: Offsets) -> list[Run]:
                 f"min({place}) AS first",
                 f"max({place}) AS last",
                 "bool_or(is_seen) AS is_seen",
+                "bool_or(existed) AS existed",
                 "collect_set(name) AS names",
             )
         )
@@ -87,10 +91,36 @@ def runs(records: DataFrame, whole: Offsets) -> list[Run]:
             starts=row.first.starts,
             is_seen=row.is_seen,
             tables=tuple(sorted((name.database, name["table"]) for name in row.names)),
+            existed=row.existed,
         )
         for row in rows
     ]
-    return sorted(found, key=lambda run: (run.destination, run.first))
+    return timed(sorted(found, key=lambda run: (run.destination, run.first)))
+
+
+def timed(found: Iterable[Run]) -> list[Run]:
+    """The runs, of which those of existing rows have the time of the last commit before them, where known.
+
+    Their own is that of the SELECT at the worker's clock, often before that of transactions that precede them.
+    """
+    result: list[Run] = []
+    for run in found:
+        before = result[-1] if result else None
+        if run.existed and before is not None and before.destination == run.destination:
+            ms = before.last.ts_ms
+            run = replace(run, first=replace(run.first, ts_ms=ms), last=replace(run.last, ts_ms=ms))
+        result.append(run)
+    return result
+
+
+def existing(found: Iterable[Run]) -> Existing:
+    """The last rows that existed already of each table."""
+    return joined(
+        {name: {run.destination: (run.last.epoch, run.last.seq)}}
+        for run in found
+        if run.existed
+        for name in run.tables
+    )
 
 
 def unfinished(markers: Iterable[Marker], whole: Offsets) -> frozenset[str]:

@@ -214,7 +214,8 @@ class Follower:
         if whole is not None and reaches(whole, merged):
             self._settled = merged
         step = self._coverage.step(start, until, merged, settled=self._settled)
-        if step is Step.OMIT:
+        # A stop uncovers; what would begin then is not proven whole, and readers would lose what is.
+        if step is Step.OMIT or (step is Step.BEGIN and self._stopping.is_set()):
             self._uncover()
             return
         rows = stored(records, self._schemas_topic, self._ddl_topics)

@@ -23,6 +23,7 @@ from pyspark.sql import functions as f
 
 from spark_sink.batch.columns import fitted, traced_to
 from spark_sink.batch.contents import TablePart, contents
+from spark_sink.batch.floors import floors_of
 from spark_sink.batch.merging import merged_rows
 from spark_sink.ddl.following import routed
 from spark_sink.ddl.statement import parse_statement
@@ -255,7 +256,7 @@ def combined(
         merged = _vacated(merged, part, known, book)
     traced = traced_to(merged.rows, merged.shape, known, book, name=part.name, apart=part.is_apart)
     shape, known = traced.wanted, traced.versions
-    highest = _highest(floors, part)
+    highest = _highest((*floors, *floors_of(part, known)), part.name)
     rows = _standing(_fitted(merged, traced, shape, records), shape, highest)
     if not part.has_rows:
         return shape, rows
@@ -286,10 +287,10 @@ def _vacated(
     return merged
 
 
-def _highest(floors: Iterable[Floor], part: TablePart) -> Floors:
+def _highest(floors: Iterable[Floor], name: Name) -> Floors:
     found: dict[Source, tuple[int, int]] = {}
-    for floor in (*floors, *part.truncates):
-        if (floor.database, floor.table) == part.name:
+    for floor in floors:
+        if (floor.database, floor.table) == name:
             found[floor.source] = max(floor.place, found.get(floor.source, floor.place))
     return found
 

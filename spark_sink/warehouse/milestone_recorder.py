@@ -12,7 +12,7 @@ from typing import Any
 
 from spark_sink.errors import ForeignTable
 from spark_sink.warehouse.ledger import Floor
-from spark_sink.warehouse.milestones import Milestone, Position, Positions, later
+from spark_sink.warehouse.milestones import Existing, Milestone, Position, Positions, joined, later
 from spark_sink.warehouse.moves import Place
 from spark_sink.warehouse.protocol import Name, Warehouse
 
@@ -27,6 +27,8 @@ class MilestoneRecorder:
     _written: set[Name] = field(default_factory=set)
     _strange: set[Name] = field(default_factory=set)
     """Tables with changes that no batch of this process has merged."""
+    _existing: Existing = field(default_factory=dict)
+    """Rows that existed already, since the last milestone."""
     has_begun: bool = False
     """Whether this process has taken up what the ledger has."""
     has_stated: bool = False
@@ -47,9 +49,10 @@ class MilestoneRecorder:
         self._strange.update(self._versions.keys() - set(there))
         self.has_begun = True
 
-    def reach(self, positions: Positions) -> None:
-        """Takes the newest changes of a batch."""
+    def reach(self, positions: Positions, existing: Existing | None = None) -> None:
+        """Takes the newest changes of a batch, and the last rows of it that existed already."""
         self._reached = later(self._reached, positions)
+        self._existing = joined((self._existing, existing or {}))
 
     def wrote(self, name: Name) -> None:
         """Takes a table that a batch writes to, or that maintenance has rewritten without a change."""
@@ -105,6 +108,7 @@ class MilestoneRecorder:
         self._versions |= {name: version for name, version in versions.items() if version >= 0}
         self._written.difference_update(written)
         self.has_stated = True
+        existing, self._existing = self._existing, {}
         return Milestone(
             reached=dict(self._reached),
             versions=dict(self._versions),
@@ -112,4 +116,5 @@ class MilestoneRecorder:
             ddl=dict(ddl or {}),
             recent=self.warehouse.recent.version(),
             is_whole=is_whole,
+            existing=existing,
         )

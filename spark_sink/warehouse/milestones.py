@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, replace
 
 from spark_sink.source.offsets import Offsets
 from spark_sink.warehouse.ledger import Floor, Source
@@ -24,13 +24,18 @@ class Position:
     epoch: int
     seq: int
     ts_ms: int = field(compare=False)
-    """The time of its commit at the source."""
+    """The time of its commit at the source; of a row that existed already, the time of the last commit
+    before it, and 0 if that is not known."""
     transaction: str = field(compare=False, default="")
     """Its transaction (`transaction.id` of docs/wire.md); empty if unknown."""
 
 
 Positions = Mapping[str, Position]
 """By destination."""
+
+
+Existing = Mapping[tuple[str, str], Mapping[str, Place]]
+"""Of tables, by database and name: the place of the last row that existed already, by destination."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +54,8 @@ class Milestone:
     """The version of the recent changes while the batch was merged; None without any."""
     is_whole: bool = False
     """Whether the batches so far hold each transaction wholly or not at all."""
+    existing: Existing = field(default_factory=dict)
+    """The last row of the batch of each table that existed already."""
 
     def text(self) -> str:
         """The milestone as stored."""
@@ -60,6 +67,11 @@ class Milestone:
             "ddl": [[name, *place] for name, place in sorted(self.ddl.items())],
             "recent": self.recent,
             "whole": self.is_whole,
+            "existing": [
+                [*name, destination, *place]
+                for name, places in sorted(self.existing.items())
+                for destination, place in sorted(places.items())
+            ],
         }
         return json.dumps(body, separators=(",", ":"))
 
@@ -78,6 +90,7 @@ class Milestone:
             ddl={name: (epoch, seq) for name, epoch, seq in body.get("ddl", ())},
             recent=body["recent"],
             is_whole=body["whole"],
+            existing=_existing(body.get("existing", ())),
         )
 
 
@@ -142,6 +155,33 @@ def _newest(texts: Iterable[str]) -> Milestone | None:
 
 
 def later(one: Positions, other: Positions) -> dict[str, Position]:
-    """The later position of each destination."""
+    """The later position of each destination; without a time of its own it has that of the other."""
     names = {*one, *other}
-    return {n: max(p for p in (one.get(n), other.get(n)) if p is not None) for n in names}
+    found = {n: max(p for p in (one.get(n), other.get(n)) if p is not None) for n in names}
+    return timed(found, {n: p.ts_ms for n, p in (*one.items(), *other.items()) if p.ts_ms})
+
+
+def timed(positions: Positions, times: Mapping[str, int]) -> dict[str, Position]:
+    """The positions, with the time of their destination where they have none of their own."""
+    return {
+        name: one if one.ts_ms else replace(one, ts_ms=times.get(name, 0))
+        for name, one in positions.items()
+    }
+
+
+def joined(parts: Iterable[Existing]) -> dict[tuple[str, str], dict[str, Place]]:
+    """The last place of each table and destination."""
+    found: dict[tuple[str, str], dict[str, Place]] = {}
+    for part in parts:
+        for name, places in part.items():
+            own = found.setdefault(name, {})
+            for destination, place in places.items():
+                own[destination] = max(place, own.get(destination, place))
+    return found
+
+
+def _existing(entries: Iterable[tuple[str, str, str, int, int]]) -> Existing:
+    return joined(
+        {(database, table): {destination: (epoch, seq)}}
+        for database, table, destination, epoch, seq in entries
+    )

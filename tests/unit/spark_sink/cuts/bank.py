@@ -83,6 +83,26 @@ class Bank:
             self._queue.append(records)
         self.states[last], self.ids[last] = self._copy(), name
 
+    def read(self, table: str) -> str:
+        """Publishes a table's accounts as rows that existed already; returns the id of their SELECT."""
+        name = f"snapshot:1:shop.{table}:{next(self._number)}"
+        records = []
+        for order, (account, money) in enumerate(sorted(self.state[table].items()), start=1):
+            last = next(self._seq)
+            row = Change(
+                op="r",
+                seq=last,
+                table=table,
+                after={"id": account, "v": money},
+                # Of the SELECT, at another clock than that of commits.
+                ts_ms=1_000_000,
+                more={"transaction": {"id": name, "total_order": order}},
+            )
+            records.append(((f"aq.shop.{table}", account % PARTITIONS), row.value()))
+        self._queue.append(records)
+        self.states[last], self.ids[last] = self._copy(), name
+        return name
+
     def _change(
         self, table: str, account: int, amount: int, seq: int, name: str, order: int
     ) -> tuple[tuple[str, int], str]:

@@ -11,12 +11,12 @@ import pytest
 
 from spark_sink.cuts import choice
 from spark_sink.cuts.choice import Evidence, base, bounded, newest
-from spark_sink.cuts.transactions import Run, unfinished
+from spark_sink.cuts.transactions import Run, timed, unfinished
 from spark_sink.recent.coverage import Cut, Marker
 from spark_sink.recent.wholeness import Wholeness, reaches
 from spark_sink.source.offsets import Offsets
 from spark_sink.warehouse.milestones import Batch, Milestone, Position, later
-from tests.unit.spark_sink.cuts.bank import MARKERS, Bank
+from tests.unit.spark_sink.cuts.bank import MARKERS, TABLES, Bank
 
 Record = dict[str, Any]
 
@@ -50,10 +50,18 @@ def runs_of(records: list[Record], whole: Offsets) -> list[Run]:
             first, starts, is_seen = held.first, held.starts, held.is_seen or is_seen
         else:
             first, starts = place, record["body"]["transaction"]["total_order"] == 1
+        existed = record["body"]["op"] == "r"
         found.append(
-            Run(destination="shop", first=first, last=place, starts=starts, is_seen=is_seen)
+            Run(
+                destination="shop",
+                first=first,
+                last=place,
+                starts=starts,
+                is_seen=is_seen,
+                existed=existed,
+            )
         )
-    return found
+    return timed(found)
 
 
 class Sink:
@@ -177,6 +185,8 @@ def played(seed: int) -> tuple[int, bool]:
     for _ in range(40):
         for _ in range(bank.random.randint(0, 2)):
             bank.transfer(parts=bank.random.choice((1, 1, 1, 2, 3)))
+        if bank.random.random() < 0.3:
+            bank.read(bank.random.choice(TABLES))
         for _ in range(bank.random.randint(0, 6)):
             bank.move()
         bank.random.choice((sink.store, sink.store, sink.store, sink.merge, sink.restart))()
