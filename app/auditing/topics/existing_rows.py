@@ -27,7 +27,7 @@ from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import TableName
 from connectors.wire import HEADER_CHANGE_ID, SNAPSHOT, change_key
 from tables.routes.routes import Route
-from tables.snapshot import TableSnapshot
+from tables.snapshots.table_snapshot import TableSnapshot
 
 _BATCH = 5000
 _TABLES = """

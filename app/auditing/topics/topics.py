@@ -17,7 +17,7 @@ from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.reading.topic_reader import Take, beginnings, cluster, read_all, topics
 from connectors.wire import journal_topic, schemas_topic
 from tables.mapping.in_force import MAPPING, MappingsInForce
-from tables.snapshot import SNAPSHOT, Snapshots
+from tables.snapshots.table_snapshot import SNAPSHOT, Snapshots
 
 T = TypeVar("T")
 Partition = tuple[str, int]

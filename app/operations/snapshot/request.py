@@ -62,6 +62,8 @@ async def request_snapshots(
     state = await journal.state()
     if wanted.action is SnapshotAction.START:
         names = _tables_to_start(journal, state, wanted.tables)
+        if wanted.where is not None:
+            _check_keys(state, names)
         if wanted.replaces:
             _check_replaceable(journal, names)
         await _check_readable(journal, state, names, wanted.where, report)
@@ -106,6 +108,15 @@ def _tables_to_start(
         listed = ", ".join(".".join(one.name) for one in read)
         raise UsageError(f"is being read already: {listed}; end that first with `snapshot stop`")
     return names
+
+
+def _check_keys(state: DestinationState, names: Collection[TableName]) -> None:
+    """Raise UsageError for a table without a primary key, whose rows are read all or not at all."""
+    history = state.history()
+    for name in names:
+        table = history.now().find(*name) if history is not None else None
+        if table is not None and not table.primary_key:
+            raise UsageError(f"table {'.'.join(name)} has no primary key: leave out the condition")
 
 
 def _check_replaceable(journal: Journal, names: Collection[TableName]) -> None:

@@ -217,6 +217,13 @@ class ChunkReader:
                 table=".".join(self._name),
                 remedy="Leave the key as it is, or load the rows by another way.",
             )
+        if self._where is not None and not key:
+            raise SnapshotUnsupported(
+                "it has no primary key, so its rows replace all that were published of it before, and a "
+                "condition would leave the others out",
+                table=".".join(self._name),
+                remedy="Read all its rows, without a condition.",
+            )
         limit = self._limit if key else _KEYLESS_ROWS
         if key and self._gate is not None:
             limit = self._gate.most_rows(limit)

@@ -154,7 +154,8 @@ def test_what_cannot_be_asked_is_refused_with_the_reason(
     stack: Stack, filled: Mysql, tmp_path: Path, say: Say
 ) -> None:
     wanted = wanted_settings(stack, filled, tmp_path)
-    wanted["destinations"]["shop"]["filter"] = {"include": r"shop\.t"}
+    wanted["destinations"]["shop"]["filter"] = {"include": r"shop\.t,shop\.log"}
+    run(filled, "CREATE TABLE shop.log (v int)")
     with running(wanted, tmp_path) as worker:
         begun(stack, filled, wanted, worker)
         for words, reason in (
@@ -163,6 +164,7 @@ def test_what_cannot_be_asked_is_refused_with_the_reason(
             (("start", "shop"), "name the tables to read, or give --all"),
             (("start", "shop", "shop.t", "--all"), "name the tables to read, or give --all"),
             (("start", "shop", "--all", "--replace", "--where", "1"), "leave out --where"),
+            (("start", "shop", "shop.log", "--where", "v = 1"), "shop.log has no primary key"),
             (("pause", "shop"), "there is no snapshot to pause"),
             (("resume", "shop", "shop.t"), "cannot resume table shop.t: it has no snapshot"),
         ):

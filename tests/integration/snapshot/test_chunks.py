@@ -263,6 +263,18 @@ def test_conditions_choose_rows_of_each_chunk_and_cannot_widen_it(
     reader.close()
 
 
+def test_rows_of_a_table_without_a_key_are_read_all_or_not_at_all(stack: Stack) -> None:
+    run(
+        stack.mysql,
+        f"CREATE TABLE {DATABASE}.keyless (v int)",
+        f"INSERT INTO {DATABASE}.keyless VALUES (1), (2)",
+    )
+    reader = reader_of(stack, "keyless", where="v = 1")
+    with pytest.raises(SnapshotUnsupported, match="it has no primary key"):
+        reader.read(None, GtidSet())
+    reader.close()
+
+
 @pytest.mark.parametrize("where", ["x = 1", "v = (SELECT 1 UNION SELECT 2)", "id = 1) OR (1 = 1"])
 def test_a_condition_that_the_server_cannot_evaluate_is_named(stack: Stack, where: str) -> None:
     run(

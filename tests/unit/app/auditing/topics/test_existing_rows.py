@@ -19,7 +19,7 @@ from connectors.kafka.reading.topic_reader import partition_of
 from connectors.mysql.position import Coordinates
 from tables.mapping.yaml_form import from_yaml
 from tables.routes.routes import Routes
-from tables.snapshot import SnapshotState, TableSnapshot
+from tables.snapshots.table_snapshot import SnapshotState, TableSnapshot
 
 TOPIC, NAME = "aq.shop.t", ("shop", "t")
 VERSION = Described(
