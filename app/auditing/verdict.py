@@ -29,7 +29,7 @@ class Kind(Enum):
     DIFFERENT = "different"
     """A record whose values, key or form are not the change's."""
     UNTRUE = "untrue"
-    """A row that a SELECT returned, whose image its key did not have at its place in the topic."""
+    """A row that a SELECT returned, whose image its key did not have where it is in the topic."""
     OUT_OF_ORDER = "out_of_order"
     """A record before or after another against the order of the source."""
     SEQ_GAPS = "seq_gaps"

@@ -116,7 +116,7 @@ class KeyHistory:
 
     def _take_read(self, entry: Entry, read: str) -> None:
         state, earlier = self._state, self._read.get(read)
-        if earlier is not None and earlier.version == entry.version:
+        if earlier is not None and self._is_repeated(earlier, entry):
             what = f"the same reading has returned its row already, with seq {earlier.seq}"
             self.report(Kind.REPEATED, entry.at, what)
         self._read[read] = entry
@@ -135,6 +135,12 @@ class KeyHistory:
             self._waiting.append(entry)
         if not state.is_of_change:
             self._state = _State(True, entry.after, entry.version, entry.seq)
+
+    def _is_repeated(self, earlier: Entry, entry: Entry) -> bool:
+        """Whether no statement on the table is why a reading has returned a row again."""
+        if earlier.at.change_id == entry.at.change_id:
+            return True
+        return self.knows_statements and earlier.version == entry.version
 
     def _prove_waiting(self, change: Entry) -> None:
         """Compare the rows that wait with what a change has found."""

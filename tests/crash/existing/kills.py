@@ -211,7 +211,7 @@ def test_a_statement_that_changes_the_key_leaves_out_no_row(
     stack: Stack, tmp_path: Path, case: str
 ) -> None:
     before, after = KEYS[case]
-    rows_ = ", ".join(f"({n}, {-n}, '{'kK'[n % 2]}{n:04}', 0)" for n in range(ROWS))
+    rows_ = ", ".join(f"({n}, {-n}, '{'Kk'[n % 2]}{n:04}', 0)" for n in range(ROWS))
     with own_mysql(
         stack,
         "CREATE DATABASE shop",

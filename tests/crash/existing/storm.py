@@ -92,7 +92,7 @@ class Storm:
                     cursor.execute("COMMIT" if chance.random() < 0.95 else "ROLLBACK")
                     self.committed += 1
                 except pymysql.MySQLError as error:
-                    # A deadlock, a key that is there already, or a table that was altered meanwhile.
+                    # A deadlock, a key that exists, or a table that was altered meanwhile.
                     if error.args[0] not in (1205, 1213, 1062, 1412):
                         raise
                     cursor.execute("ROLLBACK")

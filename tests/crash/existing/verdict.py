@@ -50,7 +50,7 @@ def judged(stack: Stack, mysql: Mysql, prefix: str) -> tuple[Findings, Verdict]:
 
 
 def folded_rows(changes: list[Change]) -> tuple[list[str], dict[bytes, Row]]:
-    """The rows that were read and are untrue, and what is left at the end, by key."""
+    """The rows that were read and are untrue, and the rows at the end, by key."""
     faults: list[str] = []
     rows_: dict[bytes, Row] = {}
     gone: set[bytes] = set()
@@ -97,9 +97,12 @@ def _differences(mysql: Mysql, table: str, folded: dict[bytes, Row]) -> Iterator
 
 
 def _plain(mysql: Mysql, changes: list[Change]) -> list[str]:
-    """Rows without a key: how often each is there."""
+    """Rows without a key: how often each is there. Those that were read contain the changes before them."""
     folded: Counter[int] = Counter()
+    first = next((one.seq for one in changes if one.value["op"] == "r"), 0)
     for one in changes:
+        if one.seq < first:
+            continue
         for sign, image in ((-1, one.value["before"]), (1, one.value["after"])):
             if image is not None:
                 folded[image["v"]] += sign

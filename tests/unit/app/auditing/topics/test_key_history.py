@@ -34,7 +34,7 @@ def image(v: str = "a", w: Any = 1, **more: Any) -> dict[str, Any]:
 
 
 def entry(seq: int, op: str, before: Any, after: Any, read: str | None, version: int) -> Entry:
-    at = replace(AT, offset=seq)
+    at = replace(AT, offset=seq, change_id=f"{read}:1#{seq}")
     return Entry(
         seq=seq, op=op, version=version, before=before, after=after, read=read, at=at
     )  # fmt: skip
@@ -151,6 +151,9 @@ def test_a_reading_returns_a_key_once_unless_a_statement_on_the_table_restarts_i
     for effect in Effect:
         assert "repeated" not in dict(Judged(first, effect, again).kinds)
     assert Judged(first, read(2, image(), version=2)).kinds == []
+    assert Judged(first, again, statements=False).kinds == []
+    twice = replace(again, at=replace(again.at, change_id=first.at.change_id))
+    assert Judged(first, twice, statements=False).kinds == [("repeated", 2)]
 
 
 def test_two_readings_of_a_row_that_nothing_changed_agree() -> None:
