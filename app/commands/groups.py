@@ -131,6 +131,7 @@ UNGROUPED: Mapping[str, str] = {
     "import-canal": "turn Canal's configuration into settings, a mapping and a report; needs no server",
     "import-debezium": "turn a Debezium connector into settings, a mapping and a report; needs no server",
     "audit": "prove that nothing was lost or repeated: compare the source's binlog with the topics in Kafka",
+    "validate": "compare the source's present rows with the topics in Kafka, while the worker runs",
 }
 """Commands in no group, each with its line of help."""
 

@@ -65,6 +65,8 @@ class ReadChunk:
     """When the SELECT began, milliseconds since 1970."""
     estimate: int | None = None
     """The server's estimate of the rows to read in all; with the first chunk of a reader only."""
+    keys: tuple[tuple[str, ...], ...] = ()
+    """Literals of the key of each row, if the reader was to keep them."""
 
 
 class ChunkReader:
@@ -81,12 +83,15 @@ class ChunkReader:
         hidden: Collection[str] = (),
         where: str | None = None,
         gate: LoadGate | None = None,
+        keeps_keys: bool = False,
     ) -> None:
         """``definition``: the table as its history has it now; None if it does not exist.
 
         ``hidden``: columns whose values must not be stored, as ``ReadChunk.last`` is; names in lower case.
         ``where``: an operator's condition in SQL on the rows. ``gate``: where a read waits for its turn.
+        ``keeps_keys``: whether chunks have the key of each row.
         """
+        self._keeps_keys = keeps_keys
         self._address, self._name, self._charsets, self._server = address, name, charsets, server
         self._definition, self._hidden, self._where = definition, hidden, where
         self._gate = gate
@@ -260,6 +265,7 @@ class ChunkReader:
             high=Coordinates(_text(high.file), high.pos),
             began_ms=began_ms,
             estimate=estimate,
+            keys=tuple(encoder.key_literals(row, key) for row in rows) if self._keeps_keys else (),
         )
 
 

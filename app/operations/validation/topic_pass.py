@@ -1,0 +1,240 @@
+"""One pass over a topic: it is folded, and each of its tables compared with the source.
+
+Invariant: a table that a statement or a rule changed meanwhile is compared again from the beginning, with its
+topic folded again: what was found by the earlier definition does not count.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import count
+
+from app.auditing.topics.claim_checks import Claims
+from app.destination.background import in_its_own_thread
+from app.operations.journal_access import Journal
+from app.operations.source_connection import ReachableSource
+from app.operations.validation.definitions import Definitions, definitions_now
+from app.pipeline.encode.oversize import claim_store
+from app.validation.errors import NotComparable, TableChanged
+from app.validation.folded_topic import FoldedTopic
+from app.validation.looks import LOOK_SECONDS, Looks
+from app.validation.pace import Pace
+from app.validation.present_images import PresentImages
+from app.validation.published_position import PublishedPosition
+from app.validation.table_result import TableResult
+from app.validation.table_validation import TableValidation
+from connectors.errors import SnapshotUnsupported
+from connectors.kafka.reading.catching_up import read_to_ends
+from connectors.kafka.reading.follower import Follower, Partition
+from connectors.kafka.reading.partition_reader import StoredRecord, read_first
+from connectors.mysql.ddl.definition import Table, TableName
+from connectors.mysql.schema.baseline import server_of
+from connectors.mysql.snapshot.chunk_reader import ChunkReader
+from connectors.mysql.snapshot.random_key import random_keys
+
+_MOST_ATTEMPTS = 5
+
+
+class TopicPass:
+    """Compares one topic after the other."""
+
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        source: ReachableSource,
+        definitions: Definitions,
+        follower: Follower,
+        published: PublishedPosition,
+        pace: Pace,
+        show: Callable[[TableResult], object],
+        samples: int | None,
+        most_listed: int,
+    ) -> None:
+        """``samples``: the chunks of each table; None: all rows are compared. ``show``: receives each result as
+        it grows."""
+        self._journal, self._source, self._definitions = journal, source, definitions
+        self._follower, self._published, self._pace = follower, published, pace
+        self._show, self._samples, self._most_listed = show, samples, most_listed
+        self._changes = published.changes
+        """Those before the definitions were read."""
+        self._done: list[Partition] = []
+        self._beginnings: dict[Partition, int] = {}
+        self._runs: Iterator[int] = count(1)
+
+    async def compare(self, topic: str, names: Sequence[TableName]) -> list[TableResult]:
+        """Return the results of real tables whose records are in one topic."""
+        why = ""
+        for _ in range(_MOST_ATTEMPTS):
+            try:
+                return await self._compare(topic, names)
+            except TableChanged as error:
+                why = error.detail
+                self._changes = self._published.changes
+                self._definitions = await definitions_now(self._journal, self._source.facts)
+            except NotComparable as error:
+                return [self._refused(topic, name, error) for name in names]
+        changed = NotComparable(f"it changed each time it was compared: {why}")
+        return [self._refused(topic, name, changed) for name in names]
+
+    async def _compare(self, topic: str, names: Sequence[TableName]) -> list[TableResult]:
+        results, images = list[TableResult](), dict[TableName, PresentImages]()
+        for name in names:
+            try:
+                images[name] = self._images(topic, name)
+            except (NotComparable, SnapshotUnsupported) as error:
+                results.append(self._refused(topic, name, error))
+        if not images:
+            return results
+        partitions = await self._followed(topic)
+        lost = Counter[str]()
+        with closing(self._folded(images, lost)) as folded:
+
+            def take(partition: Partition, record: StoredRecord) -> None:
+                try:
+                    folded.take(partition[1], record)
+                except LookupError as error:
+                    raise TableChanged(f"version {error} of its columns is new") from error
+
+            await read_to_ends(self._follower, partitions, take)
+            for name, own in images.items():
+                result = TableResult(name=name, topic=topic, most_listed=self._most_listed)
+                await self._table(result, own, folded, partitions, take)
+                result.notes += self._notes(name, partitions)
+                results.append(result)
+        self._done += partitions
+        self._follower.pause(self._done)
+        return results
+
+    def _images(self, topic: str, name: TableName) -> PresentImages:
+        """Return how images of a table are read; raise NotComparable if it cannot be compared."""
+        routes = self._definitions.rules.routes
+        if routes.merged:
+            raise NotComparable("its rows are merged with those of other destinations", topic=topic)
+        found = self._definitions.expected.definition(name, self._definition(name))
+        return PresentImages(name, self._definitions.versions, found)
+
+    def _definition(self, name: TableName) -> Table:
+        found = self._definitions.tables.get(name)
+        if found is None:
+            raise NotComparable("it does not exist any more")
+        return found
+
+    def _folded(self, images: dict[TableName, PresentImages], lost: Counter[str]) -> FoldedTopic:
+        rules = self._definitions.rules
+        store = claim_store(rules) if rules.claims else None
+        return FoldedTopic(rules.destination, images, Claims(store, lost))
+
+    async def _followed(self, topic: str) -> list[Partition]:
+        """Follow the topic from its beginning."""
+        number = (await self._follower.partitions([topic])).get(topic)
+        if number is None:
+            raise NotComparable("its topic does not exist yet")
+        partitions = [(topic, one) for one in range(number)]
+        self._beginnings = await self._follower.beginnings(partitions)
+        await self._follower.follow(self._beginnings)
+        return partitions
+
+    async def _table(
+        self,
+        result: TableResult,
+        images: PresentImages,
+        folded: FoldedTopic,
+        partitions: Sequence[Partition],
+        take: Callable[[Partition, StoredRecord], object],
+    ) -> None:
+        name, facts = result.name, self._source.facts
+        table = self._definition(name)
+        reader = ChunkReader(
+            self._source.address,
+            name,
+            charsets=facts.charsets,
+            server=server_of(facts),
+            definition=lambda: table,
+            keeps_keys=True,
+        )
+        looks = Looks(
+            name=name,
+            reader=reader,
+            expected=self._definitions.expected,
+            folded=folded,
+            follower=self._follower,
+            partitions=partitions,
+            published=self._published,
+            pace=self._pace,
+            take=take,
+            changes=self._changes,
+            is_same=partial(self._is_same, name),
+            seconds=LOOK_SECONDS if self._samples is None else 0.0,
+        )
+        validation = TableValidation(
+            looks,
+            result,
+            images=images,
+            read_record=partial(self._record, result.topic),
+            show=self._show,
+            run=next(self._runs),
+        )
+        with closing(reader):
+            try:
+                if self._samples is None:
+                    await validation.whole()
+                else:
+                    await validation.samples(await self._random_keys(name, table, self._samples))
+            except (NotComparable, SnapshotUnsupported) as error:
+                result.not_compared = error.detail
+
+    async def _random_keys(
+        self, name: TableName, table: Table, samples: int
+    ) -> list[tuple[str, ...] | None]:
+        facts = self._source.facts
+        return await in_its_own_thread(
+            partial(
+                random_keys,
+                self._source.address,
+                name,
+                table,
+                charsets=facts.charsets,
+                server=server_of(facts),
+                count=samples,
+                chance=random.Random(),  # noqa: S311 - any rows do
+            )
+        )
+
+    async def _is_same(self, name: TableName) -> bool:
+        """Return whether a table is still published by the definitions that it is compared by."""
+        now = await definitions_now(self._journal, self._source.facts)
+        return now.is_same(self._definitions, name)
+
+    async def _record(self, topic: str, part: int, at: int) -> StoredRecord | None:
+        found = await read_first(
+            self._journal.options,
+            topic,
+            part,
+            start=at,
+            wanted=lambda _: True,
+            waits_for_open=False,
+        )
+        return found if found is not None and found.offset == at else None
+
+    def _notes(self, name: TableName, partitions: Sequence[Partition]) -> list[str]:
+        """Return what may explain that rows are missing."""
+        found = list[str]()
+        snapshot = self._definitions.state.snapshots.all.get(name)
+        if snapshot is not None and snapshot.is_pending:
+            found.append("its existing rows are still being published")
+        begins = max(self._beginnings[one] for one in partitions)
+        if begins and not self._definitions.rules.compacted:
+            found.append(
+                f"the first {begins} offset(s) of its topic have expired, and rows with them may be missing"
+            )
+        return found
+
+    def _refused(
+        self, topic: str, name: TableName, error: NotComparable | SnapshotUnsupported
+    ) -> TableResult:
+        return TableResult(name=name, topic=topic, not_compared=error.detail)

@@ -1,0 +1,184 @@
+"""A validation: the source's rows compared with the folded topics, while the worker runs.
+
+Invariant: nothing is written, to the source or to Kafka, and no lock is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from app.destination.background import in_its_own_thread
+from app.operations.journal_access import Journal
+from app.operations.source_connection import ReportUnreachable, reachable_source
+from app.operations.validation.definitions import Definitions, definitions_now
+from app.operations.validation.topic_pass import TopicPass
+from app.settings.model import Settings
+from app.validation.errors import NotComparable, SourceMoved
+from app.validation.pace import Pace
+from app.validation.published_position import PublishedPosition
+from app.validation.table_result import TableResult
+from connectors.errors import UsageError
+from connectors.kafka.reading.follower import Follower
+from connectors.kafka.reading.partition_reader import end_of
+from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.server.facts import ServerFacts
+from connectors.mysql.server.load import ServerLoad
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidationRequest:
+    """The parameters of a validation."""
+
+    destination: str
+    tables: tuple[TableName, ...] = ()
+    """Real or logical names; none: all captured tables."""
+    samples: int | None = None
+    """The number of chunks at random of each table; None: all rows are compared."""
+    rows_per_second: float | None = None
+    most_threads: int = 50
+    """Sessions that the source executes statements of, above which reading pauses."""
+    most_listed: int = 20
+    """The number of differences of a table that are listed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validation:
+    """The result of a validation."""
+
+    destination: str
+    tables: tuple[TableResult, ...]
+
+    @property
+    def differences(self) -> int:
+        """The number of rows that differ."""
+        return sum(one.differences for one in self.tables)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all was judged."""
+        return all(one.is_complete for one in self.tables)
+
+    def lines(self) -> list[str]:
+        """The result as text: each table, and all in one line."""
+        found = [line for one in self.tables for line in one.lines()]
+        not_compared = sum(one.not_compared is not None for one in self.tables)
+        rows = sum(one.rows for one in self.tables)
+        found.append(
+            f"validation of {self.destination}: tables={len(self.tables)} not_compared={not_compared} "
+            f"rows={rows} differences={self.differences}"
+        )
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "destination": self.destination,
+            "equal": not self.differences and self.is_complete,
+            "differences": self.differences,
+            "complete": self.is_complete,
+            "tables": [one.to_json() for one in self.tables],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What is reported while a validation runs."""
+
+    unreachable: ReportUnreachable
+    progress: Callable[[TableResult], object]
+    busy: Callable[[int], object]
+    """The number of sessions at the source, when it is too busy to read."""
+
+
+async def validate(settings: Settings, request: ValidationRequest, report: Report) -> Validation:
+    """Compare all tables that are wanted, once.
+
+    Raises UsageError for a table that is not captured, NotComparable if no table can be compared,
+    PublishingStalled if the worker does not run, and the errors of the source and of Kafka.
+    """
+    journal = Journal.of(settings, request.destination)
+    start = await end_of(journal.options, journal.topic, journal.partition)
+    state = await journal.state()
+    assert state.cursor is not None
+    server = state.cursor.offset.server_uuid
+    source = await reachable_source(journal, state, report.unreachable, server_uuid=server)
+    _check(source.facts, server, request.destination)
+    definitions = await definitions_now(journal, source.facts)
+    names = wanted_tables(definitions, request.tables)
+    async with AsyncExitStack() as stack:
+        load = ServerLoad(source.address)
+        stack.callback(load.close)
+        follower = await stack.enter_async_context(Follower.opened(journal.options))
+        await follower.follow({(journal.topic, journal.partition): start})
+        published = PublishedPosition(
+            follower, journal.plan.journal, state.cursor, server_uuid=server
+        )
+        pace = Pace(
+            partial(in_its_own_thread, load.threads_running),
+            rows_per_second=request.rows_per_second,
+            most_threads=request.most_threads,
+            busy=report.busy,
+        )
+        one_pass = TopicPass(
+            journal=journal,
+            source=source,
+            definitions=definitions,
+            follower=follower,
+            published=published,
+            pace=pace,
+            show=report.progress,
+            samples=request.samples,
+            most_listed=request.most_listed,
+        )
+        results: list[TableResult] = []
+        for topic, own in _by_topic(definitions, names):
+            results += await one_pass.compare(topic, own)
+    results.sort(key=lambda one: one.name)
+    return Validation(destination=request.destination, tables=tuple(results))
+
+
+def _check(facts: ServerFacts, server_uuid: str, destination: str) -> None:
+    """Raise the error of a server whose rows cannot be compared."""
+    if facts.is_mariadb or not facts.has_gtids:
+        raise NotComparable(
+            "the server is no MySQL with GTIDs, so nothing proves what a SELECT sees",
+            destination=destination,
+            remedy="Set gtid_mode to ON, or audit the destination by its binlog.",
+        )
+    if facts.server_uuid != server_uuid:
+        raise SourceMoved(
+            f"it reads the server {server_uuid}, which does not answer", destination=destination
+        )
+
+
+def wanted_tables(definitions: Definitions, given: Iterable[TableName]) -> list[TableName]:
+    """Return the captured real tables that are meant, all if none is given; raise UsageError for others."""
+    captured = {
+        name: definitions.rules.routes.of(name)
+        for name in sorted(definitions.tables)
+        if definitions.expected.captures(name)
+    }
+    wanted = set[TableName]()
+    for one in given:
+        own = [
+            name
+            for name, route in captured.items()
+            if route is not None and one in (name, route.logical)
+        ]
+        if not own:
+            raise UsageError(f"{'.'.join(one)} is no table that the destination captures")
+        wanted |= set(own)
+    return [name for name in captured if name in wanted or not wanted]
+
+
+def _by_topic(
+    definitions: Definitions, names: Iterable[TableName]
+) -> list[tuple[str, list[TableName]]]:
+    found: dict[str, list[TableName]] = {}
+    for name in names:
+        found.setdefault(definitions.rules.routes.topic(name), []).append(name)
+    return sorted(found.items())

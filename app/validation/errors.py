@@ -1,0 +1,28 @@
+"""Why a table, or a whole destination, cannot be validated; docs/validation.md lists them."""
+
+from __future__ import annotations
+
+from connectors.errors import AqueductError
+
+
+class NotComparable(AqueductError):
+    """The rows of a table cannot be compared with its topic."""
+
+
+class TableChanged(AqueductError):
+    """The definition of a table, or its rules, changed while it was compared."""
+
+
+class PublishingStalled(AqueductError):
+    """The destination does not reach a position of its source, so rows cannot be compared there."""
+
+    remedy = (
+        "Validation needs a running worker: see `python -m app destination list`, and begin again once it "
+        "runs."
+    )
+
+
+class SourceMoved(AqueductError):
+    """The destination reads another server than the one that is compared."""
+
+    remedy = "Begin again: the rows of the server that is read now are compared then."

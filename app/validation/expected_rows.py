@@ -1,0 +1,131 @@
+"""The records that a worker would publish of selected rows, by the worker's own pipeline.
+
+Invariant: key, columns, rules, masking and filters are those of its gather, number and encode; nothing is
+published, and no image is put into a claim store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import orjson
+
+from app.pipeline.gather.captured_tables import CapturedTable
+from app.pipeline.number.numbers import Numbers
+from app.pipeline.piece import Piece
+from app.pipeline.portions.key_watch import KeyWatch
+from app.pipeline.portions.portion import Portion
+from app.pipeline.portions.selected_rows import SelectedRows
+from app.pipeline.rules import Rules
+from app.pipeline.stage import ChunkStage, StageSpec
+from app.validation.errors import NotComparable, TableChanged
+from app.validation.folded_topic import SelectedRow
+from app.validation.present_images import own_image, stored
+from connectors.errors import RuleImpossible, UnsupportedEvent, WitnessesDiffer
+from connectors.kafka.reading.finished_records import finished_records
+from connectors.mysql.ddl.definition import Table, TableName
+from connectors.mysql.position import Coordinates
+from connectors.mysql.snapshot.chunk_reader import ReadChunk
+from connectors.mysql.snapshot.described_table import described_table
+from tables.mapping.rules import DEBEZIUM, OPERATIONS
+from tables.routes.routes import Route
+from tables.table_version import Definition
+
+_NO_POSITION = Coordinates("", 0)
+
+
+class ExpectedRows:
+    """The worker's pipeline, for the rows of some tables as they are defined now."""
+
+    def __init__(self, spec: StageSpec) -> None:
+        self._spec = replace(spec, rules=_plain(spec.rules))
+        self._stage: ChunkStage = self._spec.make()
+        self._numbers = Numbers(seq=0, safe=_NO_POSITION)
+
+    def captures(self, name: TableName) -> bool:
+        """Return whether rows of a table are published."""
+        return self._stage.tables.captures(name)
+
+    def definition(self, name: TableName, table: Table) -> Definition:
+        """Return the columns of a table as its records have them now.
+
+        Raises NotComparable if its rows cannot be compared, SnapshotUnsupported if they cannot be read exactly.
+        """
+        spec = self._spec
+        mapped = described_table(name, table, spec.charsets, server=spec.server)
+        try:
+            captured = self._stage.tables.of(mapped)
+        except (RuleImpossible, WitnessesDiffer, UnsupportedEvent) as error:
+            raise NotComparable(error.detail) from error
+        if not isinstance(captured, CapturedTable):
+            raise NotComparable(
+                "it is not published" if captured is None else "it is quarantined, or was given up"
+            )
+        if reason := _obstacle(captured):
+            raise NotComparable(reason)
+        return captured.definition
+
+    def of(self, name: TableName, chunk: ReadChunk) -> tuple[list[SelectedRow], int]:
+        """Return the rows of a chunk as they would be published, and the count of those that would be dead
+        letters; raises TableChanged if it is not published as before."""
+        route = self._spec.rules.routes.of(name)
+        assert route is not None
+        self._pieces(KeyWatch(start=chunk.high, tables=frozenset({name}), id=0))
+        (piece,) = self._pieces(
+            SelectedRows(
+                start=chunk.high,
+                table=name,
+                read="validation",
+                id=0,
+                read_ms=chunk.began_ms,
+                server_id=0,
+                since=0,
+                begins=0,
+                kept=0,
+                table_map=chunk.table_map,
+                bodies=chunk.bodies,
+                note=(b"", b""),
+            )
+        )
+        if piece.error is not None:
+            raise piece.error
+        if piece.entered[0].refused is not None:
+            raise TableChanged(piece.entered[0].refused)
+        return list(_rows(piece, route, chunk)), len(piece.dead_letters)
+
+    def _pieces(self, portion: Portion) -> list[Piece]:
+        decoded = self._stage.decode(portion, [])
+        self._numbers, _ = decoded.number(self._numbers, [])
+        return decoded.encode()
+
+
+def _plain(rules: Rules) -> Rules:
+    """The rules without what only concerns the writing of records."""
+    return replace(rules, markers=False, part_markers=False, oversize="stop", compression=None)
+
+
+def _obstacle(table: CapturedTable) -> str | None:
+    """Why the folded topic of a table does not have the source's rows; None if it has."""
+    route = table.route
+    if route.format != DEBEZIUM:
+        return f"its records are in the format {route.format}; only Debezium's is compared"
+    if not table.has_row_keys:
+        return "its records have no key that identifies rows"
+    rules = route.mapped.rules if route.mapped is not None else None
+    if rules is not None and rules.operations and set(rules.operations) != set(OPERATIONS):
+        return f"only these operations are published of it: {', '.join(rules.operations)}"
+    return None
+
+
+def _rows(piece: Piece, route: Route, chunk: ReadChunk) -> Iterator[SelectedRow]:
+    for batch in piece.batches:
+        if batch.topic != route.topic:
+            continue
+        for key, value, _ in finished_records(batch):
+            assert key is not None
+            assert value is not None
+            content = orjson.loads(value)
+            # A row that rules omit keeps its ordinal.
+            literals = chunk.keys[content["source"]["row"]]
+            yield SelectedRow(key, stored(own_image(content["after"])), literals)

@@ -1,0 +1,142 @@
+"""A look at a part of a table: rows that were selected, and the topic read past them.
+
+The worker publishes a server's transactions in the order of its binlog. Before a look, the topic is read to
+some point; all of that is at or before a cursor, which is read next. The SELECTs begin once the server shows
+all transactions of that cursor. After them the end of the binlog is read, and the topic once it is published
+past that. So what a SELECT returned of a key is the last image of it before the look, or one that the topic got
+during the look, if nothing is wrong.
+
+Invariant: no lock is taken, and no moment without writes is needed; a row that is wrong is found in the first
+look at it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from app.destination.background import in_its_own_thread
+from app.validation.errors import NotComparable, TableChanged
+from app.validation.expected_rows import ExpectedRows
+from app.validation.folded_topic import FoldedTopic
+from app.validation.pace import Pace
+from app.validation.published_position import PublishedPosition
+from connectors.errors import SnapshotUnsupported
+from connectors.kafka.reading.catching_up import read_to_ends
+from connectors.kafka.reading.follower import Follower, Partition
+from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.snapshot.chunk_reader import ChunkReader, DefinitionChanged, ReadChunk
+
+LOOK_SECONDS = 3.0
+"""The time for which chunks are read in one look."""
+_AGAIN_SECONDS = 1.0
+_MOST_ATTEMPTS = 5
+
+After = Sequence[str] | None
+Places = dict[Partition, int]
+"""An offset in each partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The part of a table that a look had."""
+
+    rows: int
+    dead_letters: int
+    """Rows that would be dead letters."""
+    began: Places
+    """Where the topic was read on from."""
+    last: After
+    """The key of the last row."""
+    is_last: bool
+    """Whether no rows come after it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Looks:
+    """Makes the looks at one table; what they selected and folded is in ``folded``."""
+
+    name: TableName
+    reader: ChunkReader
+    expected: ExpectedRows
+    folded: FoldedTopic
+    follower: Follower
+    partitions: Sequence[Partition]
+    """Those of the topic."""
+    published: PublishedPosition
+    pace: Pace
+    take: Callable[[Partition, StoredRecord], object]
+    changes: int
+    """The number of ``published`` for which the table is known to be as it is compared."""
+    is_same: Callable[[], Awaitable[bool]]
+    """Whether the table is still published by the definition and the rules that it is compared by."""
+    seconds: float = LOOK_SECONDS
+    clock: Callable[[], float] = field(default=time.monotonic)
+
+    async def at(self, after: After) -> Look:
+        """Look at the rows after a key.
+
+        Raises TableChanged if its definition or its rules changed meanwhile, SnapshotUnsupported if the rows
+        cannot be read exactly, NotComparable if the table is emptied each time.
+        """
+        for _ in range(_MOST_ATTEMPTS):
+            found = await self._once(after)
+            if not self.folded.is_emptied(self.name):
+                return found
+        raise NotComparable("it is truncated again and again")
+
+    async def _once(self, after: After) -> Look:
+        self.folded.begin_look()
+        began = {one: await self.follower.position(one) for one in self.partitions}
+        _, sees = await self.published.settled()
+        rows = dead = 0
+        until = self.clock() + self.seconds
+        while True:
+            await self.pace.may_read()
+            chunk = await self._read(after, sees)
+            self.pace.has_read(chunk.rows)
+            selected, lost = self.expected.of(self.name, chunk)
+            self.folded.select(selected)
+            rows, dead, after = rows + len(selected), dead + lost, chunk.last or after
+            if chunk.is_last or self.clock() >= until:
+                break
+        await self.published.reached(chunk.high)
+        await read_to_ends(self.follower, self.partitions, self.take)
+        await self._check_same()
+        return Look(rows=rows, dead_letters=dead, began=began, last=after, is_last=chunk.is_last)
+
+    async def _read(self, after: After, sees: GtidSet) -> ReadChunk:
+        """Read a chunk; a statement on the table that is not published yet is waited for."""
+        attempt = 0
+        while True:
+            try:
+                chunk = await in_its_own_thread(lambda: self.reader.read(after, sees))
+            except (DefinitionChanged, SnapshotUnsupported) as error:
+                attempt += 1
+                if attempt == _MOST_ATTEMPTS:
+                    raise _reason(error) from error
+            else:
+                if chunk is None:
+                    raise NotComparable("it does not exist any more")
+                return chunk
+            await asyncio.sleep(_AGAIN_SECONDS)
+            await self.published.settled()
+            await self._check_same()
+
+    async def _check_same(self) -> None:
+        """Raise TableChanged if the table is published in another way since its definition was read."""
+        changes = self.published.changes
+        if changes != self.changes:
+            if not await self.is_same():
+                raise TableChanged("a statement or a rule changed it", table=".".join(self.name))
+            self.changes = changes
+
+
+def _reason(error: DefinitionChanged | SnapshotUnsupported) -> NotComparable | SnapshotUnsupported:
+    if isinstance(error, SnapshotUnsupported):
+        return error
+    return NotComparable(f"the source's table is not as its schema history has it: {error}")

@@ -1,0 +1,113 @@
+"""Images of rows in the columns that their table has now, and their digests.
+
+Invariant: a record that was published before a statement changed the table is compared as a subscriber reads it
+now, by the rules of the wire contract; what those do not determine is named as a doubt.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from app.auditing.topics.topics import Described, Versions
+from app.auditing.warehouse.present_columns import Followed, PresentColumns
+from connectors.mysql.ddl.definition import TableName
+from tables.table_version import Definition
+
+Image = Mapping[str, Any]
+"""Values by the names of columns, in lower case."""
+
+
+def stored(image: Image) -> bytes:
+    """Return an image as text that is equal for equal images."""
+    return orjson.dumps(image, option=orjson.OPT_SORT_KEYS)
+
+
+def digest_of(text: bytes) -> bytes:
+    """Return the checksum by which images are compared."""
+    return hashlib.blake2b(text, digest_size=16).digest()
+
+
+def own_image(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an image of the present columns, by names in lower case."""
+    return {name.lower(): value for name, value in values.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class VersionImages:
+    """The images of one version of a table."""
+
+    names: Mapping[str, str]
+    """The present name of each of its columns that there still is, both in lower case."""
+    values: Mapping[str, Any]
+    """What it has in columns that were added later."""
+    undetermined: str | None = None
+    """Why its images do not determine those of now."""
+    doubt: str | None = None
+    """Why a difference may be the work of a statement that changed values."""
+
+    def image(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return an image of it in the present columns."""
+        image = dict(self.values)
+        for name, value in values.items():
+            if (own := self.names.get(name.lower())) is not None:
+                image[own] = value
+        return image
+
+
+class PresentImages:
+    """The images of one real table."""
+
+    def __init__(self, name: TableName, versions: Versions, definition: Definition) -> None:
+        """``versions``: the published ones; ``definition``: the columns as they are published now."""
+        self._name = name
+        own = {key: one for key, one in versions.items() if key[:2] == name}
+        self._published = {number for _, _, number in own}
+        self._now = 1 + max(self._published, default=0)
+        own[(*name, self._now)] = _described(definition)
+        self._versions, self._columns = own, PresentColumns(own)
+        self._followed = Followed({name: self._now}, is_apart=True)
+        self._read: dict[int, VersionImages] = {}
+
+    def of(self, version: int) -> VersionImages | None:
+        """Return the images of a version; None if it is not known."""
+        found = self._read.get(version)
+        if found is None and version in self._published:
+            found = self._read[version] = self._of(version)
+        return found
+
+    def _of(self, version: int) -> VersionImages:
+        key, now = (*self._name, version), self._versions[(*self._name, self._now)]
+        present = self._columns.of(key, self._name, self._followed)
+        columns = {name.lower() for name in now.columns}
+        has = set(present.names.values())
+        lacks, converted = list[str](), list[str]()
+        for name, kind, initial in zip(now.columns, now.types, now.initial, strict=True):
+            if name.lower() not in has:
+                if initial is None or "value" not in initial:
+                    lacks.append(name)
+            elif present.types.get(name.lower()) != kind:
+                converted.append(name)
+        return VersionImages(
+            {name: own for name, own in present.names.items() if own in columns},
+            {name: value for name, value in present.values.items() if name in columns},
+            undetermined=(lacks and f"rows from before column {lacks[0]} was added") or None,
+            doubt=(converted and f"rows from before column {converted[0]} was altered") or None,
+        )
+
+
+def _described(definition: Definition) -> Described:
+    columns = definition.columns
+    return Described(
+        columns=tuple(one.name for one in columns),
+        types=tuple(one.type for one in columns),
+        charsets=tuple(one.charset for one in columns),
+        primary_key=definition.primary_key,
+        topic="",
+        ids=tuple(one.id for one in columns),
+        initial=tuple(one.initial for one in columns),
+    )

@@ -1,0 +1,63 @@
+"""Keys of a table at random: where samples of its rows begin.
+
+Invariant: each is the key of a row, as a literal; the server counts rows by an index, so a table of millions
+costs it a moment for each key.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pymysql
+
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.ddl.definition import Server, Table, TableName
+from connectors.mysql.server.facts import SourceAddress, connection_to, translated
+from connectors.mysql.snapshot.chunk_query import chunk_query
+from connectors.mysql.snapshot.row_encoder import RowEncoder
+from connectors.mysql.snapshot.select_list import SESSION
+
+_ANSWER_SECONDS = 600.0
+_COUNT = (
+    "SELECT COALESCE(MAX(table_rows), 0) FROM information_schema.tables"
+    " WHERE table_schema = %s AND table_name = %s"
+)
+
+
+def random_keys(
+    address: SourceAddress,
+    name: TableName,
+    table: Table,
+    *,
+    charsets: Charsets,
+    server: Server,
+    count: int,
+    chance: random.Random,
+) -> list[tuple[str, ...] | None]:
+    """Return keys to read after, in no order; None is the beginning of the table.
+
+    Raises SourceLost or SourceRefused, SnapshotUnsupported if its rows cannot be read exactly.
+    """
+    encoder = RowEncoder(name, table, charsets, server=server)
+    query = chunk_query(name, encoder.select_list, key=table.primary_key, after=None, limit=1)
+    found: list[tuple[str, ...] | None] = []
+    connection = connection_to(address, use_unicode=False, conv={}, read_timeout=_ANSWER_SECONDS)
+    try:
+        with connection.cursor() as cursor:
+            for statement in SESSION:
+                cursor.execute(statement)
+            cursor.execute(_COUNT, name)
+            # It is an estimate, of which a part may be missing at the end.
+            rows = int(cursor.fetchall()[0][0])
+            for _ in range(count):
+                number = chance.randrange(rows + 1)
+                # Of each row but the first one, the one before it is read after.
+                cursor.execute(f"{query} OFFSET {max(0, number - 1)}")
+                row = cursor.fetchone() if number else None
+                key = None if row is None else encoder.key_literals(row, table.primary_key)
+                found.append(key)
+    except pymysql.MySQLError as error:
+        raise translated(error, address) from error
+    finally:
+        connection.close()
+    return found

@@ -1,0 +1,149 @@
+"""Selected rows become the keys and images that a worker would publish of them."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+
+from app.pipeline.gather.captured_tables import QuarantinedMarker, Schema
+from app.pipeline.stage import StageSpec
+from app.validation.errors import NotComparable, TableChanged
+from app.validation.expected_rows import ExpectedRows
+from connectors.errors import SnapshotUnsupported
+from connectors.mysql.ddl.definition import Table
+from connectors.mysql.position import Coordinates
+from connectors.mysql.snapshot.chunk_reader import ReadChunk
+from connectors.mysql.snapshot.row_encoder import RowEncoder
+from tables.mapping.yaml_form import from_yaml
+from tables.masking.keys import MaskingKeys
+from tables.routes.routes import Routes
+from tests.unit.app.pipeline.runs import RULES
+from tests.unit.connectors.mysql.snapshot.tables import CHARSETS, MYSQL, NAME, column, table
+
+KEY = bytes(range(32))
+COLUMNS = (
+    column("int", "id", nullable=False),
+    column("varchar(9)", "name"),
+    column("decimal(5,2)", "price"),
+)
+ORDERS = table(*COLUMNS, key="id")
+ROWS = [(b"%d" % number, b"name%d" % number, b"%d.50" % number) for number in range(4)]
+
+
+def expected(mapping: str | None = None, known: Schema = ORDERS, **rules: Any) -> ExpectedRows:
+    routes = Routes(
+        prefix="aq",
+        include=r"shop\..*",
+        destination="shop",
+        mapping=None if mapping is None else from_yaml(mapping),
+        keys=MaskingKeys((("k", KEY),)),
+    )
+    spec = StageSpec(
+        rules=replace(RULES, routes=routes, **rules),
+        server_uuid="u",
+        charsets=CHARSETS,
+        mariadb=False,
+        epoch=1,
+        versions={},
+        server=MYSQL,
+        known={NAME: known},
+    )
+    return ExpectedRows(spec)
+
+
+def chunk(rows: list[Any], of: Table = ORDERS) -> ReadChunk:
+    made = RowEncoder(NAME, of, CHARSETS, server=MYSQL)
+    return ReadChunk(
+        table_map=made.table_map,
+        # Each row in an event of its own.
+        bodies=tuple(made.bodies(rows, most_bytes=1)),
+        rows=len(rows),
+        last=None,
+        is_last=True,
+        high=Coordinates("b.000001", 4),
+        began_ms=1,
+        keys=tuple(made.key_literals(row, of.primary_key) for row in rows),
+    )
+
+
+def published(made: ExpectedRows, rows: list[Any]) -> list[tuple[Any, Any, tuple[str, ...]]]:
+    found, lost = made.of(NAME, chunk(rows))
+    assert lost == 0
+    return [(orjson.loads(one.key), orjson.loads(one.image), one.literals) for one in found]
+
+
+def test_rows_have_key_image_and_literals_chunk_after_chunk() -> None:
+    made = expected()
+    assert [one.name for one in made.definition(NAME, ORDERS).columns] == ["id", "name", "price"]
+    for _ in range(2):
+        assert published(made, ROWS[1:3]) == [
+            ({"id": 1}, {"id": 1, "name": "name1", "price": "1.50"}, ("1",)),
+            ({"id": 2}, {"id": 2, "name": "name2", "price": "2.50"}, ("2",)),
+        ]
+        assert published(made, []) == []
+
+
+def test_the_rules_of_a_mapping_hold() -> None:
+    made = expected(
+        """
+        tables:
+          trade.orders:
+            from: ['shop.orders']
+            topic: trade
+            row_filter: id <> 1
+            shard_in_key: always
+            tags: {name: named}
+            tag_topics: [named]
+            column_actions: {name: {hmac: k}, price: drop}
+        """
+    )
+    assert [one.name for one in made.definition(NAME, ORDERS).columns] == ["id", "name"]
+    masked = "k:" + hmac.new(KEY, b"name3", hashlib.sha256).hexdigest()
+    found = published(made, ROWS)
+    # The filter leaves one row out, and the literals of the others stay theirs.
+    assert [literals for _, _, literals in found] == [("0",), ("2",), ("3",)]
+    shard = ["shop", *NAME]
+    assert found[2][:2] == ({"__shard": shard, "id": 3}, {"id": 3, "name": masked})
+
+
+def test_a_row_too_large_for_its_topic_is_compared_with_its_image() -> None:
+    made = expected(oversize="claim_check", largest=10, claims="/nowhere")
+    assert len(published(made, ROWS)) == len(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        ("operations: [insert]", "only these operations are published of it: insert"),
+        ("format: canal", "its records are in the format canal"),
+        ("key: [name]", "no key that identifies rows"),
+        ("column_actions: {id: {hmac: k}}", "no key that identifies rows"),
+        ("columns: [nothing]", "nothing"),
+    ],
+)
+def test_a_table_whose_topic_cannot_have_its_rows_is_refused(rule: str, why: str) -> None:
+    made = expected(f"tables: {{trade.orders: {{from: ['shop.orders'], {rule}}}}}")
+    with pytest.raises(NotComparable, match=why):
+        made.definition(NAME, ORDERS)
+
+
+def test_tables_without_a_key_and_quarantined_ones_are_refused() -> None:
+    keyless = table(*COLUMNS)
+    with pytest.raises(NotComparable, match="no key that identifies rows"):
+        expected(known=keyless).definition(NAME, keyless)
+    with pytest.raises(NotComparable, match="quarantined"):
+        expected(known=QuarantinedMarker()).definition(NAME, ORDERS)
+    odd = table(*COLUMNS, column("frob(3)", "x"), key="id")
+    with pytest.raises(SnapshotUnsupported):
+        expected(known=odd).definition(NAME, odd)
+
+
+def test_rows_of_another_definition_are_not_compared() -> None:
+    made = expected(known=table(*COLUMNS, column("int", "more"), key="id"))
+    with pytest.raises(TableChanged, match="its definition changed"):
+        made.of(NAME, chunk(ROWS))

@@ -1,0 +1,189 @@
+"""While rows are written, every planted difference is found with its key, and nothing else is reported."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from contextlib import closing
+from typing import Any, cast
+
+import orjson
+import pytest
+
+from app.auditing.topics.claim_checks import Claims
+from app.validation.errors import NotComparable, TableChanged
+from app.validation.folded_topic import FoldedTopic
+from app.validation.looks import Looks
+from app.validation.pace import Pace
+from app.validation.table_result import Kind, TableResult
+from app.validation.table_validation import TableValidation
+from connectors.errors import SnapshotUnsupported
+from connectors.kafka.reading.catching_up import read_to_ends
+from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.mysql.snapshot.chunk_reader import DefinitionChanged
+from tests.unit.app.validation.records import NAME, images, record
+from tests.unit.app.validation.world import PARTITION, Expected, Published, Reader, Topic, World
+
+QUIET = range(100, 140)
+"""Keys that no transaction changes."""
+BUSY = range(100)
+
+
+async def _idle() -> int:
+    return 1
+
+
+class Case:
+    """A world, and the validation of its table."""
+
+    def __init__(self, seed: int, **wrong: Any) -> None:
+        chance = random.Random(seed)
+        self.world = World(chance, BUSY, **wrong)
+        self.world.fill({key: chance.randrange(1000) for key in (*BUSY[::2], *QUIET)})
+        self.folded = FoldedTopic("shop", {NAME: images()}, Claims(None, Counter()))
+        self.result = TableResult(name=NAME, topic=PARTITION[0], most_listed=1000)
+        self.reader, self.published = Reader(self.world), Published(self.world)
+        self.is_same = True
+
+    def take(self, partition: Any, one: StoredRecord) -> None:
+        self.folded.take(partition[1], one)
+
+    def looks(self) -> Looks:
+        async def is_same() -> bool:
+            return self.is_same
+
+        return Looks(
+            name=NAME,
+            reader=cast(Any, self.reader),
+            expected=cast(Any, Expected()),
+            folded=self.folded,
+            follower=cast(Any, Topic(self.world)),
+            partitions=[PARTITION],
+            published=cast(Any, self.published),
+            pace=Pace(_idle, rows_per_second=None, most_threads=9),
+            take=self.take,
+            changes=0,
+            is_same=is_same,
+            seconds=0.0,
+        )
+
+    async def run(self) -> TableResult:
+        async def read_record(_part: int, at: int) -> StoredRecord:
+            return self.world.topic[at]
+
+        looks = self.looks()
+        with closing(self.folded):
+            await read_to_ends(looks.follower, [PARTITION], self.take)
+            validation = TableValidation(
+                looks,
+                self.result,
+                images=images(),
+                read_record=read_record,
+                show=lambda _: None,
+                run=1,
+            )
+            await validation.whole()
+        return self.result
+
+
+def found(result: TableResult) -> dict[int, tuple[Kind, tuple[str, ...]]]:
+    return {orjson.loads(one.key)["id"]: (one.kind, one.columns) for one in result.listed}
+
+
+@pytest.mark.parametrize("seed", range(60))
+async def test_equal_rows_are_equal_however_they_are_changed_meanwhile(seed: int) -> None:
+    case = Case(seed)
+    result = await case.run()
+    assert (result.lines()[1:], result.differences) == (result.lines()[1:], 0), result.lines()
+    assert result.is_complete
+    assert result.rows >= len(QUIET)
+    assert len(case.world.written) > 100, "nothing was written meanwhile"
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_each_planted_difference_is_found_and_no_other(seed: int) -> None:
+    wrong = {105: None, 120: 5000, 139: None, 700: 5, -3: 6}
+    result = await Case(seed, wrong=wrong).run()
+    assert found(result) == {
+        105: (Kind.EXTRA, ()),
+        139: (Kind.EXTRA, ()),
+        120: (Kind.DIFFERENT, ("v",)),
+        700: (Kind.MISSING, ()),
+        -3: (Kind.MISSING, ()),
+    }
+    assert sorted(result.repairable) == [("-3",), ("120",), ("700",)]
+
+
+async def test_a_row_that_changes_all_the_time_is_judged_too() -> None:
+    case = Case(3)
+    case.world.keys = range(1)
+    case.world.wrong = {0: 77_777}
+    case.world.limit = 5000
+    result = await case.run()
+    assert {key: kind for key, (kind, _) in found(result).items()} == {0: Kind.DIFFERENT}
+
+
+async def test_a_look_at_a_table_that_is_emptied_meanwhile_is_repeated() -> None:
+    case = Case(5)
+    world, looks = case.world, case.looks()
+    world.limit = 0
+    await read_to_ends(looks.follower, [PARTITION], case.take)
+    at = len(world.topic)
+    world.topic.append(record(None, None, at=at, op="t"))
+    world.written = [(key, None) for key, _ in world.written]
+    look = await looks.at(None)
+    assert (look.rows, look.is_last) == (0, True)
+    # The topic was read on from after the TRUNCATE, the second time.
+    assert look.began == {PARTITION: at + 1}
+    assert list(case.folded.unseen(NAME, 1)) == []
+
+
+async def test_what_changed_by_a_statement_is_not_compared_by_the_old_definition() -> None:
+    case = Case(6)
+    case.is_same = False
+
+    class Changing(Published):
+        async def settled(self) -> tuple[None, int]:
+            self.changes += 1
+            return await super().settled()
+
+    case.published = Changing(case.world)
+    with pytest.raises(TableChanged):
+        await case.run()
+
+
+async def test_what_changed_before_the_first_look_is_noticed_too() -> None:
+    case = Case(8)
+    case.published.changes = 1
+    looks = case.looks()
+    await looks.at(None)
+    case.published.changes = 2
+    case.is_same = False
+    with pytest.raises(TableChanged):
+        await looks.at(None)
+    # What was found to be no change of this table does not hide a later one.
+    assert looks.changes == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "reported"),
+    [
+        (DefinitionChanged("no column v"), NotComparable),
+        (SnapshotUnsupported("a value of column 'v'"), SnapshotUnsupported),
+    ],
+)
+async def test_a_table_that_cannot_be_read_is_tried_again_and_then_refused(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, reported: type[Exception]
+) -> None:
+    monkeypatch.setattr("app.validation.looks._AGAIN_SECONDS", 0.0)
+    case, tries = Case(7), list[int]()
+
+    class Failing(Reader):
+        def read(self, _after: Any, _sees: Any) -> Any:
+            tries.append(1)
+            raise error
+
+    case.reader = Failing(case.world)
+    with pytest.raises(reported):
+        await case.run()
+    assert len(tries) == 5
