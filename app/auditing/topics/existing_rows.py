@@ -96,7 +96,9 @@ class ExistingRows:
             return
         table = self._table(name)
         if value["op"] == "t":
-            table.statements.append((seq, Effect.EMPTIED))
+            # Where rows are replaced, it is the subscribers' table that is emptied, and not the source's.
+            if reading is None:
+                table.statements.append((seq, Effect.EMPTIED))
             return
         at = Finding(
             kind=Kind.UNTRUE,

@@ -215,7 +215,7 @@ def test_a_destination_that_begins_with_existing_rows_fills_the_warehouse(
         worker.wait(lambda _: len(published(stack, wanted["prefix"], "plain")) == 3)
         run(filled, "GRANT SELECT ON shop.* TO few")
         worker.wait(is_done)
-        stop.set()
+        stop()
         run(
             filled,
             "DELETE FROM shop.plain WHERE v = 1 LIMIT 1",

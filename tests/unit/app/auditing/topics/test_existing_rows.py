@@ -261,3 +261,17 @@ def test_where_a_mapping_hides_what_happened_to_a_row_it_is_not_judged(rule: str
 def test_the_reading_and_the_chunk_are_in_a_rows_id() -> None:
     assert reading_of("snapshot:one:shop.a:b:12#7") == ("snapshot:one:shop.a:b", 12)
     assert reading_of("3e11fa47-71ca-11e1-9e33-c80aa9429562:5#7") is None
+
+
+def test_replaced_rows_are_judged_by_what_the_source_had_before_too(topics: Topics) -> None:
+    topics.put("c", 1, 10)
+    topics.put("t", 0, None, id_="snapshot:one:shop.t:0#0")
+    topics.read(1, 10)
+    assert shown(topics.judged()) == []
+
+
+def test_rows_after_a_truncate_of_the_source_are_no_longer_its_rows(topics: Topics) -> None:
+    topics.put("c", 1, 10)
+    topics.put("t", 0, None)
+    topics.read(1, 10)
+    assert len(shown(topics.judged())) == 1
