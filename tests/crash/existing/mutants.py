@@ -18,7 +18,7 @@ from devstack import Stack
 from tests.architecture.tree import PROJECT
 from tests.crash.choice import say
 from tests.crash.existing.kills import SEED, finish, killed_at, wanted_settings
-from tests.crash.existing.mutated import PATCHES, command
+from tests.crash.existing.mutated import PATCHES, WHOLE, command
 from tests.crash.existing.storm import SCHEMA, fill, raging
 from tests.crash.existing.verdict import judged
 from tests.harness.servers import own_mysql
@@ -41,6 +41,8 @@ class Mutant:
     """Whether the storm's verdict has findings."""
     killed: bool = False
     """Whether its worker is killed after a commit."""
+    statements: bool = False
+    """Whether the storm has statements; they take chunks back, which hides what others do wrong."""
 
 
 MUTANTS: dict[str, Mutant] = {
@@ -57,9 +59,9 @@ MUTANTS: dict[str, Mutant] = {
     "keys-forgotten": Mutant(
         test=f"{_ROWS}::test_a_generation_that_another_read_needs_is_kept", storm=True
     ),
-    "dropped-too-early": Mutant(
-        test=f"{_ROWS}::test_a_generation_that_another_read_needs_is_kept", storm=True
-    ),
+    # Several chunks need one generation only at the beginning of a reading.
+    "dropped-too-early": Mutant(test=f"{_ROWS}::test_a_generation_that_another_read_needs_is_kept"),
+    # What refuses a chunk refuses those that were read before it, too, but for a quarantine that ends.
     "refused-alone": Mutant(
         test=f"{_ROWS}::test_a_read_that_follows_a_refused_one_of_the_same_attempt_is_refused_too"
     ),
@@ -69,7 +71,9 @@ MUTANTS: dict[str, Mutant] = {
         killed=True,
     ),
     "old-definition": Mutant(
-        test=f"{_ROWS}::test_rows_that_were_read_before_a_statement_on_their_table_are_refused"
+        test=f"{_ROWS}::test_rows_that_were_read_before_a_statement_on_their_table_are_refused",
+        storm=True,
+        statements=True,
     ),
     "old-key-not-noted": Mutant(
         test=f"{_ROWS}::test_rows_whose_keys_changed_since_are_dropped_and_have_no_numbers",
@@ -96,17 +100,25 @@ def test_a_broken_guard_is_caught(
 ) -> None:
     mutant, caught = MUTANTS[name], list[str]()
     if mutant.test:
-        code = tested(name, mutant.test, tmp_path)
+        code = exit_code_of(name, mutant.test, tmp_path)
         assert code == _FAILED, f"{mutant.test} ends with {code}"
         caught.append(mutant.test.rpartition("/")[2])
     if mutant.storm:
-        findings = stormed(stack, tmp_path, name, killed=mutant.killed)
+        findings = stormed(stack, tmp_path, name, mutant)
         assert findings, "the storm finds nothing"
         caught.append(f"storm ({', '.join(findings)})")
     table.append(f"{name}: {(PATCHES[name].__doc__ or '').rstrip('.')} -> {'; '.join(caught)}")
 
 
-def tested(name: str, test: str, folder: Path) -> int:
+@pytest.mark.parametrize("statements", [False, True])
+def test_a_whole_worker_as_slow_as_a_broken_one_does_nothing_wrong(
+    stack: Stack, tmp_path: Path, *, statements: bool
+) -> None:
+    none = Mutant(killed=True, statements=statements)
+    assert stormed(stack, tmp_path, WHOLE, none) == {}
+
+
+def exit_code_of(name: str, test: str, folder: Path) -> int:
     """The exit code of a test that is run with a guard broken."""
     arguments = ("pytest", test, "-q", "-p", "no:cacheprovider", "-p", "no:randomly")
     with (folder / "pytest.log").open("wb") as log:
@@ -115,15 +127,14 @@ def tested(name: str, test: str, folder: Path) -> int:
         ).returncode
 
 
-def stormed(stack: Stack, folder: Path, name: str, *, killed: bool) -> dict[str, int]:
+def stormed(stack: Stack, folder: Path, name: str, mutant: Mutant) -> dict[str, int]:
     """The count of findings of each kind after a storm over a broken worker."""
     chance = random.Random(SEED)
     with own_mysql(stack, *SCHEMA) as mysql:
         fill(mysql)
         wanted = wanted_settings(stack, mysql, folder)
-        # Statements take chunks back, which hides what others do wrong.
-        with raging(mysql, SEED, statements=False) as storm:
-            for _ in range(3 if killed else 0):
+        with raging(mysql, SEED, statements=mutant.statements) as storm:
+            for _ in range(3 if mutant.killed else 0):
                 passes = chance.randint(4, 12)
                 killed_at(wanted, folder, "commit.after", passes=passes, name=name)
             with running(wanted, folder, command=command(name)) as worker:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -29,11 +30,24 @@ shares, share = _of("app.pipeline.entered_share"), _of("app.pipeline.decoded_sha
 SMALL, MOST = 10, 30
 """Rows of the first chunk, and of the largest one."""
 _AGAIN_AT = 3
+_SLOW_SECONDS = 0.1
 
 
 def small_chunks() -> None:
     """Chunks of some rows, so that a small table has many."""
     reading._FIRST_ROWS, reading._MOST_ROWS = SMALL, MOST
+
+
+def slow_decoding() -> None:
+    """More changes come between a SELECT and its rows, as on a machine with much to do."""
+    stage = _of("app.pipeline.stage").ChunkStage
+    real = stage._selected
+
+    def decode(self: Any, portion: Any) -> Any:
+        time.sleep(_SLOW_SECONDS)
+        return real(self, portion)
+
+    stage._selected = decode
 
 
 def low_too_early() -> None:
@@ -176,6 +190,8 @@ def old_key_not_noted() -> None:
     gather.changed_keys = changed_keys
 
 
+WHOLE = "whole"
+"""The name of none: the worker is as slow as a broken one, and does nothing wrong."""
 PATCHES: dict[str, Patch] = {
     "low-too-early": low_too_early,
     "high-too-early": high_too_early,
@@ -192,13 +208,13 @@ PATCHES: dict[str, Patch] = {
 
 
 def command(name: str = "") -> tuple[str, ...]:
-    """The worker's command line, broken or, without a name, whole."""
+    """The worker's command line; broken ones are slow, and without a name it is neither."""
     return sys.executable, "-m", "tests.crash.existing.mutated", *([name] if name else [])
 
 
 def main(name: str, *arguments: str) -> int:
     """Run the worker, or the tests."""
-    if name:
+    if name and name != WHOLE:
         PATCHES[name]()
     if arguments:
         import pytest
@@ -207,6 +223,8 @@ def main(name: str, *arguments: str) -> int:
     from faust.cli.faust import cli
 
     small_chunks()
+    if name:
+        slow_decoding()
     sys.argv = ["faust", *ARGUMENTS]
     cli()
     return 0
