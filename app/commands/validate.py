@@ -1,6 +1,6 @@
 """`python -m app validate DEST [TABLE …]`: compare the source's present rows with the topics.
 
-Invariant: read-only, beside a running worker. Exit 0: all rows are equal; 1: some differ; 3: none differs among
+Invariant: read-only, unless a repair is asked for. Exit 0: all rows are equal; 1: some differ; 3: none differs among
 those that were judged, but not all could be.
 """
 
@@ -14,8 +14,11 @@ from collections.abc import Callable
 
 from app.commands import arguments
 from app.commands.event_loop import run_operation
-from app.commands.operator import report_unreachable
+from app.commands.operator import operator, report_unreachable
 from app.commands.output import print_answer
+from app.operations.journal_access import Journal
+from app.operations.mapping.in_force import with_mapping_in_force
+from app.operations.validation.repairing import repair
 from app.operations.validation.validation import (
     Report,
     Validation,
@@ -57,6 +60,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="compare again, so many seconds after each result, until interrupted",
     )
     parser.add_argument(
+        "--repair",
+        action="store_true",
+        help="have rows that are missing or different published again, by the running worker; extra ones stay",
+    )
+    parser.add_argument(
         "--rows-per-second",
         type=_count,
         metavar="N",
@@ -96,7 +104,8 @@ def run(options: argparse.Namespace) -> int:
         print_answer(options.format, found.to_json(), found.lines())
         sys.stdout.flush()
 
-    found = run_operation(_rounds(load(), request, show, options.watch))
+    repaired_by = operator() if options.repair else None
+    found = run_operation(_rounds(load(), request, show, options.watch, repaired_by))
     if found.differences:
         return 1
     return 0 if found.is_complete else INCOMPLETE
@@ -107,11 +116,17 @@ async def _rounds(
     request: ValidationRequest,
     show: Callable[[Validation], None],
     pause: float | None,
+    repaired_by: str | None,
 ) -> Validation:
     report = Report(unreachable=report_unreachable, progress=_Progress().show, busy=_busy)
     while True:
         found = await validate(settings, request, report)
         show(found)
+        if repaired_by is not None and found.differences:
+            current = await with_mapping_in_force(settings, request.destination)
+            journal = Journal.of(current, request.destination)
+            for one in await repair(journal, found, report_unreachable, by=repaired_by):
+                sys.stderr.write(f"{printed(one.line())}\n")
         if pause is None:
             return found
         await asyncio.sleep(pause)

@@ -1,0 +1,85 @@
+"""The repair after a validation: the running worker reads rows that are missing or different again.
+
+Invariant: one request after the other, each once the rows of the one before are published, as a table has one
+snapshot at a time; rows that only the topic has stay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.operations.journal_access import Journal
+from app.operations.snapshot.request import WantedSnapshot, request_snapshots
+from app.operations.source_connection import ReportUnreachable
+from app.operations.validation.validation import Validation
+from app.validation.repair import request_repair
+from connectors.errors import NotApplied
+from connectors.mysql.ddl.definition import TableName
+from tables.journal.state import DestinationState
+from tables.snapshots.request import SnapshotAction
+from tables.snapshots.table_snapshot import SnapshotState
+
+_APPLIED_SECONDS = 60.0
+_READ_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repaired:
+    """What was published again of one table."""
+
+    name: TableName
+    rows: int
+    requests: int
+
+    def line(self) -> str:
+        """It as text."""
+        return f"{'.'.join(self.name)}: {self.rows} row(s) published again, by {self.requests} request(s)"
+
+
+async def repair(
+    journal: Journal, found: Validation, report: ReportUnreachable, *, by: str
+) -> list[Repaired]:
+    """Have all rows that are missing or different, as many as the result has the keys of, published again.
+
+    Raises NotApplied if a worker did not publish them in time.
+    """
+    history = (await journal.state()).history()
+    repaired = []
+    for one in found.tables:
+        table = history.now().find(*one.name) if history is not None else None
+        if table is None or not one.repairable:
+            continue
+        request = _Requests(journal=journal, report=report, by=by)
+        count = await request_repair(request, one.name, table.primary_key, one.repairable)
+        repaired.append(Repaired(name=one.name, rows=len(one.repairable), requests=count))
+    return repaired
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Requests:
+    """See RequestRows."""
+
+    journal: Journal
+    report: ReportUnreachable
+    by: str
+
+    async def __call__(self, table: TableName, condition: str, /) -> None:
+        wanted = WantedSnapshot(action=SnapshotAction.START, tables=(table,), where=condition)
+        await request_snapshots(
+            self.journal, wanted, self.report, by=self.by, wait=_APPLIED_SECONDS
+        )
+
+        def has_ended(state: DestinationState) -> bool:
+            return not state.snapshots.all[table].is_pending
+
+        state = await self.journal.wait(has_ended, _READ_SECONDS)
+        one = state.snapshots.all[table] if state is not None else None
+        if one is None or one.state is not SnapshotState.DONE:
+            why = (
+                f"not within {_READ_SECONDS:.0f} s" if one is None else one.error or one.state.value
+            )
+            raise NotApplied(
+                f"rows to repair were requested, and not published: {why}",
+                destination=self.journal.plan.name,
+                table=".".join(table),
+            )
