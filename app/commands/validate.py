@@ -1,7 +1,7 @@
 """`python -m app validate DEST [TABLE …]`: compare the source's present rows with the topics.
 
-Invariant: read-only, unless a repair is asked for. Exit 0: all rows are equal; 1: some differ; 3: none differs among
-those that were judged, but not all could be.
+Invariant: read-only, unless a repair is asked for. Exit 0: all rows are equal; 1: some differ; 3: none differs
+among those that were judged, but not all could be.
 """
 
 from __future__ import annotations

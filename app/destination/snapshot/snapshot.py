@@ -15,6 +15,7 @@ from functools import partial
 
 from app import metrics
 from app.destination.commit.participants import CommitParticipant
+from app.destination.commit.renamed_tables import RenamedTables
 from app.destination.commit.signal_rows import SignalRows
 from app.destination.plan import Plan, Signals
 from app.destination.snapshot.entries import Entries
@@ -120,9 +121,12 @@ class Snapshot:
             await asyncio.sleep(_GLANCE_SECONDS)
 
     def participants(self) -> tuple[CommitParticipant, ...]:
-        """What takes part in the run's commits: rows of the signal table, and the portions handed in."""
+        """What takes part in the run's commits: what makes requests, and the portions handed in."""
         signals = SignalRows(self.destination, captured=self.captured, snapshots=lambda: self.all)
-        return signals, self.entries
+        renamed = RenamedTables(
+            self.destination, captured=self.captured, snapshots=lambda: self.all
+        )
+        return signals, renamed, self.entries
 
     def _end_lanes(self) -> bool:
         """Forget the lanes that have ended, and return whether there were any; raises the error of one."""
@@ -242,8 +246,8 @@ class Snapshot:
             )  # fmt: skip
         elif one.state is SnapshotState.GONE:
             log.warning(
-                "%s: %s was dropped or renamed after %d of its existing rows; the others are not published, "
-                "also under another name",
+                "%s: %s was dropped or renamed after %d of its existing rows; the others are not published "
+                "under this name",
                 self.destination, ".".join(one.name), one.rows,
             )  # fmt: skip
         elif one.state is SnapshotState.DONE:
@@ -281,9 +285,15 @@ def snapshot_of(
             raise DefinitionChanged("its definition is not known")
         return now.find(*name)
 
+    shadows = spec.rules.shadow_rules()
+
     def captured() -> Iterable[TableName]:
-        now = history.now().tables() if history is not None else ()
-        return [name for name in now if spec.rules.routes.captures(*name)]
+        now = history.now().tables() if history is not None else {}
+        return [
+            name
+            for name in now
+            if spec.rules.routes.captures(*name) and shadows.shadow(name, now) is None
+        ]
 
     def hidden(name: TableName) -> Collection[str]:
         route = spec.rules.routes.of(name)

@@ -17,7 +17,7 @@ from app import metrics
 from app.destination.background import in_its_own_thread
 from app.destination.snapshot.entries import Committed, Entries
 from app.failpoints import point
-from app.pipeline.portions.selected_rows import SelectedRows
+from app.pipeline.portions.selected_rows import NOT_PUBLISHED, SelectedRows
 from connectors.errors import AqueductError, SnapshotUnsupported, SourceLost, SourceRefused
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
@@ -64,6 +64,7 @@ class TableReading:
         """The generation of the last chunk that was committed."""
         self._attempt = entries.number()
         self._is_stopping = False
+        self._is_published = True
         self._reported: str | None = None
         """The error that prevents reading now."""
         self._under_way: deque[_UnderWay] = deque()
@@ -75,7 +76,7 @@ class TableReading:
 
     async def run(self) -> None:
         """Read until the end of the table is published, or until it is stopped; ends with the run."""
-        while self._snapshot.replaces and not self._is_stopping:
+        while self._snapshot.replaces and self._is_published and not self._is_stopping:
             self._under_way.append(self._empty())
             if not await self._settled():
                 await self._refused()
@@ -105,6 +106,8 @@ class TableReading:
     async def _next(self, reached: TableSnapshot) -> _UnderWay | None:
         """Read the next chunk and hand it in; None if it has to be tried again."""
         point("snapshot.before")
+        if not self._is_published:
+            return self._hand_in(reached, None)
         try:
             chunk = await in_its_own_thread(lambda: self._reader.read(reached.after, self._sees))
         except DefinitionChanged as error:
@@ -203,6 +206,7 @@ class TableReading:
         self._learn(one, committed)
         entered = committed.entered
         if entered.refused is not None:
+            self._is_published = entered.refused != NOT_PUBLISHED
             log.info("%s: rows are read again: %s", ".".join(one.after.name), entered.refused)
             return False
         self._snapshot = one.after

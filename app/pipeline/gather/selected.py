@@ -13,6 +13,7 @@ from app.pipeline.gather.gather import Gathering
 from app.pipeline.gather.items import SELECTED, Ddl, Item, Rows, ValuesOf, values_of
 from app.pipeline.gather.row_keys import changed_keys
 from app.pipeline.number.changed_keys import Everything
+from app.pipeline.portions.selected_rows import NOT_PUBLISHED
 from app.pipeline.rules import Rules
 from connectors.errors import WitnessesDiffer
 from connectors.mysql.binlog.changes import Transaction
@@ -43,7 +44,7 @@ class GatheringSelected(Gathering):
             self.refused = f"its definition changed: {error.detail}"
             return
         if not isinstance(table, CapturedTable):
-            self.refused = "it is not published" if table is None else "it is quarantined"
+            self.refused = NOT_PUBLISHED if table is None else "it is quarantined"
             return
         for body in bodies:
             self.rows(transaction, table_map, EventType.WRITE_ROWS, body, pos)
@@ -53,7 +54,7 @@ class GatheringSelected(Gathering):
         """Add that all rows of a table are gone, as its TRUNCATE would."""
         route = self._tables.route(name)
         if route is None or self._tables.is_given_up(name):
-            self.refused = "it is not published"
+            self.refused = NOT_PUBLISHED
         elif self._tables.quarantined_among(None, name):
             self.refused = "it is quarantined"
         else:

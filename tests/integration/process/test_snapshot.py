@@ -183,6 +183,29 @@ def test_statements_on_a_table_while_it_is_read(
     assert_folds_to_the_source(filled, rows(stack, wanted["prefix"], "many"))
 
 
+def test_a_table_that_is_renamed_meanwhile_and_one_that_gets_its_name(
+    stack: Stack, filled: Mysql, tmp_path: Path
+) -> None:
+    run(filled, "CREATE TABLE shop.other (a int PRIMARY KEY, b int)")
+    run(filled, "INSERT INTO shop.other VALUES (1, 1), (2, 2), (100000, 3)")
+    wanted = wanted_settings(stack, filled, tmp_path)
+    wanted["destinations"]["shop"]["snapshot"] |= {"rows_per_second": 4_000}
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: bool(status["snapshot"].get("shop.many", {}).get("rows")))
+        run(
+            filled,
+            "RENAME TABLE shop.many TO shop.moved, shop.other TO shop.many",
+            "UPDATE shop.moved SET v = 5 WHERE a < 10",
+        )
+        worker.wait(lambda status: status["snapshot"].get("shop.moved", {}).get("state") == "done")
+        worker.wait(lambda status: status["snapshot"]["shop.many"]["state"] == "done")
+        assert worker.stop() == 0
+    moved = {one.key: one.value["after"]["v"] for one in rows(stack, wanted["prefix"], "moved")}
+    assert sorted(moved.values()) == sorted(v for (v,) in ask(filled, "SELECT v FROM shop.moved"))
+    new = [one.value["after"] for one in rows(stack, wanted["prefix"], "many")]
+    assert [one["a"] for one in new if "v" not in one] == [1, 2, 100000], "from the first row on"
+
+
 def test_rows_of_a_table_that_is_emptied_meanwhile_do_not_come_back(
     stack: Stack, filled: Mysql, tmp_path: Path
 ) -> None:

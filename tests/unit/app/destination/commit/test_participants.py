@@ -18,6 +18,7 @@ from app.destination.commit.operator_skips import OperatorSkips
 from app.destination.commit.participants import CommitParticipant, Commits
 from app.destination.commit.progress import Progress
 from app.destination.commit.published_fingerprints import PublishedFingerprints
+from app.destination.commit.renamed_tables import RenamedTables
 from app.destination.commit.signal_rows import SignalRows
 from app.destination.commit.skipped_statements import SkippedStatements
 from app.destination.snapshot.entries import Entries
@@ -55,6 +56,7 @@ ORDER: list[type[CommitParticipant]] = [
     SkippedStatements,
     FilterCheck,
     SignalRows,
+    RenamedTables,
     Entries,
 ]
 
@@ -84,7 +86,8 @@ class Scene:
         led: Any = SimpleNamespace(state=state, names=frozenset({("shop", "t")}))
         spec: Any = SimpleNamespace(fingerprints=True)
         signals = SignalRows(name, captured=lambda: [("shop", "t")], snapshots=dict)
-        existing = (signals, Entries())
+        renamed = RenamedTables(name, captured=lambda: [("shop", "t")], snapshots=dict)
+        existing = (signals, renamed, Entries())
         self.commits = self.run._commits(led, spec, self.skipping, self.schemas, existing)
 
 
@@ -145,7 +148,9 @@ def test_nothing_is_shown_or_counted_before_the_commit(at: int) -> None:
     assert (status.to_json(), shown(name)) == (page, values)
     participant.committed(one, AFTER)
     changes = (status.to_json(), shown(name)) != (page, values)
-    assert changes == (ORDER[at] not in (PublishedFingerprints, FilterCheck, SignalRows, Entries))
+    assert changes == (
+        ORDER[at] not in (PublishedFingerprints, FilterCheck, SignalRows, RenamedTables, Entries)
+    )
 
 
 class Recording:

@@ -14,7 +14,7 @@ import pytest
 from app.destination.snapshot import table_reading as module
 from app.destination.snapshot.entries import Entries
 from app.destination.snapshot.table_reading import DEPTH, TableReading
-from app.pipeline.portions.selected_rows import Entered, SelectedRows
+from app.pipeline.portions.selected_rows import NOT_PUBLISHED, Entered, SelectedRows
 from connectors.errors import SnapshotUnsupported, SourceLost, SourceRefused
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
@@ -201,6 +201,17 @@ async def test_a_table_that_is_gone_and_one_that_cannot_be_read_end_with_that_st
     assert (shown[-1].state, shown[-1].rows) == (SnapshotState.FAILED, 2)
     assert shown[-1].error is not None
     assert shown[-1].error.startswith("SnapshotUnsupported: ")
+
+
+async def test_a_table_that_is_not_published_any_more_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_AGAIN_SECONDS", 0.01)
+    stream = Stream(lambda one: NOT_PUBLISHED if one.bodies and number_of(one) > 1 else None)
+    shown = await read(Table(9), stream)
+    assert [(one.state, one.rows) for one in shown] == [
+        (SnapshotState.READING, 2), (SnapshotState.GONE, 2),
+    ]  # fmt: skip
 
 
 async def test_a_source_that_cannot_be_read_now_is_shown_and_asked_again(

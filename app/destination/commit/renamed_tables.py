@@ -1,0 +1,68 @@
+"""Tables that are renamed while their existing rows are read, which are then read under their new names.
+
+Invariant: the request is in the Kafka transaction of the statement, so it is made once. It begins with the
+first row: rows that were published under the old name come again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from app.pipeline.piece import Piece
+from connectors.mysql.ddl.definition import TableChange, TableName
+from tables.cursor import Cursor
+from tables.journal_format import Entry
+from tables.schema_history.record import SchemaRecord
+from tables.snapshots.request import SnapshotAction, SnapshotRequest, note_of
+from tables.snapshots.table_snapshot import TableSnapshot
+
+
+class RenamedTables:
+    """Those of one run of a destination."""
+
+    def __init__(
+        self,
+        destination: str,
+        *,
+        captured: Callable[[], Iterable[TableName]],
+        snapshots: Callable[[], Mapping[TableName, TableSnapshot]],
+    ) -> None:
+        """``captured``: the captured tables that exist; ``snapshots``: the states of their snapshots."""
+        self._destination, self._captured, self._snapshots = destination, captured, snapshots
+
+    def before(self, piece: Piece, _cursor: Cursor, /) -> Iterable[Entry]:
+        """The requests that a piece's statements make."""
+        wanted = {
+            name: where for record in piece.tables.history for name, where in self._moved(record)
+        }
+        if not wanted:
+            return ()
+        existing = set(self._captured())
+        return [note_of(self._request(*one)) for one in wanted.items() if one[0] in existing]
+
+    def committed(self, _piece: Piece, _cursor: Cursor, /) -> None:
+        """Nothing more: each worker follows the journal."""
+
+    def _moved(self, record: SchemaRecord) -> Iterator[tuple[TableName, str | None]]:
+        """The new names of tables that are being read, and their old ones, which other tables may have now."""
+        for change in record.changes:
+            if not isinstance(change, TableChange) or change.renamed_to is None:
+                continue
+            read = self._snapshots().get(change.name)
+            if read is not None and read.is_pending:
+                yield change.renamed_to, read.where
+                yield change.name, read.where
+
+    def _request(self, name: TableName, where: str | None) -> SnapshotRequest:
+        now_ms = time.time_ns() // 1_000_000
+        return SnapshotRequest(
+            destination=self._destination,
+            database=name[0],
+            table=name[1],
+            id=f"{now_ms:x}",
+            action=SnapshotAction.START,
+            where=where,
+            by="RENAME TABLE",
+            ts_ms=now_ms,
+        )
