@@ -78,32 +78,40 @@ class Looks:
     clock: Callable[[], float] = field(default=time.monotonic)
 
     async def at(self, after: After) -> Look:
-        """Look at the rows after a key.
+        """Look at the rows after a key, as many as can be read in a few seconds.
 
         Raises TableChanged if its definition or its rules changed meanwhile, SnapshotUnsupported if the rows
         cannot be read exactly, NotComparable if the table is emptied each time.
         """
+        return await self._look([after], seconds=self.seconds)
+
+    async def samples(self, keys: Sequence[After]) -> Look:
+        """Look at one chunk of rows after each of these keys; see ``at``."""
+        return await self._look(keys, seconds=0.0)
+
+    async def _look(self, starts: Sequence[After], *, seconds: float) -> Look:
         for _ in range(_MOST_ATTEMPTS):
-            found = await self._once(after)
+            found = await self._once(starts, seconds)
             if not self.folded.is_emptied(self.name):
                 return found
         raise NotComparable("it is truncated again and again")
 
-    async def _once(self, after: After) -> Look:
+    async def _once(self, starts: Sequence[After], seconds: float) -> Look:
         self.folded.begin_look()
         began = {one: await self.follower.position(one) for one in self.partitions}
         _, sees = await self.published.settled()
         rows = dead = 0
-        until = self.clock() + self.seconds
-        while True:
-            await self.pace.may_read()
-            chunk = await self._read(after, sees)
-            self.pace.has_read(chunk.rows)
-            selected, lost = self.expected.of(self.name, chunk)
-            self.folded.select(selected)
-            rows, dead, after = rows + len(selected), dead + lost, chunk.last or after
-            if chunk.is_last or self.clock() >= until:
-                break
+        until = self.clock() + seconds
+        for start in starts:
+            after, is_read = start, False
+            while not is_read:
+                await self.pace.may_read()
+                chunk = await self._read(after, sees)
+                self.pace.has_read(chunk.rows)
+                selected, lost = self.expected.of(self.name, chunk)
+                self.folded.select(selected)
+                rows, dead, after = rows + len(selected), dead + lost, chunk.last or after
+                is_read = chunk.is_last or self.clock() >= until
         await self.published.reached(chunk.high)
         await read_to_ends(self.follower, self.partitions, self.take)
         await self._check_same()

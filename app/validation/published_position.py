@@ -17,6 +17,7 @@ from connectors.mysql.position import Coordinates
 from tables.cursor import Cursor
 from tables.cursor_fold import CURSOR
 from tables.journal.partition import JournalPartition
+from tables.journal.version_fold import VERSION
 from tables.journal_format import decoded, is_tombstone, quoted
 from tables.mapping.in_force import MAPPING
 from tables.quarantine import QUARANTINE
@@ -24,7 +25,7 @@ from tables.schema_history.codec.fold import BASELINE, RESOLVED
 
 STALLED_SECONDS = 60.0
 """The time after which a cursor that does not move is an error."""
-_OTHER_DEFINITIONS = {one.name for one in (MAPPING, QUARANTINE, BASELINE, RESOLVED)}
+_OTHER_DEFINITIONS = {one.name for one in (MAPPING, QUARANTINE, BASELINE, RESOLVED, VERSION)}
 
 
 class PublishedPosition:

@@ -67,8 +67,10 @@ class TableResult:
     """Why it could not be compared at all."""
     notes: list[str] = field(default_factory=list)
     """What may explain differences, and what was not looked for."""
+    key: tuple[str, ...] = ()
+    """The columns of the source's primary key."""
     repairable: list[tuple[str, ...]] = field(default_factory=list)
-    """The keys of missing and different rows as SQL, of as many as are kept."""
+    """The values of that key as SQL, of as many missing and different rows as are kept."""
 
     @property
     def differences(self) -> int:

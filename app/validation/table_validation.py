@@ -47,7 +47,8 @@ class TableValidation:
         after: After = None
         first: Places | None = None
         while True:
-            look = await self._look(after)
+            look = await self._looks.at(after)
+            await self._compare(look)
             first = first or look.began
             if look.is_last:
                 break
@@ -55,15 +56,13 @@ class TableValidation:
         self._count_unseen(first)
 
     async def samples(self, keys: Sequence[After]) -> None:
-        """Compare the rows after each of these keys, as many as one look has."""
-        for after in keys:
-            await self._look(after)
+        """Compare a chunk of rows after each of these keys."""
+        await self._compare(await self._looks.samples(keys))
         self._result.notes.append(
             f"only the rows after {len(keys)} random key(s) were compared, and no extra rows looked for"
         )
 
-    async def _look(self, after: After) -> Look:
-        look = await self._looks.at(after)
+    async def _compare(self, look: Look) -> None:
         result = self._result
         result.rows += look.rows
         if look.dead_letters:
@@ -71,7 +70,6 @@ class TableValidation:
         for one in list(self._folded.compare(result.name, self._run)):
             await self._add(one)
         self._show(result)
-        return look
 
     async def _add(self, one: Unequal) -> None:
         result, row = self._result, one.row

@@ -21,7 +21,7 @@ from app.operations.validation.definitions import Definitions, definitions_now
 from app.pipeline.encode.oversize import claim_store
 from app.validation.errors import NotComparable, TableChanged
 from app.validation.folded_topic import FoldedTopic
-from app.validation.looks import LOOK_SECONDS, Looks
+from app.validation.looks import Looks
 from app.validation.pace import Pace
 from app.validation.present_images import PresentImages
 from app.validation.published_position import PublishedPosition
@@ -149,6 +149,7 @@ class TopicPass:
     ) -> None:
         name, facts = result.name, self._source.facts
         table = self._definition(name)
+        result.key = table.primary_key
         reader = ChunkReader(
             self._source.address,
             name,
@@ -169,7 +170,6 @@ class TopicPass:
             take=take,
             changes=self._changes,
             is_same=partial(self._is_same, name),
-            seconds=LOOK_SECONDS if self._samples is None else 0.0,
         )
         validation = TableValidation(
             looks,

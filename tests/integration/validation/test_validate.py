@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,11 +10,14 @@ from typing import Any
 
 import pytest
 
+from app.operations.validation.validation import Report, ValidationRequest, validate
+from app.settings.model import load
+from app.validation.repair import conditions
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.forked import run_command
 from tests.harness.servers import own_mysql
-from tests.harness.sql import run
+from tests.harness.sql import ask, run
 from tests.harness.worker import Worker, running
 from tests.integration.validation.shop import (
     CALM,
@@ -76,6 +80,7 @@ def test_planted_differences_are_found_while_other_rows_change(
         plant(mysql)
         results = validated(tmp_path, code=1)
         assert_found(results)
+        assert_can_be_requested(mysql, tmp_path)
         # None of it is found where only others are compared.
         assert list(validated(tmp_path, "shop.empty", code=0)) == ["shop.empty"]
         assert_text(tmp_path)
@@ -143,6 +148,25 @@ def assert_found(results: Results) -> None:
         "shop.plain": "its records have no key that identifies rows",
         "shop.inserts": "only these operations are published of it: insert",
     }
+
+
+def assert_can_be_requested(mysql: Mysql, folder: Path) -> None:
+    """The server finds exactly the rows that are missing or different by conditions on their keys."""
+    request = ValidationRequest(destination="shop", tables=(("shop", "many"), ("shop", "kinds")))
+    report = Report(unreachable=print, progress=lambda _: None, busy=print)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AQUEDUCT_CONFIG", str(folder / "aqueduct.yaml"))
+        kinds, many = asyncio.run(validate(load(), request, report)).tables
+    for table, rows in (
+        (many, {("é", QUIET + 1), ("Ö z", QUIET + 2)}),
+        (kinds, {(n,) for n in range(len(KINDS))}),
+    ):
+        columns = ", ".join(table.key)
+        found = set[tuple[Any, ...]]()
+        for condition in conditions(table.key, table.repairable, most=7):
+            name = ".".join(table.name)
+            found |= set(ask(mysql, f"SELECT {columns} FROM {name} WHERE {condition}"))
+        assert found == rows
 
 
 def assert_text(folder: Path) -> None:

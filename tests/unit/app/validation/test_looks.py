@@ -22,7 +22,15 @@ from connectors.kafka.reading.catching_up import read_to_ends
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.snapshot.chunk_reader import DefinitionChanged
 from tests.unit.app.validation.records import NAME, images, record
-from tests.unit.app.validation.world import PARTITION, Expected, Published, Reader, Topic, World
+from tests.unit.app.validation.world import (
+    CHUNK,
+    PARTITION,
+    Expected,
+    Published,
+    Reader,
+    Topic,
+    World,
+)
 
 QUIET = range(100, 140)
 """Keys that no transaction changes."""
@@ -48,6 +56,9 @@ class Case:
     def take(self, partition: Any, one: StoredRecord) -> None:
         self.folded.take(partition[1], one)
 
+    async def record(self, _part: int, at: int) -> StoredRecord:
+        return self.world.topic[at]
+
     def looks(self) -> Looks:
         async def is_same() -> bool:
             return self.is_same
@@ -68,9 +79,6 @@ class Case:
         )
 
     async def run(self) -> TableResult:
-        async def read_record(_part: int, at: int) -> StoredRecord:
-            return self.world.topic[at]
-
         looks = self.looks()
         with closing(self.folded):
             await read_to_ends(looks.follower, [PARTITION], self.take)
@@ -78,7 +86,7 @@ class Case:
                 looks,
                 self.result,
                 images=images(),
-                read_record=read_record,
+                read_record=self.record,
                 show=lambda _: None,
                 run=1,
             )
@@ -121,6 +129,21 @@ async def test_a_row_that_changes_all_the_time_is_judged_too() -> None:
     case.world.limit = 5000
     result = await case.run()
     assert {key: kind for key, (kind, _) in found(result).items()} == {0: Kind.DIFFERENT}
+
+
+async def test_samples_are_one_chunk_after_each_key_in_one_look() -> None:
+    case = Case(4, wrong={120: 5000, 700: 5})
+    looks = case.looks()
+    validation = TableValidation(
+        looks, case.result, images=images(), read_record=case.record, show=lambda _: None, run=1
+    )
+    await read_to_ends(looks.follower, [PARTITION], case.take)
+    await validation.samples([None, cast(Any, 117), cast(Any, 130)])
+    assert case.result.rows == 3 * CHUNK
+    assert found(case.result) == {120: (Kind.DIFFERENT, ("v",))}
+    assert case.result.notes == [
+        "only the rows after 3 random key(s) were compared, and no extra rows looked for"
+    ]
 
 
 async def test_a_look_at_a_table_that_is_emptied_meanwhile_is_repeated() -> None:

@@ -116,7 +116,8 @@ async def test_a_cursor_without_gtids_is_an_error() -> None:
         (b"resolved/shop/3", 1),
         (b"quarantine/other/shop/t", 0),
         (b"leader/shop", 0),
-        (b"schema/shop/shop/t", 0),
+        (b"schema/shop/shop/t", 1),
+        (b"schema/other/shop/t", 0),
     ],
 )
 async def test_records_after_which_a_table_may_be_published_differently(
