@@ -29,6 +29,7 @@ from connectors.mysql.snapshot.load_limits import LoadGate
 from connectors.mysql.snapshot.row_condition import check_condition
 from connectors.mysql.snapshot.row_encoder import RowEncoder
 from connectors.mysql.snapshot.select_list import SESSION
+from connectors.mysql.snapshot.text_rows import selected_rows
 
 TARGET_BYTES = 768 * 1024
 """Bytes of a chunk's rows to aim for, as the binlog has them."""
@@ -242,8 +243,8 @@ class ChunkReader:
             if self._where is not None and not self._is_estimated:
                 check_condition(cursor, self._name, self._where)
             estimate = self._estimate(cursor)
-            cursor.execute(query)
-            rows = cursor.fetchall()
+        rows = selected_rows(self._connection, query)
+        with self._connection.cursor() as cursor:
             high, _ = end_of_binlog(cursor)
         bodies = tuple(encoder.bodies(rows))
         size = sum(map(len, bodies))
