@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from connectors.mysql.ddl.definition import Column
 from connectors.mysql.rows.values.json_binary import document_text
-from connectors.mysql.snapshot.encoders.json_document import encoder as document_encoder
 from connectors.mysql.value_text.floats import shortest_float32
 from tests.properties.connectors.test_json_text import VALUES
 from tests.properties.examples import examples
@@ -144,10 +143,3 @@ def test_a_row_is_read_back(
     found = made.read_back(made.encoder(*columns), texts)
     # By their text, as -0.0 equals 0.0.
     assert repr([list(row) for row in found]) == repr(expected)
-
-
-@settings(deadline=None, max_examples=examples(600))
-@given(value=VALUES, large=st.booleans())
-def test_a_document_is_read_back(value: Any, large: bool) -> None:
-    text = document_text(document(value, large=large))
-    assert document_text(document_encoder()(text.encode())) == text

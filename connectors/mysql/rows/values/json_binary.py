@@ -23,6 +23,8 @@ from connectors.mysql.value_text.temporal import fraction_text
 SMALL_OBJECT, LARGE_OBJECT, SMALL_ARRAY, LARGE_ARRAY, LITERAL = 0, 1, 2, 3, 4
 INT16, UINT16, INT32, UINT32, INT64, UINT64 = 5, 6, 7, 8, 9, 10
 DOUBLE, STRING, OPAQUE = 11, 12, 15
+WRITTEN = b"\xff"
+"""None of MySQL's types: a document's text follows, as a SELECT has returned it. No binlog has it."""
 
 LITERALS = {0: "null", 1: "true", 2: "false"}
 _INTEGERS = {
@@ -46,6 +48,8 @@ def json_document(column: MappedColumn) -> Reader:
 
 def document_text(raw: bytes) -> str:
     """The text of a binary document, spaced as MySQL prints it."""
+    if raw[:1] == WRITTEN:
+        return raw[1:].decode()
     return value_text(raw, raw[0], 1, 0, [len(raw)]) if raw else "null"
 
 

@@ -13,8 +13,8 @@ from typing import Any
 from connectors.errors import SnapshotUnsupported
 from connectors.mysql.binlog.table_map import FieldType, MappedColumn
 from connectors.mysql.rows.counter import extent
+from connectors.mysql.rows.values import json_binary
 from connectors.mysql.snapshot.encoders import numbers, temporal
-from connectors.mysql.snapshot.encoders.json_document import encoder
 
 _T = FieldType
 
@@ -36,6 +36,7 @@ class Field:
 
 
 NAMES: dict[str, Any] = {
+    "written": json_binary.WRITTEN,
     "years": numbers.YEARS,
     "dates": temporal.DATES,
     "datetime_hours": temporal.DATETIME_HOURS,
@@ -148,20 +149,20 @@ def _bytes(column: MappedColumn) -> Field:
 
 
 def _json(column: MappedColumn) -> Field:
-    return _sized(column, "$n($v)", bound=encoder())
+    # The server prints a document as the reader of its binary form does.
+    return _sized(column, "written + $v")
 
 
-def _sized(column: MappedColumn, value: str, *, bound: Any = None) -> Field:
+def _sized(column: MappedColumn, value: str) -> Field:
     """A length, and the bytes after it."""
     _, length_size = extent(column)
     length = f"len($x := {value})"
     if length_size in _UNSIGNED:
-        return Field(formats=(_UNSIGNED[length_size],), values=(length,), tail="$x", bound=bound)
+        return Field(formats=(_UNSIGNED[length_size],), values=(length,), tail="$x")
     return Field(
         formats=("H", "B"),
         values=(f"{length} & 65535", "len($x) >> 16"),
         tail="$x",
-        bound=bound,
     )
 
 

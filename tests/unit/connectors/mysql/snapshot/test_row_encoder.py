@@ -1,5 +1,7 @@
 """Rows are encoded in events of limited size, and decoded to the same rows."""
 
+import json
+
 import pytest
 
 from connectors.errors import SnapshotUnsupported
@@ -69,6 +71,23 @@ def test_a_row_that_is_larger_is_alone() -> None:
     bodies = list(made.bodies([(b"1", b"a"), (b"2", b"b" * 9), (b"3", b"c")], most_bytes=20))
     assert [len(body) - 12 for body in bodies] == [7, 15, 7]
     assert list(made.bodies([], most_bytes=20)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "null", "-0.0", "1e20", "12.50", '""', "[0.1, 0.10, 0.100]", '"\\u0001\\b\\" / é 😀"',
+        '{"bb": 1, "a": {"b": [1, 2.5, null, true]}, "a": 2}', f'["{"x" * 70_000}"]',
+    ],
+)  # fmt: skip
+def test_a_document_keeps_the_text_that_the_server_has_written(text: str) -> None:
+    made = encoder(column("int", "id"), column("json", "doc"), key="id")
+    assert read_back(made, [(b"1", text.encode())]) == [(1, text)]
+    decoder = CompiledDecoder(parse_table_map(made.table_map), CHARSETS)
+    (body,) = made.bodies([(b"1", text.encode()), (b"2", None)])
+    first, second = decoder.rows(int(made.event_type), body)
+    assert json.loads(first[1] or "") == {"id": 1, "doc": text}
+    assert json.loads(second[1] or "") == {"id": 2, "doc": None}
 
 
 def test_the_decoder_of_the_pipeline_reads_the_rows_at_once() -> None:
