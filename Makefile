@@ -19,7 +19,7 @@ SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-platform demo-stop test test-long test-servers test-sink test-iceberg check crash crash-requests crash-brokers crash-existing audit-wide crash-sink fuzz ddl-random bench bench-flat bench-large bench-new-tables bench-replay bench-routes bench-sink bench-takeover bench-sink-age bench-sink-aged bench-sink-fresh lock stack-up stack-down stack-status clean
+.PHONY: help setup demo demo-platform demo-stop test test-long test-servers test-sink test-iceberg check crash crash-requests crash-brokers crash-existing audit-wide crash-sink fuzz ddl-random bench bench-flat bench-large bench-new-tables bench-replay bench-routes bench-sink bench-takeover bench-sink-age bench-sink-aged bench-sink-fresh lock stack-up stack-down stack-status clean bench-snapshot
 
 help: ## list what can be done
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -118,6 +118,9 @@ bench-sink-age: setup ## a real sink from a real Kafka through BATCHES=20000 bat
 
 bench-sink-fresh: setup ## seconds from a commit to a reader of the warehouse: TABLES=20, PER_SECOND=60 changes, for SECONDS=60
 	@TABLES=$(TABLES) PER_SECOND=$(PER_SECOND) SECONDS=$(SECONDS) SINK='$(SINK)' $(VENV_PYTHON) -m bench.sink_fresh
+
+bench-snapshot: setup ## rows that exist already, ours and Debezium's: ROWS=2000000 of one table, TABLES=200 of 10,000; RUNS=1 is shorter
+	@RUNS=$(RUNS) ROWS=$(ROWS) TABLES=$(TABLES) $(VENV_PYTHON) -m bench.snapshot
 
 bench-sink-aged: setup ## the same with most batches added as Delta commits: half an hour; BATCHES=20000
 	@FOLDER=.run/bench/sink_aged RETENTION_MINUTES=1 BATCHES=$(BATCHES) $(VENV_PYTHON) -m bench.sink_aged

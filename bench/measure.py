@@ -69,7 +69,7 @@ class Watch:
         self._child_label = child
         self._seen: dict[int, _Seen] = {}
         self._children = 0
-        self.peak_mib = 0.0
+        self.peak_mib = self.largest_mib = 0.0
         self.discover()
 
     def discover(self) -> None:
@@ -91,9 +91,10 @@ class Watch:
         return used
 
     def sample_memory(self, label: str) -> None:
-        """Sample the memory of one tree; ``peak_mib`` keeps the maximum."""
-        total = sum(pss_mib(pid) for pid in family(self._roots[label]))
-        self.peak_mib = max(self.peak_mib, total)
+        """Sample the memory of one tree; ``peak_mib`` keeps its maximum, ``largest_mib`` that of a process."""
+        each = [pss_mib(pid) for pid in family(self._roots[label])]
+        self.peak_mib = max(self.peak_mib, sum(each))
+        self.largest_mib = max(self.largest_mib, *each)
 
     def _child(self, pid: int) -> str:
         """`decoder 1`, `decoder 2`; Python's own helper process by its own name."""

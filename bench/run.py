@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import shutil
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -35,6 +35,10 @@ SHARED = {MYSQLD, BROKER}
 """Processes that belong to no peer."""
 
 
+Verify = Callable[[Peer, Task, list[str]], None]
+"""Compares a peer's topics with its workload; raises RunFailed."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Result:
     """The measurements of a run."""
@@ -53,7 +57,11 @@ class Result:
     """Core-seconds in the window of unrelated processes, this one included."""
     peak_mib: float
     """The peak memory of all the peer's processes together, from its start on."""
+    largest_mib: float = 0.0
+    """The peak memory of the largest of them."""
     startup_seconds: float
+    first_at: float = 0.0
+    """The monotonic time at which the window begins."""
     startup_cpu: float = 0.0
     """CPU seconds of the peer until the window begins."""
     quiet: bool
@@ -94,9 +102,17 @@ class _Look:
 
 
 def measure(
-    peer: Peer, task: Task, *, verified: bool = True, timeout: float = LONGEST_STANDSTILL
+    peer: Peer,
+    task: Task,
+    *,
+    verified: bool = True,
+    verify: Verify | None = None,
+    timeout: float = LONGEST_STANDSTILL,
 ) -> Result:
-    """Run a peer on a workload, and verify its output; raises RunFailed if that is not the workload."""
+    """Run a peer on a workload, and verify its output; raises RunFailed if that is not the workload.
+
+    ``verify`` does it instead of the comparison with the recipe, before the topics are deleted.
+    """
     shutil.rmtree(task.folder, ignore_errors=True)
     task.folder.mkdir(parents=True)
     row_topics = dict.fromkeys(peer.topics(task), task.partitions)
@@ -107,14 +123,14 @@ def measure(
     child = task.servers.children.start(program.command, label=peer.name, log=log, env=program.env)
     began = time.monotonic()
     try:
-        looks, peak = _watch(child, peer, task, row_topics=row_topics, timeout=timeout)
+        looks, watch = _watch(child, peer, task, row_topics=row_topics, timeout=timeout)
     except RunFailed as error:
         what = f"{peer.name}, {task.workload.recipe.name}: {error}"
         raise RunFailed(f"{what}; from {log}:\n{tail(log)}") from None
     finally:
         child.kill()
     if verified:
-        _verify(peer, task, list(row_topics))
+        (verify or _verify)(peer, task, list(row_topics))
     stored = sum(map(task.servers.stored_bytes, row_topics))
     asyncio.run(_delete(task.servers.kafka, [*row_topics, *peer.needs(task)]))
     window = _window(looks)
@@ -127,8 +143,10 @@ def measure(
         seconds=looks[-1].at - looks[0].at,
         cpu=window,
         others=looks[-1].busy - looks[0].busy - sum(window.values()),
-        peak_mib=peak,
+        peak_mib=watch.peak_mib,
+        largest_mib=watch.largest_mib,
         startup_seconds=looks[0].at - began,
+        first_at=looks[0].at,
         startup_cpu=_own(looks[0].cpu),
         quiet=quiet,
         stored_bytes=stored,
@@ -153,8 +171,8 @@ def published(peer: Peer, task: Task, *, timeout: float = LONGEST_STANDSTILL) ->
 
 def _watch(
     child: Child, peer: Peer, task: Task, *, row_topics: dict[str, int], timeout: float
-) -> tuple[list[_Look], float]:
-    """All polls that found more than the previous one, and the peak memory."""
+) -> tuple[list[_Look], Watch]:
+    """All polls that found more than the previous one, and the samples of memory."""
     servers = task.servers
     roots = {
         peer.main: child.identity.pid,
@@ -180,7 +198,7 @@ def _watch(
                 remembered = now
             seen, still = (looks[-1].total if looks else 0), now - moved
             if seen >= wanted and still > STILL_SECONDS:
-                return looks, watch.peak_mib
+                return looks, watch
             if not child.alive():
                 raise RunFailed(f"it ended with status {child.popen.returncode}")
             if still > timeout:

@@ -16,6 +16,7 @@ from bench import binlogs
 from bench.binlogs import Workload
 from bench.workloads import Recipe
 from devstack import Stack
+from devstack.mysql import Mysql
 from devstack.processes import Child, Children
 
 USER = "aqueduct"
@@ -46,23 +47,27 @@ def running(
     folder: Path, recipes: Sequence[Recipe]
 ) -> Iterator[tuple[Servers, dict[str, Workload]]]:
     """Run the servers with these workloads within the block."""
-    shutil.rmtree(folder / "kafka", ignore_errors=True)
     binlogs.forget_other(folder, recipes)
+    with started(folder) as (at, mysql):
+        yield at, binlogs.workloads(mysql, folder, recipes)
+
+
+@contextlib.contextmanager
+def started(folder: Path) -> Iterator[tuple[Servers, Mysql]]:
+    """Run both servers within the block, mysqld with the data that the folder has."""
+    shutil.rmtree(folder / "kafka", ignore_errors=True)
     options = {"binlog_expire_logs_seconds": 0}
     with Stack(folder, ("mysql", "kafka"), mysql_options=options, lasting=True) as stack:
-        made = binlogs.workloads(stack.mysql, folder, recipes)
         mysqld, broker = stack.mysql.child, stack.kafka_server.child
         assert mysqld is not None
         assert broker is not None
-        yield (
-            Servers(
-                mysql_host=stack.mysql.host,
-                mysql_port=stack.mysql.port,
-                kafka=stack.kafka,
-                mysqld=mysqld,
-                broker=broker,
-                broker_data=folder / "kafka/data",
-                children=stack.children,
-            ),
-            made,
+        at = Servers(
+            mysql_host=stack.mysql.host,
+            mysql_port=stack.mysql.port,
+            kafka=stack.kafka,
+            mysqld=mysqld,
+            broker=broker,
+            broker_data=folder / "kafka/data",
+            children=stack.children,
         )
+        yield at, stack.mysql

@@ -30,6 +30,8 @@ class Recipe:
     creates: int
     updates: int = 0
     deletes: int = 0
+    beside: tuple[str, ...] = ()
+    """Further tables that `pattern` matches, whose records are not counted."""
 
     @property
     def rows(self) -> int:
@@ -69,7 +71,7 @@ def bulk(name: str, transactions: int, *, tables: int = 1, stem: str = "orders")
         about=f"{transactions:,} transactions of 100 rows with 12 columns, {tables} table(s)",
         tables=names,
         pattern=rf"{stem}\d+",
-        schema=(*(_ORDERS.format(table=table) for table in names), _bulk_procedure(stem, tables)),
+        schema=(*(ORDERS.format(table=table) for table in names), _bulk_procedure(stem, tables)),
         call=f"CALL fill_{stem}({transactions})",
         transactions=transactions,
         creates=transactions * ROWS_OF_A_BULK,
@@ -92,7 +94,7 @@ _SBTEST = """CREATE TABLE {table} (
   id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, k INT NOT NULL DEFAULT 0,
   c CHAR(120) NOT NULL DEFAULT '', pad CHAR(60) NOT NULL DEFAULT '', KEY (k))"""
 
-_ORDERS = """CREATE TABLE {table} (
+ORDERS = """CREATE TABLE {table} (
   id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, customer_id INT NOT NULL,
   status ENUM('new','paid','shipped','done') NOT NULL, amount DECIMAL(12,2) NOT NULL,
   note VARCHAR(255), flags SET('a','b','c'), created DATETIME(3) NOT NULL, updated TIMESTAMP(6) NULL,

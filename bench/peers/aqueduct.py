@@ -22,9 +22,10 @@ class Aqueduct:
     main, child = "worker", "decoder"
     tombstones, batches = True, False
 
-    def __init__(self, *, transactions: bool = False) -> None:
+    def __init__(self, *, transactions: bool = False, existing: bool = False) -> None:
+        """``existing``: it begins with the rows that exist, not at a position."""
         self.name = "aqueduct+tx" if transactions else "aqueduct"
-        self._transactions = transactions
+        self._transactions, self._existing = transactions, existing
 
     def program(self, task: Task) -> Program:
         """`faust -A app worker`, starting at the workload's first event."""
@@ -59,7 +60,7 @@ class Aqueduct:
             },
             "server_id": task.server_id,
             "filter": {"include": rf"{DATABASE}\.{task.workload.recipe.pattern}"},
-            "start": {"file": task.workload.position.file, "pos": 4},
+            **self._begin(task),
             **_decoders(),
         }
         return {
@@ -71,6 +72,11 @@ class Aqueduct:
             "provide_transaction_metadata": self._transactions,
             "destinations": {"bench": destination},
         }
+
+    def _begin(self, task: Task) -> dict[str, Any]:
+        if self._existing:
+            return {"snapshot": {"mode": "initial"}}
+        return {"start": {"file": task.workload.position.file, "pos": 4}}
 
 
 def _decoders() -> dict[str, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bench.peers.java_map import serialized
@@ -45,6 +45,11 @@ _TUNED = {
     "producer.override.buffer.memory": "67108864",
 }
 
+_EXISTING = {
+    "snapshot.mode": "initial",
+    "snapshot.max.threads": "2",
+}
+
 
 class Debezium:
     """Connect in standalone mode with one connector and one task."""
@@ -52,32 +57,43 @@ class Debezium:
     name, main, child = "debezium", "connect", "child"
     tombstones, batches = True, False
 
-    def __init__(self, servers: Servers) -> None:
+    def __init__(self, servers: Servers, *, existing: bool = False) -> None:
+        """``existing``: it begins with the rows that exist, not at a position."""
+        self._existing = existing
         self._java, self._jars = java_and_jars("debezium", servers.children)
 
     def program(self, task: Task) -> Program:
         """Connect's JVM, with its offset at the start of the workload."""
         worker, connector = task.folder / "connect.properties", task.folder / "source.properties"
         offsets = task.folder / "offsets.dat"
-        offsets.write_bytes(_offset(task))
+        if not self._existing:
+            offsets.write_bytes(_offset(task))
         worker.write_text(_properties(_CONNECT | _worker(task, offsets)))
-        connector.write_text(_properties(_connector(task) | _TUNED))
+        connector.write_text(_properties(self._settings(task)))
         command = [self._java, "-Xms256m", f"-Xmx{HEAP}", "-XX:+UseG1GC"]
         command += [f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}", "-cp", f"{self._jars}/*"]
         command += ["org.apache.kafka.connect.cli.ConnectStandalone", str(worker), str(connector)]
         return Program(command=command, env=os.environ)
 
+    def _settings(self, task: Task) -> dict[str, str]:
+        return _connector(task) | _TUNED | (_EXISTING if self._existing else {})
+
     def topics(self, task: Task) -> list[str]:
         """One topic per table."""
-        return [f"{task.prefix}.{DATABASE}.{table}" for table in task.workload.recipe.tables]
+        return _topics(task, task.workload.recipe.tables)
 
     def needs(self, task: Task) -> dict[str, int]:
         """Its row topics, and the topic of schema changes."""
-        return {task.prefix: 1, **dict.fromkeys(self.topics(task), task.partitions)}
+        tables = (*task.workload.recipe.tables, *task.workload.recipe.beside)
+        return {task.prefix: 1, **dict.fromkeys(_topics(task, tables), task.partitions)}
 
     def changes(self, value: bytes) -> Changes:
         """One row per message."""
         return enveloped(value)
+
+
+def _topics(task: Task, tables: Iterable[str]) -> list[str]:
+    return [f"{task.prefix}.{DATABASE}.{table}" for table in tables]
 
 
 def _worker(task: Task, offsets: Path) -> dict[str, str]:
