@@ -107,6 +107,9 @@ bench-replay: setup ## how many statements of DDL the model of all tables takes 
 bench-routes: setup ## what a mapping of 5,000 tables costs, by its rules; and 512 tables in eight topics; RUNS=1 is shorter
 	@RUNS=$(RUNS) $(VENV_PYTHON) -m bench.routes
 
+bench-snapshot: setup ## rows that exist already, ours and Debezium's: ROWS=2000000 of one table, TABLES=200 of 10,000; RUNS=1 is shorter
+	@RUNS=$(RUNS) ROWS=$(ROWS) TABLES=$(TABLES) $(VENV_PYTHON) -m bench.snapshot
+
 bench-takeover: setup ## takeovers from a journal of one day and of 30; BEFORE=1 adds Kafka's own settings
 	@BEFORE=$(BEFORE) $(VENV_PYTHON) -m bench.takeover_age
 
@@ -118,9 +121,6 @@ bench-sink-age: setup ## a real sink from a real Kafka through BATCHES=20000 bat
 
 bench-sink-fresh: setup ## seconds from a commit to a reader of the warehouse: TABLES=20, PER_SECOND=60 changes, for SECONDS=60
 	@TABLES=$(TABLES) PER_SECOND=$(PER_SECOND) SECONDS=$(SECONDS) SINK='$(SINK)' $(VENV_PYTHON) -m bench.sink_fresh
-
-bench-snapshot: setup ## rows that exist already, ours and Debezium's: ROWS=2000000 of one table, TABLES=200 of 10,000; RUNS=1 is shorter
-	@RUNS=$(RUNS) ROWS=$(ROWS) TABLES=$(TABLES) $(VENV_PYTHON) -m bench.snapshot
 
 bench-sink-aged: setup ## the same with most batches added as Delta commits: half an hour; BATCHES=20000
 	@FOLDER=.run/bench/sink_aged RETENTION_MINUTES=1 BATCHES=$(BATCHES) $(VENV_PYTHON) -m bench.sink_aged

@@ -17,7 +17,8 @@ from app import metrics
 from app.destination.background import in_its_own_thread
 from app.destination.snapshot.entries import Committed, Entries
 from app.failpoints import point
-from app.pipeline.portions.selected_rows import NOT_PUBLISHED, SelectedRows
+from app.pipeline.number.changed_keys import NOT_PUBLISHED
+from app.pipeline.portions.selected_rows import SelectedRows
 from connectors.errors import AqueductError, SnapshotUnsupported, SourceLost, SourceRefused
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates

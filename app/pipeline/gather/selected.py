@@ -12,8 +12,7 @@ from app.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from app.pipeline.gather.gather import Gathering
 from app.pipeline.gather.items import SELECTED, Ddl, Item, Rows, ValuesOf, values_of
 from app.pipeline.gather.row_keys import changed_keys
-from app.pipeline.number.changed_keys import Everything
-from app.pipeline.portions.selected_rows import NOT_PUBLISHED
+from app.pipeline.number.changed_keys import NOT_PUBLISHED, Everything
 from app.pipeline.rules import Rules
 from connectors.errors import WitnessesDiffer
 from connectors.mysql.binlog.changes import Transaction

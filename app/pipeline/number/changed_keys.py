@@ -19,6 +19,10 @@ Keys = Mapping[Name, list[str] | None]
 """Keys of rows by table, as JSON; None: any row of the table may have changed."""
 
 
+NOT_PUBLISHED = "it is not published"
+"""Why the rows of a table that no route captures are refused, for good."""
+
+
 class Watched(NamedTuple):
     """The tables of which keys are recorded from here on; the record of others is dropped."""
 

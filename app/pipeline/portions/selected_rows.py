@@ -13,9 +13,6 @@ from typing import NamedTuple
 from app.pipeline.number.changed_keys import Name
 from connectors.mysql.position import Coordinates
 
-NOT_PUBLISHED = "it is not published"
-"""Why the rows of a table are refused that no route captures, for good."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectedRows:

@@ -266,10 +266,10 @@ def test_conditions_choose_rows_of_each_chunk_and_cannot_widen_it(
 def test_rows_of_a_table_without_a_key_are_read_all_or_not_at_all(stack: Stack) -> None:
     run(
         stack.mysql,
-        f"CREATE TABLE {DATABASE}.keyless (v int)",
-        f"INSERT INTO {DATABASE}.keyless VALUES (1), (2)",
+        f"CREATE TABLE {DATABASE}.log_of_rows (v int)",
+        f"INSERT INTO {DATABASE}.log_of_rows VALUES (1), (2)",
     )
-    reader = reader_of(stack, "keyless", where="v = 1")
+    reader = reader_of(stack, "log_of_rows", where="v = 1")
     with pytest.raises(SnapshotUnsupported, match="it has no primary key"):
         reader.read(None, GtidSet())
     reader.close()

@@ -14,7 +14,8 @@ import pytest
 from app.destination.snapshot import table_reading as module
 from app.destination.snapshot.entries import Entries
 from app.destination.snapshot.table_reading import DEPTH, TableReading
-from app.pipeline.portions.selected_rows import NOT_PUBLISHED, Entered, SelectedRows
+from app.pipeline.number.changed_keys import NOT_PUBLISHED
+from app.pipeline.portions.selected_rows import Entered, SelectedRows
 from connectors.errors import SnapshotUnsupported, SourceLost, SourceRefused
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
