@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from devstack.mysql import Mysql
 from tests.harness.forked import run_command
 from tests.harness.servers import own_mysql
 from tests.harness.sql import ask, run
+from tests.harness.wait import until
 from tests.harness.worker import Worker, running
 from tests.integration.validation.shop import (
     CALM,
@@ -205,6 +207,29 @@ def test_statements_and_a_quiet_server(stack: Stack, mysql: Mysql, tmp_path: Pat
         # A rule names a column that is gone.
         assert "gone" in (found["shop.customers"]["not_compared"] or "quarantined")
         assert worker.destination()["state"] == "RUNNING"
+
+
+def test_a_worker_that_is_killed_and_started_again_meanwhile(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = wanted_settings(stack, mysql, tmp_path)
+    with changing(mysql, seed=7), ThreadPoolExecutor() as threads:
+        with running(wanted, tmp_path) as worker:
+            worker.wait(is_done)
+            before = readings(mysql)
+            words = ("shop.many", "trade.orders", "--rows-per-second", "1000")
+            validating = threads.submit(validated, tmp_path, *words, code=0)
+            until(lambda: readings(mysql) > before or validating.done())
+            assert not validating.done(), validating.result()
+        with running(wanted, tmp_path) as worker:
+            results = validating.result()
+            worker.wait(lambda status: status["state"] == "RUNNING")
+    assert results["shop.many"]["rows"] > 4_000
+
+
+def readings(mysql: Mysql) -> int:
+    """The number of times that the end of the binlog was asked for, as after each SELECT."""
+    return sum(int(n) for _, n in ask(mysql, "SHOW GLOBAL STATUS LIKE 'Com_show_%log_status'"))
 
 
 def test_a_sample_and_a_worker_that_does_not_run(
