@@ -102,7 +102,7 @@ class Probe:
 
 def _run(pipe: Connection, host: str, port: int, kafka: str, topic: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # It warns of a topic that is not there yet, several times a second.
+    # It warns of a topic that does not exist yet, several times a second.
     logging.getLogger("aiokafka").addHandler(logging.NullHandler())
     parent = os.getppid()
     seen: dict[int, float] = {}

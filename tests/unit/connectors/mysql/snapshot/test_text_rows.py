@@ -110,6 +110,18 @@ def test_a_value_of_many_megabytes_comes_in_several_packets(size: int) -> None:
     assert selected_rows(connection, "SELECT") == rows
 
 
+def test_a_row_that_fills_its_packet_is_followed_by_an_empty_one() -> None:
+    values = [b"z" * 55_921] * 299
+    rows: list[Row] = [(*values, b"z" * 55_936), (*values, None)]
+    data = packets(*map(body_of, rows), END)
+    assert len(body_of(rows[0])) == 0xFF_FFFF
+    result = SimpleNamespace(field_count=300, unbuffered_active=True, connection=1)
+    connection = SimpleNamespace(
+        query=lambda *_, **__: None, _result=result, _rfile=io.BufferedReader(io.BytesIO(data))
+    )
+    assert selected_rows(connection, "SELECT") == rows
+
+
 def test_an_error_among_the_rows_is_that_of_the_server() -> None:
     result = SimpleNamespace(field_count=1, unbuffered_active=True, connection=1)
     file = io.BufferedReader(io.BytesIO(packets(b"\x011", ERROR)))
