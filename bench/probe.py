@@ -134,7 +134,7 @@ def _beat(cursor: Any, number: int, due: float) -> dict[str, Any]:
 
 
 async def _follow(kafka: str, topic: str, seen: dict[int, float]) -> None:
-    """Note when records become visible, from the topic's first on; which may not exist yet."""
+    """Note when records become visible, from the first of a topic on, which may not exist yet."""
     while True:
         consumer = AIOKafkaConsumer(
             topic,
