@@ -43,15 +43,12 @@ async def repair(
 
     Raises NotApplied if a worker did not publish them in time.
     """
-    history = (await journal.state()).history()
+    request = _Requests(journal=journal, report=report, by=by)
     repaired = []
     for one in found.tables:
-        table = history.now().find(*one.name) if history is not None else None
-        if table is None or not one.repairable:
-            continue
-        request = _Requests(journal=journal, report=report, by=by)
-        count = await request_repair(request, one.name, table.primary_key, one.repairable)
-        repaired.append(Repaired(name=one.name, rows=len(one.repairable), requests=count))
+        if one.repairable:
+            count = await request_repair(request, one.name, one.key, one.repairable)
+            repaired.append(Repaired(name=one.name, rows=len(one.repairable), requests=count))
     return repaired
 
 
