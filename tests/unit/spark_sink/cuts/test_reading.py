@@ -216,10 +216,12 @@ def test_the_newest_cut_is_still_there_after_maintenance_without_a_batch(
 def test_a_sink_that_stops_leaves_the_newest_cut(warehouse: Warehouse) -> None:
     bank = Bank(seed=5)
     sink = Sink(warehouse, bank)
-    bank.transfer()
     bank.settle()
     sink.store()
     sink.merge(sink.rows())
+    bank.transfer()
+    bank.settle()
+    sink.store()
     positions = sink.cut().positions
     sink.follower.stop()
     # The batch in hand, which covers nothing any more.
