@@ -74,7 +74,7 @@ class SelectedShare(DecodedShare):
         portion, selected = self._portion, self._selected
         if self._keys.is_refused(portion.table, portion.attempt):
             selected.refuse("an earlier read of it was refused")
-        if selected.gathered.error is None and not portion.empties:
+        if selected.gathered.error is None and portion.is_read:
             self._dropped = selected.drop(self._keys.since(portion.table, portion.since))
         items = selected.gathered.items
         self._rows = sum(len(item.rows) for item in items if isinstance(item, Rows))

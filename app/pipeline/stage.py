@@ -210,9 +210,10 @@ class ChunkStage:
         try:
             if portion.empties:
                 gathering.empty(transaction, portion.table, start.pos)
-            elif portion.bodies:
+            if portion.bodies:
                 table_map = self._inserting.mapped(portion.table_map)
                 gathering.all(transaction, table_map, portion.bodies, start.pos)
+            gathering.finish(transaction)
         except AqueductError as error:
             gathering.gathered.stop(error)
         return SelectedShare(self.encoder, self.book, self._keys, portion, gathering)

@@ -102,7 +102,7 @@ class TableReading:
     def _empty(self) -> _UnderWay:
         """Hand in that the rows that subscribers have are gone; what changes after it is published after it."""
         after = replace(self._snapshot, replaces=False, state=SnapshotState.READING)
-        return self._entering(after, None, empties=True)
+        return self._entering(after, None, empties=True, is_read=False)
 
     async def _next(self, reached: TableSnapshot) -> _UnderWay | None:
         """Read the next chunk and hand it in; None if it has to be tried again."""
@@ -166,10 +166,16 @@ class TableReading:
             ts_ms=now,
             error=error,
         )
-        return self._entering(after, chunk)
+        # Without a key nothing shows which of its rows were published before.
+        return self._entering(after, chunk, empties=chunk is not None and chunk.is_keyless)
 
     def _entering(
-        self, after: TableSnapshot, chunk: ReadChunk | None, *, empties: bool = False
+        self,
+        after: TableSnapshot,
+        chunk: ReadChunk | None,
+        *,
+        empties: bool = False,
+        is_read: bool = True,
     ) -> _UnderWay:
         """Hand in a chunk, or a portion without rows; ``after``: the table's state once it is committed."""
         number, since = self._entries.number(), self._since
@@ -192,6 +198,7 @@ class TableReading:
                 bodies=chunk.bodies if chunk is not None else (),
                 note=note_of(after),
                 empties=empties,
+                is_read=is_read,
             )
 
         high = chunk.high if chunk is not None else None

@@ -47,21 +47,27 @@ class GatheringSelected(Gathering):
             return
         for body in bodies:
             self.rows(transaction, table_map, EventType.WRITE_ROWS, body, pos)
-        self.mark_end(transaction)
 
     def empty(self, transaction: Transaction, name: TableName, pos: int) -> None:
-        """Add that all rows of a table are gone, as its TRUNCATE would."""
+        """Add that all rows of a table are gone, as its TRUNCATE would, unless its mapping publishes none."""
         route = self._tables.route(name)
         if route is None or self._tables.is_given_up(name):
             self.refused = NOT_PUBLISHED
         elif self._tables.quarantined_among(None, name):
             self.refused = "it is quarantined"
-        else:
+        elif route.publishes_truncates:
             # Only its transaction and its routes are used: it is not published as a statement.
             query = Query(thread=0, database=name[0], sql="", sql_mode=0, error_code=0)
             item = Ddl(transaction, Kind.TRUNCATE, query, pos, 0, (route,), None, (), False)
             self.gathered.items.append(item)
             self.gathered.values += item.values
+            self.gathered.ordinal += 1
+
+    def finish(self, transaction: Transaction) -> None:
+        """Mark the end of what was added, or drop it if it was refused."""
+        if self.refused is not None:
+            self.refuse(self.refused)
+        elif self.gathered.items:
             self.mark_end(transaction)
 
     def _keep(self, transaction: Transaction, rows: list[Row], _event_type: int, pos: int) -> None:

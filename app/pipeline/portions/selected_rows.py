@@ -42,7 +42,9 @@ class SelectedRows:
     note: tuple[bytes, bytes]
     """The journal's record of this read, key and value; not written if the rows are refused."""
     empties: bool = False
-    """Whether it is no rows but that all earlier ones of the table are gone."""
+    """Whether all earlier rows of the table are gone, as subscribers are to learn before these."""
+    is_read: bool = True
+    """Whether it is of a SELECT, whose rows may have changed since; else nothing is checked."""
     effect: None = None
 
     @property

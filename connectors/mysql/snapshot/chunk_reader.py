@@ -64,6 +64,8 @@ class ReadChunk:
     """A position that is not before any change that the SELECT saw."""
     began_ms: int
     """When the SELECT began, milliseconds since 1970."""
+    is_keyless: bool = False
+    """Whether the table has no primary key, so that these are all its rows."""
     estimate: int | None = None
     """The server's estimate of the rows to read in all; with the first chunk of a reader only."""
     keys: tuple[tuple[str, ...], ...] = ()
@@ -265,6 +267,7 @@ class ChunkReader:
             is_last=len(rows) < limit,
             high=Coordinates(_text(high.file), high.pos),
             began_ms=began_ms,
+            is_keyless=not key,
             estimate=estimate,
             keys=tuple(encoder.key_literals(row, key) for row in rows) if self._keeps_keys else (),
         )

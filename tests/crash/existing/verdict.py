@@ -97,12 +97,11 @@ def _differences(mysql: Mysql, table: str, folded: dict[bytes, Row]) -> Iterator
 
 
 def _plain(mysql: Mysql, changes: list[Change]) -> list[str]:
-    """Rows without a key: how often each is there. Those that were read contain the changes before them."""
+    """Rows without a key: how often each is there."""
     folded: Counter[int] = Counter()
-    first = next((one.seq for one in changes if one.value["op"] == "r"), 0)
     for one in changes:
-        if one.seq < first:
-            continue
+        if one.value["op"] == "t":
+            folded.clear()
         for sign, image in ((-1, one.value["before"]), (1, one.value["after"])):
             if image is not None:
                 folded[image["v"]] += sign

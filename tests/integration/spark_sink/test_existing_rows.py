@@ -224,7 +224,7 @@ def test_a_destination_that_begins_with_existing_rows_fills_the_warehouse(
         worker.wait(lambda _: bool(published(stack, wanted["prefix"], "empty")))
         assert worker.stop() == 0
     ops = [one.value["op"] for one in published(stack, wanted["prefix"], "plain")]
-    assert ops == ["c", "c", "d", "r", "r", "r", "r", "d"]
+    assert ops == ["c", "c", "d", "t", "r", "r", "r", "r", "d"]
     apply_all(stack.kafka, wanted["prefix"], tmp_path)
     for table, columns in (("many", "a, b, v"), ("plain", "v"), ("empty", "id")):
         there = Counter(ask(filled, f"SELECT {columns} FROM shop.{table}"))

@@ -341,7 +341,8 @@ def test_the_topic_folds_to_the_source_wherever_selects_see_it(
 
 
 def emptied(number: int = 1, attempt: int = 0) -> SelectedRows:
-    return replace(selected(number=number, attempt=attempt), empties=True, table_map=b"")
+    one = selected(number=number, attempt=attempt)
+    return replace(one, empties=True, is_read=False, table_map=b"")
 
 
 def test_a_table_is_emptied_before_its_rows_and_keeps_what_changed_after() -> None:
@@ -358,6 +359,46 @@ def test_a_table_is_emptied_before_its_rows_and_keeps_what_changed_after() -> No
     assert [piece.notes for piece in pieces if piece.entered and piece.entered[0].id == 1] == [
         [NOTE]
     ]
+
+
+def whole(*rows: Pair, **more: Any) -> SelectedRows:
+    """All rows of a table without a key."""
+    return replace(selected(*rows, of=table(key=False), **more), empties=True)
+
+
+def test_all_rows_of_a_table_without_a_key_replace_those_before() -> None:
+    keyless = table(key=False)
+    pieces = ran(writes(1, (1, 1), of=keyless), watch(), whole((1, 1), (1, 1), (2, 2)))
+    found = [one for one in records_of(pieces) if one.value and one.op in "ctr"]
+    assert [one.op for one in found] == ["c", "t", "r", "r", "r"]
+    assert [one.seq for one in found] == [8, 9, 10, 11, 12]
+    ids = [dict(one.headers)["change_id"] for one in found]
+    assert ids[1:] == [b"one/t/1#%d" % n for n in range(4)]
+    assert [one.value["transaction"]["total_order"] for one in found[1:]] == [1, 2, 3, 4]
+    assert outcomes(pieces)[-1] == Entered(1, 3)
+
+
+@pytest.mark.parametrize("rows", [((1, 1),), ()], ids=["rows", "none"])
+def test_once_any_of_its_rows_changed_a_table_without_a_key_is_read_again(
+    rows: tuple[Pair, ...],
+) -> None:
+    keyless = table(key=False)
+    pieces = ran(watch(), writes(1, (3, 3), of=keyless), whole(*rows))
+    assert [one.op for one in records_of(pieces) if one.value and one.op in "ctr"] == ["c"]
+    assert outcomes(pieces)[-1].refused == "rows of it changed, and which ones is not known"
+
+
+def test_nothing_is_emptied_for_rows_of_an_older_definition() -> None:
+    pieces = ran(
+        watch(), statement(1, "ALTER TABLE shop.t ADD COLUMN w int"), whole((1, 1), since=0)
+    )
+    assert outcomes(pieces)[-1].refused is not None
+    assert [one for one in records_of(pieces) if one.value and one.op in "tr"] == []
+
+
+def test_an_empty_table_without_a_key_empties_its_subscribers() -> None:
+    pieces = ran(watch(), whole(), markers=True)
+    assert [one.op for one in records_of(pieces) if one.value and one.op in "tr"] == ["t"]
 
 
 def test_a_table_that_is_not_published_is_not_emptied() -> None:
