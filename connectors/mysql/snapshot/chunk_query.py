@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from connectors.errors import SnapshotUnsupported
 from connectors.mysql.binlog.table_map import FieldType, MappedColumn
 from connectors.mysql.charset.charsets import Charsets
-from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.ddl.definition import Table, TableName
 from connectors.mysql.schema.table_map_completion import BINARY_COLLATION
 
 _T = FieldType
@@ -57,6 +57,13 @@ def literal(column: MappedColumn, value: bytes | None, charsets: Charsets) -> st
     if collation == BINARY_COLLATION:
         return f"X'{value.hex()}'"
     return f"_{charsets.name(collation)} X'{value.hex()}'"
+
+
+def key_order(table: Table) -> str:
+    """What the order of a table's key depends on: its columns, their types and collations."""
+    columns = {column.name: column for column in table.columns}
+    found = [columns[name] for name in table.primary_key]
+    return ", ".join(f"{one.name} {one.type} {one.collation or ''}".rstrip() for one in found)
 
 
 def chunk_query(

@@ -24,7 +24,7 @@ from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from connectors.mysql.schema.server_columns import end_of_binlog
 from connectors.mysql.server.facts import SourceAddress, connection_to, translated
-from connectors.mysql.snapshot.chunk_query import chunk_query, quoted
+from connectors.mysql.snapshot.chunk_query import chunk_query, key_order, quoted
 from connectors.mysql.snapshot.load_limits import LoadGate
 from connectors.mysql.snapshot.row_condition import check_condition
 from connectors.mysql.snapshot.row_encoder import RowEncoder
@@ -235,7 +235,7 @@ class ChunkReader:
         limit = self._limit if key else _KEYLESS_ROWS
         if key and self._gate is not None:
             limit = self._gate.most_rows(limit)
-        order = _order(table)
+        order = key_order(table)
         after = after[1:] if after is not None and after[0] == order else None
         began_ms = time.time_ns() // 1_000_000
         query = chunk_query(
@@ -271,13 +271,6 @@ class ChunkReader:
             estimate=estimate,
             keys=tuple(encoder.key_literals(row, key) for row in rows) if self._keeps_keys else (),
         )
-
-
-def _order(table: Table) -> str:
-    """What the order of a table's key depends on: its columns, their types and collations."""
-    columns = {column.name: column for column in table.columns}
-    found = [columns[name] for name in table.primary_key]
-    return ", ".join(f"{one.name} {one.type} {one.collation or ''}".rstrip() for one in found)
 
 
 def _text(value: str | bytes) -> str:

@@ -13,7 +13,7 @@ import pymysql
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableName
 from connectors.mysql.server.facts import SourceAddress, connection_to, translated
-from connectors.mysql.snapshot.chunk_query import chunk_query
+from connectors.mysql.snapshot.chunk_query import chunk_query, key_order
 from connectors.mysql.snapshot.row_encoder import RowEncoder
 from connectors.mysql.snapshot.select_list import SESSION
 
@@ -34,7 +34,7 @@ def random_keys(
     count: int,
     chance: random.Random,
 ) -> list[tuple[str, ...] | None]:
-    """Return keys to read after, in no order; None is the beginning of the table.
+    """Return keys to read after, as ``ReadChunk.last`` has them, in no order; None: the table's beginning.
 
     Raises SourceLost or SourceRefused, SnapshotUnsupported if its rows cannot be read exactly.
     """
@@ -54,8 +54,11 @@ def random_keys(
                 # Of each row but the first one, the one before it is read after.
                 cursor.execute(f"{query} OFFSET {max(0, number - 1)}")
                 row = cursor.fetchone() if number else None
-                key = None if row is None else encoder.key_literals(row, table.primary_key)
-                found.append(key)
+                if row is None:
+                    found.append(None)
+                else:
+                    literals = encoder.key_literals(row, table.primary_key)
+                    found.append((key_order(table), *literals))
     except pymysql.MySQLError as error:
         raise translated(error, address) from error
     finally:

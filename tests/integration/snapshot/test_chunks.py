@@ -11,6 +11,7 @@ from connectors.mysql.ddl.definition import Table
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.snapshot.chunk_reader import ChunkReader, DefinitionChanged
+from connectors.mysql.snapshot.random_key import random_keys
 from devstack import Stack
 from tests.harness.sql import ask, run
 from tests.integration.snapshot.both import DATABASE, LAX, definition_of, known_facts
@@ -285,4 +286,21 @@ def test_a_condition_that_the_server_cannot_evaluate_is_named(stack: Stack, wher
     reader = reader_of(stack, "odd", where=where)
     with pytest.raises(SnapshotUnsupported, match="its condition cannot be evaluated"):
         reader.read(None, GtidSet())
+    reader.close()
+
+
+def test_samples_begin_at_random_rows(stack: Stack) -> None:
+    run(
+        stack.mysql,
+        f"CREATE TABLE {DATABASE}.sampled (id int PRIMARY KEY)",
+        f"INSERT INTO {DATABASE}.sampled VALUES {', '.join(f'({n})' for n in range(300))}",
+    )
+    facts, name = known_facts(stack.mysql), (DATABASE, "sampled")
+    keys = random_keys(
+        address_of(stack.mysql), name, definition_of(stack.mysql, name, facts),
+        charsets=facts.charsets, server=server_of(facts), count=12, chance=random.Random(3),
+    )  # fmt: skip
+    reader = reader_of(stack, "sampled")
+    found = {chunk.rows for one in keys if (chunk := reader.read(one, GtidSet())) is not None}
+    assert len(found) > 6, "as many rows follow as the sample is from the end"
     reader.close()
