@@ -88,7 +88,9 @@ def _purged(mysql: Mysql, worker: Worker, person: Person) -> None:
     assert why in result
     # What it names can be typed as it stands.
     words = shlex.split(re.findall(r"`python -m (app cursor set shop [^`]+)`", why)[0])
-    assert words[3:] == ["shop", "--earliest", "--why", "REASON"]
+    assert words[3:] == ["shop", "--latest", "--with-snapshot", "--why", "REASON"]
+    assert "or accept the gap, and resume from the oldest change available: --earliest" in why
+    words[4:6] = ["--earliest"]
     code, result = person.says(*words[1:])
     assert code == 1
     assert "forward: 1 transaction(s) are never published" in result

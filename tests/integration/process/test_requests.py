@@ -97,7 +97,7 @@ def test_no_command_succeeds_whose_request_no_worker_has_confirmed(
     with running(wanted, tmp_path) as worker:
         worker.wait(lambda status: status["state"] == "RUNNING")
         run(mysql, "SET sql_log_bin = 0", "ALTER TABLE shop.t MODIFY x bigint FIRST")
-        run(mysql, "INSERT INTO shop.t VALUES (1, 1)")
+        run(mysql, "CREATE TABLE shop.u (id int PRIMARY KEY)", "INSERT INTO shop.t VALUES (1, 1)")
         worker.wait(lambda status: bool(status["set_aside"]))
         assert worker.stop() == 0
     monkeypatch.setenv("AQUEDUCT_CONFIG", str(tmp_path / "aqueduct.yaml"))
@@ -106,9 +106,11 @@ def test_no_command_succeeds_whose_request_no_worker_has_confirmed(
         **{("destination", verb): () for verb in verbs},
         ("source", "switch"): (f"127.0.0.1:{mysql.port}",),
         ("schema", "resolve"): ("shop.t", "--server"),
+        ("snapshot", "start"): ("shop.u",),
     }
-    # That of shards needs a mapping: see test_shards.
-    assert {*requests, ("shards", "resolve")} == waiting_commands()
+    # That of shards needs a mapping, and the others of a snapshot one that a worker has begun.
+    begun = {("snapshot", verb) for verb in ("pause", "resume", "stop")}
+    assert {*requests, ("shards", "resolve"), *begun} == waiting_commands()
     for (group, name), more in requests.items():
         capsys.readouterr()
         code = main([group, name, "shop", *more, "--timeout", "1"])

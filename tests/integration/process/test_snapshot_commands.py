@@ -167,7 +167,7 @@ def test_replaced_rows_are_judged_by_the_audit_and_equal_to_the_source(
         code, out, err = say("audit", "shop")
         assert code in (0, 3), out + err
 
-        # A server may change without a word in its binlog.
+        # A server may change with nothing in its binlog.
         run(
             filled,
             "SET SESSION sql_log_bin = 0",

@@ -70,7 +70,7 @@ def test_a_remedy_given_on_the_spot_replaces_the_general_one() -> None:
 
 
 def test_what_to_do_names_the_destination_where_it_is_known() -> None:
-    assert "`python -m app cursor set shop --earliest --why" in str(
+    assert "`python -m app cursor set shop --latest --with-snapshot" in str(
         errors.PositionPurged("x", destination="shop")
     )
 

@@ -55,6 +55,7 @@ def full() -> Piece:
             recent=[Recent(f"{SERVER}:3", "d", 1)],
         ),
         entered=[Entered(1)],
+        signals=['{"id":"1"}'],
         counts=Counts(
             rows=Counter({"c": 1}),
             events=Counter({(30, "decoded"): 1}),

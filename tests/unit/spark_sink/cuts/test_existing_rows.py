@@ -18,7 +18,11 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("is_merged", [False, True], ids=["recent", "merged"])
+@pytest.mark.parametrize(
+    "is_merged",
+    [False, pytest.param(True, marks=pytest.mark.long("recent changes"))],
+    ids=["recent", "merged"],
+)
 def test_a_table_is_in_no_cut_before_the_last_of_its_rows_that_existed_already(
     warehouse: Warehouse, is_merged: bool
 ) -> None:

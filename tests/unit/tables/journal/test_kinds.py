@@ -112,6 +112,7 @@ def test_the_outcome_of_each_kind_of_record() -> None:
         "source": Audience.DESTINATION,
         "control": Audience.WORKER,
         "applied": Audience.WORKER,
+        "snapshot-request": Audience.DESTINATION,
     }
     assert [kind.name for kind in KINDS if not kind.is_checkpointed] == ["applied"]
     assert [kind.name for kind in KINDS if kind.is_plain] == ["installation", "cursor"]
