@@ -96,7 +96,7 @@ def ended(process: Process) -> int | None:
 def finish(worker: Worker, stack: Stack, mysql: Mysql, prefix: str, storm: Storm) -> None:
     """Let it read to the end, end the storm, and wait until all of it is published."""
     worker.wait(keyed_are_read)
-    # The table without a key is read once nobody changes it.
+    # The table without a key is read once no transaction changes it.
     storm.stop()
     worker.wait(is_read)
     end(stack, mysql, prefix)

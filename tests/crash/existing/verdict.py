@@ -1,7 +1,7 @@
 """The verdict on existing rows: the topics against the tables themselves, and the audit's judge beside it.
 
 Invariant: nothing of the worker is used but its published records; the tables are read with a SELECT once
-nobody changes them.
+the storm has ended.
 """
 
 from __future__ import annotations

@@ -38,6 +38,10 @@ class FakeReading:
 
     async def run(self) -> None:
         await self.ended.wait()
+        if self.is_stopped and self.snapshot.rows:
+            # A chunk was under way.
+            await asyncio.sleep(0)
+            self.advance(self.snapshot.rows + 5)
         if self.error is not None:
             raise self.error
 
@@ -176,11 +180,11 @@ async def test_pause_and_resume_keep_what_was_read(monkeypatch: pytest.MonkeyPat
         await scene.until(lambda: "c" in FakeReading.made)
         assert first.is_stopped
         assert scene.state("a") is SnapshotState.PAUSED
-        assert scene.snapshot.all["shop", "a"].after == ("40",)
+        assert scene.snapshot.all["shop", "a"].after == ("45",), "with the chunk under way"
         FakeReading.made["b"].finish()
         scene.ask("a", SnapshotAction.RESUME, "r")
         await scene.until(lambda: FakeReading.made["a"] is not first)
-        assert FakeReading.made["a"].snapshot.after == ("40",)
+        assert FakeReading.made["a"].snapshot.after == ("45",)
 
 
 async def test_a_stopped_table_is_read_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

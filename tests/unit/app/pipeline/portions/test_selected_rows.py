@@ -401,6 +401,12 @@ def test_an_empty_table_without_a_key_empties_its_subscribers() -> None:
     assert [one.op for one in records_of(pieces) if one.value and one.op in "tr"] == ["t"]
 
 
+def test_changes_before_it_do_not_prevent_that_a_table_is_emptied() -> None:
+    pieces = ran(watch(), statement(1, "CREATE TABLE x (id int)"), writes(2, (1, 1)), emptied())
+    assert [one.op for one in records_of(pieces) if one.value and one.op in "ct"] == ["c", "t"]
+    assert outcomes(pieces)[-1] == Entered(1)
+
+
 def test_a_table_that_is_not_published_is_not_emptied() -> None:
     routes = Routes(destination="shop", prefix="aq", include=r"shop\.u")
     pieces = ran(watch(), emptied(), routes=routes)
