@@ -5,6 +5,7 @@ Invariant: the product's own readers are not used, because these records are wha
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
@@ -12,14 +13,17 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import UnknownTopicOrPartitionError
 from aiokafka.structs import ConsumerRecord
 
+from connectors.kafka.protocol_requests import ending_transactions
 from devstack.errors import DevstackError
 
 _POLL_MS = 500
 _PATIENCE = 20.0
 """Seconds without progress after which the end is given up."""
+_LOOK_SECONDS = 0.01
 
 
 class TopicsUnreadable(DevstackError):
@@ -79,11 +83,36 @@ async def _consumer(
     )
     try:
         await consumer.start()
+        await until_marked(consumer._client)
         yield consumer
     except UnknownTopicOrPartitionError as error:
         raise TopicsUnreadable(f"Kafka lacks one of {', '.join(sorted(topics))}") from error
     finally:
         await consumer.stop()
+
+
+async def until_marked(client: AIOKafkaClient) -> None:
+    """Wait until the transactions that end now have their markers in all partitions.
+
+    A broker reports a commit before that, so a last stable offset may be before records of a commit
+    that its producer knows of.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    waiting = await _ending(client)
+    while waiting:
+        if time.monotonic() > deadline:
+            raise TopicsUnreadable(f"Kafka does not end the transactions of {sorted(waiting)}")
+        await asyncio.sleep(_LOOK_SECONDS)
+        waiting &= await _ending(client)
+
+
+async def _ending(client: AIOKafkaClient) -> set[str]:
+    """The transactional ids that are committed or aborted, and not in all partitions."""
+    answers = [
+        await client.send(broker.nodeId, ending_transactions())
+        for broker in client.cluster.brokers()
+    ]
+    return {name for answer in answers for name, *_ in answer.transaction_states}
 
 
 async def _ends(consumer: AIOKafkaConsumer) -> dict[TopicPartition, int]:

@@ -218,6 +218,11 @@ def transactions(producer_ids: list[int]) -> Ask:
     return Ask(ListTransactionsRequest, [], producer_ids)
 
 
+def ending_transactions() -> Ask:
+    """The request for those whose outcome is decided and not yet in all partitions, to each broker."""
+    return Ask(ListTransactionsRequest, ["PrepareCommit", "PrepareAbort"], [])
+
+
 class OffsetDeleteResponse(Response):  # type: ignore[misc]
     """The outcome for each partition."""
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
 from uuid import uuid4
 
 import pytest
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from connectors.kafka.protocol_requests import Ask
 from devstack import Stack, topics
 
 pytestmark = pytest.mark.stack
@@ -54,6 +59,41 @@ async def test_committed_records_of_each_partition_are_read_and_aborted_ones_are
     assert sorted(found) == [b"first", b"other", b"second"]
     assert found.index(b"first") < found.index(b"second")
     await producer.abort_transaction()
+
+
+async def test_an_end_is_taken_when_the_transactions_that_end_have_their_markers() -> None:
+    client = Ending([{"a", "b"}, {"b", "later"}, {"later"}, set()])
+    await topics.until_marked(client)
+    assert client.answers == [set()]
+
+
+async def test_the_broker_lists_no_transaction_that_is_open_or_ended(
+    stack: Stack, topic: str, producer: AIOKafkaProducer
+) -> None:
+    async with producer.transaction():
+        await producer.send_and_wait(topic, b"committed", partition=0)
+    await producer.begin_transaction()
+    await producer.send_and_wait(topic, b"open", partition=0)
+    async with asyncio.timeout(10), AIOKafkaConsumer(bootstrap_servers=stack.kafka) as consumer:
+        await topics.until_marked(consumer._client)
+    await producer.abort_transaction()
+
+
+@dataclass(slots=True)
+class Ending:
+    """A client of one broker, and its transactional ids that end, one set for each request."""
+
+    answers: list[set[str]]
+    cluster: Any = field(
+        default_factory=lambda: SimpleNamespace(brokers=lambda: [SimpleNamespace(nodeId=1)])
+    )
+
+    async def send(self, node: int, request: Ask) -> Any:
+        assert node == 1
+        request.prepare({request.API_KEY: (0, 0)})
+        return SimpleNamespace(
+            transaction_states=[(name, 1, "PrepareCommit", {}) for name in self.answers.pop(0)]
+        )
 
 
 async def test_a_missing_topic_is_reported(stack: Stack, topic: str) -> None:
