@@ -9,12 +9,12 @@ import asyncio
 import itertools
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import UnknownTopicOrPartitionError
+from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 from aiokafka.structs import ConsumerRecord
 
 from connectors.kafka.protocol_requests import ending_transactions
@@ -108,11 +108,13 @@ async def until_marked(client: AIOKafkaClient) -> None:
 
 async def _ending(client: AIOKafkaClient) -> set[str]:
     """The transactional ids that are committed or aborted, and not in all partitions."""
-    answers = [
-        await client.send(broker.nodeId, ending_transactions())
-        for broker in client.cluster.brokers()
-    ]
-    return {name for answer in answers for name, *_ in answer.transaction_states}
+    found: set[str] = set()
+    for broker in client.cluster.brokers():
+        # A broker that is down coordinates nothing.
+        with suppress(KafkaError):
+            answer = await client.send(broker.nodeId, ending_transactions())
+            found |= {name for name, *_ in answer.transaction_states}
+    return found
 
 
 async def _ends(consumer: AIOKafkaConsumer) -> dict[TopicPartition, int]:

@@ -418,16 +418,12 @@ class Applier:
             for floor in floors_of(part, versions):
                 self.warehouse.tables.truncate(shape, floor, is_hard=is_hard)
         if part.has_rows:
+            given = batch, part, shape, placed, floors
+            is_new = self.shapes.is_new(part.name)
             merged(
-                self.warehouse.tables,
-                batch,
-                part,
-                shape,
-                placed,
-                floors,
-                stages=stages,
-                deleted=self.deleted,
+                self.warehouse.tables, *given, stages=stages, deleted=self.deleted, is_new=is_new
             )
+            self.shapes.merged(shape)
             self.merged[part.name] += 1
         with stages.timed(MERGE):
             self.histories.add(batch, part, versions)

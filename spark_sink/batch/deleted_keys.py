@@ -48,7 +48,9 @@ class DeletedKeys:
         is_plain = not self.rules.has_hard_deletes(name) and name not in self._known()
         return is_plain and self.warehouse.tables.reads_once(shape)
 
-    def merge(self, shape: Shape, rows: DataFrame, *, has_deletes: bool) -> None:
+    def merge(
+        self, shape: Shape, rows: DataFrame, *, has_deletes: bool, is_new: bool = False
+    ) -> None:
         """Merges rows as `Tables.merge`; unless `reads_once`, they are computed, and read several times.
 
         `has_deletes` is false if they have none.
@@ -60,7 +62,7 @@ class DeletedKeys:
         if shape.keyed and name in self._known():
             markers = self.warehouse.deleted.tables.rows(shape, beside=rows)
             rows = without_older(rows, markers, shape).localCheckpoint(eager=False)
-        self.warehouse.tables.merge(shape, rows, is_hard=is_hard)
+        self.warehouse.tables.merge(shape, rows, is_hard=is_hard, is_new=is_new)
 
     def put_back(self, name: Name, *, wanted: Shape | None = None) -> None:
         """Puts the markers back into their table, unless they have the shape `wanted`; safe to repeat."""

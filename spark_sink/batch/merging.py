@@ -39,12 +39,13 @@ def merged(
     *,
     stages: Stages | None = None,
     deleted: DeletedKeys | None = None,
+    is_new: bool = False,
 ) -> None:
     """Merges a table's rows of some versions; raises MalformedRecord, with all that have no value.
 
-    `deleted` merges them where deleted rows are removed; without it, deletes leave markers.
-    Raises UnsupportedPartialImage where one lacks a column that nothing completes. `stages` takes the time of
-    `fold`, unless the rows stay with the executors, which fold them during `merge`.
+    A table that `is_new` is created with them. `deleted` merges them where deleted rows are removed; without
+    it, deletes leave markers. Raises UnsupportedPartialImage where one lacks a column that nothing completes.
+    `stages` takes the time of `fold`, unless the rows stay with the executors, which fold them during `merge`.
     """
     stages = stages or Stages()
     held = tables.rows(shape, beside=batch) if part.is_partial else None
@@ -59,9 +60,9 @@ def merged(
                 rows = rows.localCheckpoint(eager=False)
         with stages.timed(MERGE):
             if deleted is None:
-                tables.merge(shape, rows)
+                tables.merge(shape, rows, is_new=is_new)
             else:
-                deleted.merge(shape, rows, has_deletes=part.ops["d"] > 0)
+                deleted.merge(shape, rows, has_deletes=part.ops["d"] > 0, is_new=is_new)
     except (PySparkException, Py4JJavaError) as fault:
         if record := refused_record(str(fault)):
             raise _malformed(batch, shape, versions, record) from fault

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from spark_sink.batch.columns import brought, traced_to
 from spark_sink.batch.contents import TablePart
 from spark_sink.batch.deleted_keys import DeletedKeys
+from spark_sink.batch.floors import floors_of
 from spark_sink.ddl.following import Ddl
 from spark_sink.errors import KeyChanged, TypeConflict
 from spark_sink.names import quoted
@@ -35,6 +36,8 @@ class Shapes:
     ddl: Ddl | None
     deleted: DeletedKeys
     _known: dict[Name, Shape] = field(default_factory=dict)
+    _new: set[Name] = field(default_factory=set)
+    """Tables that their first merge makes."""
 
     def known(self) -> frozenset[Shape]:
         """The shapes that are remembered."""
@@ -43,15 +46,18 @@ class Shapes:
     def forget(self, name: Name) -> None:
         """Drops what is remembered of a table."""
         self._known.pop(name, None)
+        self._new.discard(name)
 
     def evolved(
         self, part: TablePart, versions: Sequence[TableVersion]
     ) -> tuple[Shape, list[TableVersion]] | None:
         """The table's shape with room for the versions, and these by its columns; None if there are none.
 
-        Raises KeyChanged and TypeConflict.
+        A table that is made with the first rows of `part` has yet to be, see `is_new`. Raises KeyChanged and
+        TypeConflict.
         """
         tables = self.warehouse.tables
+        self._new.discard(part.name)
         held = self._known.get(part.name) or tables.shape(*part.name)
         if held is None and not versions:
             return None
@@ -67,10 +73,30 @@ class Shapes:
             _log.info("table created again with another key or type table=%s.%s", *part.name)
         else:
             self.deleted.put_back(part.name, wanted=wanted)
+            if held is None and self._is_made_by_rows(part, versions):
+                self._new.add(part.name)
+                return wanted, found.versions
             if brought(tables, found, wanted, notes=self.warehouse.notes):
                 _log.info("table %s table=%s.%s", "widened" if held else "made", *part.name)
         self._known[part.name] = wanted
         return wanted, found.versions
+
+    @staticmethod
+    def _is_made_by_rows(part: TablePart, versions: Sequence[TableVersion]) -> bool:
+        """Whether nothing must be done to a new table before its first rows are merged."""
+        return part.has_rows and not part.is_partial and not floors_of(part, versions)
+
+    def is_new(self, name: Name) -> bool:
+        """Whether the table of the shape that was returned last has yet to be made, by its first merge."""
+        return name in self._new
+
+    def merged(self, shape: Shape) -> None:
+        """Takes a table that rows were merged into, and so is there by now."""
+        name = shape.database, shape.table
+        if name in self._new:
+            self._new.discard(name)
+            self._known[name] = shape
+            _log.info("table made table=%s.%s", *name)
 
     def _traced(
         self, held: Shape | None, versions: Sequence[TableVersion], part: TablePart

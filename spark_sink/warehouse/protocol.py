@@ -57,10 +57,13 @@ class Tables(Protocol[Rows]):
     def reads_once(self, shape: Shape) -> bool:
         """Whether a merge would read its rows only once now, so that they need not be computed before it."""
 
-    def merge(self, shape: Shape, rows: Rows, *, is_hard: bool = False) -> None:
+    def merge(
+        self, shape: Shape, rows: Rows, *, is_hard: bool = False, is_new: bool = False
+    ) -> None:
         """Merges rows that `compact.changes` made. Thread-safe for different tables.
 
-        Deletes leave markers; with `is_hard`, they remove their rows.
+        Deletes leave markers; with `is_hard`, they remove their rows. A table that `is_new` is created, with
+        the rows in the same commit where the format can.
         """
 
     def truncate(self, shape: Shape, floor: Floor, *, is_hard: bool = False) -> None:

@@ -93,6 +93,20 @@ def test_hard_deletes_leave_no_marker(case: Case) -> None:
     assert [one["id"] for one in case.described(tables.rows(KEYED))] == [4]
 
 
+def test_a_table_that_is_made_by_a_merge_and_exists_by_then_is_merged(case: Case) -> None:
+    tables = case.warehouse.tables
+    case.merge(KEYED, row(1, 10, 1), row(2, 20, 2))
+    tables.merge(KEYED, case.rows(KEYED, row(1, 11, 3), row(2, 0, 1), row(3, 30, 3)), is_new=True)
+    assert case.current() == [(1, 11), (2, 20), (3, 30)]
+    assert tables.shape(*NAME) == KEYED
+
+
+def test_a_table_that_is_made_by_a_merge_with_hard_deletes_has_no_marker(case: Case) -> None:
+    rows = case.rows(KEYED, row(1, 10, 1), row(2, None, 2, __deleted=True))
+    case.warehouse.tables.merge(KEYED, rows, is_hard=True, is_new=True)
+    assert [one["id"] for one in case.described(case.warehouse.tables.rows(KEYED))] == [1]
+
+
 def test_a_history_has_each_change_once_beside_the_table(case: Case) -> None:
     case.merge(KEYED, row(1, 10, 1))
     space = case.warehouse.histories

@@ -49,11 +49,11 @@ class Case:
         return sorted((dict(row) for row in found), key=lambda row: (row["id"], row["v"] or 0))
 
     def merge(self, shape: Shape, *rows: Row) -> None:
-        """Puts rows into the table, made first where there is none."""
+        """Puts rows into the table, which is made with them where there is none."""
         held = self.warehouse.tables.shape(*NAME)
-        if held != shape:
+        if held is not None and held != shape:
             self.warehouse.tables.evolve(held, shape)
-        self.warehouse.tables.merge(shape, self.rows(shape, *rows))
+        self.warehouse.tables.merge(shape, self.rows(shape, *rows), is_new=held is None)
 
     def current(self) -> list[tuple[int, int]]:
         """The key and value of each row that readers see."""

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from pyspark.sql.types import StructType
 
 from spark_sink.errors import ForeignTable
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sql.statements import shape_of
+
+_ADVICE: Final = "Move it away; the sink creates its tables itself"
+_OF_A_CREATION: Final = re.compile(r"_delta_log|\.part-.*|part-\d{5}-[-0-9a-f]{36}\S*\.parquet")
+"""What a creation leaves in its folder if it is interrupted: files with rows, and no commit of them.
+
+Another job's folder of Parquet files has a `_SUCCESS` too.
+"""
+
+
+def refuse_foreign(path: str, names: Iterable[str]) -> None:
+    """Raises ForeignTable if a folder that is no table has more than an interrupted creation leaves."""
+    if foreign := sorted(name for name in names if not _OF_A_CREATION.fullmatch(name)):
+        raise ForeignTable(f"{path} has {foreign[0]}", advice=_ADVICE)
 
 
 def shape_at(
@@ -22,5 +37,5 @@ def shape_at(
     mapped = properties.get("delta.columnMapping.mode", "none") != "none"
     found = shape_of(name, properties, schema, comment=comment, mapped=mapped)
     if found is None:
-        raise ForeignTable(path, advice="Move it away; the sink creates its tables itself")
+        raise ForeignTable(path, advice=_ADVICE)
     return found

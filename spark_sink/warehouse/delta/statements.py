@@ -9,6 +9,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from pyspark.sql import Column
+from pyspark.sql import functions as f
+
 from spark_sink.names import quoted
 from spark_sink.source.schemas import SOURCE_COLUMNS
 from spark_sink.warehouse.layout import NO_LAYOUT, Layout, among
@@ -44,6 +47,32 @@ def create_sql(path: str, shape: Shape, layout: Layout = NO_LAYOUT) -> str:
         f"CREATE TABLE IF NOT EXISTS {delta(path)} ({columns_sql(shape)}) USING delta"
         f"{layout_sql(shape, layout)}{table_comment_sql(shape)} TBLPROPERTIES ({properties})"
     )
+
+
+def make_sql(
+    path: str, shape: Shape, layout: Layout = NO_LAYOUT, *, source: str, is_hard: bool = False
+) -> str:
+    """The statement that creates a table with the rows of the view `source`, and fails if there is one.
+
+    The view has the columns of `commented`. With `is_hard`, deleted rows leave no markers.
+    """
+    properties = properties_sql(_own_properties(shape, layout))
+    names = ", ".join(quoted(name) for name, _ in shape.all_columns)
+    unless = " WHERE NOT __deleted" if is_hard else ""
+    laid = f"USING delta{layout_sql(shape, layout)}{table_comment_sql(shape)}"
+    table = f"CREATE TABLE {delta(path)} {laid} TBLPROPERTIES ({properties})"
+    return f"{table} AS SELECT {names} FROM {quoted(source)}{unless}"  # noqa: S608 - every name is quoted
+
+
+def commented(shape: Shape) -> list[Column]:
+    """All columns of rows in their types and with their comments, which a table made of them takes over."""
+    comments = dict(shape.comments)
+    return [
+        f.expr(f"CAST({quoted(name)} AS {kind})").alias(
+            name, metadata={"comment": comments[name]} if comments.get(name) else {}
+        )
+        for name, kind in shape.all_columns
+    ]
 
 
 def replace_sql(

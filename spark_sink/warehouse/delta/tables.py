@@ -10,22 +10,24 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from spark_sink.errors import UnknownTable
-from spark_sink.names import CUT, table_path, unfolder
+from spark_sink.names import CUT, quoted, table_path, unfolder
 from spark_sink.source.offsets import Offsets
 from spark_sink.spark.files import Files
-from spark_sink.warehouse.delta.conflict import again_on_conflict
+from spark_sink.warehouse.delta.conflict import again_on_conflict, conflicts_by_name
 from spark_sink.warehouse.delta.log import DeltaLog, entries
 from spark_sink.warehouse.delta.newest_keys import NewestKeys
-from spark_sink.warehouse.delta.shapes import shape_at
+from spark_sink.warehouse.delta.shapes import refuse_foreign, shape_at
 from spark_sink.warehouse.delta.statements import (
     alter_sql,
+    commented,
     create_sql,
     delta,
+    make_sql,
     rename_sql,
     replace_sql,
 )
@@ -33,6 +35,7 @@ from spark_sink.warehouse.images import seen_rows
 from spark_sink.warehouse.layout import Layouts, no_layout
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Position
+from spark_sink.warehouse.protocol import CommitConflict
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sql.key_range import Bound, key_bounds, range_sql
 from spark_sink.warehouse.sql.positions import newest_of
@@ -86,6 +89,10 @@ class DeltaTables:
             statements = alter_sql(path, held, wanted)
         for statement in statements:
             again_on_conflict(partial(self._spark.sql, statement))
+        if held is None and DeltaLog(self._spark, path).version() < 0:
+            # For this statement any folder is a table, and so it made none.
+            refuse_foreign(path, Files(self._spark).names(path))
+            self.replace(wanted, self._spark.createDataFrame([], _columns(wanted)))
 
     def rename_columns(self, shape: Shape, names: Mapping[str, str]) -> Shape:
         """See protocol.Tables."""
@@ -102,10 +109,18 @@ class DeltaTables:
         """See protocol.Tables."""
         path = table_path(self._root, shape.database, shape.table)
         version = DeltaLog(self._spark, path).version()
-        return shape.keyed and self._newest_keys.are_none(path, version)
+        if version < 0 and self._is_made_with_rows(shape):
+            return True
+        return shape.keyed and (version < 0 or self._newest_keys.are_none(path, version))
 
-    def merge(self, shape: Shape, rows: DataFrame, *, is_hard: bool = False) -> None:
+    def merge(
+        self, shape: Shape, rows: DataFrame, *, is_hard: bool = False, is_new: bool = False
+    ) -> None:
         """See protocol.Tables."""
+        if is_new and self._make(shape, rows, is_hard=is_hard):
+            return
+        if is_new:
+            self.evolve(None, shape)
         view = f"aqueduct_changes_{next(self._views)}"
         # The view must be in the session of the rows.
         session = rows.sparkSession
@@ -142,6 +157,35 @@ class DeltaTables:
                 self._newest_keys.merged(path, log.version(), bounds)
         finally:
             session.catalog.dropTempView(view)
+
+    def _make(self, shape: Shape, rows: DataFrame, *, is_hard: bool) -> bool:
+        """Creates the table with its rows in one commit; does nothing, and returns false, if it cannot."""
+        if not self._is_made_with_rows(shape):
+            return False
+        path = table_path(self._root, shape.database, shape.table)
+        layout = self._layouts((shape.database, shape.table))
+        session, view = rows.sparkSession, f"aqueduct_first_{next(self._views)}"
+        rows.select(*commented(shape)).createOrReplaceTempView(view)
+        statement = make_sql(path, shape, layout, source=view, is_hard=is_hard)
+        try:
+            with conflicts_by_name():
+                session.sql(statement)
+        except CommitConflict:
+            return False
+        except AnalysisException as fault:
+            if fault.getCondition() != "TABLE_OR_VIEW_ALREADY_EXISTS":
+                raise
+            return False
+        finally:
+            session.catalog.dropTempView(view)
+        return True
+
+    def _is_made_with_rows(self, shape: Shape) -> bool:
+        """Whether a new table is created with its first rows.
+
+        Each task would write a file for each partition, where a MERGE gathers the rows of a partition first.
+        """
+        return not self._layouts((shape.database, shape.table)).partition_by
 
     def truncate(self, shape: Shape, floor: Floor, *, is_hard: bool = False) -> None:
         """See protocol.Tables."""
@@ -228,3 +272,7 @@ class DeltaTables:
                 return None
             raise
         return detail.properties, schema, detail.description or ""
+
+
+def _columns(shape: Shape) -> str:
+    return ", ".join(f"{quoted(name)} {kind}" for name, kind in shape.all_columns)

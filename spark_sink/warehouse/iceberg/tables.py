@@ -160,8 +160,12 @@ class IcebergTables:
         """See protocol.Tables."""
         return False
 
-    def merge(self, shape: Shape, rows: DataFrame, *, is_hard: bool = False) -> None:
+    def merge(
+        self, shape: Shape, rows: DataFrame, *, is_hard: bool = False, is_new: bool = False
+    ) -> None:
         """See protocol.Tables."""
+        if is_new:
+            self.evolve(None, shape)
         place = self.place(shape.database, shape.table)
         table = self.catalog.sql_name(place)
         with self._view(rows) as view:

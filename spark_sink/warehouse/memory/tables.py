@@ -80,8 +80,12 @@ class MemoryTables:
         """See protocol.Tables."""
         return False
 
-    def merge(self, shape: Shape, rows: Rows, *, is_hard: bool = False) -> None:
+    def merge(
+        self, shape: Shape, rows: Rows, *, is_hard: bool = False, is_new: bool = False
+    ) -> None:
         """See protocol.Tables."""
+        if is_new:
+            self.evolve(None, shape)
         found = {_identity(shape, row): row for row in self._rows(shape)}
         inserted = updated = 0
         for row in rows:

@@ -6,11 +6,13 @@ import json
 import logging
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
+from spark_sink.errors import ForeignTable
 from spark_sink.settings import TableRule
 from spark_sink.table_rules import TableRules
 from spark_sink.warehouse.delta.log import DeltaLog
@@ -38,11 +40,11 @@ def layout(spark: SparkSession, path: Path) -> tuple[list[str], list[str]]:
     return detail.partitionColumns, detail.clusteringColumns
 
 
-def merge(spark: SparkSession, warehouse: Any, *rows: dict[str, Any]) -> None:
+def merge(spark: SparkSession, warehouse: Any, *rows: dict[str, Any], is_new: bool = False) -> None:
     kinds = ", ".join(f"{name}: {kind}" for name, kind in SHAPE.all_columns)
     # One JSON literal: it starts no Python worker.
     given = f.inline(f.from_json(f.lit(json.dumps(rows)), f"array<struct<{kinds}>>"))
-    warehouse.tables.merge(SHAPE, spark.range(1, numPartitions=1).select(given))
+    warehouse.tables.merge(SHAPE, spark.range(1, numPartitions=1).select(given), is_new=is_new)
 
 
 def vectors(spark: SparkSession, path: Path) -> int:
@@ -122,3 +124,56 @@ def test_a_table_without_deletion_vectors_has_the_files_of_changed_rows_written_
     merge(spark, kept, row(1, 11, 3))
     assert vectors(spark, tmp_path) == 0
     assert seen(kept) == [(1, 11), (2, 20)]
+
+
+def commits(path: Path) -> list[str]:
+    return sorted(one.name for one in (path / "shop/t/_delta_log").glob("*.json"))
+
+
+def test_a_table_is_made_with_its_first_rows_in_one_commit_with_its_clustering(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    kept = laid_out(spark, tmp_path, cluster_by=["v"])
+    assert kept.tables.reads_once(SHAPE)
+    merge(spark, kept, row(1, 10, 1), row(2, 20, 2), is_new=True)
+    assert commits(tmp_path) == [f"{0:020}.json"]
+    assert (seen(kept), kept.tables.shape(*NAME)) == ([(1, 10), (2, 20)], SHAPE)
+    assert layout(spark, tmp_path) == ([], ["v"])
+
+
+def test_a_partitioned_table_is_made_before_its_rows_are_merged(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    kept = laid_out(spark, tmp_path, partition_by=["v"])
+    merge(spark, kept, row(1, 10, 1), row(2, 20, 2), is_new=True)
+    assert len(commits(tmp_path)) == 2
+    assert (seen(kept), layout(spark, tmp_path)) == ([(1, 10), (2, 20)], (["v"], []))
+
+
+@pytest.mark.parametrize("left", ["_delta_log/", f"part-00000-{UUID(int=7)}-c000.snappy.parquet"])
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_creation_that_was_interrupted_is_made_up_for(
+    spark: SparkSession, tmp_path: Path, left: str, *, is_new: bool
+) -> None:
+    folder = tmp_path / "shop/t"
+    folder.mkdir(parents=True)
+    (folder / left).mkdir() if left.endswith("/") else (folder / left).write_bytes(b"rows")
+    kept = laid_out(spark, tmp_path, cluster_by=["v"])
+    assert kept.tables.shape(*NAME) is None
+    if not is_new:
+        kept.tables.evolve(None, SHAPE)
+    merge(spark, kept, row(1, 10, 1), is_new=is_new)
+    assert (seen(kept), kept.tables.shape(*NAME)) == ([(1, 10)], SHAPE)
+    assert layout(spark, tmp_path) == ([], ["v"])
+
+
+def test_another_folder_in_place_of_a_table_is_refused_and_kept(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = tmp_path / "shop/t"
+    spark.range(3).write.parquet(str(folder))
+    kept = laid_out(spark, tmp_path)
+    before = sorted(one.name for one in folder.iterdir())
+    with pytest.raises(ForeignTable, match="has _SUCCESS"):
+        merge(spark, kept, row(1, 10, 1), is_new=True)
+    assert sorted(one.name for one in folder.iterdir()) == before
