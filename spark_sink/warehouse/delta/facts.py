@@ -86,7 +86,7 @@ class DeltaFacts:
         return dict(found)
 
     def _commits(self, path: str, last: int) -> tuple[int, LastMerge | None]:
-        """When the last commit was made (ms), and the last MERGE of the last few."""
+        """When the last commit was made (ms), and the last merge of the last few."""
         written = 0
         for version in range(last, max(-1, last - _COMMITS), -1):
             text = self._files.read(f"{path}/_delta_log/{version:020}.json")
@@ -94,8 +94,8 @@ class DeltaFacts:
                 break
             info = _commit_info(text)
             written = written or int(info.get("timestamp", 0))
-            if info.get("operation") == "MERGE":
-                return written, _last_merge(info)
+            if found := _MERGES.get(info.get("operation", "")):
+                return written, found(info)
         return written, None
 
     def _computed(self, path: str, physical: dict[str, str]) -> dict[str, Any]:
@@ -186,3 +186,24 @@ def _last_merge(info: dict[str, Any]) -> LastMerge:
         files_added=number("numTargetFilesAdded"),
         files_removed=number("numTargetFilesRemoved"),
     )
+
+
+def _first_merge(info: dict[str, Any]) -> LastMerge:
+    """The one that made the table: it searched nothing, and each of its rows was new."""
+    metrics = info.get("operationMetrics") or {}
+    rows = int(metrics.get("numOutputRows", 0))
+    return LastMerge(
+        at_ms=int(info["timestamp"]),
+        scan_ms=0,
+        rewrite_ms=None,
+        rows_folded=rows,
+        rows_inserted=rows,
+        rows_updated=0,
+        rows_copied=0,
+        files_added=int(metrics.get("numFiles", 0)),
+        files_removed=0,
+    )
+
+
+_MERGES: Final = {"MERGE": _last_merge, "CREATE TABLE AS SELECT": _first_merge}
+"""What a merge is in Delta's log, by the operation of the commit."""

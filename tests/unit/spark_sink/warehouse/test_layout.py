@@ -139,6 +139,10 @@ def test_a_table_is_made_with_its_first_rows_in_one_commit_with_its_clustering(
     assert commits(tmp_path) == [f"{0:020}.json"]
     assert (seen(kept), kept.tables.shape(*NAME)) == ([(1, 10), (2, 20)], SHAPE)
     assert layout(spark, tmp_path) == ([], ["v"])
+    first = kept.facts.last_merge(NAME)
+    assert first is not None
+    assert (first.rows_inserted, first.rows_updated, first.files_removed) == (2, 0, 0)
+    assert (first.at_ms > 0, first.files_added > 0) == (True, True)
 
 
 def test_a_partitioned_table_is_made_before_its_rows_are_merged(
