@@ -7,7 +7,7 @@ The clock is each one's own: from the start of its query to its end. The rows of
 
 Invariant: ratios are of pairs of consecutive runs, in alternating order; the simple job runs with the best of
 three numbers of shuffle partitions. For `small` and `many` they are compared on fewer changes and tables. Of
-the 500 tables of `many` the simple job gets 100, as it makes one MERGE for each: all would take it 40 minutes.
+the 500 tables of `many` the simple job gets 50, as it makes one MERGE for each: all would take it an hour.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ SHUFFLE: Final = ("2", "8", "200")
 _LONGEST: Final = 1800.0
 _TABLES: Final = {"small": (20, 50, 4_000, 1_000), "many": (500, 5, 0, 100_000)}
 """Tables, rows of each, changes of all together, and records in a batch."""
-_PARTS: Final = {"many": 5}
+_PARTS: Final = {"many": 10}
 """One of how many tables the simple job gets."""
-_CHOICES: Final = {"small": (5, 50, 250, 1_000), "many": (20, 5, 0, 100_000)}
+_CHOICES: Final = {"small": (5, 50, 250, 1_000), "many": (10, 5, 0, 100_000)}
 """The same for the choice of the simple job's settings, which would else take an hour."""
 _WANTED: Final = (W1.name, W2.name, *_TABLES, "fresh")
 _RESULT: Final = re.compile(r"RESULT (?:seconds=(\S+) )?rows=(\d+) ids=(\d+)")
