@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from spark_sink.errors import UnknownTable
-from spark_sink.names import CUT, quoted, table_path, unfolder
+from spark_sink.names import CUT, table_path, unfolder
 from spark_sink.source.offsets import Offsets
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.conflict import again_on_conflict, conflicts_by_name
@@ -41,6 +41,7 @@ from spark_sink.warehouse.sql.key_range import Bound, key_bounds, range_sql
 from spark_sink.warehouse.sql.positions import newest_of
 from spark_sink.warehouse.sql.statements import (
     CUT_PROPERTY,
+    columns_sql,
     comment_sql,
     cut_text,
     merge_sql,
@@ -92,7 +93,7 @@ class DeltaTables:
         if held is None and DeltaLog(self._spark, path).version() < 0:
             # For this statement any folder is a table, and so it made none.
             refuse_foreign(path, Files(self._spark).names(path))
-            self.replace(wanted, self._spark.createDataFrame([], _columns(wanted)))
+            self.replace(wanted, self._spark.createDataFrame([], columns_sql(wanted)))
 
     def rename_columns(self, shape: Shape, names: Mapping[str, str]) -> Shape:
         """See protocol.Tables."""
@@ -272,7 +273,3 @@ class DeltaTables:
                 return None
             raise
         return detail.properties, schema, detail.description or ""
-
-
-def _columns(shape: Shape) -> str:
-    return ", ".join(f"{quoted(name)} {kind}" for name, kind in shape.all_columns)
