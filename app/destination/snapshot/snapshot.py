@@ -41,8 +41,10 @@ from tables.snapshots.table_snapshot import SnapshotState, TableSnapshot, note_o
 
 log = logging.getLogger(__name__)
 
-LANES = 2
-"""Tables that are read at once."""
+LANES = 8
+"""Tables under way at once: of most, the rows that were read are decoded and committed."""
+SELECTS = 2
+"""Of those, the ones whose rows are being read."""
 _GLANCE_SECONDS = 0.5
 _WARNINGS = "snapshot"
 
@@ -85,6 +87,7 @@ class Snapshot:
     ends_with: Entry | None = None
     """A record for the journal once all is read, which stops the destination; None: it continues."""
     _lanes: dict[TableName, _Lane] = field(default_factory=dict)
+    _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SELECTS))
     _is_active: bool = False
     """Whether tables are being read, for the log."""
 
@@ -218,7 +221,13 @@ class Snapshot:
             gate=self.gate,
         )
         reading = TableReading(
-            one, reader, self.entries, server_id=self.server_id, sees=sees, show=self._show
+            one,
+            reader,
+            self.entries,
+            server_id=self.server_id,
+            sees=sees,
+            show=self._show,
+            turns=self._turns,
         )
         self._lanes[one.name] = _Lane(reading, asyncio.create_task(reading.run()))
 

@@ -57,10 +57,14 @@ class TableReading:
         server_id: int,
         sees: GtidSet,
         show: Callable[[TableSnapshot], None],
+        turns: asyncio.Semaphore,
     ) -> None:
-        """``sees``: the transactions before keys of changed rows are recorded; the first SELECT sees them."""
+        """``sees``: the transactions before keys of changed rows are recorded; the first SELECT sees them.
+
+        ``turns``: held by each read of a chunk.
+        """
         self._snapshot, self._reader, self._entries = snapshot, reader, entries
-        self._server_id, self._sees, self._show = server_id, sees, show
+        self._server_id, self._sees, self._show, self._turns = server_id, sees, show, turns
         self._since = 0
         """The generation of the last chunk that was committed."""
         self._attempt = entries.number()
@@ -110,7 +114,10 @@ class TableReading:
         if not self._is_published:
             return self._hand_in(reached, None)
         try:
-            chunk = await in_its_own_thread(lambda: self._reader.read(reached.after, self._sees))
+            async with self._turns:
+                chunk = await in_its_own_thread(
+                    lambda: self._reader.read(reached.after, self._sees)
+                )
         except DefinitionChanged as error:
             log.debug("%s: %s", ".".join(reached.name), error)
             await asyncio.sleep(_AGAIN_SECONDS)

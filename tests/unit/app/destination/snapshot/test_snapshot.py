@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from app.destination.snapshot import snapshot as module
-from app.destination.snapshot.snapshot import LANES, Snapshot
+from app.destination.snapshot.snapshot import Snapshot
 from app.pipeline.portions.key_watch import KeyWatch
 from app.pipeline.portions.selected_rows import Entered
 from app.service.status import DestinationStatus
@@ -96,6 +96,7 @@ async def run(
 ) -> AsyncIterator[Scene]:
     monkeypatch.setattr(module, "TableReading", FakeReading)
     monkeypatch.setattr(module, "_GLANCE_SECONDS", 0.002)
+    monkeypatch.setattr(module, "LANES", 2)
     FakeReading.made = {}
     requests: dict[Name, SnapshotRequest] = {}
     snapshot = Snapshot(
@@ -146,7 +147,7 @@ async def test_tables_are_read_in_lanes_and_watched_while_they_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with run(monkeypatch, "a", "b", "c") as scene:
-        await scene.until(lambda: len(FakeReading.made) == LANES)
+        await scene.until(lambda: len(FakeReading.made) == 2)
         assert set(FakeReading.made) == {"a", "b"}
         FakeReading.made["a"].finish()
         await scene.until(lambda: "c" in FakeReading.made)
@@ -173,7 +174,7 @@ async def test_a_requested_table_is_read_and_its_state_is_in_the_journal_first(
 
 async def test_pause_and_resume_keep_what_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
     async with run(monkeypatch, "a", "b", "c") as scene:
-        await scene.until(lambda: len(FakeReading.made) == LANES)
+        await scene.until(lambda: len(FakeReading.made) == 2)
         first = FakeReading.made["a"]
         first.advance(40)
         scene.ask("a", SnapshotAction.PAUSE, "p")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -106,11 +107,21 @@ class Stream:
 
 
 def reading_of(
-    table: Table, stream: Stream, start: TableSnapshot = START
+    table: Table,
+    stream: Stream,
+    start: TableSnapshot = START,
+    *,
+    turns: asyncio.Semaphore | None = None,
 ) -> tuple[TableReading, list[TableSnapshot]]:
     shown: list[TableSnapshot] = []
     reading = TableReading(
-        start, cast(Any, table), stream.entries, server_id=9, sees=FIRST, show=shown.append
+        start,
+        cast(Any, table),
+        stream.entries,
+        server_id=9,
+        sees=FIRST,
+        show=shown.append,
+        turns=turns or asyncio.Semaphore(1),
     )
     return reading, shown
 
@@ -257,3 +268,34 @@ async def test_the_end_of_the_connection_is_no_error_of_a_stopped_reading(
     async with asyncio.timeout(20):
         await reading.run()
     assert (shown, caplog.messages) == ([], [])
+
+
+@dataclass
+class SlowTable(Table):
+    """A table that counts the reads at once of all that share the counter."""
+
+    at_once: list[int] = field(default_factory=list)
+    now: list[int] = field(default_factory=lambda: [0])
+
+    def read(self, after: Sequence[str] | None, sees: GtidSet) -> ReadChunk | None:
+        self.now[0] += 1
+        self.at_once.append(self.now[0])
+        time.sleep(0.01)
+        self.now[0] -= 1
+        return Table.read(self, after, sees)
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+async def test_no_more_tables_are_selected_from_at_once_than_have_turns(turns: int) -> None:
+    at_once: list[int] = []
+    now, stream = [0], Stream()
+    limit = asyncio.Semaphore(turns)
+    readings = [
+        reading_of(SlowTable(20, at_once=at_once, now=now), stream, turns=limit)[0]
+        for _ in range(4)
+    ]
+    committing = asyncio.create_task(stream.commit())
+    async with asyncio.timeout(20):
+        await asyncio.gather(*(reading.run() for reading in readings))
+    committing.cancel()
+    assert max(at_once) == turns
