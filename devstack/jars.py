@@ -26,6 +26,7 @@ LOCKS = {
     "zookeeper": PROJECT / "devstack/zookeeper.lock",
     "spark": PROJECT / "spark_sink/jars.lock",
     "iceberg": PROJECT / "spark_sink/iceberg.lock",
+    "jdbc": PROJECT / "spark_sink/jdbc.lock",
 }
 OPTIONAL_LOCKS = {
     "s3": PROJECT / "spark_sink/s3.lock",

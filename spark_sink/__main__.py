@@ -17,6 +17,7 @@ import threading
 import time
 import uuid
 import zoneinfo
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -30,8 +31,9 @@ from spark_sink.background.maintain import ask, check, outcome_lines
 from spark_sink.background.presence import has_ended, is_running
 from spark_sink.cuts.reading import ConsistentCut, as_of
 from spark_sink.cuts.report import cut_lines
-from spark_sink.errors import BadSettings, MetastoreIncomplete, ReloadRefused, SinkError
+from spark_sink.errors import BadSettings, MetastoreIncomplete, SinkError
 from spark_sink.lag.report import lag_lines
+from spark_sink.load.command import load, validate
 from spark_sink.log import configure
 from spark_sink.metastore.opening import registrar
 from spark_sink.metastore.registration import metastore_lines, metastore_status
@@ -48,6 +50,7 @@ from spark_sink.text.printable import printed
 from spark_sink.warehouse.dump import dump, written
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import Warehouse
+from spark_sink.warehouse.reload_request import request_reload
 from spark_sink.warehouse.table_list import listed_tables, table_lines
 from spark_sink.warehouse.table_status import letter_lines, shown, status_lines
 from spark_sink.warehouse.waiting_tables import Request, Waits
@@ -140,6 +143,32 @@ def _act(
         writer = SnapshotWriter(spark=spark, files=Files(spark), root=root_of(options.folder))
         _print(*snapshot_lines(writer.write(cut, options.tables, keep=options.keep)))
         return
+    if options.command == "load":
+        lines = load(
+            spark,
+            settings,
+            _warehouse(spark, settings),
+            options.plan,
+            options.tables,
+            again=options.again,
+            timeout=options.timeout,
+            stop=stop,
+        )
+        _print_all(lines)
+        return
+    if options.command == "validate":
+        lines = validate(
+            spark,
+            settings,
+            _warehouse(spark, settings),
+            options.plan,
+            options.tables,
+            most=options.limit,
+            timeout=options.timeout,
+            stop=stop,
+        )
+        _print_all(lines)
+        return
     if options.command in ("reload", "rebuild"):
         _reload(options, spark, settings, stop)
         return
@@ -176,7 +205,6 @@ def _reload(
 ) -> None:
     """Requests a reload of the sink that runs, or of the next that does, and waits for its answer."""
     database, table = options.table
-    name = f"{database}.{table}"
     request = Request(
         number=uuid.uuid4().hex,
         database=database,
@@ -189,21 +217,7 @@ def _reload(
         sink=settings.name,
     )
     waits = Waits(_warehouse(spark, settings).waits, time.time)
-    waits.ask(request)
-    _log.info("reload requested table=%s; waiting for the sink", name)
-    deadline = time.monotonic() + options.timeout
-    while not stop.wait(1.0):
-        answer = waits.tables.get(request.name) if waits.refresh() else None
-        if answer is not None and answer.answered == request.number:
-            if answer.error:
-                raise ReloadRefused(f"{answer.error}: {answer.reason}", advice=answer.action)
-            _log.info("table reloaded table=%s", name)
-            return
-        if time.monotonic() >= deadline:
-            raise ReloadRefused(
-                f"no sink has reloaded {name} within {options.timeout} s",
-                advice="The request is kept: a running sink or the next start carries it out; see status",
-            )
+    request_reload(waits, request, timeout=options.timeout, stopped=stop.wait)
 
 
 def _register(spark: SparkSession, settings: Settings) -> None:
@@ -240,6 +254,10 @@ def _maintain(
 
 
 def _print(*lines: str) -> None:
+    _print_all(lines)
+
+
+def _print_all(lines: Iterable[str]) -> None:
     for line in lines:
         print(printed(line))  # noqa: T201 - what was asked for
 
@@ -359,6 +377,26 @@ def _parser() -> argparse.ArgumentParser:
     rebuild.add_argument("--topic", action="append", default=[], help="only of these topics")
     rebuild.add_argument("--timeout", type=int, default=3600, help="seconds to wait (3600)")
     rebuild.set_defaults(from_beginning=True, only_new=False, skip_unusable=False, time_zone=None)
+    load = commands.add_parser(
+        "load", help="fill tables with the rows that their source has, read by Spark in parallel"
+    )
+    validate = commands.add_parser(
+        "validate", help="compare tables with the rows that their source has now"
+    )
+    validate.add_argument("--limit", type=_count, default=20, help="keys that are listed (20)")
+    load.add_argument(
+        "--again",
+        action="store_true",
+        help="begin again, though a load of the table is not finished",
+    )
+    for one in (load, validate):
+        one.add_argument(
+            "plan", metavar="PLAN", type=Path, help="a file: python -m app snapshot plan DEST TABLE"
+        )
+        one.add_argument(
+            "tables", metavar="DATABASE.TABLE", type=_table, nargs="*", help="only these"
+        )
+        one.add_argument("--timeout", type=int, default=3600, help="seconds of each wait (3600)")
     commands.add_parser("metastore", help="register the tables in the metastore now")
     maintain = commands.add_parser(
         "maintain", help="purge markers, compact files and remove unused ones now"

@@ -119,6 +119,26 @@ class ReloadRefused(SinkError):
     """A table cannot be reloaded as requested."""
 
 
+class LoadRefused(SinkError):
+    """Rows cannot be loaded from the source."""
+
+
+class LoadStale(SinkError):
+    """The source, or what is published of it, has changed in a way that a load cannot continue."""
+
+
+class TablesDiffer(SinkError):
+    """Tables differ from their source."""
+
+
+class ComparisonIncomplete(SinkError):
+    """Not all rows were judged, and those that were are equal."""
+
+
+class SourceUnreachable(SinkError):
+    """The source does not answer, or refuses."""
+
+
 class MaintenanceIncomplete(SinkError):
     """Not all tables were maintained."""
 

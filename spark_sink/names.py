@@ -19,6 +19,7 @@ WAITS: Final = "__waits"
 LETTERS: Final = "__dead_letters"
 RECENT: Final = "__recent"
 RELOAD: Final = "__reload"
+LOADS: Final = "__loads"
 DDL: Final = "__ddl"
 DELETED_KEYS: Final = "__deleted_keys"
 HISTORY: Final = "__history"
@@ -72,6 +73,11 @@ def ddl_pattern(prefix: str, *, exclude: str = "") -> str:
 def schemas_topic(prefix: str) -> str:
     """The topic with the columns of each table version."""
     return f"{prefix}.__schemas"
+
+
+def journal_topic(prefix: str) -> str:
+    """The topic with the worker's own state."""
+    return f"{prefix}.__journal"
 
 
 def transactions_topics(prefix: str) -> str:

@@ -14,6 +14,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    SecretStr,
     ValidationError,
     ValidationInfo,
     field_validator,
@@ -119,6 +120,41 @@ class Metastore(BaseModel):
         return self
 
 
+class Load(BaseModel):
+    """The MySQL server that rows are loaded from, and how gently; without `server` nothing is loaded."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    server: Annotated[str, Field(pattern=r"^([^\s/?&]+:[0-9]{1,5})?$")] = ""
+    user: str = ""
+    password: SecretStr = SecretStr("")
+    password_file: Path | None = None
+    options: dict[Annotated[str, Field(pattern=r"^[A-Za-z]+$")], str] = {}
+    connections: Annotated[int, Field(ge=1, le=1000)] = 4
+    rows_per_range: Annotated[int, Field(ge=1, le=100_000_000)] = 500_000
+    max_threads_running: Annotated[int, Field(ge=0)] = 25
+
+    @field_validator("options")
+    @classmethod
+    def _not_ours(cls, value: dict[str, str]) -> dict[str, str]:
+        taken = sorted({"sessionVariables", "permitMysqlScheme", "user", "password"} & value.keys())
+        if taken:
+            raise ValueError(f"{', '.join(taken)} cannot be set: exactness depends on it")
+        return value
+
+    @property
+    def secret(self) -> str:
+        """The password. Raises BadSettings if its file cannot be read."""
+        if self.password_file is None:
+            return self.password.get_secret_value()
+        try:
+            return self.password_file.read_text(encoding="utf-8").rstrip("\n")
+        except OSError as fault:
+            raise BadSettings(
+                f"load.password_file: {self.password_file}: {fault.strerror}"
+            ) from fault
+
+
 class Log(BaseModel):
     """What is logged; with `file`, the file has the details (tracebacks, Spark's own log)."""
 
@@ -173,6 +209,8 @@ class Settings(BaseSettings):
     jars: Path = Path(os.environ.get("AQUEDUCT_SPARK_JARS") or _JARS / "spark")
     iceberg_jars: Path = Path(os.environ.get("AQUEDUCT_ICEBERG_JARS") or _JARS / "iceberg")
     s3_jars: Path = Path(os.environ.get("AQUEDUCT_S3_JARS") or _JARS / "s3")
+    jdbc_jars: Path = Path(os.environ.get("AQUEDUCT_JDBC_JARS") or _JARS / "jdbc")
+    load: Load = Field(default_factory=Load)
     maintenance: Maintenance = Field(default_factory=Maintenance)
     metrics: Metrics = Field(default_factory=Metrics)
     metastore: Metastore = Field(default_factory=Metastore)

@@ -36,6 +36,7 @@ from spark_sink.errors import (
     TablesWaiting,
 )
 from spark_sink.lag.watch import Watch
+from spark_sink.load.state import Loads
 from spark_sink.metastore.keeper import MetastoreKeeper
 from spark_sink.metastore.opening import registrar
 from spark_sink.metrics import Metrics
@@ -134,7 +135,8 @@ class Sink:
             rules=rules,
         )
         self._rate = RateLimit(per_second=settings.max_rate)
-        self._reloader = Reloader(applier=self._applier, topics=topics)
+        loads = Loads(spark, settings.warehouse, self._warehouse.notes)
+        self._reloader = Reloader(applier=self._applier, topics=topics, loads=loads)
         self._recent = (
             Follower(
                 spark,

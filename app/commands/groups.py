@@ -69,6 +69,7 @@ GROUPS: Mapping[str, Group] = {
         help="the rows that exist already: read and published while changes are",
         commands={
             "start": "publish the existing rows of tables, or those by a condition",
+            "plan": "print what the sink must read to load existing rows of tables itself",
             "status": "show what is read of each table, and how long it may take",
             "pause": "read no more for now",
             "resume": "continue after a pause, after the last row that was published",

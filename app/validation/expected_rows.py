@@ -52,6 +52,13 @@ class ExpectedRows:
 
         Raises NotComparable if its rows cannot be compared, SnapshotUnsupported if they cannot be read exactly.
         """
+        captured = self.captured(name, table)
+        if reason := _obstacle(captured):
+            raise NotComparable(reason)
+        return captured.definition
+
+    def captured(self, name: TableName, table: Table) -> CapturedTable:
+        """Return a table as the worker captures it now; raises as ``definition``."""
         spec = self._spec
         mapped = described_table(name, table, spec.charsets, server=spec.server)
         try:
@@ -62,9 +69,7 @@ class ExpectedRows:
             raise NotComparable(
                 "it is not published" if captured is None else "it is quarantined, or was given up"
             )
-        if reason := _obstacle(captured):
-            raise NotComparable(reason)
-        return captured.definition
+        return captured
 
     def of(self, name: TableName, chunk: ReadChunk) -> tuple[list[SelectedRow], int]:
         """Return the rows of a chunk as they would be published, and the count of those that would be dead

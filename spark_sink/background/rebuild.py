@@ -23,7 +23,8 @@ from spark_sink.batch.contents import TablePart, contents, unusable
 from spark_sink.batch.floors import floors_of
 from spark_sink.batch.merging import merged
 from spark_sink.batch.unusable import MOST, at_of, outside
-from spark_sink.errors import KeyChanged, TableError, TypeConflict
+from spark_sink.errors import KeyChanged, LoadStale, TableError, TypeConflict
+from spark_sink.load.state import Loaded, before_sql
 from spark_sink.names import literal, quoted
 from spark_sink.source.envelope import of_table, place
 from spark_sink.source.offsets import Offsets
@@ -49,6 +50,8 @@ class Rebuild:
     applier: Applier
     stage: Tables[DataFrame]
     seen: set[VersionKey] = field(default_factory=set)
+    load: Loaded | None = None
+    """Rows from the source that it starts from, instead of the table's."""
     aside: dict[At, TableError] = field(default_factory=dict)
     """Skipped records, by position: later ones replace them, the request allows the skip, or they are
     dead letters."""
@@ -58,6 +61,19 @@ class Rebuild:
         self.stage.drop(*self.name)
         if held is not None and rows is not None:
             self.stage.replace(held, rows)
+
+    def begin_loaded(self) -> None:
+        """Starts from the rows of the load. Raises LoadStale if they do not fit the versions any more."""
+        assert self.load is not None
+        state, book = self.load.state, self.applier.book
+        found = book.versions(one.version_key for one in state.sources)
+        versions = [found[one.version_key] for one in state.sources]
+        apart = any(one.is_mapped for one in state.sources)
+        wanted = traced_to(None, None, versions, book, name=self.name, apart=apart).wanted
+        if wanted.all_columns != state.columns:
+            raise LoadStale(f"{'.'.join(self.name)} has other columns now", advice="Load it again")
+        self.seen |= found.keys()
+        self.begin(wanted, self.load.rows)
 
     def part(self, records: DataFrame) -> TablePart | None:
         """The table's part of Kafka's records; None if they have none."""
@@ -228,7 +244,11 @@ class Rebuild:
         return {tuple(row.s): row.v for row in rows.collect()}
 
     def _envelopes(self, records: DataFrame) -> DataFrame:
-        return self.applier.envelopes(records, whole=True)
+        rows = self.applier.envelopes(records, whole=True)
+        if self.load is None:
+            return rows
+        # NULL for a record that names no table.
+        return rows.where(f"NOT coalesce({before_sql(self.load.state)}, false)")
 
     def _own(self, records: DataFrame) -> DataFrame:
         """The table's records, without the skipped ones."""

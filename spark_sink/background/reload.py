@@ -27,6 +27,8 @@ from spark_sink.errors import (
     SinkError,
     UnsupportedPartialImage,
 )
+from spark_sink.load.state import LOADED as LOADED_ROWS
+from spark_sink.load.state import Loaded, Loads
 from spark_sink.source.kafka import Topics
 from spark_sink.source.offsets import Offsets
 from spark_sink.spark.error_mapping import named
@@ -42,7 +44,9 @@ At = tuple[str, int]
 class Reloader:
     """Carries out the reload requests in the log."""
 
-    def __init__(self, *, applier: Applier, topics: Topics) -> None:
+    def __init__(self, *, applier: Applier, topics: Topics, loads: Loads | None = None) -> None:
+        """`loads` are the rows that were loaded from sources; without it, no such request is carried out."""
+        self._loads = loads
         self._store = applier.warehouse.tables
         self._stage = applier.warehouse.stage
         self._applier = applier
@@ -78,10 +82,12 @@ class Reloader:
         """
         if request.from_beginning:
             self._check_beginning(request)
+        # A load that is gone must not make the table wait.
+        starts = request.from_beginning or self._load(request) is not None
         with self._applier.gate:
             held = self._waits.waiting(request.name)
             if held is None:
-                if not request.from_beginning:
+                if not starts:
                     raise ReloadRefused(
                         f"{'.'.join(request.name)} does not wait",
                         advice="To read its topics again from their beginning, add --from-beginning",
@@ -89,7 +95,7 @@ class Reloader:
                 self._waits.begin(request.name, ReloadRequested(), self._cut_before(request))
                 self._applier.forget(request.name)
                 held = self._waits.tables[request.name]
-            if held.error == RenamedWhileWaiting.__name__ and not request.from_beginning:
+            if held.error == RenamedWhileWaiting.__name__ and not starts:
                 raise RenamedWhileWaiting(held.reason, advice=held.action)
         return held
 
@@ -100,6 +106,12 @@ class Reloader:
         return {at: until for at, until in cut.items() if until > reached.get(at, 0)}
 
     def _check_beginning(self, request: Request) -> None:
+        loaded = self._loads.of(request.name) if self._loads is not None else None
+        if loaded is not None and loaded.state == LOADED_ROWS:
+            raise ReloadRefused(
+                f"rows of {'.'.join(request.name)} were loaded from the source, and are not in its topics",
+                advice="Load the table again: see docs/bulk-load.md",
+            )
         earliest, _ = self._topics.ranges(self._names(request))
         if not earliest:
             raise ReloadRefused(f"no topic {', '.join(request.topics) or 'matches'}")
@@ -136,10 +148,15 @@ class Reloader:
         """Rebuilds the table; `put` are the offsets of a rebuild already put in place for this wait."""
         with self._applier.gate:
             held = self._waits.reloading(self._waits.tables[request.name])
+        load = self._load(request) if put is None else None
         rebuild = Rebuild(
-            name=request.name, request=request, applier=self._applier, stage=self._stage
+            name=request.name,
+            request=request,
+            applier=self._applier,
+            stage=self._stage,
+            load=load,
         )
-        start = self._start(held, request, put)
+        start = self._start(held, request, put, load)
         fresh = put is None and (request.from_beginning or request.only_new)
         end, places = self._built(rebuild, start, fresh=fresh)
         for _ in range(_ROUNDS):
@@ -201,7 +218,10 @@ class Reloader:
         shape: Shape | None = None if fresh else self._store.shape(*rebuild.name)
         # Starts over where records must be skipped.
         while True:
-            rebuild.begin(shape, self._store.rows(shape) if shape is not None else None)
+            if rebuild.load is not None:
+                rebuild.begin_loaded()
+            else:
+                rebuild.begin(shape, self._store.rows(shape) if shape is not None else None)
             try:
                 return end, rebuild.apply(records, {**self._position(), **end})
             except (MalformedRecord, UnsupportedPartialImage) as fault:
@@ -210,12 +230,30 @@ class Reloader:
                     raise
                 rebuild.put_aside(records, places, fault)
 
-    def _start(self, held: WaitState, request: Request, put: dict[At, int] | None) -> dict[At, int]:
+    def _load(self, request: Request) -> Loaded | None:
+        """What a request's load has read; None if it names none. Raises ReloadRefused, LoadStale."""
+        if not request.load:
+            return None
+        state = self._loads.of(request.name) if self._loads is not None else None
+        if self._loads is None or state is None or state.number != request.load:
+            raise ReloadRefused("its load is gone", advice="Run the load again")
+        return Loaded(state=state, rows=self._loads.rows(state))
+
+    def _start(
+        self,
+        held: WaitState,
+        request: Request,
+        put: dict[At, int] | None,
+        load: Loaded | None,
+    ) -> dict[At, int]:
         names = self._names(request)
         earliest, _ = self._topics.ranges(names)
         if request.from_beginning and put is None:
             return dict.fromkeys(earliest, 0)
         offsets = {**held.offsets, **(put or {})}
+        if load is not None:
+            # A partition or topic that is new since has no change from before it.
+            offsets = {**dict.fromkeys(earliest, 0), **load.state.offsets}
         for (topic, partition), offset in sorted(offsets.items()):
             first = earliest.get((topic, partition))
             if first is None or first > offset:

@@ -169,6 +169,13 @@ class KafkaTopics:
             {at: n for at, n in one.items() if at[0] in topics} for one in (earliest, latest)
         )  # type: ignore[return-value]
 
+    def own_ranges(
+        self, topic: str
+    ) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
+        """(earliest, latest committed) offsets of one topic, whatever it has; empty without it."""
+        with self.admin() as kafka:
+            return kafka.ranges(_exactly(topic))
+
     def ends(self) -> dict[tuple[str, int], int]:
         """The committed ends of all row topics."""
         with self.admin() as kafka:

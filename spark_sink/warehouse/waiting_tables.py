@@ -45,6 +45,8 @@ class Request:
     topics: tuple[str, ...] = ()
     sink: str = ""
     """The name of the sink that carries it out."""
+    load: str = ""
+    """The number of the load whose rows replace those of the table."""
 
     @property
     def name(self) -> Name:
@@ -54,9 +56,10 @@ class Request:
     def text(self) -> str:
         """The request as stored."""
         body = asdict(self)
-        if not self.sink:
-            # An earlier version of the sink knows no names.
-            del body["sink"]
+        for name in ("sink", "load"):
+            # An earlier version of the sink does not know it.
+            if not body[name]:
+                del body[name]
         return json.dumps({"version": 1, **body})
 
 
@@ -152,13 +155,13 @@ class Waits:
         return self._put(replace(held, kind=WAITING, at_ms=self._now()))
 
     def refuse(self, held: WaitState, fault: TableError | Exception, request: Request) -> None:
-        """Records the failure of a request; a waiting table stays waiting."""
+        """Records the failure of a request; a waiting table stays waiting, and no other begins to."""
         error = type(fault).__name__
         reason, advice = getattr(fault, "where", str(fault)), getattr(fault, "advice", "")
         self._put(
             replace(
                 held,
-                kind=WAITING if held.since_ms else LOADED,
+                kind=WAITING if held.waits else LOADED,
                 at_ms=self._now(),
                 error=error,
                 reason=reason,

@@ -45,14 +45,17 @@ def filled(mysql: Mysql) -> Mysql:
 
 
 @contextlib.contextmanager
-def changing(mysql: Mysql, *, seed: int) -> Iterator[Callable[[], None]]:
-    """The table is changed until the function is called, which returns after the last change."""
+def changing(mysql: Mysql, *, seed: int, pause: float = 0.0) -> Iterator[Callable[[], None]]:
+    """The table is changed until the function is called, which returns after the last change.
+
+    ``pause``: seconds between two changes.
+    """
     stop = threading.Event()
 
     def change() -> None:
         chance, number = random.Random(seed), 1
         with connected(mysql) as cursor:
-            while not stop.is_set():
+            while not stop.wait(pause):
                 a, b = chance.randrange(ROWS // 10 + 100), chance.choice(LETTERS)
                 what = chance.random()
                 if what < 0.5:

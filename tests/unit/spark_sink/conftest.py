@@ -251,9 +251,9 @@ def encoded(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_both_formats(folder: Path) -> Path:
-    """A folder with the jars of both formats: one session reads either."""
+    """A folder with the jars of both formats, and of a MySQL server: one session reads each."""
     folder.mkdir()
-    for field in ("jars", "iceberg_jars"):
+    for field in ("jars", "iceberg_jars", "jdbc_jars"):
         for jar in Settings.model_fields[field].default.glob("*.jar"):
             (folder / jar.name).symlink_to(jar)
     return folder

@@ -1,0 +1,161 @@
+"""The plan by which the sink reads existing rows of tables itself: what its SELECT must return of each.
+
+Invariant: a table is in a plan only if the rows of a SELECT, with their columns renamed or left out, are those
+that the topic would have. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.operations.journal_access import Journal
+from app.operations.source_connection import ReportUnreachable, reachable_source
+from app.operations.validation.definitions import Definitions, definitions_now
+from app.operations.validation.validation import wanted_tables
+from app.pipeline.gather.captured_tables import CapturedTable
+from app.validation.errors import NotComparable
+from connectors.errors import SnapshotUnsupported
+from connectors.mysql.ddl.definition import Table, TableName
+from tables.mapping.rules import DEBEZIUM
+
+FORM = 1
+_BY_WORKER = "Let the worker read the existing rows: see docs/snapshots.md."
+_FIRST_ROW = (
+    "Publish one of its rows, and so its columns, first: python -m app snapshot start {destination} "
+    '{table} --where "{key} = …"'
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPlan:
+    """The plan for some tables of a destination."""
+
+    destination: str
+    prefix: str
+    server_uuid: str
+    made_ms: int
+    tables: Sequence[dict[str, Any]]
+
+    def to_json(self) -> dict[str, Any]:
+        """What the sink reads: see docs/bulk-load.md."""
+        return {
+            "what": "aqueduct load plan",
+            "form": FORM,
+            "destination": self.destination,
+            "prefix": self.prefix,
+            "server_uuid": self.server_uuid,
+            "made_ms": self.made_ms,
+            "tables": list(self.tables),
+        }
+
+
+async def plan_load(
+    journal: Journal, given: Iterable[TableName], report: ReportUnreachable
+) -> LoadPlan:
+    """Return the plan for tables, real or logical ones; of a logical one, for all its real tables.
+
+    Raises UsageError for a table that is not captured, SnapshotUnsupported if rows cannot be read by a
+    SELECT alone, and NotComparable if no schema history is kept.
+    """
+    state = await journal.state()
+    assert state.cursor is not None
+    server = state.cursor.offset.server_uuid
+    source = await reachable_source(journal, state, report, server_uuid=server)
+    name = journal.plan.name
+    if source.facts.is_mariadb or not source.facts.has_gtids:
+        raise SnapshotUnsupported(
+            "the sink finds the position of what it reads by GTIDs, which this server does not have",
+            destination=name,
+            remedy=_BY_WORKER,
+        )
+    definitions = await definitions_now(journal, source.facts)
+    names = wanted_tables(definitions, given)
+    # All real tables of a logical one, as the sink replaces it as a whole.
+    logical = {_logical(definitions, one) for one in names}
+    names = [one for one in wanted_tables(definitions, ()) if _logical(definitions, one) in logical]
+    return LoadPlan(
+        destination=name,
+        prefix=journal.plan.rules.prefix,
+        server_uuid=source.facts.server_uuid,
+        made_ms=time.time_ns() // 1_000_000,
+        tables=[_planned(definitions, one, name) for one in names],
+    )
+
+
+def _logical(definitions: Definitions, name: TableName) -> TableName:
+    route = definitions.rules.routes.of(name)
+    assert route is not None
+    return route.logical
+
+
+def _planned(definitions: Definitions, name: TableName, destination: str) -> dict[str, Any]:
+    table = definitions.tables[name]
+    try:
+        captured = definitions.expected.captured(name, table)
+    except NotComparable as error:
+        raise _refused(error.detail or "", name, destination) from error
+    if reason := _obstacle(captured, table):
+        raise _refused(reason, name, destination)
+    version = definitions.state.versions.get(name)
+    if version is None or not version.definition.is_same(captured.definition):
+        key = table.primary_key[0]
+        raise SnapshotUnsupported(
+            f"no record of {'.'.join(name)} was published since its columns are what they are, so the sink "
+            "does not know them",
+            destination=destination,
+            remedy=_FIRST_ROW.format(destination=destination, table=".".join(name), key=key),
+        )
+    sources = _sources(captured, table)
+    types = {column.name: column.type for column in table.columns}
+    return {
+        "database": name[0],
+        "table": name[1],
+        "logical": list(captured.route.logical),
+        "is_mapped": captured.route.mapped is not None,
+        "topic": captured.route.topic,
+        "version": version.version,
+        "key": list(table.primary_key),
+        "columns": [
+            {"name": one.name, "source": source, "column_type": types[source]}
+            for one in captured.definition.columns
+            for source in (sources[one.name],)
+        ],
+    }
+
+
+def _refused(reason: str, name: TableName, destination: str) -> SnapshotUnsupported:
+    return SnapshotUnsupported(
+        f"{'.'.join(name)} cannot be read by the sink, as {reason}",
+        destination=destination,
+        remedy=_BY_WORKER,
+    )
+
+
+def _obstacle(captured: CapturedTable, table: Table) -> str | None:
+    """Why a SELECT does not return what the topic of a table has; None if it does."""
+    route = captured.route
+    if not table.primary_key:
+        return "it has no primary key"
+    if route.format != DEBEZIUM:
+        return f"its records are in the format {route.format}"
+    if not captured.has_row_keys:
+        return "its records' key is not its primary key"
+    if captured.selection is not None:
+        return "its mapping filters rows or operations"
+    if route.column_rules:
+        return f"values are hidden of: {', '.join(sorted(route.column_rules))}"
+    return None
+
+
+def _sources(captured: CapturedTable, table: Table) -> dict[str, str]:
+    """The real column of each published one."""
+    there = {column.name.lower(): column.name for column in table.columns}
+    found = {name: name for name in there.values()}
+    mapped = captured.route.mapped
+    for action in mapped.rules.column_actions if mapped is not None else ():
+        if action.action == "rename":
+            found[action.argument] = there[action.column.lower()]
+    return found

@@ -1,0 +1,137 @@
+"""`python -m spark_sink load`: tables filled with the rows that their source has, by a plan.
+
+Invariant: a table is loaded once the sink has put it in place; until then a repeated command continues.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_sink.errors import BadSettings, ComparisonIncomplete, TablesDiffer
+from spark_sink.load.cursor import Cursors
+from spark_sink.load.loader import Loader
+from spark_sink.load.plan import LoadPlan, read_plan
+from spark_sink.load.server import SourceServer
+from spark_sink.load.state import Loads, LoadState
+from spark_sink.load.validation import Validator
+from spark_sink.settings import Settings
+from spark_sink.source.kafka import KafkaTopics, read_schemas
+from spark_sink.source.schemas import SchemaBook
+from spark_sink.warehouse.protocol import Name, Warehouse
+from spark_sink.warehouse.reload_request import request_reload
+from spark_sink.warehouse.waiting_tables import Request, Waits
+
+
+def load(
+    spark: SparkSession,
+    settings: Settings,
+    warehouse: Warehouse[DataFrame],
+    plan: Path,
+    names: Collection[Name],
+    *,
+    again: bool,
+    timeout: float,
+    stop: threading.Event,
+) -> Iterator[str]:
+    """Loads tables of a plan, all of them without a name; returns what to print.
+
+    Raises BadSettings, LoadRefused, LoadStale, SourceUnreachable, ReloadRefused.
+    """
+    found = read_plan(plan, settings.prefix)
+    wanted = found.only(names)
+    with loader(spark, settings, warehouse, found, timeout=timeout, stop=stop) as own:
+        for name, sources in wanted.items():
+            state = own.read(name, sources, again=again)
+            if put_in_place(warehouse, state, settings.name, timeout=timeout, stop=stop):
+                own.finished(state)
+                yield f"{'.'.join(name)}: loaded from {len(sources)} source table(s)"
+
+
+def validate(
+    spark: SparkSession,
+    settings: Settings,
+    warehouse: Warehouse[DataFrame],
+    plan: Path,
+    names: Collection[Name],
+    *,
+    most: int,
+    timeout: float,
+    stop: threading.Event,
+) -> Iterator[str]:
+    """Compares tables of a plan with their source, all of them without a name; returns what to print.
+
+    Raises TablesDiffer and ComparisonIncomplete after the last line, and what a load raises.
+    """
+    found = read_plan(plan, settings.prefix)
+    differ = in_flight = 0
+    with loader(spark, settings, warehouse, found, timeout=timeout, stop=stop) as own:
+        validator = Validator(loader=own, waits=Waits(warehouse.waits, time.time))
+        for name, sources in found.only(names).items():
+            one = validator.compare(name, sources)
+            yield from one.lines(most)
+            differ += one.count
+            in_flight += one.in_flight
+    if differ:
+        raise TablesDiffer(f"{differ} rows", advice="See docs/bulk-load.md#validation")
+    if in_flight:
+        raise ComparisonIncomplete(f"{in_flight} rows", advice="Run the command again")
+
+
+@contextmanager
+def loader(
+    spark: SparkSession,
+    settings: Settings,
+    warehouse: Warehouse[DataFrame],
+    plan: LoadPlan,
+    *,
+    timeout: float,
+    stop: threading.Event,
+) -> Iterator[Loader]:
+    """What loads the tables of a plan. Raises BadSettings, JarMissing."""
+    if not settings.load.server:
+        raise BadSettings("load.server is not set", advice="Set it, see docs/bulk-load.md")
+    topics, server = KafkaTopics(spark, settings), SourceServer(spark, settings.load)
+    try:
+        yield Loader(
+            spark=spark,
+            settings=settings.load,
+            server=server,
+            warehouse=warehouse,
+            topics=topics,
+            book=SchemaBook(lambda: read_schemas(spark, settings)),
+            cursors=Cursors(topics=topics, prefix=settings.prefix, destination=plan.destination),
+            loads=Loads(spark, settings.warehouse, warehouse.notes),
+            stopped=stop.wait,
+            timeout=timeout,
+        )
+    finally:
+        server.close()
+        topics.close()
+
+
+def put_in_place(
+    warehouse: Warehouse[DataFrame],
+    state: LoadState,
+    sink: str,
+    *,
+    timeout: float,
+    stop: threading.Event,
+) -> bool:
+    """Has the sink put a table in place; returns whether it has. Raises ReloadRefused."""
+    request = Request(
+        number=uuid.uuid4().hex,
+        database=state.name[0],
+        table=state.name[1],
+        topics=tuple(sorted({source.topic for source in state.sources})),
+        sink=sink,
+        load=state.number,
+    )
+    waits = Waits(warehouse.waits, time.time)
+    return request_reload(waits, request, timeout=timeout, stopped=stop.wait)

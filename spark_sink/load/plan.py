@@ -1,0 +1,113 @@
+"""The plan of a load, as `python -m app snapshot plan` prints it.
+
+Invariant: a plan is used whole or refused; the sink adds nothing to what it says of tables and columns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from spark_sink.errors import BadSettings
+from spark_sink.source.schemas import VersionKey
+from spark_sink.warehouse.ledger import Source
+from spark_sink.warehouse.protocol import Name
+
+_WHAT: Final = "aqueduct load plan"
+_FORM: Final = 1
+_MAKE: Final = "Make it with: python -m app snapshot plan DEST TABLE > FILE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceTable:
+    """A table at the source.
+
+    `columns` are, in their order, the published name, the real name, and the real type as the server prints it.
+    """
+
+    destination: str
+    database: str
+    table: str
+    version: int
+    topic: str
+    is_mapped: bool
+    """Whether a mapping applies to it, so that its rows are apart from those of other source tables."""
+    key: tuple[str, ...]
+    """The real names of the primary key's columns."""
+    columns: tuple[tuple[str, str, str], ...]
+
+    @property
+    def version_key(self) -> VersionKey:
+        """The version of its columns in the schemas topic."""
+        return VersionKey(self.destination, self.database, self.table, self.version)
+
+    def source(self, name: Name) -> Source:
+        """The source of its rows in the warehouse's table `name`."""
+        if self.is_mapped:
+            return Source(self.destination, self.database, self.table)
+        return Source(self.destination, *name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPlan:
+    """The tables of the warehouse to load, each with the source tables that fill it."""
+
+    destination: str
+    prefix: str
+    server_uuid: str
+    tables: dict[Name, tuple[SourceTable, ...]]
+
+    def only(self, names: Collection[Name]) -> dict[Name, tuple[SourceTable, ...]]:
+        """The tables that are named, all without a name. Raises BadSettings for others."""
+        for name in names:
+            if name not in self.tables:
+                there = ", ".join(".".join(one) for one in self.tables)
+                raise BadSettings(f"the plan has no table {'.'.join(name)}, but: {there}")
+        return {name: own for name, own in self.tables.items() if not names or name in names}
+
+
+def read_plan(file: Path, prefix: str) -> LoadPlan:
+    """The plan in a file, which must be one for topics with this prefix. Raises BadSettings."""
+    try:
+        body = json.loads(file.read_text(encoding="utf-8"))
+        if body["what"] != _WHAT:
+            raise ValueError(f"it is {body['what']!r}")
+        if body["form"] != _FORM:
+            raise ValueError(f"it has form {body['form']}, and this version reads {_FORM}")
+        plan = _parsed(body)
+    except (OSError, ValueError, KeyError, TypeError) as fault:
+        reason = f"{fault} is missing" if isinstance(fault, KeyError) else str(fault)
+        raise BadSettings(f"{file} is no load plan: {reason}", advice=_MAKE) from fault
+    if plan.prefix != prefix:
+        raise BadSettings(f"{file} is for the prefix {plan.prefix!r}, not {prefix!r}")
+    return plan
+
+
+def _parsed(body: dict[str, Any]) -> LoadPlan:
+    tables: dict[Name, tuple[SourceTable, ...]] = {}
+    for one in body["tables"]:
+        database, table = one["logical"]
+        source = SourceTable(
+            destination=body["destination"],
+            database=one["database"],
+            table=one["table"],
+            version=int(one["version"]),
+            topic=one["topic"],
+            is_mapped=bool(one["is_mapped"]),
+            key=tuple(one["key"]),
+            columns=tuple(
+                (own["name"], own["source"], own["column_type"]) for own in one["columns"]
+            ),
+        )
+        tables[database, table] = (*tables.get((database, table), ()), source)
+    if not tables:
+        raise ValueError("it has no tables")
+    return LoadPlan(
+        destination=body["destination"],
+        prefix=body["prefix"],
+        server_uuid=body["server_uuid"],
+        tables=tables,
+    )

@@ -1,0 +1,176 @@
+"""The MySQL server that rows are loaded from, over JDBC: questions by the driver, rows by the executors.
+
+Invariant: nothing is written and nothing is locked. A session's own settings decide nothing: those that a value
+or a comparison depends on are set first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.sql import SparkSession
+
+from spark_sink.errors import JarMissing, LoadRefused, SourceUnreachable
+from spark_sink.java import java_class
+from spark_sink.settings import Load
+
+DRIVER: Final = "org.mariadb.jdbc.Driver"
+_REGISTRY: Final = "org.apache.spark.sql.execution.datasources.jdbc.DriverRegistry"
+_SESSION: Final = (
+    "time_zone='+00:00',sql_mode='',net_write_timeout=3600,net_read_timeout=3600,"
+    "transaction_isolation='READ-COMMITTED',autocommit=1"
+)
+"""An executor that writes files meanwhile may be slow to take rows."""
+_FETCH_ROWS: Final = 5_000
+"""With a fetch size the driver streams the rows; without one it holds all of them."""
+_CONNECT_MS: Final = 10_000
+_SECONDS: Final = 1.0
+
+Row = tuple[str | None, ...]
+
+
+class SourceServer:
+    """One connection of the driver, and what executors need for theirs."""
+
+    def __init__(self, spark: SparkSession, settings: Load) -> None:
+        """Raises JarMissing."""
+        self._settings = settings
+        self._jvm: Any = spark._jvm
+        try:
+            java_class(self._jvm, _REGISTRY).register(DRIVER)
+        except Py4JJavaError as fault:
+            raise JarMissing(
+                f"{DRIVER}, MariaDB Connector/J",
+                advice="Put its jar into the folder of jdbc_jars: python -m devstack jars",
+            ) from fault
+        self._connection: Any = None
+
+    @property
+    def where(self) -> str:
+        """The server, as errors name it."""
+        return self._settings.server
+
+    def reader_options(self) -> dict[str, str]:
+        """The options of Spark's JDBC source."""
+        return {
+            "url": self._url(),
+            "driver": DRIVER,
+            "user": self._settings.user,
+            "password": self._settings.secret,
+            "fetchsize": str(_FETCH_ROWS),
+            # It would put the rows of one SELECT into a transaction that holds its snapshot for hours.
+            "isolationLevel": "READ_COMMITTED",
+        }
+
+    def ask(self, sql: str) -> list[Row]:
+        """The rows of a statement, as text. Raises SourceUnreachable."""
+        try:
+            return self._asked(sql)
+        except Py4JJavaError as fault:
+            self.close()
+            raise self._fault(fault) from fault
+
+    def one(self, sql: str) -> str | None:
+        """The first value of a statement's first row; None without a row."""
+        rows = self.ask(sql)
+        return rows[0][0] if rows else None
+
+    def check(self) -> str:
+        """The server's UUID, if rows of it can be loaded exactly. Raises LoadRefused, SourceUnreachable."""
+        if "mariadb" in (self.one("SELECT VERSION()") or "").lower():
+            raise LoadRefused(f"{self.where} is MariaDB, which has other GTIDs")
+        server, mode = self.ask("SELECT @@server_uuid, @@gtid_mode")[0]
+        if mode != "ON":
+            raise LoadRefused(
+                f"{self.where} has gtid_mode={mode}", advice="Set gtid_mode to ON at the source"
+            )
+        if self.one("SELECT @@binlog_order_commits") != "1":
+            raise LoadRefused(
+                f"{self.where} has binlog_order_commits=OFF, so a transaction may be visible before one that "
+                "precedes it in the binlog",
+                advice="Set binlog_order_commits to ON",
+            )
+        assert server is not None
+        return server
+
+    def executed(self) -> str:
+        """The GTIDs of all transactions that are visible now."""
+        return (self.one("SELECT @@GLOBAL.gtid_executed") or "").replace("\n", "")
+
+    def contains(self, larger: str, smaller: str) -> bool:
+        """Whether a set of GTIDs has all of another."""
+        return self.one(f"SELECT GTID_SUBSET('{smaller}', '{larger}')") == "1"
+
+    def threads_running(self) -> int:
+        """The sessions that execute statements now, this one included."""
+        rows = self.ask("SHOW GLOBAL STATUS LIKE 'Threads_running'")
+        return int(rows[0][1] or 0)
+
+    def close(self) -> None:
+        """Ends the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            try:
+                connection.close()
+            except Py4JError:
+                return
+
+    def _asked(self, sql: str) -> list[Row]:
+        if self._connection is None:
+            properties = java_class(self._jvm, "java.util.Properties")()
+            properties.setProperty("user", self._settings.user)
+            properties.setProperty("password", self._settings.secret)
+            manager = java_class(self._jvm, "java.sql.DriverManager")
+            self._connection = manager.getConnection(self._url(), properties)
+        statement = self._connection.createStatement()
+        try:
+            found = statement.executeQuery(sql)
+            columns = range(1, int(found.getMetaData().getColumnCount()) + 1)
+            rows = []
+            while found.next():
+                rows.append(tuple(found.getString(number) for number in columns))
+            return rows
+        finally:
+            statement.close()
+
+    def _url(self) -> str:
+        options: Mapping[str, str] = {
+            "connectTimeout": str(_CONNECT_MS),
+            # As the worker's client does. With sslMode nothing is retrieved.
+            "allowPublicKeyRetrieval": "true",
+            **self._settings.options,
+            # Spark has a dialect for the scheme of MySQL only.
+            "permitMysqlScheme": "true",
+            "sessionVariables": _SESSION,
+            "allowLocalInfile": "false",
+        }
+        parts = "&".join(f"{name}={value}" for name, value in options.items())
+        return f"jdbc:mysql://{self._settings.server}/?{parts}"
+
+    def _fault(self, fault: Py4JJavaError) -> SourceUnreachable:
+        text = " ".join(str(fault.java_exception.getMessage()).split())
+        return SourceUnreachable(
+            f"{self.where}: {text}",
+            advice="Check that it runs, load.server, load.user, its password, and its SELECT on the tables",
+        )
+
+
+def wait_for(server: SourceServer, gtids: str, *, seconds: float, stopped: Any) -> None:
+    """Waits until the server shows all transactions of a set. Raises LoadRefused if it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not server.contains(server.executed(), gtids):
+        if time.monotonic() >= deadline:
+            raise LoadRefused(
+                f"{server.where} lacks transactions that the worker has published",
+                advice="Name the worker's source in load.server, or a replica of it that replicates",
+            )
+        if stopped(_SECONDS):
+            raise LoadRefused("it was stopped", advice="Run the command again: it continues")
+
+
+def literals(values: Sequence[str]) -> str:
+    """Text values as a list for IN."""
+    return ", ".join("'" + one.replace("\\", "\\\\").replace("'", "''") + "'" for one in values)
