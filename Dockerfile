@@ -55,7 +55,7 @@ RUN python -m venv /venv \
 FROM sink-packages AS jars
 WORKDIR /build
 COPY devstack/ devstack/
-COPY spark_sink/jars.lock spark_sink/iceberg.lock spark_sink/
+COPY spark_sink/jars.lock spark_sink/iceberg.lock spark_sink/jdbc.lock spark_sink/
 RUN /venv/bin/python -m devstack jars
 
 FROM java AS sink
@@ -63,12 +63,14 @@ RUN useradd --uid 10001 --create-home aqueduct \
  && install --directory --owner=10001 --group=10001 /var/lib/aqueduct /var/lib/aqueduct/warehouse
 COPY --from=sink-packages /venv /venv
 COPY --from=jars /build/.cache/jars/spark /opt/jars
+COPY --from=jars /build/.cache/jars/jdbc /opt/jdbc-jars
 COPY spark_sink/ /app/spark_sink/
 RUN /venv/bin/python -m compileall -q /app
 ENV PATH=/venv/bin:$PATH \
     PYTHONPATH=/app \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
+    AQUEDUCT_JDBC_JARS=/opt/jdbc-jars \
     AQUEDUCT_SPARK_JARS=/opt/jars
 WORKDIR /var/lib/aqueduct
 USER 10001

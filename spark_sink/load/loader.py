@@ -131,9 +131,17 @@ class Loader:
                     f"{'.'.join(state.name)} was stopped after {state.read} of {len(state.ranges)} ranges",
                     advice="Run the command again: a load continues",
                 )
+            began = time.monotonic()
             state = self._step(state, traced, server, to)
             if keep is not None:
                 keep(state)
+            _log.info(
+                "ranges read table=%s.%s ranges=%d/%d seconds=%.1f",
+                *state.name,
+                state.read,
+                len(state.ranges),
+                time.monotonic() - began,
+            )
         return state
 
     def await_stream(self, state: LoadState) -> None:
@@ -245,7 +253,6 @@ class Loader:
         to: Callable[[DataFrame], DataFrame] | None,
     ) -> LoadState:
         """Reads the next ranges, as many as there may be connections."""
-        began = time.monotonic()
         first, last = state.read, state.read + self.settings.connections
         group = state.ranges[first:last]
         place = f"{first:06}"
@@ -270,20 +277,12 @@ class Loader:
         self._write(state, to(rows) if to is not None else rows, place)
         for index in sorted({index for index, _ in group}):
             self._check_columns(state.sources[index])
-        state = replace(
+        return replace(
             state,
             read=first + len(group),
             folders=(*state.folders, place),
             highs={**state.highs, server: self.server.executed()},
         )
-        _log.info(
-            "ranges read table=%s.%s ranges=%d/%d seconds=%.1f",
-            *state.name,
-            state.read,
-            len(state.ranges),
-            time.monotonic() - began,
-        )
-        return state
 
     def _write(self, state: LoadState, rows: DataFrame, place: str) -> None:
         try:

@@ -64,7 +64,10 @@ def selected(mysql_type: str) -> Selected:
     if name in _APPROXIMATE:
         # As text, MySQL rounds a FLOAT to six digits, and a DOUBLE to what distinguishes it. A sum would lose
         # the sign of -0.
-        return _text("CAST({column} * 1e0 AS CHAR)", read)
+        return _text("{column} * 1e0", read)
+    if name in ("decimal", "numeric"):
+        # Else ZEROFILL would be in the text.
+        return _text("CAST({column} + 0 AS CHAR)", read)
     if name == "timestamp":
         # The session's time zone is UTC. The zero timestamp is no time of any zone.
         return _text(

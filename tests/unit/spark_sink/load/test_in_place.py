@@ -130,12 +130,12 @@ def test_a_change_that_the_select_saw_is_not_applied_again(at: Loading) -> None:
     at.write(Change(op="c", seq=50, after=image(1, 10)))
     at.write(
         Change(
-            op="d", seq=60, before={"id": 1}, headers=("__debezium.newkey",), more={"absent": ["v"]}
+            op="d", seq=99, before={"id": 1}, headers=("__debezium.newkey",), more={"absent": ["v"]}
         )
     )
     at.write(
         Change(
-            op="c", seq=61, after={"id": 2}, headers=("__debezium.oldkey",), more={"absent": ["v"]}
+            op="c", seq=100, after={"id": 2}, headers=("__debezium.oldkey",), more={"absent": ["v"]}
         )
     )
     state = at.loaded((2, 10), offset=1)
