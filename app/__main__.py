@@ -12,6 +12,7 @@ import os
 import sys
 
 from app.commands.groups import GROUPS, UNGROUPED, Command, command, ungrouped_command
+from app.commands.parser import CommandParser
 from app.service.library_logs import escape_values
 from app.version import __version__
 from connectors.errors import AqueductError, SettingsError, UsageError
@@ -70,9 +71,9 @@ def _failed(error: AqueductError, code: int) -> int:
     return code
 
 
-def _parser() -> tuple[argparse.ArgumentParser, dict[tuple[str, str], argparse.ArgumentParser]]:
+def _parser() -> tuple[CommandParser, dict[tuple[str, str], CommandParser]]:
     """Return the parser of all groups, and the parser of each command, which its module completes."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="python -m app",
         description="Commands for operators. The worker itself is started by Faust.",
     )

@@ -141,7 +141,7 @@ def test_a_stopped_one_ends_and_a_condition_chooses_rows(
             assert (code, reason in err, "shop.t" in err) == (2, True, True), err
             assert "Traceback" not in err
         code, _, err = say(
-            "snapshot", "start", "shop", "shop.t", "--where", "region = 'US' AND id <= 300 -- few"
+            "snapshot", "start", "shop", "--where", "region = 'US' AND id <= 300 -- few", "shop.t"
         )
         assert code == 0, err
         worker.wait(lambda status: state_of(status) == "done")

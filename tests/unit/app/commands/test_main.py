@@ -103,6 +103,44 @@ def test_wrong_usage_is_exit_2(words: list[str], capsys: pytest.CaptureFixture[s
     assert "usage: python -m app" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["shop", "shop.t", "shop.u", "--where", "a = 1", "--replace"],
+        ["shop", "--where", "a = 1", "shop.t", "shop.u", "--replace"],
+        ["--replace", "shop", "shop.t", "--where", "a = 1", "shop.u"],
+        ["--where=a = 1", "--replace", "shop", "--", "shop.t", "shop.u"],
+    ],
+)
+def test_options_and_tables_come_in_any_order(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, given = command("snapshot", "start"), list[argparse.Namespace]()
+
+    def run(options: argparse.Namespace) -> int:
+        given.append(options)
+        return 0
+
+    monkeypatch.setattr(start, "run", run)
+    assert program.main(["snapshot", "start", *words]) == 0
+    (options,) = given
+    assert (options.destination, options.where, options.replace) == ("shop", "a = 1", True)
+    assert options.tables == [("shop", "t"), ("shop", "u")]
+
+
+def test_arguments_that_may_be_missing_keep_their_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    diff, given = command("mapping", "diff"), list[argparse.Namespace]()
+
+    def run(options: argparse.Namespace) -> int:
+        given.append(options)
+        return 0
+
+    monkeypatch.setattr(diff, "run", run)
+    for words in (["3"], ["3", "4"], ["3", "--format", "json", "4"]):
+        assert program.main(["mapping", "diff", *words]) == 0
+    assert [one.new for one in given] == ["newest", "4", "4"]
+
+
 def test_a_named_error_is_one_message_and_exit_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
