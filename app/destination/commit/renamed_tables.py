@@ -7,29 +7,22 @@ first row: rows that were published under the old name come again.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
+from app.destination.commit.read_tables import ReadTables
 from app.pipeline.piece import Piece
 from connectors.mysql.ddl.definition import TableChange, TableName
 from tables.cursor import Cursor
 from tables.journal_format import Entry
 from tables.schema_history.record import SchemaRecord
 from tables.snapshots.request import SnapshotAction, SnapshotRequest, note_of
-from tables.snapshots.table_snapshot import TableSnapshot
 
 
 class RenamedTables:
     """Those of one run of a destination."""
 
-    def __init__(
-        self,
-        destination: str,
-        *,
-        captured: Callable[[], Iterable[TableName]],
-        snapshots: Callable[[], Mapping[TableName, TableSnapshot]],
-    ) -> None:
-        """``captured``: the captured tables that exist; ``snapshots``: the states of their snapshots."""
-        self._destination, self._captured, self._snapshots = destination, captured, snapshots
+    def __init__(self, tables: ReadTables) -> None:
+        self._tables = tables
 
     def before(self, piece: Piece, _cursor: Cursor, /) -> Iterable[Entry]:
         """The requests that a piece's statements make."""
@@ -38,7 +31,7 @@ class RenamedTables:
         }
         if not wanted:
             return ()
-        existing = set(self._captured())
+        existing = set(self._tables.captured())
         return [note_of(self._request(*one)) for one in wanted.items() if one[0] in existing]
 
     def committed(self, _piece: Piece, _cursor: Cursor, /) -> None:
@@ -49,7 +42,7 @@ class RenamedTables:
         for change in record.changes:
             if not isinstance(change, TableChange) or change.renamed_to is None:
                 continue
-            read = self._snapshots().get(change.name)
+            read = self._tables.snapshots.get(change.name)
             if read is not None and read.is_pending:
                 yield change.renamed_to, read.where
                 yield change.name, read.where
@@ -57,7 +50,7 @@ class RenamedTables:
     def _request(self, name: TableName, where: str | None) -> SnapshotRequest:
         now_ms = time.time_ns() // 1_000_000
         return SnapshotRequest(
-            destination=self._destination,
+            destination=self._tables.destination,
             database=name[0],
             table=name[1],
             id=f"{now_ms:x}",

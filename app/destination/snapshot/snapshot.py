@@ -15,6 +15,7 @@ from functools import partial
 
 from app import metrics
 from app.destination.commit.participants import CommitParticipant
+from app.destination.commit.read_tables import ReadTables
 from app.destination.commit.renamed_tables import RenamedTables
 from app.destination.commit.signal_rows import SignalRows
 from app.destination.plan import Plan, Signals
@@ -125,11 +126,10 @@ class Snapshot:
 
     def participants(self) -> tuple[CommitParticipant, ...]:
         """What takes part in the run's commits: what makes requests, and the portions handed in."""
-        signals = SignalRows(self.destination, captured=self.captured, snapshots=lambda: self.all)
-        renamed = RenamedTables(
-            self.destination, captured=self.captured, snapshots=lambda: self.all
+        tables = ReadTables(
+            destination=self.destination, captured=self.captured, snapshots=self.all
         )
-        return signals, renamed, self.entries
+        return SignalRows(tables), RenamedTables(tables), self.entries
 
     def _end_lanes(self) -> bool:
         """Forget the lanes that have ended, and return whether there were any; raises the error of one."""

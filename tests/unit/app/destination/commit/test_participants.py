@@ -18,6 +18,7 @@ from app.destination.commit.operator_skips import OperatorSkips
 from app.destination.commit.participants import CommitParticipant, Commits
 from app.destination.commit.progress import Progress
 from app.destination.commit.published_fingerprints import PublishedFingerprints
+from app.destination.commit.read_tables import ReadTables
 from app.destination.commit.renamed_tables import RenamedTables
 from app.destination.commit.signal_rows import SignalRows
 from app.destination.commit.skipped_statements import SkippedStatements
@@ -85,10 +86,13 @@ class Scene:
         )
         led: Any = SimpleNamespace(state=state, names=frozenset({("shop", "t")}))
         spec: Any = SimpleNamespace(fingerprints=True)
-        signals = SignalRows(name, captured=lambda: [("shop", "t")], snapshots=dict)
-        renamed = RenamedTables(name, captured=lambda: [("shop", "t")], snapshots=dict)
-        existing = (signals, renamed, Entries())
+        tables = read_tables(name)
+        existing = (SignalRows(tables), RenamedTables(tables), Entries())
         self.commits = self.run._commits(led, spec, self.skipping, self.schemas, existing)
+
+
+def read_tables(name: str) -> ReadTables:
+    return ReadTables(destination=name, captured=lambda: [("shop", "t")], snapshots={})
 
 
 def shown(name: str) -> dict[Any, float]:
@@ -129,7 +133,7 @@ def test_rows_of_the_signal_table_are_requests_in_their_own_transaction(
             ("d", "stop-snapshot", "{}"),
         )
     ]
-    signals = SignalRows("shop", captured=lambda: [("shop", "t")], snapshots=dict)
+    signals = SignalRows(read_tables("shop"))
     one = piece()
     one.signals = rows
     ((key, value),) = signals.before(one, BEFORE)
