@@ -28,6 +28,7 @@ from app.operations.validation.validation import (
 from app.settings.model import Settings, load
 from app.validation.table_result import TableResult
 from connectors.errors import UsageError, printed
+from connectors.mysql.snapshot.load_limits import LoadLimits
 
 INCOMPLETE = 3
 _PROGRESS_SECONDS = 10.0
@@ -62,12 +63,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--repair",
         action="store_true",
-        help="have rows that are missing or different published again, by the running worker; extra ones stay",
+        help="have the running worker publish rows that are missing or different again, and delete extra ones",
     )
     parser.add_argument(
         "--rows-per-second",
         type=_count,
         metavar="N",
+        default=0,
         help="most rows that are read of the source in a second; default: no limit",
     )
     parser.add_argument(
@@ -75,7 +77,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=_count,
         default=50,
         metavar="N",
-        help="pause while the source executes statements of more sessions than these (default: %(default)s)",
+        help="wait while more threads than these run at the source (default: %(default)s)",
     )
     parser.add_argument(
         "--limit",
@@ -95,8 +97,9 @@ def run(options: argparse.Namespace) -> int:
         destination=options.destination,
         tables=tuple(options.tables),
         samples=options.sample,
-        rows_per_second=options.rows_per_second,
-        most_threads=options.threads_running,
+        limits=LoadLimits(
+            rows_per_second=options.rows_per_second, threads_running=options.threads_running
+        ),
         most_listed=max(0, options.limit),
     )
 
@@ -118,7 +121,7 @@ async def _rounds(
     pause: float | None,
     repaired_by: str | None,
 ) -> Validation:
-    report = Report(unreachable=report_unreachable, progress=_Progress().show, busy=_busy)
+    report = Report(unreachable=report_unreachable, progress=_Progress().show, busy=_Waits().show)
     while True:
         found = await validate(settings, request, report)
         show(found)
@@ -149,8 +152,17 @@ class _Progress:
             )
 
 
-def _busy(threads: int) -> None:
-    sys.stderr.write(f"the source executes statements of {threads} sessions: reading pauses\n")
+class _Waits:
+    """Reports why reading waits, once for each wait."""
+
+    def __init__(self) -> None:
+        self._is_waiting = False
+
+    def show(self, reason: str | None) -> None:
+        """Report that a wait begins; None: it has ended."""
+        if reason is not None and not self._is_waiting:
+            sys.stderr.write(f"reading waits: {printed(reason)}\n")
+        self._is_waiting = reason is not None
 
 
 def _count(text: str) -> int:

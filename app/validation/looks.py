@@ -21,7 +21,6 @@ from app.destination.background import in_its_own_thread
 from app.validation.errors import NotComparable, TableChanged
 from app.validation.expected_rows import ExpectedRows
 from app.validation.folded_topic import FoldedTopic
-from app.validation.pace import Pace
 from app.validation.published_position import PublishedPosition
 from connectors.errors import SnapshotUnsupported
 from connectors.kafka.reading.catching_up import read_to_ends
@@ -68,7 +67,6 @@ class Looks:
     partitions: Sequence[Partition]
     """Those of the topic."""
     published: PublishedPosition
-    pace: Pace
     take: Callable[[Partition, StoredRecord], object]
     changes: int
     """The number of ``published`` for which the table is known to be as it is compared."""
@@ -105,9 +103,7 @@ class Looks:
         for start in starts:
             after, is_read = start, False
             while not is_read:
-                await self.pace.may_read()
                 chunk = await self._read(after, sees)
-                self.pace.has_read(chunk.rows)
                 selected, lost = self.expected.of(self.name, chunk)
                 self.folded.select(selected)
                 rows, dead, after = rows + len(selected), dead + lost, chunk.last or after

@@ -22,7 +22,6 @@ from app.pipeline.encode.oversize import claim_store
 from app.validation.errors import NotComparable, TableChanged
 from app.validation.folded_topic import FoldedTopic
 from app.validation.looks import Looks
-from app.validation.pace import Pace
 from app.validation.present_images import PresentImages
 from app.validation.published_position import PublishedPosition
 from app.validation.table_result import TableResult
@@ -34,6 +33,7 @@ from connectors.kafka.reading.partition_reader import StoredRecord, read_first
 from connectors.mysql.ddl.definition import Table, TableName
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.snapshot.chunk_reader import ChunkReader
+from connectors.mysql.snapshot.load_limits import LoadGate
 from connectors.mysql.snapshot.random_key import random_keys
 
 _MOST_ATTEMPTS = 5
@@ -50,15 +50,15 @@ class TopicPass:
         definitions: Definitions,
         follower: Follower,
         published: PublishedPosition,
-        pace: Pace,
+        gate: LoadGate,
         show: Callable[[TableResult], object],
         samples: int | None,
         most_listed: int,
     ) -> None:
-        """``samples``: the chunks of each table; None: all rows are compared. ``show``: receives each result as
-        it grows."""
+        """``gate``: where reads of the source wait. ``samples``: the chunks of each table; None: all rows are
+        compared. ``show``: receives each result as it grows."""
         self._journal, self._source, self._definitions = journal, source, definitions
-        self._follower, self._published, self._pace = follower, published, pace
+        self._follower, self._published, self._gate = follower, published, gate
         self._show, self._samples, self._most_listed = show, samples, most_listed
         self._changes = published.changes
         """Those before the definitions were read."""
@@ -156,6 +156,7 @@ class TopicPass:
             charsets=facts.charsets,
             server=server_of(facts),
             definition=lambda: table,
+            gate=self._gate,
             keeps_keys=True,
         )
         looks = Looks(
@@ -166,7 +167,6 @@ class TopicPass:
             follower=self._follower,
             partitions=partitions,
             published=self._published,
-            pace=self._pace,
             take=take,
             changes=self._changes,
             is_same=partial(self._is_same, name),

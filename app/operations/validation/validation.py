@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any
 
-from app.destination.background import in_its_own_thread
 from app.operations.journal_access import Journal
 from app.operations.source_connection import ReportUnreachable, reachable_source
 from app.operations.validation.definitions import Definitions, definitions_now
 from app.operations.validation.topic_pass import TopicPass
 from app.settings.model import Settings
 from app.validation.errors import NotComparable, SourceMoved
-from app.validation.pace import Pace
 from app.validation.published_position import PublishedPosition
 from app.validation.table_result import TableResult
 from connectors.errors import UsageError
@@ -26,7 +23,7 @@ from connectors.kafka.reading.follower import Follower
 from connectors.kafka.reading.partition_reader import end_of
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.server.facts import ServerFacts
-from connectors.mysql.server.load import ServerLoad
+from connectors.mysql.snapshot.load_limits import LoadGate, LoadLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +35,8 @@ class ValidationRequest:
     """Real or logical names; none: all captured tables."""
     samples: int | None = None
     """The number of chunks at random of each table; None: all rows are compared."""
-    rows_per_second: float | None = None
-    most_threads: int = 50
-    """Sessions that the source executes statements of, above which reading pauses."""
+    limits: LoadLimits = field(default_factory=LoadLimits)
+    """Those of the source's load, above which reading waits."""
     most_listed: int = 20
     """The number of differences of a table that are listed."""
 
@@ -90,8 +86,8 @@ class Report:
 
     unreachable: ReportUnreachable
     progress: Callable[[TableResult], object]
-    busy: Callable[[int], object]
-    """The number of sessions at the source, when it is too busy to read."""
+    busy: Callable[[str | None], None]
+    """Why reading waits for the source; None once it does not. Called by any thread."""
 
 
 async def validate(settings: Settings, request: ValidationRequest, report: Report) -> Validation:
@@ -110,18 +106,10 @@ async def validate(settings: Settings, request: ValidationRequest, report: Repor
     definitions = await definitions_now(journal, source.facts)
     names = wanted_tables(definitions, request.tables)
     async with AsyncExitStack() as stack:
-        load = ServerLoad(source.address)
-        stack.callback(load.close)
         follower = await stack.enter_async_context(Follower.opened(journal.options))
         await follower.follow({(journal.topic, journal.partition): start})
         published = PublishedPosition(
             follower, journal.plan.journal, state.cursor, server_uuid=server
-        )
-        pace = Pace(
-            partial(in_its_own_thread, load.threads_running),
-            rows_per_second=request.rows_per_second,
-            most_threads=request.most_threads,
-            busy=report.busy,
         )
         one_pass = TopicPass(
             journal=journal,
@@ -129,7 +117,7 @@ async def validate(settings: Settings, request: ValidationRequest, report: Repor
             definitions=definitions,
             follower=follower,
             published=published,
-            pace=pace,
+            gate=LoadGate(request.limits, report.busy),
             show=report.progress,
             samples=request.samples,
             most_listed=request.most_listed,

@@ -14,6 +14,7 @@ from app.commands import validate
 from app.operations.validation.validation import Report, Validation, ValidationRequest
 from app.validation.table_result import Kind, TableResult
 from connectors.errors import UsageError
+from connectors.mysql.snapshot.load_limits import LoadLimits
 
 
 def options(*words: str) -> argparse.Namespace:
@@ -99,10 +100,24 @@ def test_its_arguments_are_those_of_the_request(monkeypatch: pytest.MonkeyPatch)
         destination="shop",
         tables=(("a", "b"), ("c.d", "e")),
         samples=4,
-        rows_per_second=9,
-        most_threads=7,
+        limits=LoadLimits(rows_per_second=9, threads_running=7),
         most_listed=0,
     )
+
+
+def test_a_wait_for_the_source_is_reported_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Waiting(Operation):
+        async def __call__(self, _: Any, request: ValidationRequest, report: Report) -> Validation:
+            for reason in ("60 threads", "55 threads", None, "52 threads", None):
+                report.busy(reason)
+            return await super().__call__(_, request, report)
+
+    run(monkeypatch, Waiting(equal()))
+    assert capsys.readouterr().err.splitlines() == [
+        "reading waits: 60 threads", "reading waits: 52 threads",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("words", [("--sample", "0"), ("--rows-per-second", "-1"), ("nodot",)])

@@ -14,7 +14,6 @@ from app.auditing.topics.claim_checks import Claims
 from app.validation.errors import NotComparable, TableChanged
 from app.validation.folded_topic import FoldedTopic
 from app.validation.looks import Looks
-from app.validation.pace import Pace
 from app.validation.table_result import Kind, TableResult
 from app.validation.table_validation import TableValidation
 from connectors.errors import SnapshotUnsupported
@@ -35,10 +34,6 @@ from tests.unit.app.validation.world import (
 QUIET = range(100, 140)
 """Keys that no transaction changes."""
 BUSY = range(100)
-
-
-async def _idle() -> int:
-    return 1
 
 
 class Case:
@@ -71,7 +66,6 @@ class Case:
             follower=cast(Any, Topic(self.world)),
             partitions=[PARTITION],
             published=cast(Any, self.published),
-            pace=Pace(_idle, rows_per_second=None, most_threads=9),
             take=self.take,
             changes=0,
             is_same=is_same,
