@@ -9,7 +9,7 @@ from __future__ import annotations
 from app.pipeline.decoded_share import DecodedShare, News
 from app.pipeline.encode.encode import Encoder
 from app.pipeline.gather.gathered import Gathered
-from app.pipeline.gather.items import Rows
+from app.pipeline.gather.items import REMOVED, Rows
 from app.pipeline.gather.selected import GatheringSelected
 from app.pipeline.number.changed_keys import (
     ChangedKeys,
@@ -59,7 +59,7 @@ class SelectedShare(DecodedShare):
         selected.gathered.first = None
         super().__init__(encoder, book, keys, selected.gathered, portion.start)
         self._portion, self._selected = portion, selected
-        self._dropped = self._rows = 0
+        self._dropped = self._rows = self._removed = 0
 
     def _key_news(self) -> list[KeyNews]:
         portion = self._portion
@@ -76,8 +76,9 @@ class SelectedShare(DecodedShare):
             selected.refuse("an earlier read of it was refused")
         if selected.gathered.error is None and portion.is_read:
             self._dropped = selected.drop(self._keys.since(portion.table, portion.since))
-        items = selected.gathered.items
-        self._rows = sum(len(item.rows) for item in items if isinstance(item, Rows))
+        found = [item for item in selected.gathered.items if isinstance(item, Rows)]
+        self._rows = sum(len(item.rows) for item in found if item.event_type != REMOVED)
+        self._removed = sum(len(item.rows) for item in found if item.event_type == REMOVED)
         return super().number(numbers, [])
 
     def encode(self) -> Piece:
@@ -86,7 +87,13 @@ class SelectedShare(DecodedShare):
         if piece.error is None:
             refused = self._selected.refused
             piece.entered.append(
-                Entered(self._portion.id, self._rows, self._dropped, refused=refused)
+                Entered(
+                    self._portion.id,
+                    self._rows,
+                    self._dropped,
+                    refused=refused,
+                    removed=self._removed,
+                )
             )
             if refused is None:
                 piece.notes.append(self._portion.note)

@@ -28,7 +28,7 @@ from connectors.mysql.ddl.definition import Table, TableName
 from connectors.mysql.position import Coordinates
 from connectors.mysql.snapshot.chunk_reader import ReadChunk
 from connectors.mysql.snapshot.described_table import described_table
-from tables.mapping.rules import DEBEZIUM, OPERATIONS
+from tables.mapping.rules import DEBEZIUM
 from tables.routes.routes import Route
 from tables.table_version import Definition
 
@@ -118,7 +118,7 @@ def _obstacle(table: CapturedTable) -> str | None:
     if not table.has_row_keys:
         return "its records have no key that identifies rows"
     rules = route.mapped.rules if route.mapped is not None else None
-    if rules is not None and rules.operations and set(rules.operations) != set(OPERATIONS):
+    if rules is not None and not route.publishes_all:
         return f"only these operations are published of it: {', '.join(rules.operations)}"
     return None
 

@@ -1,7 +1,7 @@
-"""The repair of a table: rows that are missing or different are read and published again.
+"""The repair of a table: rows that are missing or different are published again, and extra ones deleted.
 
-Invariant: a request names rows by their keys, and a bounded number of them; rows that only the topic has are
-not among them, as nothing that is read could remove them.
+Invariant: a request names rows by their keys, and a bounded number of them. The worker reads them all: rows
+that the source has are published, whatever was found before, and only a key of which it has none is deleted.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Protocol
 
+from app.validation.extra_rows import ExtraRow
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.snapshot.chunk_query import quoted
 
@@ -20,8 +21,13 @@ MOST_KEYS = 200
 class RequestRows(Protocol):
     """Requests of a running worker that it reads rows again, and publishes them."""
 
-    async def __call__(self, table: TableName, condition: str, /) -> None:
-        """Request the rows of a real table for which a condition of SQL is true."""
+    async def __call__(
+        self, table: TableName, condition: str, removes: tuple[str, ...] = (), /
+    ) -> None:
+        """Request the rows of a real table for which a condition of SQL is true.
+
+        ``removes``: keys of records, which are deleted if none of these rows has them.
+        """
 
 
 def conditions(
@@ -52,5 +58,18 @@ async def request_repair(
     count = 0
     for condition in conditions(key, keys):
         await request(table, condition)
+        count += 1
+    return count
+
+
+async def request_removal(
+    request: RequestRows, table: TableName, key: Sequence[str], rows: Sequence[ExtraRow]
+) -> int:
+    """Request that these rows are deleted unless the source has them; return the count of requests."""
+    count = 0
+    for first in range(0, len(rows), MOST_KEYS):
+        some = rows[first : first + MOST_KEYS]
+        (condition,) = conditions(key, (one.literals for one in some))
+        await request(table, condition, tuple(one.key for one in some))
         count += 1
     return count

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from app.validation.extra_rows import ExtraRow
 from connectors.mysql.ddl.definition import TableName
 
 MOST_REPAIRED = 10_000
-"""Rows of a table whose keys are kept for a repair."""
+"""Rows of a table whose keys are kept for a repair, and as many extra ones."""
 
 
 class Kind(Enum):
@@ -71,6 +72,10 @@ class TableResult:
     """The columns of the source's primary key."""
     repairable: list[tuple[str, ...]] = field(default_factory=list)
     """The values of that key as SQL, of as many missing and different rows as are kept."""
+    extra: list[bytes] = field(default_factory=list)
+    """The keys of the records of as many extra rows as are kept."""
+    removable: list[ExtraRow] = field(default_factory=list)
+    """Those of them that a repair can remove."""
 
     @property
     def differences(self) -> int:
@@ -97,6 +102,8 @@ class TableResult:
             self.listed.append(Finding(kind=kind, key=text, columns=tuple(columns)))
         if literals is not None and len(self.repairable) < MOST_REPAIRED:
             self.repairable.append(literals)
+        if kind is Kind.EXTRA and len(self.extra) < MOST_REPAIRED:
+            self.extra.append(key)
 
     @property
     def lists_more(self) -> bool:

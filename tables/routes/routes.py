@@ -63,6 +63,13 @@ class Route:
         return self.mapped is None or "delete" in (self.mapped.rules.operations or OPERATIONS)
 
     @property
+    def publishes_all(self) -> bool:
+        """Whether all changes are published, so that subscribers can have the source's rows and no other."""
+        return self.mapped is None or set(OPERATIONS) <= set(
+            self.mapped.rules.operations or OPERATIONS
+        )
+
+    @property
     def deletes_on_drop(self) -> bool:
         """Whether a DROP of the table has the record of a TRUNCATE: subscribers of a logical table see its rows
         go, as the others stay."""

@@ -18,7 +18,12 @@ from tables.folded_offsets import FoldedOffsets
 from tables.journal_format import Entry as Note
 from tables.journal_format import decoded, encoded
 from tables.journal_kind import Kind, StatePart
-from tables.snapshots.table_snapshot import Name, SnapshotState, TableSnapshot
+from tables.snapshots.table_snapshot import (
+    Name,
+    SnapshotState,
+    TableSnapshot,
+    without_none_removed,
+)
 
 
 class SnapshotAction(StrEnum):
@@ -44,6 +49,8 @@ class SnapshotRequest:
     """For a start: a condition in SQL on the rows to read."""
     replaces: bool = False
     """For a start: whether the rows that subscribers have are replaced, and not only added to."""
+    removes: tuple[str, ...] = ()
+    """For a start: keys of records, deleted if no row of ``where``, which finds any of theirs, has them."""
     by: str
     ts_ms: int
     offset: int = -1
@@ -75,7 +82,12 @@ def request_in(record: StoredRecord) -> SnapshotRequest:
     value: dict[str, Any] = decoded(record)
     try:
         return SnapshotRequest(
-            **{**value, "action": SnapshotAction(value["action"]), "offset": record.offset}
+            **{
+                **value,
+                "action": SnapshotAction(value["action"]),
+                "removes": tuple(value.get("removes", ())),
+                "offset": record.offset,
+            }
         )
     except (TypeError, ValueError, KeyError) as error:
         raise JournalDamaged(f"a request for a snapshot cannot be read: {error!r}") from error
@@ -92,7 +104,7 @@ def note_of(request: SnapshotRequest) -> Note:
     key = SNAPSHOT_REQUEST.key(request.destination, request.database, request.table)
     value = asdict(request)
     del value["offset"]
-    return key, encoded(value)
+    return key, encoded(without_none_removed(value))
 
 
 def latest(*sources: Iterable[SnapshotRequest]) -> list[SnapshotRequest]:
@@ -132,6 +144,7 @@ def after_request(
             id=request.id,
             where=request.where,
             replaces=request.replaces,
+            removes=request.removes,
             began_ms=now_ms,
             ts_ms=now_ms,
             request=request.id,

@@ -51,6 +51,8 @@ class TableSnapshot:
     """A condition in SQL on the rows to read; None: all."""
     replaces: bool = False
     """Whether subscribers are still to learn that the rows that they have are gone, before any is read."""
+    removes: tuple[str, ...] = ()
+    """Keys of records that are still to be deleted, unless a row of theirs is read; empty once all is read."""
     state: SnapshotState = SnapshotState.WAITING
     after: tuple[str, ...] | None = None
     """The order of the key, and literals of that of the last row that was read; None before the first, and
@@ -111,6 +113,7 @@ class Snapshots:
                     **value,
                     "state": SnapshotState(value["state"]),
                     "after": None if after is None else tuple(after),
+                    "removes": tuple(value.get("removes", ())),
                 }
             )
         except (TypeError, ValueError, KeyError) as error:
@@ -134,7 +137,14 @@ SNAPSHOT: Kind[Any] = Kind(name="snapshot", part=SNAPSHOT_PART)
 def note_of(snapshot: TableSnapshot) -> Note:
     """A record for the journal: ``snapshot/<destination>/<database>/<table>``."""
     key = SNAPSHOT.key(snapshot.destination, snapshot.database, snapshot.table)
-    return key, encoded(asdict(snapshot))
+    return key, encoded(without_none_removed(asdict(snapshot)))
+
+
+def without_none_removed(value: dict[str, Any]) -> dict[str, Any]:
+    """The record's content without an empty ``removes``, which earlier versions cannot read."""
+    if not value["removes"]:
+        del value["removes"]
+    return value
 
 
 def requested(

@@ -82,6 +82,8 @@ class Snapshot:
     """Where reads wait for the source's load and for the rate."""
     can_replace: Callable[[TableName], bool]
     """Whether subscribers of a table can be sent that all its rows are gone."""
+    can_remove: Callable[[TableName], bool]
+    """Whether subscribers of a table can have the rows of the source and no other."""
     unsupported: SnapshotUnsupported | None = None
     """Why existing rows cannot be read at this server; requests are answered with it."""
     all: dict[TableName, TableSnapshot] = field(default_factory=dict)
@@ -177,6 +179,12 @@ class Snapshot:
                 table=".".join(one.name),
                 remedy="Leave out --replace, or let its mapping publish deletes.",
             )
+        if one.removes and not self.can_remove(one.name):
+            return SnapshotUnsupported(
+                "its extra rows cannot be removed, as its mapping does not publish all changes",
+                table=".".join(one.name),
+                remedy="Let its mapping publish inserts, updates and deletes.",
+            )
         return None
 
     def _next_tables(self) -> list[TableName]:
@@ -219,6 +227,7 @@ class Snapshot:
             hidden=self.hidden(one.name),
             where=one.where,
             gate=self.gate,
+            is_whole=bool(one.removes),
         )
         reading = TableReading(
             one,
@@ -312,6 +321,10 @@ def snapshot_of(
         route = spec.rules.routes.of(name)
         return route is not None and route.publishes_truncates
 
+    def can_remove(name: TableName) -> bool:
+        route = spec.rules.routes.of(name)
+        return route is None or route.publishes_all
+
     def show_wait(reason: str | None) -> None:
         shown = [] if reason is None else [f"the reading of existing rows waits: {reason}"]
         if shown and not status.warnings.get(_WARNINGS):
@@ -332,6 +345,7 @@ def snapshot_of(
         requests=lambda: latest(before.values(), signals.snapshot_requests.values()),
         gate=LoadGate(plan.snapshot.limits, show_wait),
         can_replace=can_replace,
+        can_remove=can_remove,
         unsupported=unsupported(plan, led.facts, led.address, has_history=history is not None),
         all=dict(led.state.snapshots.all),
     )

@@ -172,9 +172,11 @@ class TableReading:
             rows=reached.rows + (chunk.rows if chunk is not None else 0),
             ts_ms=now,
             error=error,
+            removes=() if state is SnapshotState.DONE else reached.removes,
         )
         # Without a key nothing shows which of its rows were published before.
-        return self._entering(after, chunk, empties=chunk is not None and chunk.is_keyless)
+        is_keyless = chunk is not None and chunk.is_keyless
+        return self._entering(after, chunk, empties=is_keyless, removes=reached.removes)
 
     def _entering(
         self,
@@ -183,6 +185,7 @@ class TableReading:
         *,
         empties: bool = False,
         is_read: bool = True,
+        removes: tuple[str, ...] = (),
     ) -> _UnderWay:
         """Hand in a chunk, or a portion without rows; ``after``: the table's state once it is committed."""
         number, since = self._entries.number(), self._since
@@ -206,6 +209,7 @@ class TableReading:
                 note=note_of(after),
                 empties=empties,
                 is_read=is_read,
+                removes=removes if chunk is not None and chunk.is_last else (),
             )
 
         high = chunk.high if chunk is not None else None
@@ -224,6 +228,11 @@ class TableReading:
             self._is_published = entered.refused != NOT_PUBLISHED
             log.info("%s: rows are read again: %s", ".".join(one.after.name), entered.refused)
             return False
+        if removes := self._snapshot.removes:
+            log.info(
+                "%s: %d of %d row(s) that only subscribers had are deleted; the source has the others",
+                ".".join(one.after.name), entered.removed, len(removes),
+            )  # fmt: skip
         self._snapshot = one.after
         name, table = one.after.destination, ".".join(one.after.name)
         metrics.SNAPSHOT_ROWS.labels(name, table).inc(entered.rows)

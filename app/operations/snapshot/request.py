@@ -36,6 +36,8 @@ class WantedSnapshot:
     """For a start: a condition in SQL on the rows to read."""
     replaces: bool = False
     """For a start: whether the rows that subscribers have are replaced."""
+    removes: tuple[str, ...] = ()
+    """For a start: keys of records, deleted if no row of ``where``, which finds any of theirs, has them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,8 @@ async def request_snapshots(
             _check_keys(state, names)
         if wanted.replaces:
             _check_replaceable(journal, names)
+        if wanted.removes:
+            _check_removable(journal, names)
         await _check_readable(journal, state, names, wanted.where, report)
     else:
         names = _tables_to_change(state, wanted.action, wanted.tables)
@@ -79,6 +83,7 @@ async def request_snapshots(
             action=wanted.action,
             where=wanted.where,
             replaces=wanted.replaces,
+            removes=wanted.removes,
             by=by,
             ts_ms=now_ms,
         )
@@ -126,6 +131,16 @@ def _check_replaceable(journal: Journal, names: Collection[TableName]) -> None:
         if route is None or not route.publishes_truncates:
             raise UsageError(
                 f"cannot replace the rows of {'.'.join(name)}: its mapping publishes no deletes"
+            )
+
+
+def _check_removable(journal: Journal, names: Collection[TableName]) -> None:
+    """Raise UsageError for a table of which some operations are not published."""
+    for name in names:
+        route = journal.plan.rules.routes.of(name)
+        if route is None or not route.publishes_all:
+            raise UsageError(
+                f"cannot remove rows of {'.'.join(name)}: its mapping does not publish all changes"
             )
 
 

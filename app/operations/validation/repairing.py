@@ -1,7 +1,7 @@
-"""The repair after a validation: the running worker reads rows that are missing or different again.
+"""The repair after a validation: the running worker reads rows that are missing, different or extra again.
 
 Invariant: one request after the other, each once the rows of the one before are published, as a table has one
-snapshot at a time; rows that only the topic has stay.
+snapshot at a time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from app.operations.journal_access import Journal
 from app.operations.snapshot.request import WantedSnapshot, request_snapshots
 from app.operations.source_connection import ReportUnreachable
 from app.operations.validation.validation import Validation
-from app.validation.repair import request_repair
+from app.validation.repair import request_removal, request_repair
 from connectors.errors import NotApplied
 from connectors.mysql.ddl.definition import TableName
 from tables.journal.state import DestinationState
@@ -25,30 +25,37 @@ _READ_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repaired:
-    """What was published again of one table."""
+    """What was requested of one table, and published."""
 
     name: TableName
     rows: int
+    """Count of missing and different rows."""
+    extra: int
+    """Count of extra rows."""
     requests: int
 
     def line(self) -> str:
         """It as text."""
-        return f"{'.'.join(self.name)}: {self.rows} row(s) published again, by {self.requests} request(s)"
+        done = [f"{self.rows} row(s) published again"] if self.rows else []
+        done += [f"{self.extra} extra row(s) deleted if still gone"] if self.extra else []
+        return f"{'.'.join(self.name)}: {', '.join(done)}, by {self.requests} request(s)"
 
 
 async def repair(
     journal: Journal, found: Validation, report: ReportUnreachable, *, by: str
 ) -> list[Repaired]:
-    """Have all rows that are missing or different, as many as the result has the keys of, published again.
+    """Have all rows that differ, as many as the result has the keys of, published again, or deleted.
 
     Raises NotApplied if a worker did not publish them in time.
     """
     request = _Requests(journal=journal, report=report, by=by)
     repaired = []
     for one in found.tables:
-        if one.repairable:
+        rows, extra = len(one.repairable), len(one.removable)
+        if rows or extra:
             count = await request_repair(request, one.name, one.key, one.repairable)
-            repaired.append(Repaired(name=one.name, rows=len(one.repairable), requests=count))
+            count += await request_removal(request, one.name, one.key, one.removable)
+            repaired.append(Repaired(name=one.name, rows=rows, extra=extra, requests=count))
     return repaired
 
 
@@ -60,8 +67,12 @@ class _Requests:
     report: ReportUnreachable
     by: str
 
-    async def __call__(self, table: TableName, condition: str, /) -> None:
-        wanted = WantedSnapshot(action=SnapshotAction.START, tables=(table,), where=condition)
+    async def __call__(
+        self, table: TableName, condition: str, removes: tuple[str, ...] = (), /
+    ) -> None:
+        wanted = WantedSnapshot(
+            action=SnapshotAction.START, tables=(table,), where=condition, removes=removes
+        )
         await request_snapshots(
             self.journal, wanted, self.report, by=self.by, wait=_APPLIED_SECONDS
         )

@@ -20,6 +20,7 @@ from app.operations.source_connection import ReachableSource
 from app.operations.validation.definitions import Definitions, definitions_now
 from app.pipeline.encode.oversize import claim_store
 from app.validation.errors import NotComparable, TableChanged
+from app.validation.extra_rows import ExtraRows
 from app.validation.folded_topic import FoldedTopic
 from app.validation.looks import Looks
 from app.validation.present_images import PresentImages
@@ -35,6 +36,7 @@ from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.snapshot.chunk_reader import ChunkReader
 from connectors.mysql.snapshot.load_limits import LoadGate
 from connectors.mysql.snapshot.random_key import random_keys
+from connectors.mysql.snapshot.record_keys import RecordKeys
 
 _MOST_ATTEMPTS = 5
 
@@ -187,6 +189,17 @@ class TopicPass:
                     await validation.samples(await self._random_keys(name, table, self._samples))
             except (NotComparable, SnapshotUnsupported) as error:
                 result.not_compared = error.detail
+        if result.extra and result.not_compared is None:
+            self._find_removable(result, table)
+
+    def _find_removable(self, result: TableResult, table: Table) -> None:
+        """Add which of the extra rows a repair can delete, and why others stay."""
+        name, facts = result.name, self._source.facts
+        route = self._definitions.rules.routes.of(name)
+        assert route is not None
+        keys = RecordKeys(name, table, facts.charsets, server=server_of(facts))
+        result.removable, obstacles = ExtraRows(route, table, keys).removable(result.extra)
+        result.notes += [f"a repair leaves extra rows: {one}" for one in sorted(obstacles)]
 
     async def _random_keys(
         self, name: TableName, table: Table, samples: int

@@ -15,7 +15,7 @@ from app.pipeline.encode.tagged_writer import TaggedWriter
 from app.pipeline.encode.transaction_markers import EarlierProgress, MarkerWriter
 from app.pipeline.formats.protocol import Emitted, RecordFormat, Records, WriteRows
 from app.pipeline.formats.registry import format_named
-from app.pipeline.gather.items import SELECTED, Ddl, Item, ParkedRows, Rows
+from app.pipeline.gather.items import REMOVED, SELECTED, Ddl, Item, ParkedRows, Rows
 from app.pipeline.gather.parked_event import Record as ParkedRecord
 from app.pipeline.gather.parked_event import record_of_rows, record_of_statement, sealed_record
 from app.pipeline.gather.undecodable_rows import DeadRows
@@ -42,7 +42,7 @@ _ENOUGH = 8 * 1024 * 1024
 """Bytes of keys and values that become batches at once."""
 _OPS = {
     int(kind): "c" if kind in WRITES else "u" if kind in UPDATES else "d" for kind in ROWS_EVENTS
-} | {SELECTED: "r"}
+} | {SELECTED: "r", REMOVED: "d"}
 
 
 class Encoder:

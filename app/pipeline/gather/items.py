@@ -21,6 +21,8 @@ from tables.table_version import TableVersion
 
 SELECTED = -1
 """In place of an event's type: of rows that a SELECT returned."""
+REMOVED = -2
+"""The same: of rows that a SELECT did not return, and that subscribers have."""
 ValuesOf = Callable[[list[Row], int], int]
 """Returns the count of records with a value that the rows of an event of this type make."""
 

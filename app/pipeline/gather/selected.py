@@ -1,17 +1,27 @@
 """Gathers rows that a SELECT returned, and their keys.
 
 Invariant: they are decoded, filtered and masked as inserted rows of the binlog are; and the key of each one is
-known until they are numbered.
+known until they are numbered. A row that subscribers have is deleted only if a SELECT that would have returned
+the source's row with its key returned none that the rules publish.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from app.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from app.pipeline.gather.gather import Gathering
-from app.pipeline.gather.items import SELECTED, Ddl, Item, Rows, ValuesOf, values_of
-from app.pipeline.gather.row_keys import changed_keys
+from app.pipeline.gather.items import (
+    REMOVED,
+    SELECTED,
+    Ddl,
+    Item,
+    Rows,
+    ValuesOf,
+    values_of,
+)
+from app.pipeline.gather.removed_rows import removed_rows
+from app.pipeline.gather.row_keys import bare_keys, changed_keys
 from app.pipeline.number.changed_keys import NOT_PUBLISHED, Everything
 from app.pipeline.rules import Rules
 from connectors.errors import WitnessesDiffer
@@ -48,6 +58,25 @@ class GatheringSelected(Gathering):
         for body in bodies:
             self.rows(transaction, table_map, EventType.WRITE_ROWS, body, pos)
 
+    def remove(
+        self, transaction: Transaction, table_map: TableMap, keys: Collection[str], pos: int
+    ) -> None:
+        """Add deletes of rows with these keys that are not among the rows that were added."""
+        if not keys or self.refused is not None:
+            return
+        table = self._tables.of(table_map)
+        assert isinstance(table, CapturedTable)
+        # The key of a row that cannot be decoded is not known.
+        if self._dead or not table.route.publishes_all:
+            return
+        items = [item for item in self.gathered.items if isinstance(item, Rows)]
+        there = bare_keys(key for item in items for key in changed_keys(table, item.rows) or ())
+        rows = removed_rows(table, (key for key in keys if key not in there))
+        if rows:
+            if table_map is not self._map:
+                self._enter_table(table_map, transaction, pos)
+            super()._keep(transaction, rows, REMOVED, pos)
+
     def empty(self, transaction: Transaction, name: TableName, pos: int) -> None:
         """Add that all rows of a table are gone, as its TRUNCATE would, unless its mapping publishes none."""
         route = self._tables.route(name)
@@ -79,6 +108,7 @@ class GatheringSelected(Gathering):
         gathered, dropped = self.gathered, 0
         if isinstance(changed, Everything):
             self.refuse("rows of it changed, and which ones is not known")
+            return 0
         if self.refused is not None or not changed:
             return 0
         kept: list[Item] = []

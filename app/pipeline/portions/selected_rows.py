@@ -45,6 +45,9 @@ class SelectedRows:
     """Whether all earlier rows of the table are gone, as subscribers are to learn before these."""
     is_read: bool = True
     """Whether it is of a SELECT, whose rows may have changed since; else nothing is checked."""
+    removes: tuple[str, ...] = ()
+    """Keys of records for which the SELECT looked: those of which it returned no row that is published are
+    deleted."""
     effect: None = None
 
     @property
@@ -63,3 +66,5 @@ class Entered(NamedTuple):
     """Count of rows of which the stream has published newer images."""
     refused: str | None = None
     """Why none of the rows is published, and they have to be read again."""
+    removed: int = 0
+    """Count of deletes published, of rows that the SELECT did not return."""

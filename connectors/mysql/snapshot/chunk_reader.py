@@ -36,7 +36,8 @@ TARGET_BYTES = 768 * 1024
 _FIRST_ROWS, _MOST_ROWS = 1_000, 20_000
 _KEYLESS_BYTES = 64 * 1024 * 1024
 """Most bytes of a table without a key, which is one chunk."""
-_KEYLESS_ROWS = 1_000_000
+_MOST_AT_ONCE = 1_000_000
+"""Most rows of a chunk that has to be whole."""
 _ANSWER_SECONDS = 600.0
 _GLANCE_SECONDS = 0.005
 _VISIBLE_SECONDS = 60.0
@@ -87,14 +88,15 @@ class ChunkReader:
         where: str | None = None,
         gate: LoadGate | None = None,
         keeps_keys: bool = False,
+        is_whole: bool = False,
     ) -> None:
         """``definition``: the table as its history has it now; None if it does not exist.
 
         ``hidden``: columns whose values must not be stored, as ``ReadChunk.last`` is; names in lower case.
         ``where``: an operator's condition in SQL on the rows. ``gate``: where a read waits for its turn.
-        ``keeps_keys``: whether chunks have the key of each row.
+        ``keeps_keys``: whether chunks have the key of each row. ``is_whole``: whether all rows are one chunk.
         """
-        self._keeps_keys = keeps_keys
+        self._keeps_keys, self._is_whole = keeps_keys, is_whole
         self._address, self._name, self._charsets, self._server = address, name, charsets, server
         self._definition, self._hidden, self._where = definition, hidden, where
         self._gate = gate
@@ -232,8 +234,9 @@ class ChunkReader:
                 table=".".join(self._name),
                 remedy="Read all its rows, without a condition.",
             )
-        limit = self._limit if key else _KEYLESS_ROWS
-        if key and self._gate is not None:
+        is_part = bool(key) and not self._is_whole
+        limit = self._limit if is_part else _MOST_AT_ONCE
+        if is_part and self._gate is not None:
             limit = self._gate.most_rows(limit)
         order = key_order(table)
         after = after[1:] if after is not None and after[0] == order else None
@@ -252,7 +255,7 @@ class ChunkReader:
         size = sum(map(len, bodies))
         if not key and (len(rows) == limit or size > _KEYLESS_BYTES):
             raise SnapshotUnsupported(
-                f"it has no primary key, and more than {_KEYLESS_BYTES >> 20} MiB or {_KEYLESS_ROWS:,} rows, "
+                f"it has no primary key, and more than {_KEYLESS_BYTES >> 20} MiB or {_MOST_AT_ONCE:,} rows, "
                 "which would have to be read at once",
                 table=".".join(self._name),
                 remedy="Give it a primary key, or leave it out with a filter.",

@@ -15,6 +15,7 @@ from connectors.errors import UsageError
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.server.facts import SourceAddress, connected
 from connectors.mysql.snapshot.chunk_query import chunk_query
+from connectors.mysql.snapshot.select_list import SESSION
 
 
 def check_readable(address: SourceAddress, names: Iterable[TableName], where: str | None) -> None:
@@ -23,6 +24,9 @@ def check_readable(address: SourceAddress, names: Iterable[TableName], where: st
     Raises UsageError if the server cannot evaluate it, SourceRefused or SourceLost if a table cannot be read.
     """
     with connected(address) as cursor:
+        # As it is evaluated later: another mode may refuse a zero date in it.
+        for statement in SESSION:
+            cursor.execute(statement)
         for name in names:
             cursor.execute(_none_of(name))
             if where is None:

@@ -49,7 +49,7 @@ tables:
   trade.orders: {from: ['shop.orders_[0-9]'], topic: trade, shard_in_key: always}
   customers:
     from: [shop.customers]
-    row_filter: id <> 3
+    row_filter: id <> 3 AND plain <> 'hidden'
     column_actions: {email: {hmac: k1}, card: {truncate: 2}, gone: drop, plain: {rename: shown}}
   inserts: {from: [shop.inserts], operations: [insert]}
 """

@@ -22,7 +22,7 @@ from app.pipeline.formats.debezium.table_text import (
 )
 from app.pipeline.formats.debezium.tags import RowTags
 from app.pipeline.formats.protocol import Emitted, Marker, WriteRows
-from app.pipeline.gather.items import SELECTED, Ddl, Rows
+from app.pipeline.gather.items import REMOVED, SELECTED, Ddl, Rows
 from app.pipeline.rules import Rules
 from app.version import __version__
 from connectors.kafka.record_batches import Headers
@@ -82,7 +82,8 @@ class Envelope:
         head = f'{text.head}{_position_members(transaction, item.pos)},"row":'
         query = "" if item.query is None else f',"query":{_json(item.query)}'
         committed = transaction.committed_ms
-        created, snapshot = ("r", "incremental") if item.event_type == SELECTED else ("c", "false")
+        is_read = item.event_type in (SELECTED, REMOVED)
+        created, snapshot = ("r", "incremental") if is_read else ("c", "false")
         middle = f'{_thread(transaction)}{text.middle}"ts_ms":{committed},"snapshot":"{snapshot}"{query},"seq":'
         end = f'","ts_ms":{self._now},"transaction":{{"id":"{name}","total_order":'
         tail, size = f'{text.tail}"op":"', 0

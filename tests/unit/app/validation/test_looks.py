@@ -114,6 +114,7 @@ async def test_each_planted_difference_is_found_and_no_other(seed: int) -> None:
         -3: (Kind.MISSING, ()),
     }
     assert sorted(result.repairable) == [("-3",), ("120",), ("700",)]
+    assert result.extra == [b'{"id":105}', b'{"id":139}']
 
 
 async def test_a_row_that_changes_all_the_time_is_judged_too() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from app.validation.repair import conditions, request_repair
+from app.validation.extra_rows import ExtraRow
+from app.validation.repair import conditions, request_removal, request_repair
 from connectors.mysql.ddl.definition import TableName
 
 
@@ -27,12 +28,31 @@ def test_no_keys_are_no_condition() -> None:
 
 
 async def test_each_condition_is_a_request() -> None:
-    requested = list[tuple[TableName, str]]()
-
-    async def request(table: TableName, condition: str, /) -> None:
-        requested.append((table, condition))
-
+    requests = Requests()
     keys = [(str(number),) for number in range(201)]
-    assert await request_repair(request, ("shop", "t"), ["id"], keys) == 2
-    assert [condition.count(",") for _, condition in requested] == [199, 0]
-    assert requested[1] == (("shop", "t"), "`id` IN (200)")
+    assert await request_repair(requests, ("shop", "t"), ["id"], keys) == 2
+    assert [condition.count(",") for _, condition, _ in requests.all] == [199, 0]
+    assert requests.all[1] == (("shop", "t"), "`id` IN (200)", ())
+
+
+async def test_extra_rows_are_requested_with_the_keys_of_their_records() -> None:
+    requests = Requests()
+    rows = [ExtraRow(f'{{"id":{number}}}', (str(number),)) for number in range(401)]
+    assert await request_removal(requests, ("shop", "t"), ["id"], rows) == 3
+    assert [len(removes) for _, _, removes in requests.all] == [200, 200, 1]
+    assert requests.all[2] == (("shop", "t"), "`id` IN (400)", ('{"id":400}',))
+    for _, condition, removes in requests.all:
+        assert condition.count(",") == len(removes) - 1
+    assert await request_removal(requests, ("shop", "t"), ["id"], []) == 0
+
+
+class Requests:
+    """What was requested."""
+
+    def __init__(self) -> None:
+        self.all: list[tuple[TableName, str, tuple[str, ...]]] = []
+
+    async def __call__(
+        self, table: TableName, condition: str, removes: tuple[str, ...] = (), /
+    ) -> None:
+        self.all.append((table, condition, removes))

@@ -28,7 +28,7 @@ def test_a_table_is_one_line_and_its_differences_follow() -> None:
         "  written while it was compared: 5",
         "  note: a note",
     ]
-    assert found.repairable == [("1",), ("3",)]
+    assert (found.repairable, found.extra) == ([("1",), ("3",)], [b'{"id":2}'])
     assert not found.is_complete
 
 
@@ -45,5 +45,6 @@ def test_keys_for_a_repair_are_bounded() -> None:
     found = result(most_listed=0)
     for number in range(table_result.MOST_REPAIRED + 5):
         found.add(Kind.MISSING, b"{}", literals=(str(number),))
-    assert (len(found.repairable), found.differences) == (10_000, 10_005)
+        found.add(Kind.EXTRA, b"{}")
+    assert (len(found.repairable), len(found.extra), found.differences) == (10_000, 10_000, 20_010)
     assert found.listed == []

@@ -56,6 +56,17 @@ def test_a_request_is_read_back_with_its_offset() -> None:
     assert request_in(StoredRecord(key, value, 12)) == replace(START, offset=12)
 
 
+def test_the_keys_to_remove_are_read_back_and_those_without_are_as_before() -> None:
+    wanted = replace(START, removes=('{"id":1}', '{"id":"é"}'))
+    assert request_in(StoredRecord(*note_of(wanted), 12)) == replace(wanted, offset=12)
+    begun = after_request(wanted, READING, now_ms=9)
+    assert begun.removes == wanted.removes
+    state = fold("shop", [StoredRecord(*snapshot_note(begun), 1)])
+    assert state.snapshots.all == {begun.name: begun}
+    # An earlier version reads no record with a member that it does not know.
+    assert all(b"removes" not in value for _, value in (note_of(START), snapshot_note(READING)))
+
+
 def test_the_last_request_of_a_table_counts_and_an_old_record_changes_nothing() -> None:
     stop = asked(SnapshotAction.STOP)
     state = fold("shop", [StoredRecord(*note_of(START), 4), StoredRecord(*note_of(stop), 5)])

@@ -113,6 +113,7 @@ async def run(
         gate=LoadGate(LoadLimits(), lambda _: None),
         **{
             "can_replace": lambda _: True,
+            "can_remove": lambda _: True,
             "all": waiting(*tables),
             **more,
         },
@@ -218,6 +219,16 @@ async def test_rows_that_cannot_be_replaced_fail_by_name(monkeypatch: pytest.Mon
         await scene.until(lambda: "y" in FakeReading.made)
         assert scene.state("x") is SnapshotState.FAILED
         assert "publishes no deletes" in (scene.snapshot.all["shop", "x"].error or "")
+
+
+async def test_rows_that_cannot_be_removed_fail_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with run(monkeypatch, can_remove=lambda _: False) as scene:
+        scene.ask("x", SnapshotAction.START, "new", removes=('{"id":1}',))
+        scene.ask("y", SnapshotAction.START, "new")
+        await scene.until(lambda: "y" in FakeReading.made)
+        assert scene.state("x") is SnapshotState.FAILED
+        error = scene.snapshot.all["shop", "x"].error or ""
+        assert "its mapping does not publish all changes" in error
 
 
 async def test_it_ends_with_a_record_once_all_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -154,6 +155,30 @@ async def test_chunks_follow_one_another_to_the_end_of_the_table() -> None:
     assert [(one.state, one.rows) for one in shown] == [
         (SnapshotState.READING, 2), (SnapshotState.READING, 4), (SnapshotState.DONE, 5),
     ]  # fmt: skip
+
+
+async def test_keys_are_removed_with_the_last_chunk_and_kept_in_the_journal_until_then(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    keys, stream = ('{"id":8}', '{"id":9}'), Stream()
+    shown = await read(Table(3), stream, replace(START, removes=keys))
+    assert [one.removes for one in stream.entered] == [(), keys]
+    assert [one.removes for one in shown] == [keys, ()]
+    kept = [orjson.loads(one.note[1]).get("removes") for one in stream.entered]
+    assert kept == [[*keys], None]
+    assert "shop.t: 0 of 2 row(s) that only subscribers had are deleted" in caplog.text
+
+
+async def test_keys_of_a_refused_chunk_are_removed_with_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_AGAIN_SECONDS", 0.01)
+    keys, times = ('{"id":8}',), iter(["it changed"])
+    stream = Stream(lambda _: next(times, None))
+    shown = await read(Table(1), stream, replace(START, removes=keys))
+    assert [one.removes for one in stream.entered] == [keys] * 2
+    assert (shown[-1].state, shown[-1].removes) == (SnapshotState.DONE, ())
 
 
 async def test_an_empty_table_and_a_table_that_ends_with_a_chunk() -> None:

@@ -1,0 +1,325 @@
+"""`python -m app validate --repair`: afterwards the topics have the source's rows and no other."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.failpoints import VARIABLE
+from app.operations.journal_access import Journal
+from app.operations.snapshot.request import WantedSnapshot, request_snapshots
+from app.operations.source_connection import reachable_source
+from app.operations.validation.definitions import Definitions, definitions_now
+from app.settings.model import load
+from connectors.mysql.schema.baseline import server_of
+from connectors.mysql.server.facts import ServerFacts
+from connectors.mysql.snapshot.record_keys import RecordKeys
+from devstack import Stack
+from devstack.mysql import Mysql
+from tables.snapshots.request import SnapshotAction
+from tests.harness.forked import run_command
+from tests.harness.servers import own_mysql
+from tests.harness.sql import connected, run
+from tests.harness.topics import Change, changes, rows, values
+from tests.harness.worker import Worker, running
+from tests.integration.validation.shop import (
+    LETTERS,
+    QUIET,
+    changing,
+    filled,
+    unlogged,
+    wanted_settings,
+)
+from tests.integration.validation.test_validate import assert_equal, is_done, plant, validated
+
+KEYS = {
+    "tiny": ("tinyint", "-128", "0", "127"),
+    "large": ("bigint unsigned", "0", "9007199254740993", "18446744073709551615"),
+    "exact": ("decimal(30,10)", "-0.0000000001", "12345678901234567890.1", "1.5"),
+    "single": ("float", "0.1", "-1e-40", "3.4028235e38", "16777216", "1e20"),
+    "twofold": ("double", "0.1", "-5e-324", "1.7976931348623157e308", "1e22"),
+    "vintage": ("year", "0", "1901", "2155"),
+    "day": ("date", "'2026-11-27'", "'0000-00-00'", "'2026-00-00'"),
+    "span": ("time(3)", "'-838:59:59.000'", "'00:00:00.001'", "'12:00:00'"),
+    "local": ("datetime(6)", "'2026-11-27 01:02:03.000004'", "'0000-00-00 00:00:00'"),
+    "instant": ("timestamp(2)", "'2026-11-27 01:02:03.12'", "'2026-03-29 02:30:00'", "0"),
+    "flags": ("bit(10)", "b'0'", "b'1000000001'", "b'1111111111'"),
+    "padded": ("binary(4)", "X'01'", "X'00000000'", "X'ffffffff'"),
+    "raw": ("varbinary(9)", "X''", "X'00'", "X'0000'", "X'27'"),
+    "name": ("varchar(40)", "''", "'Zoë 😀'", "'a''b'", "'a\\\\b'", "' a'"),
+    "exactly": ("varchar(40) COLLATE utf8mb4_bin", "'a'", "'A'", "'ä'"),
+    "fixed": ("char(9) CHARACTER SET latin1", "'ä'", "'€'", "'a b'", "''"),
+    "chinese": ("varchar(9) CHARACTER SET gbk", "'中国'", "'㐀'", "'a'"),
+    "japanese": ("varchar(9) CHARACTER SET cp932", "'あ'", "'日本'", "'ｱ'"),
+    "wide": ("varchar(9) CHARACTER SET utf16", "'😀'", "'é'", "'a'"),
+    "thai": ("varchar(9) CHARACTER SET tis620", "'ก'", "'a'"),
+    "choice": ("enum('a','é','')", "'a'", "'é'", "3"),
+    "several": ("set('a','b','é')", "''", "'a,é'", "'b'"),
+}  # fmt: skip
+"""Types of a key, each with values."""
+ROWS_OF_MANY = 600
+"""The numbers of rows, of each of which there are ten."""
+CROWD = [(b, QUIET + n) for n in range(40) for b in LETTERS]
+"""Keys that no writer changes but that of a test."""
+
+
+@pytest.fixture
+def mysql(stack: Stack) -> Iterator[Mysql]:
+    with own_mysql(stack, options={"server_id": 9}) as server:
+        filled(server)
+        yield server
+
+
+def repaired(folder: Path, *words: str) -> dict[str, str]:
+    """What was reported of each table."""
+    done = run_command(folder / "aqueduct.yaml", "validate", "shop", *words, "--repair")
+    assert done.returncode == 1, done.stdout + done.stderr
+    lines = [line.partition(": ") for line in done.stderr.splitlines() if "request(s)" in line]
+    return {table: what for table, _, what in lines}
+
+
+def deletes(found: list[Change]) -> list[Change]:
+    """Those of rows that only subscribers had."""
+    return [
+        one
+        for one in found
+        if one.value["op"] == "d" and one.value["source"]["snapshot"] == "incremental"
+    ]
+
+
+def test_all_rows_are_equal_afterwards_while_others_change(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = wanted_settings(stack, mysql, tmp_path)
+    with running(wanted, tmp_path) as worker, changing(mysql, seed=15):
+        worker.wait(is_done)
+        plant(mysql)
+        unlogged(
+            mysql,
+            f"DELETE FROM shop.many WHERE a >= {QUIET + 5}",
+            # The filter hides what it let through before.
+            "UPDATE shop.customers SET plain = 'hidden' WHERE id = 5",
+        )
+        extra = 10 * (ROWS_OF_MANY - QUIET - 5) + 1
+        found = repaired(tmp_path)
+        assert found["shop.many"] == (
+            f"2 row(s) published again, {extra} extra row(s) deleted if still gone, "
+            f"by {2 + extra // 200} request(s)"
+        )
+        assert found["shop.customers"].startswith("2 row(s) published again, 1 extra row(s)")
+        assert found["shop.orders_2"].startswith("2 row(s) published again, 1 extra row(s)")
+        topics = {name: one["topic"] for name, one in assert_equal(tmp_path).items()}
+        assert worker.stop() == 0
+    (one,) = deletes(changes(stack, topics["shop.orders_2"], partitions=2))
+    assert json.loads(one.key) == {"__shard": ["shop", "shop", "orders_2"], "id": 1}
+    assert (one.value["before"], one.value["absent"]) == ({"id": 1}, ["x"])
+    (one,) = deletes(changes(stack, topics["shop.customers"], partitions=2))
+    assert (one.value["before"], one.value["absent"]) == ({"id": 5}, ["email", "card", "shown"])
+
+
+@contextmanager
+def coming_back(mysql: Mysql) -> Iterator[None]:
+    """Rows that are extra are inserted, changed and deleted until the end of the block."""
+    stop = threading.Event()
+
+    def write() -> None:
+        chance, number = random.Random(4), 0
+        with connected(mysql) as cursor:
+            while not stop.is_set():
+                b, a = chance.choice(CROWD)
+                number += 1
+                words = f"b = '{b}' AND a = {a}"
+                cursor.execute(f"INSERT IGNORE INTO shop.many VALUES ('{b}', {a}, {number}, '')")
+                if number % 3:
+                    cursor.execute(f"UPDATE shop.many SET v = {number + 1} WHERE {words}")
+                if number % 2:
+                    cursor.execute(f"DELETE FROM shop.many WHERE {words}")
+                # So few that others are still to be deleted when their request comes.
+                stop.wait(0.03)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        writer.join()
+
+
+def test_of_a_row_that_comes_back_meanwhile_the_newest_image_wins(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = wanted_settings(stack, mysql, tmp_path)
+    listed = ", ".join(f"('{b}', {a})" for b, a in CROWD)
+    with running(wanted, tmp_path) as worker:
+        worker.wait(is_done)
+        for _ in range(3):
+            unlogged(mysql, f"DELETE FROM shop.many WHERE (b, a) IN ({listed})")
+            with coming_back(mysql):
+                repaired(tmp_path, "shop.many")
+            assert_equal(tmp_path)
+        assert worker.stop() == 0
+    found = rows(stack, wanted["prefix"], "many")
+    assert deletes(found)
+    assert any(one.value["op"] == "c" for one in found), "nothing came back meanwhile"
+    numbers = [one.seq for one in found]
+    assert numbers == sorted(set(numbers))
+
+
+@pytest.mark.parametrize(
+    ("fault", "passes"),
+    [("snapshot.handed", (1,)), ("produce.rows", (1, 2, 3)), ("commit.after", (1, 2, 3))],
+)
+def test_after_kills_each_row_is_deleted_once(
+    stack: Stack,
+    mysql: Mysql,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: str,
+    passes: tuple[int, ...],
+) -> None:
+    """The first transactions of a run have the request's state, then the deletes, then cursors."""
+    wanted = wanted_settings(stack, mysql, tmp_path)
+    with running(wanted, tmp_path) as worker:
+        worker.wait(is_done)
+        assert worker.stop() == 0
+    unlogged(mysql, f"DELETE FROM shop.many WHERE a >= {QUIET + 20}")
+    extra = 10 * (ROWS_OF_MANY - QUIET - 20)
+    with ThreadPoolExecutor() as threads:
+        repairing = threads.submit(repaired, tmp_path, "shop.many")
+        for at in passes:
+            with monkeypatch.context() as faults:
+                faults.setenv(VARIABLE, f"{fault}=kill@{at}")
+                with running(wanted, tmp_path) as worker:
+                    assert worker.process.wait(120) == -signal.SIGKILL
+        with running(wanted, tmp_path) as worker:
+            assert repairing.result()["shop.many"].startswith(f"{extra} extra row(s)")
+            run(mysql, f"INSERT INTO shop.many VALUES ('a', {QUIET + 30}, 5, 'again')")
+            assert_equal(tmp_path)
+            done = run_command(tmp_path / "aqueduct.yaml", "audit", "shop")
+            assert done.returncode in (0, 3), done.stdout + done.stderr
+            assert worker.stop() == 0
+    found = deletes(rows(stack, wanted["prefix"], "many"))
+    assert set(Counter(one.key for one in found).values()) == {1}
+    assert len(found) == extra
+
+
+def test_rows_are_found_and_deleted_by_keys_of_each_type(
+    stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(
+        mysql,
+        "SET sql_mode = ''",
+        *(
+            f"CREATE TABLE shop.k_{name} (k {kind} NOT NULL, v int, PRIMARY KEY (k))"
+            for name, (kind, *_) in KEYS.items()
+        ),
+        *(
+            f"INSERT INTO shop.k_{name} VALUES ({value}, {number})"
+            for name, (_, *all_) in KEYS.items()
+            for number, value in enumerate(all_)
+        ),
+    )
+    wanted = wanted_settings(stack, mysql, tmp_path)
+    names = [f"shop.k_{name}" for name in KEYS]
+    with running(wanted, tmp_path) as worker:
+        worker.wait(is_done)
+        monkeypatch.setenv("AQUEDUCT_CONFIG", str(tmp_path / "aqueduct.yaml"))
+        definitions, facts = asyncio.run(defined())
+        for name in KEYS:
+            assert_each_row_is_found(
+                mysql, wanted["prefix"], stack, f"k_{name}", definitions, facts
+            )
+        unlogged(mysql, *(f"DELETE FROM shop.k_{name} ORDER BY k LIMIT 1" for name in KEYS))
+        found = repaired(tmp_path, *names)
+        assert {what.partition(" ")[0] for what in found.values()} == {"1"}
+        assert found.keys() == set(names)
+        validated(tmp_path, *names, code=0)
+        unlogged(mysql, *(f"DELETE FROM shop.k_{name}" for name in KEYS))
+        assert repaired(tmp_path, *names).keys() == set(names)
+        validated(tmp_path, *names, code=0)
+        assert worker.stop() == 0
+
+
+async def defined() -> tuple[Definitions, ServerFacts]:
+    journal = Journal.of(load(), "shop")
+    source = await reachable_source(journal, await journal.state(), print)
+    return await definitions_now(journal, source.facts), source.facts
+
+
+def assert_each_row_is_found(
+    mysql: Mysql,
+    prefix: str,
+    stack: Stack,
+    name: str,
+    definitions: Definitions,
+    facts: ServerFacts,
+) -> None:
+    """The expression of each key finds its row, and no other."""
+    table = definitions.tables["shop", name]
+    keys = RecordKeys(("shop", name), table, facts.charsets, server=server_of(facts))
+    seen = list[Any]()
+    for one in rows(stack, prefix, name):
+        (literal,) = keys.literals(json.loads(one.key))
+        session = ["SET SESSION sql_mode = ''", "SET SESSION time_zone = '+00:00'"]
+        with connected(mysql) as cursor:
+            for statement in session:
+                cursor.execute(statement)
+            cursor.execute(f"SELECT v FROM shop.{name} WHERE k IN ({literal})")
+            found = [v for (v,) in cursor.fetchall()]
+        assert found == [one.value["after"]["v"]], (name, one.key, literal)
+        seen += found
+    assert sorted(seen) == [*range(len(KEYS[name.removeprefix("k_")]) - 1)]
+
+
+def test_the_deletes_of_other_formats(
+    stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    formats = ("canal", "maxwell")
+    run(mysql, *(f"CREATE TABLE shop.{one} (id int PRIMARY KEY, v int)" for one in formats))
+    run(mysql, *(f"INSERT INTO shop.{one} VALUES (1, 1), (2, 2)" for one in formats))
+    wanted = wanted_settings(stack, mysql, tmp_path)
+    mapping = tmp_path / "mapping.yaml"
+    rules = "".join(
+        f"  shop.{one}: {{from: [shop.{one}], format: {one}, partitions: 1}}\n" for one in formats
+    )
+    mapping.write_text(mapping.read_text() + rules)
+    with running(wanted, tmp_path) as worker:
+        worker.wait(is_done)
+        monkeypatch.setenv("AQUEDUCT_CONFIG", str(tmp_path / "aqueduct.yaml"))
+        for one in formats:
+            remove(worker, one, ["1", "7"])
+        assert worker.stop() == 0
+    canal, maxwell = (values(stack, f"{wanted['prefix']}.shop.{one}") for one in formats)
+    assert [(one["type"], one["data"]) for one in canal[2:]] == [
+        ("INSERT", [{"id": "1", "v": "1"}]),
+        ("DELETE", [{"id": "7"}]),
+    ]
+    assert [(one["type"], one["data"]) for one in maxwell[2:]] == [
+        ("insert", {"id": 1, "v": 1}),
+        ("delete", {"id": 7}),
+    ]
+
+
+def remove(worker: Worker, table: str, ids: list[str]) -> None:
+    """Request that rows are deleted unless the source has them, and wait for it."""
+    wanted = WantedSnapshot(
+        action=SnapshotAction.START,
+        tables=[("shop", table)],
+        where=f"id IN ({', '.join(ids)})",
+        removes=tuple(f'{{"id":{one}}}' for one in ids),
+    )
+    journal = Journal.of(load(), "shop")
+    asyncio.run(request_snapshots(journal, wanted, print, by="test", wait=60))
+    worker.wait(lambda status: status["snapshot"][f"shop.{table}"]["state"] == "done")
