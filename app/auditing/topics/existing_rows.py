@@ -35,6 +35,8 @@ CREATE TABLE entry (t INTEGER NOT NULL, key BLOB NOT NULL, seq INTEGER NOT NULL,
   version INTEGER NOT NULL, op TEXT NOT NULL, images BLOB NOT NULL, at BLOB NOT NULL);
 """
 _PARTITION = re.compile(r"\bPARTITION", re.IGNORECASE)
+_READ = f"{SNAPSHOT}:"
+"""The beginning of the id of what a reading has published."""
 _NO_KEY = (
     "existing rows of tables without a key, or whose mapping has another or leaves out changes"
 )
@@ -170,7 +172,7 @@ class ExistingRows:
     def _form_fault(
         self, name: TableName, at: Finding, record: StoredRecord, value: dict[str, Any]
     ) -> str | None:
-        if value["op"] != "r":
+        if value["op"] not in ("r", "d"):
             return f"it is {value['op']}, and its row was read"
         subject, source = self._subject, value["source"]
         version = subject.versions.get((*name, source.get("schema") or 0))
@@ -182,10 +184,8 @@ class ExistingRows:
             return "it is not in a topic of its table"
         if version is None or not is_whole(value):
             return None
-        if value["before"] is not None or value["after"] is None:
-            return "an image is missing, or there is one too many"
-        if tuple(value["after"]) != version.columns:
-            return "its columns are not the table's"
+        if fault := _images_fault(value, version):
+            return fault
         if route.mapped is not None and route.mapped.rules.partition_by:
             return None
         columns = Columns(version.columns, version.primary_key, (), ())
@@ -269,10 +269,10 @@ class ExistingRows:
     def _by_key(self, table: _Table) -> Iterator[list[Entry]]:
         """Yield the records of each key that was read."""
         query = (
-            "SELECT * FROM entry WHERE t = ? AND key IN (SELECT key FROM entry WHERE t = ? AND op = 'r') "
-            "ORDER BY key, seq, rowid"
+            "SELECT * FROM entry WHERE t = ? AND key IN (SELECT key FROM entry WHERE t = ? AND "
+            "substr(change_id, 1, ?) = ?) ORDER BY key, seq, rowid"
         )
-        found = self._db.execute(query, (table.t, table.t))
+        found = self._db.execute(query, (table.t, table.t, len(_READ), _READ))
         for _, rows in groupby(found, key=lambda row: row[1]):
             yield [_entry(row) for row in rows]
 
@@ -292,12 +292,25 @@ class ExistingRows:
                 self._verdict.add(replace(at, kind=Kind.CURSOR, what=what))
 
 
+def _images_fault(value: Mapping[str, Any], version: Described) -> str | None:
+    """The fault of the images of a row that was read; of one that was not found, its key is known alone."""
+    one, other = ("before", "after") if value["op"] == "d" else ("after", "before")
+    if value[other] is not None or value[one] is None:
+        return "an image is missing, or there is one too many"
+    wanted: list[str] = list(version.columns)
+    if value["op"] == "d":
+        wanted = [name for name in wanted if name in version.primary_key]
+        if value.get("absent", []) != [name for name in version.columns if name not in wanted]:
+            return "it does not name the columns that its row's key lacks"
+    return "its columns are not the table's" if list(value[one]) != wanted else None
+
+
 def reading_of(change_id: str) -> tuple[str, int] | None:
     """The reading that returned a row, and the number of its chunk, by the row's id; None for a change.
 
     An id is ``snapshot:<reading>:<database>.<table>:<chunk>#<ordinal>``.
     """
-    if not change_id.startswith(f"{SNAPSHOT}:"):
+    if not change_id.startswith(_READ):
         return None
     read, _, chunk = change_id.rpartition("#")[0].rpartition(":")
     return read, int(chunk) if chunk.isdigit() else 0

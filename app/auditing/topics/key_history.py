@@ -115,6 +115,12 @@ class KeyHistory:
         self._unproven()
 
     def _take_read(self, entry: Entry, read: str) -> None:
+        if entry.op == "d":
+            self._take_removed(entry)
+            return
+        if any(one.op == "d" for one in self._waiting):
+            # The row came back without a trace, so a later change does not show what was before.
+            self._unproven()
         state, earlier = self._state, self._read.get(read)
         if earlier is not None and self._is_repeated(earlier, entry):
             what = f"the same reading has returned its row already, with seq {earlier.seq}"
@@ -136,6 +142,27 @@ class KeyHistory:
         if not state.is_of_change:
             self._state = _State(True, entry.after, entry.version, entry.seq)
 
+    def _take_removed(self, entry: Entry) -> None:
+        """Judge the delete of a row that a reading did not find.
+
+        That a change before it has left a row is no fault: the source has lost it without a trace in its
+        binlog, or nobody would have looked for it.
+        """
+        self._unproven()
+        if self._state.exists is False:
+            self.counts[Proof.EARLIER] += 1
+        else:
+            self._waiting.append(entry)
+            self._state = _State(exists=None)
+
+    def _prove_removed(self, entry: Entry, change: Entry) -> None:
+        """Compare the delete of a row that was not found with what the change after it has found."""
+        is_proof = change.op == "c" or self.knows_statements
+        if change.op != "c" and self.knows_statements:
+            what = f"it was not read, and existed when it was changed by seq {change.seq}"
+            self.report(Kind.UNTRUE, entry.at, what)
+        self.counts[Proof.LATER if is_proof else Proof.NONE] += 1
+
     def _is_repeated(self, earlier: Entry, entry: Entry) -> bool:
         """Whether no statement on the table is why a reading has returned a row again."""
         if earlier.at.change_id == entry.at.change_id:
@@ -145,6 +172,9 @@ class KeyHistory:
     def _prove_waiting(self, change: Entry) -> None:
         """Compare the rows that wait with what a change has found."""
         for entry in self._waiting:
+            if entry.op == "d":
+                self._prove_removed(entry, change)
+                continue
             column, is_proof = self._compared(entry, change.before, change.version)
             if change.op == "c" and self.knows_statements:
                 is_proof = True

@@ -64,6 +64,7 @@ class Topics:
             "op": op, "source": {**source, "file": "binlog.000001", "pos": self.seq},
             "before": None if before is None else {"id": row, "v": before},
             "after": None if v is None else {"id": row, "v": v}, **more,
+            **({"before": more["before_image"]} if "before_image" in more else {}),
         }  # fmt: skip
         headers = (("change_id", (id_ or f"u:{self.seq}#0").encode()),)
         record = StoredRecord(key, orjson.dumps(value), self.seq, headers)
@@ -275,3 +276,47 @@ def test_rows_after_a_truncate_of_the_source_are_no_longer_its_rows(topics: Topi
     topics.put("t", 0, None)
     topics.read(1, 10)
     assert len(shown(topics.judged())) == 1
+
+
+def remove(topics: Topics, row: int, **more: Any) -> None:
+    """Add the delete of a row that a reading did not find."""
+    form: dict[str, Any] = {"absent": ["v"], "before_image": {"id": row}, **more}
+    image = form.pop("before_image")
+    topics.put("d", row, None, id_=f"snapshot:one:shop.t:1#{row}", before_image=image, **form)
+
+
+def test_a_delete_of_a_row_that_only_subscribers_had_is_no_fault(topics: Topics) -> None:
+    topics.put("c", 1, 10)
+    topics.put("c", 2, 10)
+    remove(topics, 1)
+    remove(topics, 2)
+    topics.put("c", 2, 20)
+    verdict = topics.judged()
+    assert shown(verdict) == []
+    assert [verdict.existing[one] for one in COMPARED] == [0, 1]
+    assert verdict.unjudged[UNPROVEN] == 1
+
+
+def test_a_delete_of_a_row_that_the_source_has_is_untrue(topics: Topics) -> None:
+    topics.put("c", 1, 10)
+    remove(topics, 1)
+    topics.put("u", 1, 20, before=10)
+    (one,) = shown(topics.judged())
+    assert "it was not read, and existed when it was changed by seq 3" in one
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what"),
+    [
+        ({"absent": []}, "does not name the columns"),
+        ({"before_image": {"id": 1, "v": 2}}, "its columns are not the table's"),
+        ({"before_image": None}, "an image is missing"),
+        ({"after": {"id": 1, "v": 2}}, "one too many"),
+        ({"key": b'{"id":9}'}, "its key is not its row's"),
+    ],
+)
+def test_another_form_of_such_a_delete_is_different(
+    topics: Topics, wrong: dict[str, Any], what: str
+) -> None:
+    remove(topics, 1, **wrong)
+    assert [what in one for one in shown(topics.judged())] == [True]

@@ -219,3 +219,41 @@ def test_a_row_of_nothing_but_its_key_is_true_where_it_exists() -> None:
     only = {"id": 5}
     assert Judged(created(1, only), read(2, only)).proofs == EARLIER
     assert Judged(read(2, only), deleted(3, only)).proofs == LATER
+
+
+def removed(seq: int) -> Entry:
+    return entry(seq, "d", {"id": 5}, None, READ, 1)
+
+
+@pytest.mark.parametrize(
+    ("events", "proofs"),
+    [
+        ((created(1, image()), removed(2)), NONE),
+        ((removed(2),), NONE),
+        ((deleted(1, image()), removed(2)), EARLIER),
+        ((Effect.EMPTIED, removed(2)), EARLIER),
+        ((created(1, image()), removed(2), created(3, image())), LATER),
+        ((read(1, image()), removed(2), created(3, image())), {Proof.NONE: 1, Proof.LATER: 1}),
+        # It came back without a trace, which only a reading shows.
+        (
+            (removed(2), read(3, image("a")), updated(4, image("a"), image("b"))),
+            {Proof.NONE: 1, Proof.LATER: 1},
+        ),
+        ((created(1, image()), removed(2), read(3, image("z"))), {Proof.NONE: 2}),
+    ],
+)
+def test_the_delete_of_a_row_that_no_change_shows_to_exist_is_true(
+    events: tuple[Event, ...], proofs: dict[Proof, int]
+) -> None:
+    found = Judged(*events)
+    assert (found.faults, found.proofs) == ([], proofs)
+
+
+@pytest.mark.parametrize("change", [updated(3, image("a"), image("b")), deleted(3, image("a"))])
+def test_the_delete_of_a_row_that_the_next_change_finds_is_untrue(change: Entry) -> None:
+    found = Judged(created(1, image("a")), removed(2), change)
+    what = "it was not read, and existed when it was changed by seq 3"
+    assert found.faults == [("untrue", 2, what)]
+    assert found.proofs == LATER
+    # A statement that is not known may have made the row.
+    assert Judged(removed(2), change, statements=False).faults == []
