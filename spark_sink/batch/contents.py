@@ -22,7 +22,14 @@ from spark_sink.errors import (
     UnsupportedWire,
 )
 from spark_sink.source.claims import Claim
-from spark_sink.source.envelope import ENVELOPE, FIELDS, JSON_OPTIONS, NUMBER, place
+from spark_sink.source.envelope import (
+    ENVELOPE,
+    EXISTED,
+    FIELDS,
+    JSON_OPTIONS,
+    NUMBER,
+    place,
+)
 from spark_sink.source.progress import Place, Progress, total
 from spark_sink.source.schemas import VersionKey
 from spark_sink.warehouse.ledger import Floor, Source
@@ -39,7 +46,7 @@ _GROUP: Final = (
     "table",
     "version",
 )
-_POSITION: Final = "epoch, seq, ts_ms, transaction, op = 'r' AS existed"
+_POSITION: Final = f"epoch, seq, ts_ms, transaction, {EXISTED} AS existed"
 _OPS: Final = ("c", "u", "d", "r", "t")
 _COUNTED: Final = {
     **{f"op_{op}": f"op = '{op}'" for op in _OPS},
@@ -146,10 +153,12 @@ def contents(batch: DataFrame) -> Contents:
             f.expr("max(ts_ms)").alias("newest"),
             f.expr("collect_list(claim) FILTER (WHERE claim IS NOT NULL)").alias("claims"),
             f.expr(f"max(struct({_POSITION})) FILTER (WHERE reason IS NULL)").alias("last"),
-            f.expr("max(ts_ms) FILTER (WHERE reason IS NULL AND op <> 'r')").alias("committed"),
+            f.expr(f"max(ts_ms) FILTER (WHERE reason IS NULL AND NOT {EXISTED})").alias(
+                "committed"
+            ),
             f.expr(
                 "max(struct(epoch, seq, ts_ms, coalesce(ordinal, 1) AS ordinal))"
-                " FILTER (WHERE reason IS NULL AND op = 'r')"
+                f" FILTER (WHERE reason IS NULL AND {EXISTED})"
             ).alias("existing"),
         )
         .collect()

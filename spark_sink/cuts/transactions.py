@@ -19,6 +19,7 @@ from pyspark.sql import functions as f
 
 from spark_sink.names import literal
 from spark_sink.recent.coverage import Marker
+from spark_sink.source.envelope import EXISTED
 from spark_sink.source.offsets import Offsets
 from spark_sink.warehouse.milestones import Existing, Position, joined
 from spark_sink.warehouse.protocol import Name
@@ -37,7 +38,7 @@ class Run:
     """Whether a record of it is before the offsets that count as whole."""
     tables: tuple[Name, ...] = ()
     existed: bool = False
-    """Whether it is no transaction, but rows that existed already, which one SELECT has read."""
+    """Whether it is no transaction, but rows that existed already, which one SELECT has read, or looked for."""
 
     @property
     def before(self) -> Position:
@@ -63,7 +64,7 @@ def runs(records: DataFrame, whole: Offsets) -> list[Run]:
         "coalesce(transaction, '') AS transaction",
         "coalesce(ordinal = 1, transaction IS NULL) AS starts",
         f"{seen or 'false'} AS is_seen",
-        "coalesce(op = 'r', false) AS existed",
+        f"{EXISTED} AS existed",
         "struct(database, `table`) AS name",
     )
     begun = numbered.selectExpr("*", f"NOT (id <=> lag(id) {window}) AS begins")

@@ -108,6 +108,10 @@ FIELDS: Final = {
     "ordinal": "e.transaction.total_order",
 }
 
+EXISTED: Final = "coalesce(op = 'r' OR (op = 'd' AND transaction LIKE 'snapshot:%'), false)"
+"""Whether a record, of these fields, is of a SELECT and of no commit: a row that it has read, or the delete of
+one that only the topic had. Its time is that of the SELECT."""
+
 _MARK: Final = "aqueduct-poison"
 
 

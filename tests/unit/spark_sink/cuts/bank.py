@@ -103,6 +103,21 @@ class Bank:
         self.states[last], self.ids[last] = self._copy(), name
         return name
 
+    def remove(self, table: str) -> str:
+        """Publishes the delete of a row that only the topic has; returns the id of its SELECT."""
+        name, last = f"snapshot:2:shop.{table}:{next(self._number)}", next(self._seq)
+        row = Change(
+            op="d",
+            seq=last,
+            table=table,
+            before={"id": 0},
+            ts_ms=1_000_000,
+            more={"absent": ["v"], "transaction": {"id": name, "total_order": 1}},
+        )
+        self._queue.append([((f"aq.shop.{table}", 0), row.value())])
+        self.states[last], self.ids[last] = self._copy(), name
+        return name
+
     def _change(
         self, table: str, account: int, amount: int, seq: int, name: str, order: int
     ) -> tuple[tuple[str, int], str]:

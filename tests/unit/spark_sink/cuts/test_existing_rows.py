@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from spark_sink.cuts.report import cut_lines
@@ -57,8 +59,9 @@ def test_a_table_is_in_no_cut_before_the_last_of_its_rows_that_existed_already(
     assert sink.cut(("shop", read + 1)).positions["shop"].transaction == bank.ids[read]
 
 
+@pytest.mark.parametrize("publish", [Bank.read, Bank.remove], ids=["read", "removed"])
 def test_a_time_is_that_of_commits_and_not_of_rows_that_existed_already(
-    warehouse: Warehouse,
+    warehouse: Warehouse, publish: Callable[[Bank, str], str]
 ) -> None:
     bank = Bank(seed=13)
     sink = Sink(warehouse, bank)
@@ -74,9 +77,9 @@ def test_a_time_is_that_of_commits_and_not_of_rows_that_existed_already(
 
     first = merged()
     bank.transfer()
-    bank.read("b")
+    publish(bank, "b")
     second = merged()
-    bank.read("a")
+    publish(bank, "a")
     assert sink.cut().positions["shop"].seq == second
     before = f"1970-01-01T00:16:40.{first:03}Z"
     assert sink.cut(before).positions["shop"].seq == first
