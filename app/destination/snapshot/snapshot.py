@@ -21,7 +21,7 @@ from app.destination.commit.signal_rows import SignalRows
 from app.destination.plan import Plan, Signals
 from app.destination.snapshot.entries import Entries
 from app.destination.snapshot.table_reading import TableReading
-from app.destination.takeover.initial_snapshots import unsupported, without_gtids
+from app.destination.takeover.initial_snapshots import unsupported
 from app.destination.takeover.takeover import TakenOver
 from app.pipeline.portions.key_watch import KeyWatch
 from app.pipeline.stage import StageSpec
@@ -29,10 +29,10 @@ from app.service.status import DestinationStatus
 from connectors.errors import SnapshotUnsupported
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableName
-from connectors.mysql.gtid import GtidSet
 from connectors.mysql.server.facts import SourceAddress
 from connectors.mysql.snapshot.chunk_reader import ChunkReader, DefinitionChanged
 from connectors.mysql.snapshot.load_limits import LoadGate
+from connectors.mysql.snapshot.read_views import Seen, seen_at
 from tables.journal_format import Entry
 from tables.operator.control import Control, DesiredState
 from tables.operator.control import note_of as control_note
@@ -201,7 +201,7 @@ class Snapshot:
             self._is_active = True
         return waiting[: LANES - len(self._lanes)]
 
-    async def _watch(self, tables: Collection[TableName], notes: Iterable[Entry]) -> GtidSet:
+    async def _watch(self, tables: Collection[TableName], notes: Iterable[Entry]) -> Seen:
         """Record the keys of changed rows of these tables only; return the transactions before that.
 
         ``notes``: records for the journal, in the same transaction.
@@ -211,12 +211,9 @@ class Snapshot:
             number,
             lambda start: KeyWatch(start=start, tables=frozenset(tables), id=number, notes=noted),
         )
-        gtids = (await entered).cursor.offset.gtid_set
-        if not isinstance(gtids, GtidSet):
-            raise without_gtids(self.address)
-        return gtids
+        return seen_at((await entered).cursor.offset)
 
-    def _begin(self, one: TableSnapshot, sees: GtidSet) -> None:
+    def _begin(self, one: TableSnapshot, sees: Seen) -> None:
         """Begin to read a table, of which keys are recorded already."""
         reader = ChunkReader(
             self.address,

@@ -20,9 +20,9 @@ from app.failpoints import point
 from app.pipeline.number.changed_keys import NOT_PUBLISHED
 from app.pipeline.portions.selected_rows import SelectedRows
 from connectors.errors import AqueductError, SnapshotUnsupported, SourceLost, SourceRefused
-from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from connectors.mysql.snapshot.chunk_reader import ChunkReader, DefinitionChanged, ReadChunk
+from connectors.mysql.snapshot.read_views import Seen, seen_at
 from connectors.wire import SNAPSHOT
 from tables.snapshots.table_snapshot import SnapshotState, TableSnapshot, note_of
 
@@ -55,7 +55,7 @@ class TableReading:
         entries: Entries,
         *,
         server_id: int,
-        sees: GtidSet,
+        sees: Seen,
         show: Callable[[TableSnapshot], None],
         turns: asyncio.Semaphore,
     ) -> None:
@@ -250,6 +250,4 @@ class TableReading:
 
     def _learn(self, one: _UnderWay, committed: Committed) -> None:
         self._since = one.begins
-        gtids = committed.cursor.offset.gtid_set
-        assert isinstance(gtids, GtidSet)
-        self._sees = gtids
+        self._sees = seen_at(committed.cursor.offset)

@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from app.destination.plan import Plan
 from connectors.errors import SnapshotUnsupported
 from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.snapshot.read_views import FIRST_COUNTED
 from tables.journal.state import DestinationState
 from tables.schema_history.history import SchemaHistory
 from tables.snapshots.table_snapshot import TableSnapshot, requested
@@ -56,8 +58,14 @@ def unsupported(
     plan: Plan, facts: ServerFacts, address: SourceAddress, *, has_history: bool
 ) -> SnapshotUnsupported | None:
     """Why existing rows cannot be read exactly at a server; None if they can."""
-    if not facts.has_gtids or facts.is_mariadb:
-        return without_gtids(address)
+    if not (facts.has_gtids or server_of(facts).version >= FIRST_COUNTED):
+        oldest = ".".join(map(str, FIRST_COUNTED))
+        return SnapshotUnsupported(
+            f"existing rows cannot be read, as MySQL before {oldest} without GTIDs does not show what a SELECT "
+            "sees",
+            source=address,
+            remedy="Set gtid_mode to ON, or snapshot.mode to never and load the existing rows by another way.",
+        )
     if not has_history:
         return SnapshotUnsupported(
             "existing rows cannot be read, as no schema history is kept",
@@ -71,12 +79,3 @@ def unsupported(
             remedy="Set snapshot.mode to never, and load the existing rows by another way.",
         )
     return None
-
-
-def without_gtids(address: SourceAddress) -> SnapshotUnsupported:
-    """The error for a server at which nothing proves what a SELECT sees."""
-    return SnapshotUnsupported(
-        "existing rows cannot be read, as the server is no MySQL with GTIDs",
-        source=address,
-        remedy="Set gtid_mode to ON, or snapshot.mode to never and load the existing rows by another way.",
-    )

@@ -1,11 +1,10 @@
 """Reads the rows of a table in chunks, each between two positions of the binlog.
 
-Invariant: a chunk's SELECT sees every transaction that it was to see, and none after the high
-position. It takes no lock, and needs no privilege but SELECT and that to show the end of the binlog.
+Invariant: a chunk's SELECT sees every transaction that it was to see, as the server has shown, and none after
+the high position. It needs no privilege but SELECT and that to show the end of the binlog.
 
-The server writes a transaction to the binlog first, then makes it visible, and adds its GTID to gtid_executed
-last: so the SELECT sees all of a set that is in gtid_executed before it, and nothing past the end of the binlog
-after it. Source: MySQL's sql/binlog.cc, the ordered commit.
+A server writes a transaction to the binlog before it makes it visible: so the SELECT sees nothing past the end
+of the binlog after it.
 """
 
 from __future__ import annotations
@@ -20,12 +19,13 @@ import pymysql
 from connectors.errors import SnapshotUnsupported, SourceLost
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableName
-from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from connectors.mysql.schema.server_columns import end_of_binlog
 from connectors.mysql.server.facts import SourceAddress, connection_to, translated
 from connectors.mysql.snapshot.chunk_query import chunk_query, key_order, quoted
+from connectors.mysql.snapshot.encoders.generate import Row
 from connectors.mysql.snapshot.load_limits import LoadGate
+from connectors.mysql.snapshot.read_views import ROW_LOCKED, VISIBLE_SECONDS, ReadViews, Seen
 from connectors.mysql.snapshot.row_condition import check_condition
 from connectors.mysql.snapshot.row_encoder import RowEncoder
 from connectors.mysql.snapshot.select_list import SESSION
@@ -39,8 +39,6 @@ _KEYLESS_BYTES = 64 * 1024 * 1024
 _MOST_AT_ONCE = 1_000_000
 """Most rows of a chunk that has to be whole."""
 _ANSWER_SECONDS = 600.0
-_GLANCE_SECONDS = 0.005
-_VISIBLE_SECONDS = 60.0
 
 _GONE = {1051, 1054, 1146, 1049}
 """Errors of a SELECT that was made of an older definition: no such table, column or database."""
@@ -48,6 +46,10 @@ _GONE = {1051, 1054, 1146, 1049}
 
 class DefinitionChanged(Exception):
     """The table at the server is no longer what the definition says."""
+
+
+class _RowLocked(Exception):
+    """A row of a SELECT that has to lock its rows is being changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +104,7 @@ class ChunkReader:
         self._gate = gate
         self._is_estimated = False
         self._connection: Any = None
+        self._views: ReadViews | None = None
         self._limit = _FIRST_ROWS
         self._made: tuple[Table, RowEncoder] | None = None
 
@@ -110,7 +113,7 @@ class ChunkReader:
         if self._connection is not None:
             self._connection._force_close()
 
-    def read(self, after: Sequence[str] | None, sees: GtidSet) -> ReadChunk | None:
+    def read(self, after: Sequence[str] | None, sees: Seen) -> ReadChunk | None:
         """Read the rows after a key, by a SELECT that sees these transactions; None without such a table.
 
         ``after``: the ``last`` of the chunk before. If a statement has changed the table's key or its order
@@ -125,11 +128,7 @@ class ChunkReader:
         try:
             if self._connection is None:
                 self._connect()
-            if self._gate is not None:
-                with self._connection.cursor() as cursor:
-                    self._gate.wait(cursor)
-            self._await_visible(sees)
-            chunk = self._read(table, after)
+            chunk = self._read_unlocked(table, after, sees)
             if self._gate is not None:
                 self._gate.read(chunk.rows)
             return chunk
@@ -158,21 +157,25 @@ class ChunkReader:
         with self._connection.cursor() as cursor:
             for statement in SESSION:
                 cursor.execute(statement)
+        self._views = ReadViews(self._connection, self._address, self._server, self._name)
 
-    def _await_visible(self, sees: GtidSet) -> None:
-        """Wait until all of these transactions are visible."""
-        deadline = time.monotonic() + _VISIBLE_SECONDS
-        with self._connection.cursor() as cursor:
-            while True:
-                cursor.execute(f"SELECT GTID_SUBSET('{sees}', @@GLOBAL.gtid_executed)")
-                if cursor.fetchone()[0] == b"1":
-                    return
+    def _read_unlocked(self, table: Table, after: Sequence[str] | None, sees: Seen) -> ReadChunk:
+        """Read the rows after a key, fewer of them while others change some."""
+        deadline = time.monotonic() + VISIBLE_SECONDS
+        while True:
+            if self._gate is not None:
+                with self._connection.cursor() as cursor:
+                    self._gate.wait(cursor)
+            try:
+                return self._read(table, after, sees)
+            except _RowLocked:
+                self._limit = max(1, self._limit // 2)
                 if time.monotonic() > deadline:
                     raise SourceLost(
-                        f"transactions that it sent are not visible after {_VISIBLE_SECONDS:.0f} s: {sees}",
+                        f"for {VISIBLE_SECONDS:.0f} s rows of {'.'.join(self._name)} were locked by "
+                        "transactions that had not ended",
                         source=self._address,
-                    )
-                time.sleep(_GLANCE_SECONDS)
+                    ) from None
 
     def _bad_condition(self, error: pymysql.MySQLError) -> SnapshotUnsupported:
         return SnapshotUnsupported(
@@ -218,7 +221,7 @@ class ChunkReader:
             self._made = table, encoder
         return self._made[1]
 
-    def _read(self, table: Table, after: Sequence[str] | None) -> ReadChunk:
+    def _read(self, table: Table, after: Sequence[str] | None, sees: Seen) -> ReadChunk:
         encoder = self._encoder(table)
         key = table.primary_key
         if masked := [name for name in key if name.lower() in self._hidden]:
@@ -240,7 +243,6 @@ class ChunkReader:
             limit = self._gate.most_rows(limit)
         order = key_order(table)
         after = after[1:] if after is not None and after[0] == order else None
-        began_ms = time.time_ns() // 1_000_000
         query = chunk_query(
             self._name, encoder.select_list, key=key, after=after, limit=limit, where=self._where
         )
@@ -248,9 +250,8 @@ class ChunkReader:
             if self._where is not None and not self._is_estimated:
                 check_condition(cursor, self._name, self._where)
             estimate = self._estimate(cursor)
-        rows = selected_rows(self._connection, query)
-        with self._connection.cursor() as cursor:
-            high, _ = end_of_binlog(cursor)
+        began_ms, rows = self._selected(query, sees, has_key=bool(key))
+        high = self._end(sees)
         bodies = tuple(encoder.bodies(rows))
         size = sum(map(len, bodies))
         if not key and (len(rows) == limit or size > _KEYLESS_BYTES):
@@ -268,12 +269,37 @@ class ChunkReader:
             rows=len(rows),
             last=(order, *encoder.key_literals(rows[-1], key)) if rows and key else None,
             is_last=len(rows) < limit,
-            high=Coordinates(_text(high.file), high.pos),
+            high=high,
             began_ms=began_ms,
             is_keyless=not key,
             estimate=estimate,
             keys=tuple(encoder.key_literals(row, key) for row in rows) if self._keeps_keys else (),
         )
+
+    def _selected(self, query: str, sees: Seen, *, has_key: bool) -> tuple[int, list[Row]]:
+        """When the SELECT began, and its rows."""
+        assert self._views is not None, "_connect() comes first"
+        try:
+            clause = self._views.prove(sees, has_key=has_key)
+            began_ms = time.time_ns() // 1_000_000
+            return began_ms, selected_rows(self._connection, f"{query} {clause}")
+        except pymysql.MySQLError as error:
+            if error.args and error.args[0] in ROW_LOCKED:
+                self._views.was_locked()
+                raise _RowLocked from None
+            raise
+
+    def _end(self, sees: Seen) -> Coordinates:
+        """The end of the binlog, which is not before what was read from it."""
+        with self._connection.cursor() as cursor:
+            found, _ = end_of_binlog(cursor)
+        high = Coordinates(_text(found.file), found.pos)
+        if isinstance(sees, Coordinates) and high.order < sees.order:
+            raise SourceLost(
+                f"its binlog ends at {high}, before {sees}, which was read from it: it was reset",
+                source=self._address,
+            )
+        return high
 
 
 def _text(value: str | bytes) -> str:

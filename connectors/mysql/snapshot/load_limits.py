@@ -13,9 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import pymysql
+
 log = logging.getLogger(__name__)
 
 _GLANCE_SECONDS = 0.5
+_LAG = ("seconds_behind_source", "seconds_behind_master")
 
 Report = Callable[[str | None], None]
 """Receives why reading waits; None once it does not."""
@@ -98,7 +101,7 @@ class LoadGate:
 
     def _lag(self, cursor: Any) -> str | None:
         """Why a source that is a replica is too late; None if it is not."""
-        lag = _value(cursor, "SHOW REPLICA STATUS", "Seconds_Behind_Source")
+        lag = _lag_of(cursor)
         if lag is None or int(lag) <= self._limits.replica_lag_seconds:
             return None
         return f"the source is {int(lag)} s late, of at most {self._limits.replica_lag_seconds}"
@@ -110,3 +113,17 @@ def _value(cursor: Any, query: str, column: str) -> Any:
     row = cursor.fetchone()
     names = [one[0] for one in cursor.description]
     return None if row is None else row[names.index(column)]
+
+
+def _lag_of(cursor: Any) -> Any:
+    """The seconds that a replica is late; None of another server."""
+    try:
+        cursor.execute("SHOW REPLICA STATUS")
+    except pymysql.MySQLError as error:
+        if error.args[0] != pymysql.constants.ER.PARSE_ERROR:
+            raise
+        # Before MySQL 8.0.22.
+        cursor.execute("SHOW SLAVE STATUS")
+    row = cursor.fetchone()
+    names = [one[0].lower() for one in cursor.description]
+    return None if row is None else row[next(n for n, name in enumerate(names) if name in _LAG)]

@@ -14,7 +14,7 @@ from tests.harness.wait import until
 from tests.integration.failover.prove import at_home, moved, published, refused
 from tests.integration.failover.servers import Pair, insert
 from tests.integration.mariadb.conftest import SERIES, started
-from tests.integration.mariadb.test_standby import _follow
+from tests.integration.mariadb.test_standby import follow
 from tests.integration.worker.source import facts_of
 
 
@@ -28,7 +28,7 @@ def both(
     ]
     found = Pair(*servers)
     try:
-        _follow(found.standby, found.master)
+        follow(found.standby, found.master)
         for server in servers:
             ask(server, "GRANT SLAVE MONITOR ON *.* TO 'aqueduct'@'%'")
         ask(

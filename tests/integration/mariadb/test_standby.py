@@ -37,7 +37,7 @@ def both(
     ]
     pair = Pair(*servers)
     try:
-        _follow(pair.standby, pair.master)
+        follow(pair.standby, pair.master)
         ask(
             pair.master,
             "CREATE DATABASE shop",
@@ -71,7 +71,7 @@ def test_the_standby_is_read_on_once_it_has_all_and_one_with_rows_of_its_own_is_
         shows(worker, "RETRYING", "StandbyLags", "applies nothing")
         ask(both.standby, "START SLAVE SQL_THREAD")
         reads(worker, both.standby)
-        _promote(both.standby)
+        promote(both.standby)
         insert(both.standby, "four", "five")
         has_rows(worker, 5)
         assert worker.stop() == 0
@@ -90,7 +90,7 @@ def _way_back(both: Pair) -> None:
     _let_ask(both.master)
     with pytest.raises(SourceDiverged, match=r"for good.*not a replica"):
         _moved(both, position)
-    _follow(both.master, both.standby)
+    follow(both.master, both.standby)
     both.caught_up()
     assert _moved(both, position).offset.coordinates == end_of(both.master)
     ask(both.master, "CREATE DATABASE own")
@@ -108,7 +108,7 @@ def _way_back(both: Pair) -> None:
     assert _moved(both, position, accept_errant=True)
 
 
-def _follow(replica: Mysql, source: Mysql) -> None:
+def follow(replica: Mysql, source: Mysql) -> None:
     ask(
         replica,
         "SET GLOBAL gtid_slave_pos = @@gtid_binlog_pos",
@@ -124,7 +124,7 @@ def _let_ask(server: Mysql) -> None:
     ask(server, "SET SESSION sql_log_bin = 0", "GRANT SLAVE MONITOR ON *.* TO 'aqueduct'@'%'")
 
 
-def _promote(replica: Mysql) -> None:
+def promote(replica: Mysql) -> None:
     ask(replica, "STOP SLAVE", "RESET SLAVE ALL")
 
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from connectors.errors import SnapshotUnsupported
+from connectors.errors import SnapshotUnsupported, SourceLost
 from connectors.mysql.ddl.definition import Table
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.schema.baseline import server_of
@@ -234,8 +234,8 @@ def test_the_select_waits_for_the_transactions_that_it_is_to_see(
     ((executed,),) = ask(stack.mysql, "SELECT @@GLOBAL.gtid_executed")
     now = GtidSet.parse(executed)
     assert reader.read(None, now) is not None
-    monkeypatch.setattr("connectors.mysql.snapshot.chunk_reader._VISIBLE_SECONDS", 0.1)
-    with pytest.raises(Exception, match="are not visible after"):
+    monkeypatch.setattr("connectors.mysql.snapshot.read_views.VISIBLE_SECONDS", 0.1)
+    with pytest.raises(SourceLost, match="it has not shown within"):
         reader.read(None, GtidSet.parse(f"{'0' * 8}-0000-0000-0000-{'0' * 12}:1"))
 
 

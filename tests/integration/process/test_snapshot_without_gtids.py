@@ -1,0 +1,131 @@
+"""A destination begins with the rows that exist already, of a MySQL without GTIDs and of MariaDB.
+
+Transactions of such a MySQL are in its binlog for a while before they are visible, so that a SELECT that does
+not wait for them returns older rows than the stream.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from app.failpoints import VARIABLE
+from devstack import Stack
+from devstack.mysql import Mysql
+from tests.harness.servers import WITHOUT_GTIDS, own_server
+from tests.harness.sql import ask, run
+from tests.harness.topics import rows
+from tests.harness.worker import running
+from tests.integration.process.test_snapshot import (
+    assert_folds_to_the_source,
+    changing,
+    fill,
+    finish,
+    is_done,
+    wanted_settings,
+)
+
+NEWEST, MARIADB = f"9.7{WITHOUT_GTIDS}", "mariadb-11.8"
+LONG = pytest.mark.long("the newest MySQL, and the kills at MariaDB")
+SLOW = {"binlog_group_commit_sync_delay": 20_000}
+"""Microseconds from the binlog to what is visible, so that several writers are never without a commit."""
+SEEDS = range(1, 4)
+"""Of the writers."""
+
+
+@pytest.fixture
+def filled(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Mysql]:
+    """A server of its own with tables that have rows."""
+    name: str = request.param
+    options = {} if name.startswith("mariadb") else SLOW
+    with own_server(name, tmp_path / "server", "CREATE DATABASE shop", options=options) as server:
+        fill(server)
+        yield server
+
+
+@pytest.mark.parametrize(
+    "filled",
+    [
+        NEWEST,
+        pytest.param(f"5.7{WITHOUT_GTIDS}", marks=LONG),
+        pytest.param("mariadb-10.11", marks=LONG),
+        pytest.param(MARIADB, marks=LONG),
+    ],
+    indirect=True,
+)
+def test_existing_rows_and_changes_fold_to_the_source(
+    stack: Stack, filled: Mysql, tmp_path: Path
+) -> None:
+    wanted = wanted_settings(stack, filled, tmp_path)
+    with ExitStack() as block:
+        stops = [block.enter_context(changing(filled, seed=n)) for n in SEEDS]
+        worker = block.enter_context(running(wanted, tmp_path))
+        worker.wait(lambda status: bool(status["snapshot"].get("shop.many", {}).get("rows")))
+        run(filled, "FLUSH BINARY LOGS", "ALTER TABLE shop.many ADD COLUMN w int DEFAULT 5")
+        worker.wait(is_done)
+        for stop in stops:
+            stop()
+        changes = finish(worker, stack, filled, wanted["prefix"])
+        assert "Traceback" not in worker.log
+    assert_folds_to_the_source(filled, changes)
+    assert {one.value["op"] for one in changes} == {"r", "u", "c", "d"}
+    plain = rows(stack, wanted["prefix"], "plain")
+    assert [(one.value["op"], (one.value["after"] or {}).get("v")) for one in plain] == [
+        ("t", None), ("r", 1), ("r", 1), ("r", 2),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("filled", [NEWEST, MARIADB], indirect=True)
+def test_after_kills_it_resumes_and_publishes_no_row_twice(
+    stack: Stack, filled: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = wanted_settings(stack, filled, tmp_path)
+    with ExitStack() as block:
+        stops = [block.enter_context(changing(filled, seed=n)) for n in SEEDS]
+        for fault in ("commit.before", "commit.after"):
+            with monkeypatch.context() as faults:
+                faults.setenv(VARIABLE, f"{fault}=kill@5")
+                with running(wanted, tmp_path) as worker:
+                    assert worker.process.wait(60) == -signal.SIGKILL
+        with running(wanted, tmp_path) as worker:
+            worker.wait(is_done)
+            for stop in stops:
+                stop()
+            changes = finish(worker, stack, filled, wanted["prefix"])
+    assert_folds_to_the_source(filled, changes)
+    read = Counter(one.key for one in changes if one.value["op"] == "r")
+    assert set(read.values()) == {1}
+    plain = [one.value["after"] for one in rows(stack, wanted["prefix"], "plain")]
+    assert [one and one["v"] for one in plain] == [None, 1, 1, 2]
+
+
+@pytest.mark.parametrize("filled", [NEWEST, pytest.param(MARIADB, marks=LONG)], indirect=True)
+def test_all_rows_are_replaced_after_changes_were_purged_unread(
+    stack: Stack, filled: Mysql, tmp_path: Path
+) -> None:
+    wanted = wanted_settings(stack, filled, tmp_path)
+    wanted["destinations"]["shop"]["snapshot"]["mode"] = "when_needed"
+    with running(wanted, tmp_path) as worker:
+        worker.wait(is_done)
+        assert worker.stop() == 0
+    run(
+        filled,
+        "UPDATE shop.many SET v = 7 WHERE a < 5",
+        "DELETE FROM shop.many WHERE a = 6",
+        "FLUSH BINARY LOGS",
+        "FLUSH BINARY LOGS",
+    )
+    # The worker's connection ends with its process, and would keep the file.
+    files = [name for name, *_ in ask(filled, "SHOW BINARY LOGS")]
+    run(filled, f"PURGE BINARY LOGS TO '{files[-1]}'")
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: bool(status.get("snapshot")) and is_done(status))
+        changes = finish(worker, stack, filled, wanted["prefix"])
+        assert "all existing rows are published again" in worker.log
+    emptied = next(n for n, one in enumerate(changes) if one.value["op"] == "t")
+    assert_folds_to_the_source(filled, changes[emptied + 1 :])

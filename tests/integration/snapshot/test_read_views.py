@@ -1,0 +1,196 @@
+"""A SELECT sees all that the stream was sent, also what no other session sees yet: on each kind of server."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from connectors.errors import SourceLost
+from connectors.mysql.position import Coordinates
+from connectors.mysql.schema.baseline import server_of
+from connectors.mysql.snapshot import chunk_reader, read_views
+from connectors.mysql.snapshot.chunk_reader import ChunkReader, ReadChunk
+from devstack.mysql import Mysql
+from tests.harness.servers import Servers, on_demand
+from tests.harness.sql import ask, connected, run
+from tests.harness.wait import until
+from tests.integration.snapshot.both import DATABASE, definition_of, known_facts
+from tests.integration.worker.source import address_of, end_of
+
+NEWEST, MARIADB = "9.7 without GTIDs", "mariadb-11.8"
+LONG = pytest.mark.long("the newest series, and 5.7")
+NAMES = (
+    NEWEST,
+    pytest.param("8.0 without GTIDs", marks=LONG),
+    "5.7 without GTIDs",
+    pytest.param("mariadb-10.11", marks=LONG),
+    MARIADB,
+)
+ROWS = 100
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    with on_demand(tmp_path_factory) as server:
+        yield server
+
+
+def filled(server: Mysql) -> Mysql:
+    """A table with a key and rows, none of which is new."""
+    rows = ", ".join(f"({n}, 'old')" for n in range(ROWS))
+    run(
+        server,
+        f"CREATE DATABASE IF NOT EXISTS {DATABASE}",
+        f"DROP TABLE IF EXISTS {DATABASE}.seen",
+        f"CREATE TABLE {DATABASE}.seen (id INT PRIMARY KEY, v VARCHAR(20))",
+        f"INSERT INTO {DATABASE}.seen VALUES {rows}",
+    )
+    return server
+
+
+def reader_of(server: Mysql) -> ChunkReader:
+    facts, name = known_facts(server), (DATABASE, "seen")
+    known = definition_of(server, name, facts)
+    return ChunkReader(
+        address_of(server),
+        name,
+        charsets=facts.charsets,
+        server=server_of(facts),
+        definition=lambda: known,
+    )
+
+
+@contextlib.contextmanager
+def on_their_way(server: Mysql, commit: Callable[[], object]) -> Iterator[Coordinates]:
+    """The end of the binlog, with a transaction at it that no session sees yet; it does for up to a second."""
+    if "mariadb" in known_facts(server).variables["version"].lower():
+        # Without a replica that would confirm it.
+        slow = "rpl_semi_sync_master_enabled", "ON", "OFF"
+        run(
+            server,
+            "SET GLOBAL rpl_semi_sync_master_wait_point = AFTER_SYNC",
+            "SET GLOBAL rpl_semi_sync_master_timeout = 1000",
+        )
+    else:
+        slow = "binlog_group_commit_sync_delay", "1000000", "0"
+    name, on, off = slow
+    begin = end_of(server)
+    run(server, f"SET GLOBAL {name} = {on}")
+    writer = threading.Thread(target=commit)
+    writer.start()
+    try:
+        until(lambda: end_of(server) != begin)
+        yield end_of(server)
+    finally:
+        writer.join()
+        run(server, f"SET GLOBAL {name} = {off}")
+
+
+def visible(server: Mysql) -> str:
+    """The value of a row that a session sees."""
+    return str(ask(server, f"SELECT v FROM {DATABASE}.seen WHERE id = 50")[0][0])
+
+
+UPDATE = f"UPDATE {DATABASE}.seen SET v = 'new' WHERE id = 50"
+
+
+def read_on(reader: ChunkReader, chunks: list[ReadChunk], end: Coordinates) -> None:
+    """Add chunks up to the last one."""
+    while not chunks or not chunks[-1].is_last:
+        chunk = reader.read(chunks[-1].last if chunks else None, end)
+        assert chunk is not None
+        assert chunk.high.order >= end.order
+        chunks.append(chunk)
+
+
+def values(chunks: list[ReadChunk]) -> tuple[int, int]:
+    """How many of the rows that were read are old, and how many are new."""
+    found = b"".join(body for chunk in chunks for body in chunk.bodies)
+    return found.count(b"old"), found.count(b"new")
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_transaction_in_the_binlog_is_seen_before_others_see_it(
+    servers: Servers, name: str, is_busy: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by what reads with locks, as at a server that always commits; old series need more than SELECT."""
+    if is_busy and not name.startswith(("5.7", "8.0")):
+        monkeypatch.setattr(read_views, "_COMMITS", ("SELECT 1",))
+    server, chunks = filled(servers(name)), list[ReadChunk]()
+    reader = reader_of(server)
+    with on_their_way(server, lambda: run(server, UPDATE)) as end:
+        assert visible(server) == "old", "it is on its way"
+        read_on(reader, chunks, end)
+    assert values(chunks) == (ROWS - 1, 1)
+    reader.close()
+
+
+@pytest.mark.parametrize("is_another", [False, True])
+@pytest.mark.parametrize("name", NAMES[-2:])
+def test_an_xa_transaction_is_prepared_until_others_see_it(
+    servers: Servers, name: str, is_another: bool
+) -> None:
+    """Whether the session that prepared it commits it, or another one."""
+    server, chunks = filled(servers(name)), list[ReadChunk]()
+    reader = reader_of(server)
+    with connected(server) as cursor:
+        for statement in ("XA START 'x'", UPDATE, "XA END 'x'", "XA PREPARE 'x'"):
+            cursor.execute(statement)
+        if is_another:
+            own = cursor.connection.thread_id()
+            cursor.connection._force_close()
+            until(lambda: own not in [one[0] for one in ask(server, "SHOW PROCESSLIST")])
+
+        def commit() -> None:
+            if is_another:
+                run(server, "XA COMMIT 'x'")
+            else:
+                cursor.execute("XA COMMIT 'x'")
+
+        with on_their_way(server, commit) as end:
+            assert (visible(server), len(ask(server, "XA RECOVER"))) == ("old", 1)
+            read_on(reader, chunks, end)
+    assert values(chunks) == (ROWS - 1, 1)
+    reader.close()
+
+
+@pytest.mark.parametrize("name", [NEWEST, MARIADB])
+def test_rows_that_others_have_locked_are_read_last_and_locks_end_with_the_select(
+    servers: Servers, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_views, "_COMMITS", ("SELECT 1",))
+    monkeypatch.setattr(read_views, "_QUIET_SECONDS", 0.01)
+    monkeypatch.setattr(read_views, "_MOST_SECONDS", 0.01)
+    monkeypatch.setattr(chunk_reader, "VISIBLE_SECONDS", 1.0)
+    server = filled(servers(name))
+    reader, end = reader_of(server), end_of(server)
+    with connected(server, autocommit=False) as cursor:
+        cursor.execute(UPDATE)
+        first = reader.read(None, end)
+        assert first is not None
+        assert 0 < first.rows <= 50
+        assert not first.is_last
+        run(server, f"UPDATE {DATABASE}.seen SET v = 'free' WHERE id < 40")
+        chunks = [first]
+        with pytest.raises(SourceLost, match=rf"rows of {DATABASE}\.seen were locked by"):
+            read_on(reader, chunks, end)
+        assert sum(chunk.rows for chunk in chunks) == 50
+        cursor.execute("COMMIT")
+    read_on(reader, chunks, end)
+    assert sum(chunk.rows for chunk in chunks) == ROWS
+    assert values(chunks)[1] == 1
+    reader.close()
+
+
+@pytest.mark.parametrize("name", [NEWEST, MARIADB])
+def test_a_binlog_that_ends_before_what_was_read_from_it_was_reset(
+    servers: Servers, name: str
+) -> None:
+    reader = reader_of(filled(servers(name)))
+    with pytest.raises(SourceLost, match=r"before binlog\.000999:4, which was read from it"):
+        reader.read(None, Coordinates("binlog.000999", 4))
+    reader.close()
