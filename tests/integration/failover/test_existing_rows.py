@@ -20,7 +20,7 @@ from tests.integration.failover.setting import reads, two_sources
 from tests.integration.mariadb.test_standby import follow as follow_mariadb
 from tests.integration.mariadb.test_standby import promote as promote_mariadb
 
-ROWS, PER_SECOND = 4_000, 250
+ROWS, PER_SECOND = 4_000, 300
 MARIADB = "mariadb-11.8"
 
 
@@ -102,7 +102,9 @@ def test_a_standby_has_the_rows_that_were_not_read_yet(
         assert read(worker.destination())["state"] == "reading", "some are left for the standby"
         with Writer(servers.standby, "s") as writer:
             ask(servers.standby, "UPDATE shop.t SET x = x + 5 WHERE id % 7 = 0")
-            worker.wait(lambda status: read(status).get("state") == "done")
+            # It adds rows faster than they are read.
+            writer.until(50)
+        worker.wait(lambda status: read(status).get("state") == "done")
         run(servers.standby, "INSERT INTO shop.t (x, note) VALUES (9, 'end')")
         until(lambda: is_published(stack, wanted["prefix"], "end"))
         assert worker.stop() == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -21,14 +22,7 @@ from tests.integration.snapshot.both import DATABASE, definition_of, known_facts
 from tests.integration.worker.source import address_of, end_of
 
 NEWEST, MARIADB = "9.7 without GTIDs", "mariadb-11.8"
-LONG = pytest.mark.long("the newest series, and 5.7")
-NAMES = (
-    NEWEST,
-    pytest.param("8.0 without GTIDs", marks=LONG),
-    "5.7 without GTIDs",
-    pytest.param("mariadb-10.11", marks=LONG),
-    MARIADB,
-)
+NAMES = (NEWEST, "8.0 without GTIDs", "5.7 without GTIDs", "mariadb-10.11", MARIADB)
 ROWS = 100
 
 
@@ -156,6 +150,30 @@ def test_an_xa_transaction_is_prepared_until_others_see_it(
             read_on(reader, chunks, end)
     assert values(chunks) == (ROWS - 1, 1)
     reader.close()
+
+
+@pytest.mark.parametrize("name", NAMES[-2:])
+def test_the_position_that_mariadb_states_of_a_snapshot_is_no_proof(
+    servers: Servers, name: str
+) -> None:
+    """Why it is not used: a new file moves it past a transaction that the snapshot does not have."""
+    server = filled(servers(name))
+    flushing = threading.Thread(target=run, args=(server, "FLUSH BINARY LOGS"))
+    with connected(server) as cursor, on_their_way(server, lambda: run(server, UPDATE)) as end:
+        flushing.start()
+        until(lambda: stated(cursor).file != end.file)
+        assert stated(cursor).order > end.order
+        cursor.execute(f"SELECT v FROM {DATABASE}.seen WHERE id = 50")
+        assert cursor.fetchall() == (("old",),)
+    flushing.join()
+
+
+def stated(cursor: Any) -> Coordinates:
+    """Begin a snapshot, and return the position that the server states of it."""
+    cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+    cursor.execute("SHOW STATUS LIKE 'binlog_snapshot_%'")
+    found = {name.lower(): value for name, value in cursor.fetchall()}
+    return Coordinates(found["binlog_snapshot_file"], int(found["binlog_snapshot_position"]))
 
 
 @pytest.mark.parametrize("name", [NEWEST, MARIADB])
