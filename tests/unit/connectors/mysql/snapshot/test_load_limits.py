@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import pymysql
 import pytest
+from pymysql.constants import ER
 
 from connectors.mysql.snapshot.load_limits import LoadGate, LoadLimits
 
@@ -21,13 +23,18 @@ class Source:
     lag: list[int | None] = field(default_factory=list)
     now: float = 100.0
     slept: int = 0
+    is_old: bool = False
+    """Whether it calls a replica by the old name only."""
     description: Any = ()
     _row: Any = None
 
     def execute(self, query: str) -> None:
-        if "REPLICA" in query:
+        if "REPLICA" in query and self.is_old:
+            raise pymysql.ProgrammingError(ER.PARSE_ERROR, "near 'REPLICA STATUS'")
+        if "REPLICA" in query or "SLAVE" in query:
             lag = next_of(self.lag, None)
-            self.description = [("Source_Host",), ("Seconds_Behind_Source",)]
+            named = "Seconds_Behind_Master" if self.is_old else "Seconds_Behind_Source"
+            self.description = [("Source_Host",), (named,)]
             self._row = None if lag is None else ("db1", lag)
             return
         self.now += next_of(self.takes, 0.0)
@@ -66,6 +73,7 @@ def test_a_source_with_capacity_is_read_at_once() -> None:
         (Source(running=[40, 31, 20]), "39 threads are running at the source, of at most 25"),
         (Source(takes=[0.9, 0.4, 0.01]), "the source took 900 ms for a trivial query"),
         (Source(lag=[90, 70, 10]), "the source is 90 s late, of at most 60"),
+        (Source(lag=[90, 70, 10], is_old=True), "the source is 90 s late, of at most 60"),
     ],
 )
 def test_each_limit_is_waited_for_and_reported(source: Source, reason: str) -> None:
