@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ from connectors.mysql.ddl.definition import Table
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.snapshot.chunk_reader import ChunkReader, DefinitionChanged
+from connectors.mysql.snapshot.load_limits import LoadGate, LoadLimits
 from connectors.mysql.snapshot.random_key import random_keys
 from devstack import Stack
 from tests.harness.sql import ask, run
@@ -51,7 +54,11 @@ KEYS = {
 
 
 def reader_of(
-    stack: Stack, table: str, definition: Table | None = None, where: str | None = None
+    stack: Stack,
+    table: str,
+    definition: Table | None = None,
+    where: str | None = None,
+    **more: Any,
 ) -> ChunkReader:
     facts = known_facts(stack.mysql)
     name = (DATABASE, table)
@@ -63,6 +70,7 @@ def reader_of(
         server=server_of(facts),
         definition=lambda: known,
         where=where,
+        **more,
     )
 
 
@@ -98,6 +106,23 @@ def test_each_row_is_in_one_chunk_whatever_its_key(stack: Stack, kind: str, limi
     found = sizes(reader_of(stack, table), limit=limit)
     assert sum(found) == len(rows)
     assert set(found[:-1]) <= {limit}
+
+
+def test_what_has_to_be_read_at_once_is_one_chunk_whatever_the_rate(stack: Stack) -> None:
+    run(
+        stack.mysql,
+        "DROP TABLE IF EXISTS at_once",
+        "CREATE TABLE at_once (k INT PRIMARY KEY)",
+        "INSERT INTO at_once VALUES (1), (2), (3), (4), (5)",
+        database=DATABASE,
+    )
+    gate = LoadGate(LoadLimits(rows_per_second=2, threads_running=0), lambda _: None)
+    for is_whole, rows in ((True, 4), (False, 2)):
+        reader = reader_of(stack, "at_once", where="k > 1", gate=gate, is_whole=is_whole)
+        with closing(reader):
+            chunk = reader.read(None, GtidSet())
+        assert chunk is not None
+        assert (chunk.rows, chunk.is_last) == (rows, is_whole)
 
 
 def test_text_keys_of_any_characters(stack: Stack) -> None:

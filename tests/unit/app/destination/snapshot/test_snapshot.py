@@ -29,8 +29,8 @@ class FakeReading:
 
     made: dict[str, FakeReading] = {}  # noqa: RUF012 - emptied for each test
 
-    def __init__(self, one: TableSnapshot, _reader: Any, *_: Any, show: Any, **__: Any) -> None:
-        self.snapshot, self._show = one, show
+    def __init__(self, one: TableSnapshot, reader: Any, *_: Any, show: Any, **__: Any) -> None:
+        self.snapshot, self.reader, self._show = one, reader, show
         self.ended = asyncio.Event()
         self.is_stopped = False
         self.error: Exception | None = None
@@ -219,6 +219,15 @@ async def test_rows_that_cannot_be_replaced_fail_by_name(monkeypatch: pytest.Mon
         await scene.until(lambda: "y" in FakeReading.made)
         assert scene.state("x") is SnapshotState.FAILED
         assert "publishes no deletes" in (scene.snapshot.all["shop", "x"].error or "")
+
+
+async def test_rows_to_be_looked_for_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with run(monkeypatch) as scene:
+        scene.ask("x", SnapshotAction.START, "new", removes=('{"id":1}',))
+        scene.ask("y", SnapshotAction.START, "new")
+        await scene.until(lambda: {"x", "y"} <= FakeReading.made.keys())
+        made = FakeReading.made
+        assert [made[one].reader._is_whole for one in ("x", "y")] == [True, False]
 
 
 async def test_rows_that_cannot_be_removed_fail_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
