@@ -7,6 +7,7 @@ import json
 import random
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +32,7 @@ from tests.harness.forked import run_command
 from tests.harness.servers import own_mysql
 from tests.harness.sql import connected, run
 from tests.harness.topics import Change, changes, rows, values
+from tests.harness.wait import until
 from tests.harness.worker import Worker, running
 from tests.integration.validation.shop import (
     LETTERS,
@@ -183,6 +185,33 @@ def test_of_a_row_that_comes_back_meanwhile_the_newest_image_wins(
     assert any(one.value["op"] == "c" for one in found), "nothing came back meanwhile"
     numbers = [one.seq for one in found]
     assert numbers == sorted(set(numbers))
+
+
+def test_rows_that_come_back_between_the_select_and_its_entry_stay(
+    stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = wanted_settings(stack, mysql, tmp_path)
+    with running(wanted, tmp_path) as worker:
+        worker.wait(is_done)
+        assert worker.stop() == 0
+    last = ROWS_OF_MANY - 1
+    unlogged(mysql, f"DELETE FROM shop.many WHERE a = {last}")
+    monkeypatch.setenv("AQUEDUCT_CONFIG", str(tmp_path / "aqueduct.yaml"))
+    keys = [f'{{"b":"{b}","a":{last}}}' for b in LETTERS]
+    request_removal_of("many", f"a = {last}", keys)
+    # The event loop is stopped, while a thread continues to read the binlog.
+    monkeypatch.setenv(VARIABLE, "snapshot.read=stall:8")
+    with running(wanted, tmp_path) as worker:
+        until(lambda: "snapshot start of shop.many" in worker.log)
+        for b in LETTERS[:8]:
+            run(mysql, f"INSERT INTO shop.many VALUES ('{b}', {last}, 5, 'again')")
+            time.sleep(0.4)
+        worker.wait(lambda status: is_removed(status, "many"))
+        assert_equal(tmp_path)
+        assert worker.stop() == 0
+    found = [one for one in rows(stack, wanted["prefix"], "many") if one.key.decode() in keys]
+    assert {one.key.decode() for one in deletes(found)} >= set(keys[8:])
+    assert sum(one.value["op"] == "c" for one in found) == 8
 
 
 @pytest.mark.parametrize(
