@@ -233,7 +233,7 @@ def test_a_table_without_a_key_is_one_chunk_up_to_a_limit(
         database=DATABASE,
     )
     assert sizes(reader_of(stack, "plain"), limit=1) == [3]
-    monkeypatch.setattr("connectors.mysql.snapshot.chunk_reader._KEYLESS_ROWS", 3)
+    monkeypatch.setattr("connectors.mysql.snapshot.chunk_reader._MOST_AT_ONCE", 3)
     with pytest.raises(SnapshotUnsupported, match="has no primary key") as raised:
         reader_of(stack, "plain").read(None, GtidSet())
     assert raised.value.context["table"] == f"{DATABASE}.plain"
