@@ -26,12 +26,16 @@ _ADVICE: Final = "A load needs a running worker: see `python -m app destination 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceCursor:
-    """The published position: all records up to (epoch, seq) are those of the transactions in `gtids`."""
+    """The published position: all records up to (epoch, seq) are those of the transactions in `gtids`.
+
+    Unless it `is_whole`, some of them are of a transaction that is published in parts, and not in `gtids`.
+    """
 
     epoch: int
     seq: int
     gtids: str
     written_ms: int
+    is_whole: bool
     by: str | None
     """The intervention that set the cursor there; None if the worker came to it."""
     installation: str
@@ -69,9 +73,17 @@ class Cursors:
             seq=body["seq"],
             gtids=body["gtid_set"],
             written_ms=body.get("written_ms") or 0,
+            is_whole=body.get("resume") is None,
             by=body.get("by"),
             installation=body["installation"],
         )
+
+    def between(self, *, seconds: float, stopped: Callable[[float], bool]) -> SourceCursor:
+        """The newest one between two transactions, waited for while one is published in parts.
+
+        Raises LoadRefused, KafkaUnreachable.
+        """
+        return self.wait_past(lambda now: now.is_whole, seconds=seconds, stopped=stopped)
 
     def wait_past(
         self,
@@ -85,7 +97,7 @@ class Cursors:
         while not is_past(found := self.now()):
             if time.monotonic() >= deadline:
                 raise LoadRefused(
-                    f"the cursor of {self.destination} has not reached what was read within {seconds:.0f} s",
+                    f"the cursor of {self.destination} has not come far enough within {seconds:.0f} s",
                     advice=f"{_ADVICE}; then run the command again: it continues",
                 )
             if stopped(_SECONDS):

@@ -95,7 +95,7 @@ class Loader:
             self._check_columns(source)
         # Before the cursor, so that all changes after it are at these offsets or later.
         offsets = self._offsets(sources)
-        low = self.cursors.now()
+        low = self.cursors.between(seconds=self.timeout, stopped=self.stopped)
         traced = self.traced(name, sources)
         wait_for(self.server, low.gtids, seconds=self.timeout, stopped=self.stopped)
         ranges = [

@@ -260,7 +260,12 @@ class Fixed:
     def now(self) -> SourceCursor:
         self.asked.append("cursor")
         gtids = self.server.executed()
-        return SourceCursor(epoch=1, seq=10, gtids=gtids, written_ms=1, by=None, installation="i")
+        return SourceCursor(
+            epoch=1, seq=10, gtids=gtids, written_ms=1, is_whole=True, by=None, installation="i"
+        )
+
+    def between(self, **_: Any) -> SourceCursor:
+        return self.now()
 
     def wait_past(self, is_past: Any, **_: Any) -> None:
         self.asked.append("wait")

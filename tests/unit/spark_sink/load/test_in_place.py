@@ -22,7 +22,9 @@ pytestmark = [
 ]
 COLUMNS = (("id", "int"), ("v", "int"))
 NAME = ("shop", "t")
-LOW = SourceCursor(epoch=1, seq=100, gtids="g:1-9", written_ms=5, by=None, installation="i")
+LOW = SourceCursor(
+    epoch=1, seq=100, gtids="g:1-9", written_ms=5, is_whole=True, by=None, installation="i"
+)
 SOURCE = SourceTable(
     destination="shop",
     database="shop",
