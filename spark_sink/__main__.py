@@ -17,7 +17,7 @@ import threading
 import time
 import uuid
 import zoneinfo
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -143,31 +143,8 @@ def _act(
         writer = SnapshotWriter(spark=spark, files=Files(spark), root=root_of(options.folder))
         _print(*snapshot_lines(writer.write(cut, options.tables, keep=options.keep)))
         return
-    if options.command == "load":
-        lines = load(
-            spark,
-            settings,
-            _warehouse(spark, settings),
-            options.plan,
-            options.tables,
-            again=options.again,
-            timeout=options.timeout,
-            stop=stop,
-        )
-        _print_all(lines)
-        return
-    if options.command == "validate":
-        lines = validate(
-            spark,
-            settings,
-            _warehouse(spark, settings),
-            options.plan,
-            options.tables,
-            most=options.limit,
-            timeout=options.timeout,
-            stop=stop,
-        )
-        _print_all(lines)
+    if options.command in ("load", "validate"):
+        _print_all(_of_plan(options, spark, settings, stop))
         return
     if options.command in ("reload", "rebuild"):
         _reload(options, spark, settings, stop)
@@ -218,6 +195,16 @@ def _reload(
     )
     waits = Waits(_warehouse(spark, settings).waits, time.time)
     request_reload(waits, request, timeout=options.timeout, stopped=stop.wait)
+
+
+def _of_plan(
+    options: argparse.Namespace, spark: SparkSession, settings: Settings, stop: threading.Event
+) -> Iterator[str]:
+    """The lines of a load or comparison, as they come."""
+    given = spark, settings, _warehouse(spark, settings), options.plan, options.tables
+    if options.command == "load":
+        return load(*given, again=options.again, timeout=options.timeout, stop=stop)
+    return validate(*given, most=options.limit, timeout=options.timeout, stop=stop)
 
 
 def _register(spark: SparkSession, settings: Settings) -> None:
