@@ -231,7 +231,7 @@ class Reloader:
                 rebuild.put_aside(records, places, fault)
 
     def _load(self, request: Request) -> Loaded | None:
-        """What a request's load has read; None if it names none. Raises ReloadRefused, LoadStale."""
+        """What a request's load has read; None if it names none. Raises ReloadRefused."""
         if not request.load:
             return None
         state = self._loads.of(request.name) if self._loads is not None else None

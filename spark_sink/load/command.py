@@ -1,4 +1,4 @@
-"""`python -m spark_sink load`: tables filled with the rows that their source has, by a plan.
+"""`python -m spark_sink load` and `validate`: tables filled from their source by a plan, or compared with it.
 
 Invariant: a table is loaded once the sink has put it in place; until then a repeated command continues.
 """

@@ -1,7 +1,7 @@
 """What a load has done so far, beside the warehouse's tables: its start, its ranges, and the rows it has read.
 
 Invariant: a range counts as read only once the files with its rows are complete, so it is never read twice into
-them. The rows are no table yet, and nobody sees them.
+them. Readers do not see the rows: they are in no table yet.
 """
 
 from __future__ import annotations

@@ -25,7 +25,6 @@ from spark_sink.load.loader import Loader
 from spark_sink.load.plan import SourceTable
 from spark_sink.load.state import LoadState
 from spark_sink.names import literal, quoted
-from spark_sink.warehouse.columns import Traced
 from spark_sink.warehouse.identity import key_parts, source_sql
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
@@ -92,8 +91,10 @@ class Validator:
         for number in range(_ROUNDS):
             traced = self.loader.traced(name, sources)
             compared = Compared(shape=shape, wanted=traced.wanted)
-            state = self._read(compared, traced, sources, again)
+            state = self.loader.begun(name, sources, only=list(again.values()))
+            state = replace(state, columns=compared.columns)
             try:
+                state = self.loader.read_ranges(state, traced, to=compared.of_source)
                 self._await_sink(state)
                 if not number:
                     result.rows = self.loader.loads.rows(state).count()
@@ -105,19 +106,6 @@ class Validator:
             _log.info("rows in flight are read again table=%s.%s rows=%d", *name, len(again))
         result.in_flight = len(again)
         return result
-
-    def _read(
-        self,
-        compared: Compared,
-        traced: Traced,
-        sources: tuple[SourceTable, ...],
-        again: Mapping[str, str],
-    ) -> LoadState:
-        """Reads keys and checksums: of all rows, or of those by the conditions of `again`."""
-        shape = compared.shape
-        state = self.loader.begun((shape.database, shape.table), sources, only=list(again.values()))
-        state = replace(state, columns=compared.columns)
-        return self.loader.read_ranges(state, traced, to=compared.of_source)
 
     def _await_sink(self, state: LoadState) -> None:
         """Waits until the table has all that any SELECT has seen."""

@@ -1,6 +1,6 @@
 """A reload that a command requests of the sink that runs, or of the next that does.
 
-Invariant: the request stays in the log if nobody answers in time, and is carried out later.
+Invariant: a request that is not answered in time stays in the log, and a sink carries it out later.
 """
 
 from __future__ import annotations

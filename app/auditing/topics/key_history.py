@@ -145,8 +145,8 @@ class KeyHistory:
     def _take_removed(self, entry: Entry) -> None:
         """Judge the delete of a row that a reading did not find.
 
-        That a change before it has left a row is no fault: the source has lost it without a trace in its
-        binlog, or nobody would have looked for it.
+        A change before it may have left a row: a row is extra only if the source lost it without a trace in
+        its binlog.
         """
         self._unproven()
         if self._state.exists is False:

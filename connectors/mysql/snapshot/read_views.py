@@ -11,9 +11,9 @@ nothing. Nothing is written, and SELECT is enough.
 * MariaDB has at most three groups of transactions between the binlog and what is visible, in the order of the
   binlog, and counts those that are visible. Once four more are, so is all that was in the binlog before. An XA
   transaction is in no such group when it is committed.
-* A server that shows neither is read with shared locks, which nobody gets on rows that a transaction has
-  changed until it is visible. A lock is never waited for, so no transaction becomes the victim of a deadlock
-  because of it, and it ends with the SELECT.
+* From a server that shows neither, rows are read with shared locks. On rows that a transaction has changed
+  they are granted only once it is visible. A lock is never waited for, so no transaction becomes the victim of
+  a deadlock because of it, and it ends with the SELECT.
 
 The position that MariaDB states of a consistent snapshot is no proof: a new file of the binlog, and a binlog
 checkpoint, move it past transactions that are not visible yet.

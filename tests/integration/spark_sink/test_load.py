@@ -372,11 +372,17 @@ def assert_by_index(own: Loader, state: LoadState) -> None:
 def test_a_load_that_cannot_be_exact_is_refused(
     mysql: Mysql, spark: SparkSession, tmp_path: Path
 ) -> None:
-    run(mysql, "INSERT INTO shop.t VALUES (1, 1), (2, 2)")
+    run(
+        mysql,
+        "INSERT INTO shop.t VALUES (1, 1), (2, 2)",
+        "CREATE USER few IDENTIFIED BY 'few'",
+        "GRANT SELECT ON shop.* TO few",
+    )
     columns = [("id", "int"), ("x", "int")]
     name, source = ("shop", "t"), source_of("t", *columns)
     body = schema(*columns)
-    with loading(spark, mysql, tmp_path, [body]) as own:
+    # No other privilege is needed.
+    with loading(spark, mysql, tmp_path, [body], user="few", password="few") as own:
         fixed: Any = own.cursors
         own.read(name, (source,), again=False)
         # The offsets of the topics are from before the position that the rows get.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,7 +84,7 @@ class Loading(Warehouse):
 
 @pytest.fixture
 def at(warehouse: Warehouse) -> Loading:
-    made = Loading(warehouse.spark, warehouse.path)  # type: ignore[arg-type]
+    made = Loading(warehouse.spark, Path(warehouse.path))
     made.schemas = [schema(*COLUMNS)]
     return made
 
