@@ -93,6 +93,7 @@ class SelectedShare(DecodedShare):
                     self._dropped,
                     refused=refused,
                     removed=self._removed,
+                    unreadable=refused if self._selected.unreadable is not None else None,
                 )
             )
             if refused is None:

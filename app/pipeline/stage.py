@@ -210,9 +210,9 @@ class ChunkStage:
         try:
             if portion.empties:
                 gathering.empty(transaction, portion.table, start.pos)
-            if portion.bodies or portion.removes:
+            if portion.blocks or portion.removes:
                 table_map = self._inserting.mapped(portion.table_map)
-                gathering.all(transaction, table_map, portion.bodies, start.pos)
+                gathering.all(transaction, table_map, portion.blocks, start.pos)
                 gathering.remove(transaction, table_map, portion.removes, start.pos)
             gathering.finish(transaction)
         except AqueductError as error:

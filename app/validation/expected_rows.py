@@ -89,7 +89,7 @@ class ExpectedRows:
                 begins=0,
                 kept=0,
                 table_map=chunk.table_map,
-                bodies=chunk.bodies,
+                blocks=chunk.blocks,
                 note=(b"", b""),
             )
         )

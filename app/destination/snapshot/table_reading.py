@@ -70,6 +70,8 @@ class TableReading:
         self._attempt = entries.number()
         self._is_stopping = False
         self._is_published = True
+        self._unreadable: str | None = None
+        """Why rows that were read cannot be decoded."""
         self._reported: str | None = None
         """The error that prevents reading now."""
         self._under_way: deque[_UnderWay] = deque()
@@ -111,8 +113,8 @@ class TableReading:
     async def _next(self, reached: TableSnapshot) -> _UnderWay | None:
         """Read the next chunk and hand it in; None if it has to be tried again."""
         point("snapshot.before")
-        if not self._is_published:
-            return self._hand_in(reached, None)
+        if not self._is_published or self._unreadable is not None:
+            return self._hand_in(reached, None, error=self._unreadable)
         try:
             async with self._turns:
                 chunk = await in_its_own_thread(
@@ -205,7 +207,7 @@ class TableReading:
                 begins=number,
                 kept=kept,
                 table_map=chunk.table_map if chunk is not None else b"",
-                bodies=chunk.bodies if chunk is not None else (),
+                blocks=chunk.blocks if chunk is not None else (),
                 note=note_of(after),
                 empties=empties,
                 is_read=is_read,
@@ -224,6 +226,9 @@ class TableReading:
         point("snapshot.committed")
         self._learn(one, committed)
         entered = committed.entered
+        if entered.unreadable is not None:
+            self._unreadable = entered.unreadable
+            return False
         if entered.refused is not None:
             self._is_published = entered.refused != NOT_PUBLISHED
             log.info("%s: rows are read again: %s", ".".join(one.after.name), entered.refused)

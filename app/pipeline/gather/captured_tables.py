@@ -6,13 +6,14 @@ is never read by a definition that a witness contradicts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import orjson
 
-from app.pipeline.gather.masked_columns import MaskedColumns
+from app.pipeline.gather.masked_columns import Decode, MaskedColumns
 from app.pipeline.gather.null_check import NullCheck
+from app.pipeline.gather.packet_rows import PacketRows
 from app.pipeline.gather.row_selection import RowSelection
 from app.pipeline.hidden_statement import hidden_query, parsed
 from connectors.errors import DefinitionMismatch, RuleImpossible, WitnessesDiffer
@@ -27,7 +28,6 @@ from connectors.mysql.ddl.hidden_literals import query_without_literals
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.rows.compiled.counting import RowCounter
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder
-from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.schema.column_type import column_charset, column_type
 from connectors.mysql.schema.definition_check import completed_map, differences, with_nullability
 from connectors.mysql.schema.hidden_columns import row_hashes
@@ -51,6 +51,7 @@ class CapturedTable:
         "definition",
         "has_row_keys",
         "name",
+        "packets",
         "route",
         "rows",
         "selection",
@@ -85,7 +86,7 @@ class CapturedTable:
                     table_map, charsets, key, hidden=hidden | omitted, known=known
                 )
             self.definition = masked.definition(self.definition)
-        self.rows: Callable[[int, bytes], list[Row]] = CompiledDecoder(
+        decoder = CompiledDecoder(
             table_map,
             charsets,
             key=key,
@@ -96,8 +97,10 @@ class CapturedTable:
             key_is_logged=key_is_logged,
             key_head=shard_head(route.shard),
             place=_place(table_map, route),
-        ).rows
-        self.rows = masked.guarded(self.rows, table_map, charsets)
+        )
+        is_direct = not masked.watched and not never_null
+        self.packets = PacketRows(decoder, table_map, charsets, masked.rules, is_direct=is_direct)
+        self.rows: Decode = masked.guarded(decoder.rows, table_map, charsets)
         if never_null:
             self.rows = NullCheck(table_map, charsets, self.rows, never_null=never_null).rows
         names = {table_map.columns[index].name for index in key}

@@ -24,13 +24,14 @@ from app.pipeline.gather.removed_rows import removed_rows
 from app.pipeline.gather.row_keys import bare_keys, changed_keys
 from app.pipeline.number.changed_keys import NOT_PUBLISHED, Everything
 from app.pipeline.rules import Rules
-from connectors.errors import WitnessesDiffer
+from connectors.errors import SnapshotUnsupported, WitnessesDiffer
 from connectors.mysql.binlog.changes import Transaction
-from connectors.mysql.binlog.events import EventType, Query
+from connectors.mysql.binlog.events import Query
 from connectors.mysql.binlog.statement_kind import Kind
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.snapshot.packets.encoder import PacketEncoder
 
 
 class GatheringSelected(Gathering):
@@ -42,11 +43,13 @@ class GatheringSelected(Gathering):
         super().__init__(tables, rules, values_of)
         self.refused: str | None = None
         """Why none of the rows can be published."""
+        self.unreadable: SnapshotUnsupported | None = None
+        """Why they cannot be read at all."""
 
     def all(
-        self, transaction: Transaction, table_map: TableMap, bodies: tuple[bytes, ...], pos: int
+        self, transaction: Transaction, table_map: TableMap, blocks: tuple[bytes, ...], pos: int
     ) -> None:
-        """Decode the bodies of WRITE_ROWS events of the table."""
+        """Decode the packets of rows of the table."""
         try:
             table = self._tables.of(table_map)
         except WitnessesDiffer as error:
@@ -55,8 +58,28 @@ class GatheringSelected(Gathering):
         if not isinstance(table, CapturedTable):
             self.refused = NOT_PUBLISHED if table is None else "it is quarantined"
             return
-        for body in bodies:
-            self.rows(transaction, table_map, EventType.WRITE_ROWS, body, pos)
+        try:
+            for block in blocks:
+                self._block(transaction, table, table_map, block, pos)
+        except SnapshotUnsupported as error:
+            self.unreadable = error
+
+    def _block(
+        self,
+        transaction: Transaction,
+        table: CapturedTable,
+        table_map: TableMap,
+        block: bytes,
+        pos: int,
+    ) -> None:
+        rows = table.packets.rows(block)
+        if rows is None:
+            for body in PacketEncoder(table_map).bodies(block):
+                self.rows(transaction, table_map, PacketEncoder.event_type, body, pos)
+            return
+        if table_map is not self._map:
+            self._enter_table(table_map, transaction, pos)
+        self._select(transaction, rows, PacketEncoder.event_type, pos)
 
     def remove(
         self, transaction: Transaction, table_map: TableMap, keys: Collection[str], pos: int
@@ -94,7 +117,9 @@ class GatheringSelected(Gathering):
 
     def finish(self, transaction: Transaction) -> None:
         """Mark the end of what was added, or drop it if it was refused."""
-        if self.refused is not None:
+        if self.unreadable is not None:
+            self.refuse(f"{self.unreadable.name}: {self.unreadable}")
+        elif self.refused is not None:
             self.refuse(self.refused)
         elif self.gathered.items:
             self.mark_end(transaction)

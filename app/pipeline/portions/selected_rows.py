@@ -37,8 +37,8 @@ class SelectedRows:
     kept: int
     """The oldest generation that another read still needs."""
     table_map: bytes
-    bodies: tuple[bytes, ...]
-    """The bodies of rows events."""
+    blocks: tuple[bytes, ...]
+    """The packets of whole rows each, as ``connectors.mysql.snapshot.prepared_select`` returns them."""
     note: tuple[bytes, bytes]
     """The journal's record of this read, key and value; not written if the rows are refused."""
     empties: bool = False
@@ -53,7 +53,7 @@ class SelectedRows:
     @property
     def size(self) -> int:
         """Its size in bytes."""
-        return len(self.table_map) + sum(map(len, self.bodies))
+        return len(self.table_map) + sum(map(len, self.blocks))
 
 
 class Entered(NamedTuple):
@@ -66,5 +66,7 @@ class Entered(NamedTuple):
     """Count of rows of which the stream has published newer images."""
     refused: str | None = None
     """Why none of the rows is published, and they have to be read again."""
+    unreadable: str | None = None
+    """Why they cannot be read at all."""
     removed: int = 0
     """Count of deletes published, of rows that the SELECT did not return."""

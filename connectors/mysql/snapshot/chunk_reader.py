@@ -9,6 +9,7 @@ of the binlog after it.
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -23,17 +24,19 @@ from connectors.mysql.position import Coordinates
 from connectors.mysql.schema.server_columns import end_of_binlog
 from connectors.mysql.server.facts import SourceAddress, connection_to, translated
 from connectors.mysql.snapshot.chunk_query import chunk_query, key_order, quoted
-from connectors.mysql.snapshot.encoders.generate import Row
 from connectors.mysql.snapshot.load_limits import LoadGate
+from connectors.mysql.snapshot.prepared_select import PreparedSelect, SelectedPackets
 from connectors.mysql.snapshot.read_views import ROW_LOCKED, VISIBLE_SECONDS, ReadViews, Seen
 from connectors.mysql.snapshot.row_condition import check_condition
-from connectors.mysql.snapshot.row_encoder import RowEncoder
 from connectors.mysql.snapshot.select_list import SESSION
-from connectors.mysql.snapshot.text_rows import selected_rows
+from connectors.mysql.snapshot.selected_table import SelectedTable
 
 TARGET_BYTES = 768 * 1024
-"""Bytes of a chunk's rows to aim for, as the binlog has them."""
-_FIRST_ROWS, _MOST_ROWS = 1_000, 20_000
+"""Bytes of a chunk's rows to aim for, as the server sends them."""
+_MOST_BYTES = 4 * TARGET_BYTES
+"""Bytes after which a chunk ends, whatever the size of its rows; the rows that were read too are read again."""
+_FIRST_ROWS, _MOST_ROWS, _GROWTH = 1_000, 20_000, 16
+"""Rows of the first chunk, of any, and how many times as many as the last one the next may have."""
 _KEYLESS_BYTES = 64 * 1024 * 1024
 """Most bytes of a table without a key, which is one chunk."""
 _MOST_AT_ONCE = 1_000_000
@@ -57,7 +60,8 @@ class ReadChunk:
     """The rows of one SELECT."""
 
     table_map: bytes
-    bodies: tuple[bytes, ...]
+    blocks: tuple[bytes, ...]
+    """The rows, as SelectedPackets has them."""
     rows: int
     last: tuple[str, ...] | None
     """The order of the key, and literals of the last row's key; None without rows or a key."""
@@ -106,7 +110,7 @@ class ChunkReader:
         self._connection: Any = None
         self._views: ReadViews | None = None
         self._limit = _FIRST_ROWS
-        self._made: tuple[Table, RowEncoder] | None = None
+        self._made: tuple[Table, SelectedTable] | None = None
 
     def close(self) -> None:
         """End the connection, from any thread; a SELECT that runs ends with SourceLost."""
@@ -132,6 +136,11 @@ class ChunkReader:
             if self._gate is not None:
                 self._gate.read(chunk.rows)
             return chunk
+        except DefinitionChanged:
+            # Rows of its result are still to come.
+            self.close()
+            self._connection = None
+            raise
         except pymysql.MySQLError as error:
             self._drop_if_broken(error)
             if self._where is not None and self._can_read_all():
@@ -215,14 +224,14 @@ class ChunkReader:
         # The share that a condition lets through is not estimated where no index has its columns.
         return int(dict(zip(names, cursor.fetchone(), strict=True))["rows"] or 0)
 
-    def _encoder(self, table: Table) -> RowEncoder:
+    def _selected_table(self, table: Table) -> SelectedTable:
         if self._made is None or self._made[0] is not table:
-            encoder = RowEncoder(self._name, table, self._charsets, server=self._server)
-            self._made = table, encoder
+            selected = SelectedTable(self._name, table, self._charsets, server=self._server)
+            self._made = table, selected
         return self._made[1]
 
     def _read(self, table: Table, after: Sequence[str] | None, sees: Seen) -> ReadChunk:
-        encoder = self._encoder(table)
+        selected = self._selected_table(table)
         key = table.primary_key
         if masked := [name for name in key if name.lower() in self._hidden]:
             raise SnapshotUnsupported(
@@ -244,45 +253,77 @@ class ChunkReader:
         order = key_order(table)
         after = after[1:] if after is not None and after[0] == order else None
         query = chunk_query(
-            self._name, encoder.select_list, key=key, after=after, limit=limit, where=self._where
+            self._name, selected.select_list, key=key, after=after, limit=limit, where=self._where
         )
         with self._connection.cursor() as cursor:
             if self._where is not None and not self._is_estimated:
                 check_condition(cursor, self._name, self._where)
             estimate = self._estimate(cursor)
-        began_ms, rows = self._selected(query, sees, has_key=bool(key))
+        most_bytes = _MOST_BYTES if is_part else None if key else _KEYLESS_BYTES
+        began_ms, found = self._packets(query, sees, selected, most_bytes, has_key=bool(key))
         high = self._end(sees)
-        bodies = tuple(encoder.bodies(rows))
-        size = sum(map(len, bodies))
-        if not key and (len(rows) == limit or size > _KEYLESS_BYTES):
+        if not key and (found.rows == limit or found.is_cut):
             raise SnapshotUnsupported(
                 f"it has no primary key, and more than {_KEYLESS_BYTES >> 20} MiB or {_MOST_AT_ONCE:,} rows, "
                 "which would have to be read at once",
                 table=".".join(self._name),
                 remedy="Give it a primary key, or leave it out with a filter.",
             )
-        if rows and key:
-            self._limit = max(1, min(_MOST_ROWS, limit * TARGET_BYTES // size, 2 * limit))
+        if found.rows and key:
+            size = sum(map(len, found.blocks))
+            by_size = found.rows * TARGET_BYTES // size
+            self._limit = max(1, min(_MOST_ROWS, by_size, _GROWTH * limit))
+        keys = self._keys(selected, key, found)
         return ReadChunk(
-            table_map=encoder.table_map,
-            bodies=bodies,
-            rows=len(rows),
-            last=(order, *encoder.key_literals(rows[-1], key)) if rows and key else None,
-            is_last=len(rows) < limit,
+            table_map=selected.table_map,
+            blocks=found.blocks,
+            rows=found.rows,
+            last=(order, *keys[-1]) if keys else None,
+            is_last=found.rows < limit and not found.is_cut,
             high=high,
             began_ms=began_ms,
             is_keyless=not key,
             estimate=estimate,
-            keys=tuple(encoder.key_literals(row, key) for row in rows) if self._keeps_keys else (),
+            keys=tuple(keys) if self._keeps_keys else (),
         )
 
-    def _selected(self, query: str, sees: Seen, *, has_key: bool) -> tuple[int, list[Row]]:
+    def _keys(
+        self, selected: SelectedTable, key: Sequence[str], found: SelectedPackets
+    ) -> list[tuple[str, ...]]:
+        """Literals of the last row's key, or of each row's if they are to be kept; none without a key."""
+        if not key:
+            return []
+        blocks = found.blocks if self._keeps_keys else (found.last,)
+        try:
+            rows = [row for block in blocks for row in selected.texts.rows(block)]
+        except (ValueError, IndexError, struct.error):
+            # The error may contain row data.
+            raise SnapshotUnsupported(
+                "a row is not in the form of its columns", table=".".join(self._name)
+            ) from None
+        return [selected.key_literals(row, key) for row in rows]
+
+    def _packets(
+        self,
+        query: str,
+        sees: Seen,
+        selected: SelectedTable,
+        most_bytes: int | None,
+        *,
+        has_key: bool,
+    ) -> tuple[int, SelectedPackets]:
         """When the SELECT began, and its rows."""
         assert self._views is not None, "_connect() comes first"
+
+        def check(types: list[int]) -> None:
+            if difference := selected.difference(types):
+                raise DefinitionChanged(difference)
+
         try:
             clause = self._views.prove(sees, has_key=has_key)
             began_ms = time.time_ns() // 1_000_000
-            return began_ms, selected_rows(self._connection, f"{query} {clause}")
+            select = PreparedSelect(self._connection)
+            return began_ms, select.packets(f"{query} {clause}", check, most_bytes=most_bytes)
         except pymysql.MySQLError as error:
             if error.args and error.args[0] in ROW_LOCKED:
                 self._views.was_locked()

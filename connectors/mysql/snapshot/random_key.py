@@ -10,12 +10,14 @@ import random
 
 import pymysql
 
+from connectors.errors import SnapshotUnsupported
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableName
 from connectors.mysql.server.facts import SourceAddress, connection_to, translated
 from connectors.mysql.snapshot.chunk_query import chunk_query, key_order
-from connectors.mysql.snapshot.row_encoder import RowEncoder
+from connectors.mysql.snapshot.prepared_select import PreparedSelect
 from connectors.mysql.snapshot.select_list import SESSION
+from connectors.mysql.snapshot.selected_table import SelectedTable
 
 _ANSWER_SECONDS = 600.0
 _COUNT = (
@@ -38,10 +40,16 @@ def random_keys(
 
     Raises SourceLost or SourceRefused, SnapshotUnsupported if its rows cannot be read exactly.
     """
-    encoder = RowEncoder(name, table, charsets, server=server)
-    query = chunk_query(name, encoder.select_list, key=table.primary_key, after=None, limit=1)
+    selected = SelectedTable(name, table, charsets, server=server)
+    query = chunk_query(name, selected.select_list, key=table.primary_key, after=None, limit=1)
     found: list[tuple[str, ...] | None] = []
     connection = connection_to(address, use_unicode=False, conv={}, read_timeout=_ANSWER_SECONDS)
+    select = PreparedSelect(connection)
+
+    def check(types: list[int]) -> None:
+        if difference := selected.difference(types):
+            raise SnapshotUnsupported(f"its definition changed: {difference}", table=".".join(name))
+
     try:
         with connection.cursor() as cursor:
             for statement in SESSION:
@@ -52,12 +60,12 @@ def random_keys(
             for _ in range(count):
                 number = chance.randrange(rows + 1)
                 # Of each row but the first one, the one before it is read after.
-                cursor.execute(f"{query} OFFSET {max(0, number - 1)}")
-                row = cursor.fetchone() if number else None
+                packets = select.packets(f"{query} OFFSET {max(0, number - 1)}", check)
+                row = next(selected.texts.rows(packets.last), None) if number else None
                 if row is None:
                     found.append(None)
                 else:
-                    literals = encoder.key_literals(row, table.primary_key)
+                    literals = selected.key_literals(row, table.primary_key)
                     found.append((key_order(table), *literals))
     except pymysql.MySQLError as error:
         raise translated(error, address) from error

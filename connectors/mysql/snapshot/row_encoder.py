@@ -1,4 +1,4 @@
-"""Rows of a SELECT as the binlog would have them: a TABLE_MAP, and the bodies of WRITE_ROWS events.
+"""Rows of a SELECT as the binlog would have them: the bodies of WRITE_ROWS events.
 
 Invariant: decoded, they are the very rows that the binlog path decodes for the same values. A value without an
 exact form stops the table.
@@ -8,18 +8,14 @@ Source: MySQL's libs/mysql/binlog/event/rows_event.h.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from connectors.errors import SnapshotUnsupported
 from connectors.mysql.binlog.events import EventType
-from connectors.mysql.charset.charsets import Charsets
-from connectors.mysql.ddl.definition import Server, Table, TableName
-from connectors.mysql.snapshot.chunk_query import literal
-from connectors.mysql.snapshot.described_table import described_table
+from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.snapshot.encoders.fields import field_of
 from connectors.mysql.snapshot.encoders.generate import Row, image_function, value_functions
-from connectors.mysql.snapshot.select_list import select_list
-from connectors.mysql.snapshot.table_map_body import packed_integer, table_map_body
+from connectors.mysql.snapshot.table_map_body import packed_integer
 
 MOST_BYTES = 1 << 18
 """Bytes of an event's body after which the next one begins."""
@@ -31,40 +27,26 @@ _FAULTS = (ValueError, TypeError, ArithmeticError, LookupError, RecursionError, 
 class RowEncoder:
     """Encodes rows of one version of one table.
 
-    The rows are those of a SELECT of ``select_list`` in a session after ``SESSION``, with values as the text
-    protocol has them: a client of PyMySQL has ``use_unicode=False`` and ``conv={}``. An encoder is used by one
-    thread at a time. Raises SnapshotUnsupported for a table whose rows cannot be read exactly.
+    The rows are those of a SELECT of ``SelectedTable`` in a session after ``SESSION``, with values as the text
+    protocol has them. An encoder is used by one thread at a time. Raises SnapshotUnsupported for a table whose
+    rows cannot be read exactly.
     """
 
     event_type = EventType.WRITE_ROWS
     """The type of the events."""
 
-    def __init__(
-        self,
-        name: TableName,
-        table: Table,
-        charsets: Charsets,
-        *,
-        server: Server,
-        table_id: int = 0,
-    ) -> None:
-        """``table``: the definition at the SELECT; ``table_id``: the id that the events have."""
-        self._name = ".".join(name)
-        mapped = described_table(name, table, charsets, server=server, table_id=table_id)
-        self.table_map = table_map_body(mapped, mariadb=server.mariadb)
-        """The body of the TABLE_MAP event."""
-        self.select_list = select_list(mapped.columns, mariadb=server.mariadb)
-        """The expressions of the columns, for SELECT."""
-        self._columns = [column.name for column in mapped.columns]
-        self._mapped, self._charsets = mapped.columns, charsets
+    def __init__(self, table_map: TableMap) -> None:
+        """``table_map``: that of the events, with all metadata."""
+        self._name = f"{table_map.database}.{table_map.table}"
+        self._columns = [column.name for column in table_map.columns]
         try:
-            self._fields = [field_of(column) for column in mapped.columns]
+            self._fields = [field_of(column) for column in table_map.columns]
         except SnapshotUnsupported as error:
             raise SnapshotUnsupported(error.detail, table=self._name) from None
         self._image = image_function(self._fields)
         self._head = b"".join(
             (
-                table_id.to_bytes(6, "little"),
+                table_map.table_id.to_bytes(6, "little"),
                 struct.pack("<HH", _STATEMENT_END, _NO_EXTRA_DATA),
                 packed_integer(len(self._columns)),
                 # Every column is in the image; the bits after the last one are set too, as the server does.
@@ -94,14 +76,6 @@ class RowEncoder:
             images.append(image)
         if images:
             yield head + b"".join(images)
-
-    def key_literals(self, row: Row, key: Sequence[str]) -> tuple[str, ...]:
-        """The key of a row as literals for a later SELECT; ``key``: the names of its columns."""
-        indexes = [self._columns.index(name) for name in key]
-        try:
-            return tuple(literal(self._mapped[at], row[at], self._charsets) for at in indexes)
-        except SnapshotUnsupported as error:
-            raise SnapshotUnsupported(error.detail, table=self._name) from None
 
     def _refused(self, row: Row) -> SnapshotUnsupported:
         """The error for a row, with the column at fault."""

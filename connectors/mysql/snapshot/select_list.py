@@ -1,7 +1,7 @@
 """The SELECT list of a table, and the session in which it returns exact values.
 
-Invariant: each expression returns, in the text protocol, all of a value's bits: text in the column's own
-character set, numbers with all digits, labels as numbers.
+Invariant: each expression returns, in the binary protocol, all of a value's bits: text in the column's own
+character set, labels as numbers.
 """
 
 from __future__ import annotations
@@ -32,12 +32,10 @@ def select_list(columns: Sequence[MappedColumn], *, mariadb: bool = False) -> st
 
 def _expression(column: MappedColumn, mariadb: bool) -> str:
     name = "`" + (column.name or "").replace("`", "``") + "`"
-    if column.type in (_T.FLOAT, _T.DOUBLE):
-        # A FLOAT prints with six digits, FLOAT(M,D) and DOUBLE(M,D) with D decimals.
-        return f"{name} * 1e0"
     if column.type in (_T.ENUM, _T.SET):
         # Not `+ 0`, which returns a SET of 64 members as a negative double.
-        return f"CAST({name} AS UNSIGNED)"
+        # MariaDB casts to a type of four bytes or of eight, by the labels.
+        return f"CAST({name} AS UNSIGNED){' | 0' if mariadb else ''}"
     if mariadb and _may_be_address(column):
         return f"CAST({name} AS BINARY({column.metadata}))"
     return name

@@ -168,10 +168,10 @@ def old_definition() -> None:
                     raise
             return known[place]
 
-    def all_(self: Any, transaction: Any, table_map: Any, bodies: Any, pos: int) -> None:
+    def all_(self: Any, transaction: Any, table_map: Any, blocks: Any, pos: int) -> None:
         tables, self._tables = self._tables, Remembered(self._tables)
         try:
-            real(self, transaction, table_map, bodies, pos)
+            real(self, transaction, table_map, blocks, pos)
         finally:
             self._tables = tables
 

@@ -14,10 +14,10 @@ from tests.integration.snapshot.both import (
     assert_same,
     assert_same_map,
     definition_of,
-    encoder_of,
     known_facts,
     logged,
     selected,
+    selected_table,
     table_map_of,
 )
 from tests.integration.snapshot.columns import OTHER_COLUMNS
@@ -151,7 +151,7 @@ def test_a_year_of_two_digits_is_refused_by_name(mariadb: Mysql) -> None:
     with pytest.raises(
         SnapshotUnsupported, match=r"column 'y' has the type year\(2\).*\[table=snapshot\.years\]"
     ):
-        encoder_of(mariadb, (DATABASE, "years"))
+        selected_table(mariadb, (DATABASE, "years"))
 
 
 def test_addresses_are_selected_by_a_definition_that_is_known_from_rows(mariadb: Mysql) -> None:

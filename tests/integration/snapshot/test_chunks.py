@@ -81,7 +81,7 @@ def sizes(reader: ChunkReader, *, limit: int) -> list[int]:
         reader._limit = limit
         chunk = reader.read(after, GtidSet())
         assert chunk is not None
-        assert bool(chunk.bodies) == bool(chunk.rows)
+        assert bool(chunk.blocks) == bool(chunk.rows)
         found.append(chunk.rows)
         if chunk.is_last:
             reader.close()

@@ -102,7 +102,7 @@ def read_on(reader: ChunkReader, chunks: list[ReadChunk], end: Coordinates) -> N
 
 def values(chunks: list[ReadChunk]) -> tuple[int, int]:
     """How many of the rows that were read are old, and how many are new."""
-    found = b"".join(body for chunk in chunks for body in chunk.bodies)
+    found = b"".join(block for chunk in chunks for block in chunk.blocks)
     return found.count(b"old"), found.count(b"new")
 
 

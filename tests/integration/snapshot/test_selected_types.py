@@ -5,10 +5,12 @@ from dataclasses import replace
 import pytest
 
 from connectors.errors import SnapshotUnsupported
+from connectors.mysql.binlog.table_map import FieldType, parse_table_map
 from connectors.mysql.ddl.definition import Database
 from connectors.mysql.schema.definition_from_table_map import adopted
+from connectors.mysql.snapshot.row_encoder import RowEncoder
 from devstack import Stack
-from tests.harness.sql import connected, run
+from tests.harness.sql import run
 from tests.integration.snapshot.both import (
     DATABASE,
     LAX,
@@ -16,10 +18,11 @@ from tests.integration.snapshot.both import (
     assert_same,
     assert_same_map,
     definition_of,
-    encoder_of,
     known_facts,
     logged,
+    packets_of,
     selected,
+    selected_table,
     table_map_of,
 )
 from tests.integration.snapshot.columns import OTHER_COLUMNS
@@ -147,7 +150,7 @@ def test_a_label_that_the_server_cannot_print_is_refused_by_name(stack: Stack) -
     with pytest.raises(
         SnapshotUnsupported, match=r"label of column 'e'.*\[table=snapshot\.unprinted\]"
     ):
-        encoder_of(stack.mysql, (DATABASE, "unprinted"))
+        selected_table(stack.mysql, (DATABASE, "unprinted"))
 
 
 def test_rows_of_another_definition_are_refused_by_name(stack: Stack) -> None:
@@ -160,16 +163,24 @@ def test_rows_of_another_definition_are_refused_by_name(stack: Stack) -> None:
     )
     before = definition_of(stack.mysql, name, facts)
     run(stack.mysql, "ALTER TABLE replaced MODIFY d DATETIME", database=DATABASE)
-    with pytest.raises(SnapshotUnsupported, match="column 'd'"):
-        selected(stack.mysql, name, table=before)
+    made = selected_table(stack.mysql, name, before)
+    assert (
+        made.difference([FieldType.LONG, FieldType.DATETIME])
+        == "a SELECT returns column 'd' with the type 12"
+    )
+    with pytest.raises(AssertionError):
+        packets_of(stack.mysql, made, name)
 
 
 def test_an_event_has_the_bytes_that_it_may_have(stack: Stack) -> None:
     name = (DATABASE, "numbers")
-    encoder = encoder_of(stack.mysql, name)
-    with connected(stack.mysql, use_unicode=False, conv={}) as cursor:
-        cursor.execute(f"SELECT {encoder.select_list} FROM {DATABASE}.numbers")
-        rows = cursor.fetchall()
+    made = selected_table(stack.mysql, name)
+    encoder = RowEncoder(parse_table_map(made.table_map))
+    rows = [
+        row
+        for block in packets_of(stack.mysql, made, name).blocks
+        for row in made.texts.rows(block)
+    ]
     bodies = list(encoder.bodies(rows, most_bytes=1000))
     # A head of 12 bytes, and 5 for each row.
     assert {len(body) for body in bodies[:-1]} == {12 + 5 * 197}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.rows.column_rule import ColumnRule, Value
-from connectors.mysql.rows.compiled import decoder
+from connectors.mysql.rows.compiled import patterns as made_patterns
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder
 from connectors.mysql.rows.decoder import RowDecoder, ruled
 from tests.properties.connectors.row_images import images, tables
@@ -32,7 +32,7 @@ def test_generated_code_gives_a_rule_what_the_plain_readers_give_it(
     rows = [data.draw(images(table)) for _ in range(2)]
     body = event(table, rows, present=2)
     rules: dict[str, ColumnRule] = {one.name or "": shown for one in table.columns}
-    with mock.patch.object(decoder, "_MOST_PATTERNS", patterns):
+    with mock.patch.object(made_patterns, "_MOST_PATTERNS", patterns):
         ours = CompiledDecoder(table, CHARSETS, rules=rules)
     ((before, after, old_key, new_key, _),) = ours.rows(EventType.UPDATE_ROWS, body)
     (change,) = RowDecoder(table, CHARSETS).decode(EventType.UPDATE_ROWS, body)

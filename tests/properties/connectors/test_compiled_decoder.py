@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from connectors.errors import MalformedEvent
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.rows.compiled import decoder
+from connectors.mysql.rows.compiled import patterns as made_patterns
 from connectors.mysql.rows.compiled.decimals import decimal_json
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder
 from connectors.mysql.rows.counter import row_count
@@ -49,7 +49,7 @@ def test_generated_code_says_what_the_plain_readers_say(
         (EventType.DELETE_ROWS, 1),
     ):
         body = event(table, rows, present=present)
-        with mock.patch.object(decoder, "_MOST_PATTERNS", patterns):
+        with mock.patch.object(made_patterns, "_MOST_PATTERNS", patterns):
             result = list(CompiledDecoder(table, CHARSETS).decode(kind, body))
         plain = list(RowDecoder(table, CHARSETS).decode(kind, body))
         assert len(result) == len(plain) == row_count(table, kind, body)

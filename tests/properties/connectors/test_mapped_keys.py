@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.rows.compiled import decoder
+from connectors.mysql.rows.compiled import patterns as made_patterns
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder
 from connectors.mysql.rows.decoder import RowDecoder
 from tests.properties.connectors.row_images import images, tables
@@ -33,7 +33,7 @@ def test_a_key_is_its_head_its_columns_and_its_position_with_either_decoder(
     key = data.draw(st.lists(column, unique=True, min_size=1))
     place = data.draw(st.lists(column, unique=True))
     body = event(table, [data.draw(images(table)) for _ in range(2)], present=2)
-    with mock.patch.object(decoder, "_MOST_PATTERNS", patterns):
+    with mock.patch.object(made_patterns, "_MOST_PATTERNS", patterns):
         ours = CompiledDecoder(table, CHARSETS, key=key, key_head=head, place=place)
     ((_, _, *keys, _),) = ours.rows(EventType.UPDATE_ROWS, body)
     (change,) = RowDecoder(table, CHARSETS).decode(EventType.UPDATE_ROWS, body)

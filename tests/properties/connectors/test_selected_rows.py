@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import base64
+import json
 import struct
 from collections.abc import Callable
 from datetime import date
 from typing import Any
+from unittest import mock
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from connectors.mysql.binlog.table_map import parse_table_map
 from connectors.mysql.ddl.definition import Column
+from connectors.mysql.rows.compiled import patterns as made_patterns
+from connectors.mysql.rows.compiled.decoder import CompiledDecoder
 from connectors.mysql.rows.values.json_binary import document_text
+from connectors.mysql.snapshot.packets.decoder import PacketDecoder
+from connectors.mysql.snapshot.packets.texts import PacketTexts
 from connectors.mysql.value_text.floats import shortest_float32
 from tests.properties.connectors.test_json_text import VALUES
 from tests.properties.examples import examples
 from tests.unit.connectors.mysql.binary_json import document
 from tests.unit.connectors.mysql.snapshot import tables as made
+from tests.unit.connectors.mysql.snapshot.packets import packets_of
 
 Selected = tuple[bytes, Any]
 """The text of a value in the text protocol, and what the decoder is to return."""
@@ -143,3 +151,21 @@ def test_a_row_is_read_back(
     found = made.read_back(made.encoder(*columns), texts)
     # By their text, as -0.0 equals 0.0.
     assert repr([list(row) for row in found]) == repr(expected)
+
+
+@settings(deadline=None, max_examples=examples(600))
+@given(table_and_rows=selected(), patterns=st.sampled_from([0, 1, 64]))
+def test_packets_have_the_same_rows(
+    table_and_rows: tuple[list[Column], list[list[Selected | None]]], patterns: int
+) -> None:
+    columns, rows = table_and_rows
+    table_map = parse_table_map(made.selected(*columns).table_map)
+    texts = [tuple(None if one is None else one[0] for one in row) for row in rows]
+    packets = packets_of(table_map.columns, texts)
+    assert list(PacketTexts(table_map.columns).rows(packets)) == texts
+    table = CompiledDecoder(table_map, made.CHARSETS).table
+    with mock.patch.object(made_patterns, "_MOST_PATTERNS", patterns):
+        decoder = PacketDecoder(table, table_map, made.CHARSETS, rules={})
+        found = decoder.rows(packets)
+    expected = [[None if one is None else one[1] for one in row] for row in rows]
+    assert repr([list(json.loads(row[1] or "").values()) for row in found]) == repr(expected)

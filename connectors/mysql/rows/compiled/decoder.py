@@ -20,22 +20,13 @@ from connectors.errors import (
     UnsupportedEvent,
     WitnessesDiffer,
 )
-from connectors.mysql.binlog.buffer import read_bytes
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.charset.unmapped import Replaced, ReplacedText
 from connectors.mysql.rows.column_rule import ColumnRule
 from connectors.mysql.rows.compiled.fields import field_of
-from connectors.mysql.rows.compiled.generate import (
-    Change,
-    ImageFunction,
-    Images,
-    Row,
-    RowsFunction,
-    Table,
-    image_function,
-    rows_function,
-)
+from connectors.mysql.rows.compiled.generate import Change, Row, RowsFunction, Table
+from connectors.mysql.rows.compiled.patterns import Patterns
 from connectors.mysql.rows.decoder import (
     ABSENT,
     PARTIAL,
@@ -49,12 +40,6 @@ from connectors.mysql.rows.decoder import (
     ruled,
 )
 from connectors.mysql.rows.image_key import key_contradiction
-
-_MOST_PATTERNS = 64
-"""Number of NULL patterns with a function of their own; the others share one that tests each bit."""
-_MOST_COLUMNS = 8192
-"""Total number of columns in those functions, so that a wide table has fewer."""
-
 
 SPLIT = "\0"
 """Separator of two texts of marks: no JSON contains it."""
@@ -97,33 +82,6 @@ class _Kind:
         self.head_size = 8 + len(extra + count + bitmaps[0])
         self.runs: dict[bytes, RowsFunction] = {}
         """Functions by head and the first row's NULLs."""
-
-
-def _one_insert(data: bytes, at: int, _end: int, found: list[Row], images: Images) -> int:
-    after, key, at = images.image(data, at)
-    found.append((None, after, None, key, None))
-    return at
-
-
-def _one_delete(data: bytes, at: int, _end: int, found: list[Row], images: Images) -> int:
-    before, key, at = images.image(data, at)
-    found.append((before, None, key, None, None))
-    return at
-
-
-def _one_update(data: bytes, at: int, _end: int, found: list[Row], images: Images) -> int:
-    before, old_key, at = images.image(data, at)
-    after, new_key, at = images.image(data, at)
-    found.append((before, after, old_key, new_key, None))
-    return at
-
-
-_ONE_BY_ONE: dict[Change, RowsFunction] = {
-    Change.INSERT: _one_insert,
-    Change.DELETE: _one_delete,
-    Change.UPDATE: _one_update,
-}
-"""Functions for NULL patterns without one of their own."""
 
 
 class CompiledDecoder:
@@ -177,10 +135,12 @@ class CompiledDecoder:
         self._rules = {n: one.rule for n, one in enumerate(fields) if one.rule is not None}
         count = len(fields)
         self._kinds = {int(kind): _Kind(kind, count) for kind in ROWS_EVENTS - {PARTIAL}}
-        self._images: dict[bytes, ImageFunction] = {}
-        self._any: ImageFunction | None = None
-        self._room = min(_MOST_PATTERNS, _MOST_COLUMNS // count)
-        """Number of further functions allowed for NULL patterns."""
+        self._patterns = Patterns(self._table)
+
+    @property
+    def table(self) -> Table:
+        """The names, the key and the columns that rows have."""
+        return self._table
 
     def decode(self, event_type: int, body: bytes) -> Iterator[RowText]:
         """The rows of one event's body, in order; raises MalformedEvent if the bytes do not fit."""
@@ -210,42 +170,18 @@ class CompiledDecoder:
         run = kind.runs.get(data[at + 8 : row + kind.bitmap_size])
         if run is None and data[at + 8 : row] not in kind.heads:
             return self._rarely(event_type, data[at:end])
+        patterns = self._patterns
         while row < end:
             if run is None:
-                run = self._run(kind, data[at + 8 : at + kind.head_size], data, row)
-            end_of_run = run(data, row, end, found, self)
+                head = data[at + 8 : at + kind.head_size]
+                run = patterns.run(kind.runs, head, patterns.nulls(data, row), kind.change)
+            end_of_run = run(data, row, end, found, patterns)
             if end_of_run == row:
                 break
             row, run = end_of_run, None
         if row != end:
             raise IndexError("a row ends past the end of its event")
         return found
-
-    def _run(self, kind: _Kind, head: bytes, data: bytes, at: int) -> RowsFunction:
-        """The function that reads the rows from this offset."""
-        nulls, _ = read_bytes(data, at, kind.bitmap_size)
-        run = kind.runs.get(head + nulls)
-        if run is None:
-            if not self._room:
-                return _ONE_BY_ONE[kind.change]
-            self._room -= 1
-            run = kind.runs[head + nulls] = rows_function(self._table, nulls, kind.change)
-        return run
-
-    def image(self, data: bytes, at: int) -> tuple[str, str | None, int]:
-        """One image with any NULL pattern."""
-        size = self._table.bitmap_size
-        nulls = data[at : at + size]
-        made = self._images.get(nulls)
-        if made is not None:
-            return made(data, at)
-        if self._room and len(nulls) == size:
-            self._room -= 1
-            made = self._images[nulls] = image_function(self._table, nulls)
-            return made(data, at)
-        if self._any is None:
-            self._any = image_function(self._table, None)
-        return self._any(data, at)
 
     def _rarely(self, event_type: int, body: bytes) -> list[Row]:
         """Rows of which the binlog lacks columns, and events with an unusual head."""

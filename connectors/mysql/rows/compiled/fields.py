@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from connectors.mysql.binlog.buffer import packed
 from connectors.mysql.binlog.table_map import FieldType, MappedColumn
 from connectors.mysql.charset.charsets import BINARY, Charsets
 from connectors.mysql.charset.unmapped import ReplacedText, exact
@@ -36,7 +37,7 @@ class Field:
 
     ``value`` is an expression of a str, int or float: ``$a``, ``$b`` and so on are what the formats
     read, or ``$a`` the bytes after the length; ``$raw`` the bytes of a fixed size; ``$n`` is
-    ``bound``.
+    ``bound``. Bytes after a length are ``d[s:p]``, and ``$size`` of them.
     """
 
     value: str
@@ -45,6 +46,8 @@ class Field:
     big: tuple[str, ...] = ()
     """Struct formats, big-endian."""
     length_size: int = 0
+    is_packed: bool = False
+    """Whether the length is a length-encoded integer, of which ``length_size`` is the first byte."""
     bound: Any = None
     is_integer: bool = False
     rule: ColumnRule | None = None
@@ -56,7 +59,11 @@ class Field:
         return struct.calcsize("<" + "".join(self.little or self.big))
 
 
-NAMES: dict[str, Any] = temporal.NAMES | {"base64": b2a_base64, "zero_timestamp": ZERO_TIMESTAMP}
+NAMES: dict[str, Any] = temporal.NAMES | {
+    "base64": b2a_base64,
+    "zero_timestamp": ZERO_TIMESTAMP,
+    "packed": packed,
+}
 """Other names that expressions refer to."""
 
 
@@ -80,7 +87,7 @@ def _as_is(column: MappedColumn, charsets: Charsets) -> Field:
     if length_size:
         return Field(value="$n($a)", length_size=length_size, bound=through_reader)
     if size <= _FEW_BYTES:
-        return Field(value="$n[$a]", little=(f"{size}s",), bound=_Remembered(through_reader))
+        return Field(value="$n[$a]", little=(f"{size}s",), bound=Remembered(through_reader))
     return Field(value="$n($a)", little=(f"{size}s",), bound=through_reader)
 
 
@@ -104,7 +111,7 @@ def _year(_column: MappedColumn, _charsets: Charsets) -> Field:
 
 
 def _float(_column: MappedColumn, _charsets: Charsets) -> Field:
-    return Field(value="$n[$a]", little=("4s",), bound=_Remembered(shortest_float32))
+    return Field(value="$n[$a]", little=("4s",), bound=Remembered(shortest_float32))
 
 
 def _double(_column: MappedColumn, _charsets: Charsets) -> Field:
@@ -153,18 +160,18 @@ def _enum(column: MappedColumn, charsets: Charsets) -> Field:
 
 def _set(column: MappedColumn, charsets: Charsets) -> Field:
     read = reader_for(column, charsets)
-    texts = _Remembered(lambda raw: exact(read(raw, 0)[0]))
+    texts = Remembered(lambda raw: exact(read(raw, 0)[0]))
     return Field(value="$n[$a]", little=(f"{column.metadata}s",), bound=texts)
 
 
-class _Remembered(dict[bytes, Any]):
+class Remembered(dict[Any, Any]):
     """Values by their bytes, computed on first use; cleared when there are too many."""
 
-    def __init__(self, make: Callable[[bytes], Any]) -> None:
+    def __init__(self, make: Callable[[Any], Any]) -> None:
         super().__init__()
         self._make = make
 
-    def __missing__(self, raw: bytes) -> Any:
+    def __missing__(self, raw: Any) -> Any:
         if len(self) > 10_000:
             self.clear()
         value = self[raw] = self._make(raw)

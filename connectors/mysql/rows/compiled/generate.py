@@ -60,6 +60,10 @@ class Table:
     """The text before a key's first member."""
     place: Sequence[int] = ()
     """The columns whose JSON follows each key after a NUL; none: nothing follows."""
+    head_size: int = 0
+    """Bytes before the bitmap of NULLs, which are not read."""
+    first_bit: int = 0
+    """The bit of the first column in that bitmap."""
 
     @property
     def image_names(self) -> list[str]:
@@ -69,7 +73,7 @@ class Table:
     @property
     def bitmap_size(self) -> int:
         """Size of a bitmap with a bit for each column."""
-        return (len(self.fields) + 7) // 8
+        return (len(self.fields) + self.first_bit + 7) // 8
 
 
 def rows_function(table: Table, nulls: bytes, change: Change) -> RowsFunction:
@@ -141,7 +145,7 @@ class _Writer:
         columns = self._columns(nulls)
         lines = [
             "def made(d, p, end, found, images):",
-            "    o = blank.copy()",
+            "    o, add = blank.copy(), found.append",
             f"    last = end - {self._least(columns)}",
             "    while p <= last:",
             *_indented(2, self._read(columns, "if m != nulls:\n    break")),
@@ -159,7 +163,7 @@ class _Writer:
                 *_indented(4, self._appended(change, columns)),
                 "        if m != nulls:",
                 "            after, key, p = images.image(d, p)",
-                "            found.append((before, after, old_key, key, None))",
+                "            add((before, after, old_key, key, None))",
             ]
         return "\n".join([*lines, "    return p"])
 
@@ -181,12 +185,12 @@ class _Writer:
         lines = [
             "def made(d, p):",
             "    o = blank.copy()",
-            f'    m = from_bytes(d[p:p + {size}], "little")',
-            f"    p += {size}",
+            f"    p += {self._table.head_size + size}",
+            f'    m = from_bytes(d[p - {size}:p], "little")',
         ]
         lines += [f"    x{index} = None" for index in self._named]
         for index in range(len(self._table.fields)):
-            lines.append(f"    if not m & {1 << index}:")
+            lines.append(f"    if not m & {1 << index + self._table.first_bit}:")
             lines += _indented(2, self._read_columns([index], _Run(), is_kept=True))
         names, place = (
             ", ".join(f"l{index}: x{index}" for index in indexes)
@@ -201,18 +205,21 @@ class _Writer:
         self.namespace["nulls"] = (
             int.from_bytes(nulls, "little") if len(nulls) in _BITMAPS else nulls
         )
-        count = len(self._table.fields)
-        return [index for index in range(count) if not nulls[index >> 3] >> (index & 7) & 1]
+        bits = int.from_bytes(nulls, "little") >> self._table.first_bit
+        return [index for index in range(len(self._table.fields)) if not bits >> index & 1]
 
     def _least(self, columns: Sequence[int]) -> int:
         """Bytes of an image whose values of variable size are empty."""
         fields = [self._table.fields[index] for index in columns]
-        return self._table.bitmap_size + sum(one.length_size or one.size for one in fields)
+        head_size = self._table.head_size + self._table.bitmap_size
+        return head_size + sum(one.length_size or one.size for one in fields)
 
     def _read(self, columns: Sequence[int], test: str, *, deeper: bool = False) -> list[str]:
         """Lines that read an image into ``o``; ``test`` follows once the bitmap is known."""
         run = _Run()
-        size = self._table.bitmap_size
+        size, head_size = self._table.bitmap_size, self._table.head_size
+        if head_size:
+            run.add([f"{head_size}x"], [])
         run.add([_BITMAPS.get(size, f"{size}s")], ["m"])
         lines = self._read_columns(columns, run)
         # The first line unpacks, and reads the bitmap.
@@ -231,6 +238,8 @@ class _Writer:
                 run.add(_LENGTHS[one.length_size], names)
                 length = names[0] if len(names) == 1 else f"({names[1]} << 16 | {names[0]})"
                 lines += [*self._unpacked(run), *waiting, f"s = p + {run.size}"]
+                if one.is_packed:
+                    lines += [f"if {length} > 250:", f"    {length}, s = packed(d, s - 1)"]
                 lines.append(f"p = s + {length}")
                 lines += self._kept(index, ["d[s:p]"], "", is_kept=is_kept)
                 run, waiting = _Run(), []
@@ -268,7 +277,7 @@ class _Writer:
             return
         one = self._table.fields[index]
         self.namespace[f"c{index}"] = one.bound
-        value = named(one.value, names, raw=raw, n=f"c{index}")
+        value = named(one.value, names, raw=raw, n=f"c{index}", size=f"n{index}a")
         if one.rule is not None:
             self.namespace[f"r{index}"] = one.rule
             value = f"r{index}({value})"
@@ -279,7 +288,7 @@ class _Writer:
 
     def _appended(self, change: Change, columns: Sequence[int]) -> list[str]:
         row = change.value.format(image="dumps(o).decode()", key=self._key(columns))
-        return [f"found.append(({row}))"]
+        return [f"add(({row}))"]
 
     @property
     def _named(self) -> set[int]:

@@ -18,11 +18,12 @@ from connectors.errors import SnapshotUnsupported
 from connectors.mysql.ddl.definition import Table
 from connectors.mysql.position import Coordinates
 from connectors.mysql.snapshot.chunk_reader import ReadChunk
-from connectors.mysql.snapshot.row_encoder import RowEncoder
+from connectors.mysql.snapshot.selected_table import SelectedTable
 from tables.mapping.yaml_form import from_yaml
 from tables.masking.keys import MaskingKeys
 from tables.routes.routes import Routes
 from tests.unit.app.pipeline.runs import RULES
+from tests.unit.connectors.mysql.snapshot.packets import packets_of
 from tests.unit.connectors.mysql.snapshot.tables import CHARSETS, MYSQL, NAME, column, table
 
 KEY = bytes(range(32))
@@ -57,11 +58,11 @@ def expected(mapping: str | None = None, known: Schema = ORDERS, **rules: Any) -
 
 
 def chunk(rows: list[Any], of: Table = ORDERS) -> ReadChunk:
-    made = RowEncoder(NAME, of, CHARSETS, server=MYSQL)
+    made = SelectedTable(NAME, of, CHARSETS, server=MYSQL)
     return ReadChunk(
         table_map=made.table_map,
-        # Each row in an event of its own.
-        bodies=tuple(made.bodies(rows, most_bytes=1)),
+        # Each row in a block of its own.
+        blocks=tuple(packets_of(made.columns, [row]) for row in rows),
         rows=len(rows),
         last=None,
         is_last=True,

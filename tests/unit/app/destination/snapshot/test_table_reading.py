@@ -59,13 +59,16 @@ class Table:
         last = min(first + 2, self.rows)
         return ReadChunk(
             table_map=b"map",
-            bodies=(b"rows",) if last > first else (),
+            blocks=(b"rows",) if last > first else (),
             rows=last - first,
             last=(str(last),) if last > first else None,
             is_last=last - first < 2,
             high=HIGH,
             began_ms=1,
         )
+
+
+UNREADABLE = "SnapshotUnsupported: a value"
 
 
 class Stream:
@@ -102,7 +105,9 @@ class Stream:
                 self._refused = portion.attempt
             elif portion.attempt <= self._refused:
                 refused = "an earlier read of it was refused"
-            piece = SimpleNamespace(entered=[Entered(portion.id, rows=2, refused=refused)])
+            unreadable = refused if refused == UNREADABLE else None
+            entered = Entered(portion.id, rows=2, refused=refused, unreadable=unreadable)
+            piece = SimpleNamespace(entered=[entered])
             offset = SimpleNamespace(gtid_set=gtids(100 + portion.id))
             self.entries.committed(cast(Any, piece), cast(Any, SimpleNamespace(offset=offset)))
 
@@ -240,11 +245,20 @@ async def test_a_table_that_is_gone_and_one_that_cannot_be_read_end_with_that_st
     assert shown[-1].error.startswith("SnapshotUnsupported: ")
 
 
+async def test_rows_that_cannot_be_decoded_end_their_table() -> None:
+    stream = Stream(lambda one: UNREADABLE if one.blocks and number_of(one) == 2 else None)
+    shown = await read(Table(9), stream)
+    assert [(one.state, one.rows) for one in shown] == [
+        (SnapshotState.READING, 2), (SnapshotState.FAILED, 2),
+    ]  # fmt: skip
+    assert shown[-1].error == UNREADABLE
+
+
 async def test_a_table_that_is_not_published_any_more_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "_AGAIN_SECONDS", 0.01)
-    stream = Stream(lambda one: NOT_PUBLISHED if one.bodies and number_of(one) > 1 else None)
+    stream = Stream(lambda one: NOT_PUBLISHED if one.blocks and number_of(one) > 1 else None)
     shown = await read(Table(9), stream)
     assert [(one.state, one.rows) for one in shown] == [
         (SnapshotState.READING, 2), (SnapshotState.GONE, 2),

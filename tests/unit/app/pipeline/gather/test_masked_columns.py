@@ -13,7 +13,7 @@ from app.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from connectors.errors import MalformedEvent, RuleImpossible
 from connectors.mysql.binlog.table_map import FieldType, TableMap
 from connectors.mysql.ddl.definition import Database
-from connectors.mysql.rows.compiled import decoder
+from connectors.mysql.rows.compiled import patterns as made_patterns
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.schema.definition_from_table_map import adopted
 from tables.mapping.yaml_form import from_yaml
@@ -58,7 +58,7 @@ ALL = "column_actions: {A: {hmac: k}, b: {redact: '*'}, c: {truncate: 2}}"
 
 @pytest.mark.parametrize("patterns", [0, 32])
 def test_rules_are_for_images_and_keys_of_the_generated_decoder(patterns: int) -> None:
-    with mock.patch.object(decoder, "_MOST_PATTERNS", patterns):
+    with mock.patch.object(made_patterns, "_MOST_PATTERNS", patterns):
         rows = met(ALL).rows(WRITE, head() + image(1, 2, "xyz"))
     masked = HASHED(1)
     assert rows == [

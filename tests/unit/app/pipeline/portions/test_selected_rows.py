@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +32,7 @@ from tests.unit.app.pipeline.runs import (
     run_stage,
     spec_of,
 )
+from tests.unit.connectors.mysql.snapshot.packets import packets_of
 
 NAME = ("shop", "t")
 HEADER = made.HEADER.size
@@ -89,6 +91,10 @@ def watch(*tables: tuple[str, str], number: int = 0) -> KeyWatch:
     return KeyWatch(start=made.START, tables=frozenset(tables or [NAME]), id=number)
 
 
+def packets(of: TableMap, rows: Iterable[Pair]) -> bytes:
+    return packets_of(of.columns, [tuple(b"%d" % one for one in row) for row in rows])
+
+
 def selected(
     *rows: Pair,
     number: int = 1,
@@ -97,7 +103,6 @@ def selected(
     kept: int = 0,
     of: TableMap = KEYED,
 ) -> SelectedRows:
-    body = made.rows(of, map(image, rows), kind=EventType.WRITE_ROWS)[HEADER:]
     return SelectedRows(
         start=made.START,
         table=(of.database, of.table),
@@ -110,7 +115,7 @@ def selected(
         begins=number,
         kept=kept,
         table_map=made.table_map(of)[HEADER:],
-        bodies=(body,) if rows else (),
+        blocks=(packets(of, rows),) if rows else (),
         note=NOTE,
     )
 

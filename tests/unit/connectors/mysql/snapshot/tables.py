@@ -9,6 +9,7 @@ from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Column, Index, Server, Table
 from connectors.mysql.rows.decoder import Image, RowDecoder
 from connectors.mysql.snapshot.row_encoder import RowEncoder
+from connectors.mysql.snapshot.selected_table import SelectedTable
 
 MYSQL = Server(version=(9, 7, 4))
 MARIADB = Server(version=(11, 8, 3), mariadb=True)
@@ -53,13 +54,26 @@ def table(*columns: Column, key: str = "") -> Table:
     )
 
 
-def encoder(*columns: Column, key: str = "", server: Server = MYSQL) -> RowEncoder:
+class Encoder(RowEncoder):
+    """The encoder of a table's rows, with the body of their TABLE_MAP."""
+
+    def __init__(self, made: SelectedTable, server: Server) -> None:
+        self.table_map = made.table_map
+        super().__init__(parse_table_map(made.table_map, mariadb=server.mariadb))
+
+
+def selected(*columns: Column, key: str = "", server: Server = MYSQL) -> SelectedTable:
+    """What is selected of a table."""
+    return SelectedTable(NAME, table(*columns, key=key), CHARSETS, server=server)
+
+
+def encoder(*columns: Column, key: str = "", server: Server = MYSQL) -> Encoder:
     """The encoder of a table's rows."""
-    return RowEncoder(NAME, table(*columns, key=key), CHARSETS, server=server)
+    return Encoder(selected(*columns, key=key, server=server), server)
 
 
 def read_back(
-    made: RowEncoder, rows: Sequence[Sequence[bytes | None]], *, mariadb: bool = False
+    made: Encoder, rows: Sequence[Sequence[bytes | None]], *, mariadb: bool = False
 ) -> list[Image]:
     """The rows after encoding and decoding."""
     decoder = RowDecoder(parse_table_map(made.table_map, mariadb=mariadb), CHARSETS)

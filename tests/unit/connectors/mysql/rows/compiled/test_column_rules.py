@@ -11,7 +11,7 @@ import pytest
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
 from connectors.mysql.rows.column_rule import Value
-from connectors.mysql.rows.compiled import decoder
+from connectors.mysql.rows.compiled import patterns as made_patterns
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder
 from connectors.mysql.rows.decoder import ABSENT, ruled
 from tests.unit.connectors.mysql.rows.compiled.row_events import CHARSETS, event
@@ -41,7 +41,7 @@ ROW = b"\0" + struct.pack("<ii", 7, 8) + b"\x02ab"
 
 @pytest.mark.parametrize("patterns", [0, 32])
 def test_a_rule_is_for_its_column_alone_and_for_its_part_of_the_key(patterns: int) -> None:
-    with mock.patch.object(decoder, "_MOST_PATTERNS", patterns):
+    with mock.patch.object(made_patterns, "_MOST_PATTERNS", patterns):
         ours = CompiledDecoder(TABLE, CHARSETS, rules={"n": lambda _: "masked"})
     ((_, after, _, key, _),) = ours.rows(EventType.WRITE_ROWS, event(TABLE, [ROW], present=1))
     assert after == '{"id":7,"n":"masked","v":"ab"}'
@@ -68,7 +68,7 @@ def test_a_rule_sees_neither_null_nor_what_an_image_lacks() -> None:
     assert ruled((None, ABSENT, 1), rules) == (None, ABSENT, 1)
     with_null = b"\x02" + struct.pack("<i", 7) + b"\x02ab"
     for patterns in (0, 32):
-        with mock.patch.object(decoder, "_MOST_PATTERNS", patterns):
+        with mock.patch.object(made_patterns, "_MOST_PATTERNS", patterns):
             ours = CompiledDecoder(TABLE, CHARSETS, rules={"n": refused})
         body = event(TABLE, [with_null], present=1)
         ((_, after, _, key, _),) = ours.rows(EventType.WRITE_ROWS, body)

@@ -10,7 +10,7 @@ import pytest
 from connectors.errors import MalformedEvent
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
-from connectors.mysql.rows.compiled import decoder
+from connectors.mysql.rows.compiled import patterns as made_patterns
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder
 from tests.unit.connectors.mysql.rows.compiled.row_events import CHARSETS, event
 
@@ -31,7 +31,7 @@ def test_a_text_that_ends_after_its_event_is_refused_wherever_the_event_stands(
 ) -> None:
     table = text_table()
     body = event(table, [b"\xfe\x05hello"] * 2, present=1)
-    with mock.patch.object(decoder, "_MOST_PATTERNS", patterns):
+    with mock.patch.object(made_patterns, "_MOST_PATTERNS", patterns):
         ours = CompiledDecoder(table, CHARSETS)
     within = b"before" + body + b"behind"
     begin, end = len(b"before"), len(b"before") + len(body)

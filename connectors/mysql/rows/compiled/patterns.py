@@ -1,0 +1,92 @@
+"""The generated functions of one table, by the NULLs of the rows that they read.
+
+Invariant: rows of any pattern can be read; only so many patterns have functions of their own.
+"""
+
+from __future__ import annotations
+
+from connectors.mysql.binlog.buffer import read_bytes
+from connectors.mysql.rows.compiled.generate import (
+    Change,
+    ImageFunction,
+    Images,
+    Row,
+    RowsFunction,
+    Table,
+    image_function,
+    rows_function,
+)
+
+_MOST_PATTERNS = 64
+"""Number of NULL patterns with a function of their own; the others share one that tests each bit."""
+_MOST_COLUMNS = 8192
+"""Total number of columns in those functions, so that a wide table has fewer."""
+
+
+def _one_insert(data: bytes, at: int, _end: int, found: list[Row], images: Images) -> int:
+    after, key, at = images.image(data, at)
+    found.append((None, after, None, key, None))
+    return at
+
+
+def _one_delete(data: bytes, at: int, _end: int, found: list[Row], images: Images) -> int:
+    before, key, at = images.image(data, at)
+    found.append((before, None, key, None, None))
+    return at
+
+
+def _one_update(data: bytes, at: int, _end: int, found: list[Row], images: Images) -> int:
+    before, old_key, at = images.image(data, at)
+    after, new_key, at = images.image(data, at)
+    found.append((before, after, old_key, new_key, None))
+    return at
+
+
+_ONE_BY_ONE: dict[Change, RowsFunction] = {
+    Change.INSERT: _one_insert,
+    Change.DELETE: _one_delete,
+    Change.UPDATE: _one_update,
+}
+"""Functions for NULL patterns without one of their own."""
+
+
+class Patterns:
+    """Makes the functions when rows need them."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self._images: dict[bytes, ImageFunction] = {}
+        self._any: ImageFunction | None = None
+        self._room = min(_MOST_PATTERNS, _MOST_COLUMNS // len(table.fields))
+        """Number of further functions allowed for NULL patterns."""
+
+    def nulls(self, data: bytes, at: int) -> bytes:
+        """The bitmap of the row at an offset; raises IndexError if the bytes end before it."""
+        return read_bytes(data, at + self.table.head_size, self.table.bitmap_size)[0]
+
+    def run(
+        self, made: dict[bytes, RowsFunction], head: bytes, nulls: bytes, change: Change
+    ) -> RowsFunction:
+        """The function that reads rows with these NULLs; it is kept in ``made``, under both."""
+        run = made.get(head + nulls)
+        if run is None:
+            if not self._room:
+                return _ONE_BY_ONE[change]
+            self._room -= 1
+            run = made[head + nulls] = rows_function(self.table, nulls, change)
+        return run
+
+    def image(self, data: bytes, at: int) -> tuple[str, str | None, int]:
+        """One image with any NULL pattern."""
+        begin, size = at + self.table.head_size, self.table.bitmap_size
+        nulls = data[begin : begin + size]
+        made = self._images.get(nulls)
+        if made is not None:
+            return made(data, at)
+        if self._room and len(nulls) == size:
+            self._room -= 1
+            made = self._images[nulls] = image_function(self.table, nulls)
+            return made(data, at)
+        if self._any is None:
+            self._any = image_function(self.table, None)
+        return self._any(data, at)
