@@ -12,7 +12,7 @@ from connectors.errors import SnapshotUnsupported, SourceLost
 from connectors.mysql.ddl.definition import Table
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.schema.baseline import server_of
-from connectors.mysql.snapshot.chunk_reader import ChunkReader, DefinitionChanged
+from connectors.mysql.snapshot.chunk_reader import ChunkReader, DefinitionChanged, ReadChunk
 from connectors.mysql.snapshot.load_limits import LoadGate, LoadLimits
 from connectors.mysql.snapshot.random_key import random_keys
 from devstack import Stack
@@ -237,6 +237,53 @@ def test_a_table_without_a_key_is_one_chunk_up_to_a_limit(
     with pytest.raises(SnapshotUnsupported, match="has no primary key") as raised:
         reader_of(stack, "plain").read(None, GtidSet())
     assert raised.value.context["table"] == f"{DATABASE}.plain"
+
+
+def test_a_chunk_has_few_bytes_whatever_the_size_of_its_rows(stack: Stack) -> None:
+    small, large = 300, 40
+    run(
+        stack.mysql,
+        "DROP TABLE IF EXISTS growing",
+        "CREATE TABLE growing (a INT PRIMARY KEY, b MEDIUMBLOB)",
+        *(f"INSERT INTO growing VALUES ({number}, 'x')" for number in range(small)),
+        *(
+            f"INSERT INTO growing VALUES ({number}, REPEAT('x', 500000))"
+            for number in range(small, small + large)
+        ),
+        database=DATABASE,
+    )
+    with closing(reader_of(stack, "growing", keeps_keys=True)) as reader:
+        chunks, after = list[ReadChunk](), None
+        while not chunks or not chunks[-1].is_last:
+            reader._limit = 20_000
+            chunk = reader.read(after, GtidSet())
+            assert chunk is not None
+            chunks.append(chunk)
+            after = chunk.last
+        rows = [int(key) for chunk in chunks for (key,) in chunk.keys]
+        assert rows == list(range(small + large))
+        assert len(chunks) > 4
+        assert max(sum(map(len, chunk.blocks)) for chunk in chunks) < 4 << 20
+        reader._limit = 1_000
+        reader.read(None, GtidSet())
+        assert 1 <= reader._limit < 500, "the next one is chosen by the size of the rows"
+
+
+def test_a_column_of_another_type_is_found_before_any_row_is_read(stack: Stack) -> None:
+    run(
+        stack.mysql,
+        "CREATE TABLE retyped (a INT PRIMARY KEY, b INT)",
+        "INSERT INTO retyped VALUES (1, 1)",
+        database=DATABASE,
+    )
+    before = definition_of(stack.mysql, (DATABASE, "retyped"), known_facts(stack.mysql))
+    with closing(reader_of(stack, "retyped", before)) as reader:
+        assert reader.read(None, GtidSet()) is not None
+        run(stack.mysql, "ALTER TABLE retyped MODIFY b BIGINT", database=DATABASE)
+        with pytest.raises(DefinitionChanged, match="column 'b' with the type 8"):
+            reader.read(None, GtidSet())
+        run(stack.mysql, "ALTER TABLE retyped MODIFY b INT", database=DATABASE)
+        assert reader.read(None, GtidSet()) is not None, "by a new connection"
 
 
 def test_a_definition_that_the_server_no_longer_has(stack: Stack) -> None:
