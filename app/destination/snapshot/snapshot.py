@@ -42,7 +42,7 @@ from tables.snapshots.table_snapshot import SnapshotState, TableSnapshot, note_o
 
 log = logging.getLogger(__name__)
 
-LANES = 8
+LANES = 16
 """Tables under way at once: of most, the rows that were read are decoded and committed."""
 SELECTS = 2
 """Of those, the ones whose rows are being read."""

@@ -28,7 +28,7 @@ from tables.snapshots.table_snapshot import SnapshotState, TableSnapshot, note_o
 
 log = logging.getLogger(__name__)
 
-DEPTH = 3
+DEPTH = 4
 """Chunks of a table under way at once: one is read while others are decoded and committed."""
 _AGAIN_SECONDS = 0.5
 _LOST_SECONDS = 5.0
@@ -95,6 +95,8 @@ class TableReading:
                     break
                 self._under_way.append(one)
                 reached, ended = one.after, not one.after.is_pending
+                if ended:
+                    self._reader.rest()
             if not self._under_way:
                 if self._is_stopping:
                     break

@@ -31,18 +31,23 @@ from connectors.mysql.snapshot.row_condition import check_condition
 from connectors.mysql.snapshot.select_list import SESSION
 from connectors.mysql.snapshot.selected_table import SelectedTable
 
-TARGET_BYTES = 768 * 1024
+TARGET_BYTES = 1536 * 1024
 """Bytes of a chunk's rows to aim for, as the server sends them."""
 _MOST_BYTES = 4 * TARGET_BYTES
 """Bytes after which a chunk ends, whatever the size of its rows; the rows that were read too are read again."""
 _FIRST_ROWS, _MOST_ROWS, _GROWTH = 1_000, 20_000, 16
-"""Rows of the first chunk, of any, and how many times as many as the last one the next may have."""
+"""Rows of the first chunk where the server does not state their size, of any, and how many times as many as the
+last one the next may have."""
 _KEYLESS_BYTES = 64 * 1024 * 1024
 """Most bytes of a table without a key, which is one chunk."""
 _MOST_AT_ONCE = 1_000_000
 """Most rows of a chunk that has to be whole."""
 _ANSWER_SECONDS = 600.0
 
+_ROW_BYTES = (
+    "SELECT avg_row_length FROM information_schema.tables"
+    " WHERE table_schema = %s AND table_name = %s"
+)
 _GONE = {1051, 1054, 1146, 1049}
 """Errors of a SELECT that was made of an older definition: no such table, column or database."""
 
@@ -109,13 +114,19 @@ class ChunkReader:
         self._is_estimated = False
         self._connection: Any = None
         self._views: ReadViews | None = None
-        self._limit = _FIRST_ROWS
+        self._limit: int | None = None
+        """The rows of the next chunk; None: before the first one."""
         self._made: tuple[Table, SelectedTable] | None = None
 
     def close(self) -> None:
         """End the connection, from any thread; a SELECT that runs ends with SourceLost."""
         if self._connection is not None:
             self._connection._force_close()
+
+    def rest(self) -> None:
+        """End the connection until the next read, from the thread that reads."""
+        self.close()
+        self._connection = None
 
     def read(self, after: Sequence[str] | None, sees: Seen) -> ReadChunk | None:
         """Read the rows after a key, by a SELECT that sees these transactions; None without such a table.
@@ -138,8 +149,7 @@ class ChunkReader:
             return chunk
         except DefinitionChanged:
             # Rows of its result are still to come.
-            self.close()
-            self._connection = None
+            self.rest()
             raise
         except pymysql.MySQLError as error:
             self._drop_if_broken(error)
@@ -156,8 +166,7 @@ class ChunkReader:
     def _drop_if_broken(self, error: pymysql.MySQLError) -> None:
         """Forget a connection that cannot be used again."""
         if isinstance(error, pymysql.InterfaceError) or not error.args or error.args[0] >= 2000:
-            self.close()
-            self._connection = None
+            self.rest()
 
     def _connect(self) -> None:
         self._connection = connection_to(
@@ -178,7 +187,7 @@ class ChunkReader:
             try:
                 return self._read(table, after, sees)
             except _RowLocked:
-                self._limit = max(1, self._limit // 2)
+                self._limit = max(1, (self._limit or _FIRST_ROWS) // 2)
                 if time.monotonic() > deadline:
                     raise SourceLost(
                         f"for {VISIBLE_SECONDS:.0f} s rows of {'.'.join(self._name)} were locked by "
@@ -210,6 +219,13 @@ class ChunkReader:
         except pymysql.MySQLError:
             return False
         return True
+
+    def _first_limit(self, cursor: Any) -> int:
+        """The rows of the first chunk, by the size of a row as the server states it."""
+        cursor.execute(_ROW_BYTES, self._name)
+        row = cursor.fetchone()
+        size = 0 if row is None else int(row[0] or 0)
+        return max(1, min(_MOST_ROWS, TARGET_BYTES // size)) if size else _FIRST_ROWS
 
     def _estimate(self, cursor: Any) -> int | None:
         """The server's estimate of the rows to read, once."""
@@ -247,6 +263,9 @@ class ChunkReader:
                 remedy="Read all its rows, without a condition.",
             )
         is_part = bool(key) and not self._is_whole
+        if self._limit is None:
+            with self._connection.cursor() as cursor:
+                self._limit = self._first_limit(cursor)
         limit = self._limit if is_part else _MOST_AT_ONCE
         if is_part and self._gate is not None:
             limit = self._gate.most_rows(limit)

@@ -42,8 +42,13 @@ class Table:
     """Errors by the key after which is read, each raised once."""
     exists: bool = True
     is_closed: bool = False
+    rested_after: list[int] = field(default_factory=list)
     reads: list[tuple[int, str]] = field(default_factory=list)
     """The key after which was read, and the transactions that the SELECT was to see."""
+
+    def rest(self) -> None:
+        """Note after how many reads."""
+        self.rested_after.append(len(self.reads))
 
     def close(self) -> None:
         """Note it."""
@@ -157,6 +162,7 @@ async def test_chunks_follow_one_another_to_the_end_of_the_table() -> None:
     assert notes(stream) == [["2"], ["4"], ["5"]]
     assert [one.read for one in stream.entered] == [f"snapshot:one:shop.t:{n}" for n in (1, 2, 3)]
     assert stream.least == [HIGH] * 3
+    assert table.rested_after == [3], "nothing is read after the last chunk"
     assert [(one.state, one.rows) for one in shown] == [
         (SnapshotState.READING, 2), (SnapshotState.READING, 4), (SnapshotState.DONE, 5),
     ]  # fmt: skip
