@@ -7,10 +7,12 @@ that the topic would have. Nothing is written.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from app.destination.background import in_its_own_thread
 from app.operations.journal_access import Journal
 from app.operations.source_connection import ReportUnreachable, reachable_source
 from app.operations.validation.definitions import Definitions, definitions_now
@@ -19,14 +21,17 @@ from app.pipeline.gather.captured_tables import CapturedTable
 from app.validation.errors import NotComparable
 from connectors.errors import SnapshotUnsupported
 from connectors.mysql.ddl.definition import Table, TableName
+from connectors.mysql.snapshot.empty_tables import empty_tables
 from tables.mapping.rules import DEBEZIUM
 
 FORM = 1
 _BY_WORKER = "Let the worker read the existing rows: see docs/snapshots.md."
 _FIRST_ROW = (
-    "Publish one of its rows, and so its columns, first: python -m app snapshot start {destination} "
+    "Publish one row, and so the columns, of each of them first: python -m app snapshot start {destination} "
     '{table} --where "{key} = …"'
 )
+_NAMED = 10
+"""Tables that an error names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +43,8 @@ class LoadPlan:
     server_uuid: str
     made_ms: int
     tables: Sequence[dict[str, Any]]
+    empty: Sequence[TableName] = ()
+    """Real tables that have no row, and of which nothing was published: all of their rows will be."""
 
     def to_json(self) -> dict[str, Any]:
         """What the sink reads: see docs/bulk-load.md."""
@@ -49,6 +56,7 @@ class LoadPlan:
             "server_uuid": self.server_uuid,
             "made_ms": self.made_ms,
             "tables": list(self.tables),
+            "empty": [list(name) for name in self.empty],
         }
 
 
@@ -76,12 +84,19 @@ async def plan_load(
     # All real tables of a logical one, as the sink replaces it as a whole.
     logical = {_logical(definitions, one) for one in names}
     names = [one for one in wanted_tables(definitions, ()) if _logical(definitions, one) in logical]
+    # Read before the tables are: a row that comes later is published.
+    unpublished = [one for one in names if one not in definitions.state.versions]
+    empty = await in_its_own_thread(partial(empty_tables, source.address, unpublished))
+    filled = [one for one in names if one not in empty] or names
+    captured = {one: _captured(definitions, one, name) for one in filled}
+    _check_published(definitions, captured, name)
     return LoadPlan(
         destination=name,
         prefix=journal.plan.rules.prefix,
         server_uuid=source.facts.server_uuid,
         made_ms=time.time_ns() // 1_000_000,
-        tables=[_planned(definitions, one, name) for one in names],
+        tables=[_planned(definitions, own, one) for one, own in captured.items()],
+        empty=[one for one in names if one not in filled],
     )
 
 
@@ -91,23 +106,22 @@ def _logical(definitions: Definitions, name: TableName) -> TableName:
     return route.logical
 
 
-def _planned(definitions: Definitions, name: TableName, destination: str) -> dict[str, Any]:
+def _captured(definitions: Definitions, name: TableName, destination: str) -> CapturedTable:
+    """How a table is published; raises SnapshotUnsupported if a SELECT does not return that."""
     table = definitions.tables[name]
     try:
         captured = definitions.expected.captured(name, table)
     except NotComparable as error:
         raise _refused(error.detail or "", name, destination) from error
+    if captured.route.mapped is not None and definitions.rules.routes.merged:
+        raise _refused("a merge publishes its changes", name, destination)
     if reason := _obstacle(captured, table):
         raise _refused(reason, name, destination)
-    version = definitions.state.versions.get(name)
-    if version is None or not version.definition.is_same(captured.definition):
-        key = table.primary_key[0]
-        raise SnapshotUnsupported(
-            f"no record of {'.'.join(name)} was published since its columns are what they are, so the sink "
-            "does not know them",
-            destination=destination,
-            remedy=_FIRST_ROW.format(destination=destination, table=".".join(name), key=key),
-        )
+    return captured
+
+
+def _planned(definitions: Definitions, captured: CapturedTable, name: TableName) -> dict[str, Any]:
+    table, version = definitions.tables[name], definitions.state.versions[name]
     sources = _sources(captured, table)
     types = {column.name: column.type for column in table.columns}
     return {
@@ -124,6 +138,32 @@ def _planned(definitions: Definitions, name: TableName, destination: str) -> dic
             for source in (sources[one.name],)
         ],
     }
+
+
+def _check_published(
+    definitions: Definitions, captured: Mapping[TableName, CapturedTable], destination: str
+) -> None:
+    """Raises SnapshotUnsupported for tables whose present columns are not on the schemas topic."""
+    versions = definitions.state.versions
+    lacking = [
+        name
+        for name, own in captured.items()
+        if name not in versions or not versions[name].definition.is_same(own.definition)
+    ]
+    if not lacking:
+        return
+    first = lacking[0]
+    more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
+    raise SnapshotUnsupported(
+        f"no record of {', '.join('.'.join(one) for one in lacking[:_NAMED])}{more} was published since its "
+        "columns are what they are, so the sink does not know them",
+        destination=destination,
+        remedy=_FIRST_ROW.format(
+            destination=destination,
+            table=".".join(first),
+            key=definitions.tables[first].primary_key[0],
+        ),
+    )
 
 
 def _refused(reason: str, name: TableName, destination: str) -> SnapshotUnsupported:

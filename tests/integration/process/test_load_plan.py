@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from devstack import Stack
 from devstack.mysql import Mysql
@@ -21,7 +22,7 @@ __all__ = ["mysql"]
 MAPPING = """
 tables:
   notes:
-    from: [shop.notes_0, shop.notes_1]
+    from: [shop.notes_0, shop.notes_1, shop.notes_2]
     column_actions: {gone: drop, plain: {rename: shown}}
   secrets: {from: [shop.secrets], column_actions: {v: redact}}
   few: {from: [shop.few], row_filter: v = 'a'}
@@ -30,6 +31,7 @@ COLUMNS = "(id int PRIMARY KEY, gone varchar(9), plain decimal(9,2))"
 TABLES = (
     f"CREATE TABLE shop.notes_0 {COLUMNS}",
     f"CREATE TABLE shop.notes_1 {COLUMNS}",
+    f"CREATE TABLE shop.notes_2 {COLUMNS}",
     "CREATE TABLE shop.secrets (id int PRIMARY KEY, v varchar(9))",
     "CREATE TABLE shop.few (id int PRIMARY KEY, v varchar(9))",
     "CREATE TABLE shop.plain (v int)",
@@ -73,6 +75,8 @@ def test_a_plan_has_what_a_select_returns_and_no_other_table(
             ("notes_0", ["shop", "notes"]),
             ("notes_1", ["shop", "notes"]),
         ]
+        # It has no row, and the stream has all that come.
+        assert plan["empty"] == [["shop", "notes_2"]]
         assert plan["tables"][0]["columns"] == [
             {"name": "id", "source": "id", "column_type": "int"},
             {"name": "shown", "source": "plain", "column_type": "decimal(9,2)"},
@@ -82,6 +86,11 @@ def test_a_plan_has_what_a_select_returns_and_no_other_table(
         assert "its mapping filters rows or operations" in refused("shop.few")
         assert "it has no primary key" in refused("shop.plain")
         assert 'snapshot start shop shop.unseen --where "id = …"' in refused("shop.unseen")
+        # A row that no binlog has is none that the stream has.
+        unlogged = "INSERT INTO shop.notes_2 VALUES (1, 'a', 1)"
+        run(mysql, "SET SESSION sql_log_bin = 0", unlogged)
+        assert "no record of shop.notes_2 was published" in refused("shop.notes_1")
+        run(mysql, "SET SESSION sql_log_bin = 0", "DELETE FROM shop.notes_2")
         # The columns are those of a record only until they change.
         run(mysql, "ALTER TABLE shop.notes_0 ADD w int")
         changed = "no record of shop.notes_0 was published since its columns are"
@@ -91,6 +100,14 @@ def test_a_plan_has_what_a_select_returns_and_no_other_table(
             ),
             late=lambda: worker.log,
         )
+        other = {**wanted["destinations"]["shop"], "server_id": 6102}
+        merged = {"trade": {"destinations": ["shop", "other"]}}
+        destinations = {**wanted["destinations"], "other": other}
+        (tmp_path / "merged.yaml").write_text(
+            yaml.safe_dump({**wanted, "destinations": destinations, "merge": merged})
+        )
+        made = run_command(tmp_path / "merged.yaml", "snapshot", "plan", "shop", "shop.notes_1")
+        assert "as a merge publishes its changes" in made.stderr
         unknown = run_command(config, "snapshot", "plan", "shop", "shop.none")
         assert unknown.returncode == 2
         assert "shop.none is no table that the destination captures" in unknown.stderr
