@@ -11,7 +11,6 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from spark_sink.errors import UnsupportedType
 from spark_sink.source.mysql_types import Reading, reading
 
 _TEXT: Final = frozenset(
@@ -19,14 +18,32 @@ _TEXT: Final = frozenset(
 )
 _APPROXIMATE: Final = frozenset({"float", "double", "real"})
 _BYTES: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
-_SRID: Final = (
-    "CAST(conv(concat(hex(substring({text}, 4, 1)), hex(substring({text}, 3, 1)), "
-    "hex(substring({text}, 2, 1)), hex(substring({text}, 1, 1))), 16, 10) AS BIGINT)"
-)
+
+
+def _number(place: str) -> str:
+    """The four bytes from a place on as a number; the first is the least significant."""
+    digits = ", ".join(f"hex(substring({{text}}, {place} + {byte}, 1))" for byte in (3, 2, 1, 0))
+    return f"CAST(conv(concat({digits}), 16, 10) AS BIGINT)"
+
+
+_SRID: Final = _number("1")
 _GEOMETRY: Final = (
     f"if({{text}} IS NULL, NULL, named_struct('srid', {_SRID}, 'wkb', substring({{text}}, 5)))"
 )
 """MySQL's own form of a geometry is its SRID in four bytes, the least significant first, then its WKB."""
+_MANTISSA: Final = "(b & 8388607)"
+_EXPONENT: Final = "(shiftright(b, 23) & 255)"
+_FLOAT: Final = (
+    f"CASE WHEN {_EXPONENT} = 0 THEN {_MANTISSA} * power(2D, -149) "
+    f"WHEN {_EXPONENT} < 255 THEN ({_MANTISSA} + 8388608) * power(2D, {_EXPONENT} - 150) "
+    f"WHEN {_MANTISSA} = 0 THEN CAST('Infinity' AS DOUBLE) ELSE CAST('NaN' AS DOUBLE) END"
+)
+"""The number of a float's bits `b` without their sign. A DOUBLE has it exactly, and so has each step."""
+_VECTOR: Final = (
+    "if(length({text}) = 0, array(), transform(transform(sequence(1, length({text}) - 3, 4), "
+    f"at -> {_number('at')}), b -> CAST(if(b > 2147483647, -1D, 1D) * {_FLOAT} AS FLOAT)))"
+)
+"""MySQL's own form of a vector is its floats, each in four bytes. As text, the server rounds them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +66,7 @@ def selected(mysql_type: str) -> Selected:
     name = base[0] if base else ""
     read = reading(mysql_type)
     if name == "vector":
-        raise UnsupportedType(mysql_type, advice="Let the worker read the table's existing rows")
+        return _binary("UNHEX(HEX({column}))", _VECTOR)
     if name in _BYTES:
         return _binary("{column}", "{text}")
     if name == "bit":
