@@ -201,7 +201,8 @@ def _of_plan(
     options: argparse.Namespace, spark: SparkSession, settings: Settings, stop: threading.Event
 ) -> Iterator[str]:
     """The lines of a load or comparison, as they come."""
-    given = spark, settings, _warehouse(spark, settings), options.plan, options.tables
+    plans = [options.plan, *options.more]
+    given = spark, settings, _warehouse(spark, settings), plans, options.tables
     if options.command == "load":
         return load(*given, again=options.again, timeout=options.timeout, stop=stop)
     return validate(*given, most=options.limit, timeout=options.timeout, stop=stop)
@@ -382,6 +383,15 @@ def _parser() -> argparse.ArgumentParser:
         )
         one.add_argument(
             "tables", metavar="DATABASE.TABLE", type=_table, nargs="*", help="only these"
+        )
+        one.add_argument(
+            "--with",
+            dest="more",
+            metavar="PLAN",
+            type=Path,
+            action="append",
+            default=[],
+            help="the plan of another destination of these tables; can be repeated",
         )
         one.add_argument("--timeout", type=int, default=3600, help="seconds of each wait (3600)")
     commands.add_parser("metastore", help="register the tables in the metastore now")

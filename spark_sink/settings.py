@@ -36,6 +36,7 @@ _ENV_PREFIX = "AQUEDUCT_SINK_"
 _JARS = Path(__file__).parent.parent / ".cache" / "jars"
 TABLES_WITH_METRICS = 1000
 _HADOOP: Final = "hadoop"
+_PASSWORDS: Final = frozenset({"password", "password_file"})
 _OURS = frozenset({"subscribe", "subscribepattern", "assign", "startingoffsets", "failondataloss"})
 
 
@@ -120,8 +121,8 @@ class Metastore(BaseModel):
         return self
 
 
-class Load(BaseModel):
-    """The MySQL server that rows are loaded from, and how gently; without `server` nothing is loaded."""
+class LoadServer(BaseModel):
+    """A MySQL server that rows are loaded from; without `server` none."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -130,9 +131,6 @@ class Load(BaseModel):
     password: SecretStr = SecretStr("")
     password_file: Path | None = None
     options: dict[Annotated[str, Field(pattern=r"^[A-Za-z]+$")], str] = {}
-    connections: Annotated[int, Field(ge=1, le=1000)] = 4
-    rows_per_range: Annotated[int, Field(ge=1, le=100_000_000)] = 500_000
-    max_threads_running: Annotated[int, Field(ge=0)] = 25
 
     @field_validator("options")
     @classmethod
@@ -153,6 +151,30 @@ class Load(BaseModel):
             raise BadSettings(
                 f"load.password_file: {self.password_file}: {fault.strerror}"
             ) from fault
+
+
+class Load(LoadServer):
+    """The servers that rows are loaded from, and how gently."""
+
+    connections: Annotated[int, Field(ge=1, le=1000)] = 4
+    rows_per_range: Annotated[int, Field(ge=1, le=100_000_000)] = 500_000
+    max_threads_running: Annotated[int, Field(ge=0)] = 25
+    destinations: dict[str, LoadServer] = {}
+    """Of single destinations: what is other than above."""
+
+    @property
+    def is_set(self) -> bool:
+        """Whether any server is named."""
+        return any(one.server for one in (self, *self.destinations.values()))
+
+    def of(self, destination: str) -> LoadServer:
+        """The server of a destination."""
+        own = self.destinations.get(destination, LoadServer())
+        given = {name: getattr(own, name) for name in own.model_fields_set}
+        if given.keys() & _PASSWORDS:
+            given = {"password": SecretStr(""), "password_file": None, **given}
+        common = {name: getattr(self, name) for name in LoadServer.model_fields}
+        return LoadServer(**{**common, **given})
 
 
 class Log(BaseModel):

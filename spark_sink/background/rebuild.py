@@ -24,7 +24,8 @@ from spark_sink.batch.floors import floors_of
 from spark_sink.batch.merging import merged
 from spark_sink.batch.unusable import MOST, at_of, outside
 from spark_sink.errors import KeyChanged, LoadStale, TableError, TypeConflict
-from spark_sink.load.state import Loaded, before_sql
+from spark_sink.load.sources import before_sql, check_records, check_rows
+from spark_sink.load.state import Loaded
 from spark_sink.names import literal, quoted
 from spark_sink.source.envelope import of_table, place
 from spark_sink.source.offsets import Offsets
@@ -68,12 +69,20 @@ class Rebuild:
         state, book = self.load.state, self.applier.book
         found = book.versions(one.version_key for one in state.sources)
         versions = [found[one.version_key] for one in state.sources]
-        apart = any(one.is_mapped for one in state.sources)
-        wanted = traced_to(None, None, versions, book, name=self.name, apart=apart).wanted
+        wanted = traced_to(None, None, versions, book, name=self.name, apart=state.apart).wanted
         if wanted.all_columns != state.columns:
             raise LoadStale(f"{'.'.join(self.name)} has other columns now", advice="Load it again")
         self.seen |= found.keys()
         self.begin(wanted, self.load.rows)
+
+    def check_whole(self, tables: Tables[DataFrame], unseen: DataFrame) -> None:
+        """Raises LoadRefused if the load lacks a source of the table.
+
+        `unseen` are the records before the load's offsets that the table does not have.
+        """
+        if self.load is not None:
+            check_rows(self.load.state, tables)
+            check_records(self.load.state, self.applier.envelopes(unseen, whole=True))
 
     def part(self, records: DataFrame) -> TablePart | None:
         """The table's part of Kafka's records; None if they have none."""
@@ -115,11 +124,28 @@ class Rebuild:
 
         `until` are the offsets at which the records end, for what must be read past them.
         """
-        batch = self._own(records)
+        prepared = self._prepared(self._own(records), until)
+        if prepared is None:
+            return set()
+        batch, part, versions = prepared
+        removed = floors_of(part, versions)
+        floors = self.applier.truncates.raised(removed).get(self.name, {})
+        if (held := self.stage.shape(*self.name)) is not None:
+            for floor in removed:
+                self.stage.truncate(held, floor)
+        self._fold(batch, part, versions, floors)
+        self.applier.histories.add(batch, part, versions)
+        self.seen |= part.versions
+        return part.places
+
+    def _prepared(
+        self, batch: DataFrame, until: Offsets
+    ) -> tuple[DataFrame, TablePart, list[TableVersion]] | None:
+        """The table's records with all that they need, and their versions; None if there are none."""
         found = contents(batch)
         part = found.tables.get(self.name)
         if part is None:
-            return set()
+            return None
         if part.fault is not None:
             raise part.fault
         if part.claims:
@@ -129,17 +155,9 @@ class Rebuild:
             part = found.tables[self.name]
         places = part.places
         batch, part = self.applier.paired(batch, part, until)
+        part.places = places
         self.applier.book.fetch(part.versions)
-        versions = self.applier.book.versions(part.versions)
-        removed = floors_of(part, versions.values())
-        floors = self.applier.truncates.raised(removed).get(self.name, {})
-        if (held := self.stage.shape(*self.name)) is not None:
-            for floor in removed:
-                self.stage.truncate(held, floor)
-        self._fold(batch, part, list(versions.values()), floors)
-        self.applier.histories.add(batch, part, list(versions.values()))
-        self.seen |= part.versions
-        return places
+        return batch, part, list(self.applier.book.versions(part.versions).values())
 
     def _fold(
         self, batch: DataFrame, part: TablePart, versions: list[TableVersion], floors: Floors

@@ -15,6 +15,7 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
 
 from spark_sink.background.rebuild import Rebuild
 from spark_sink.batch.apply import Applier
@@ -157,6 +158,9 @@ class Reloader:
             load=load,
         )
         start = self._start(held, request, put, load)
+        if load is not None:
+            unseen = self._unseen(held, load.state.offsets)
+            rebuild.check_whole(self._store, unseen)
         fresh = put is None and (request.from_beginning or request.only_new)
         end, places = self._built(rebuild, start, fresh=fresh)
         for _ in range(_ROUNDS):
@@ -263,6 +267,16 @@ class Reloader:
                     advice="Add --only-new, which keeps only rows written since; or exclude the topic",
                 )
         return offsets
+
+    def _unseen(self, held: WaitState, until: Offsets) -> DataFrame:
+        """The records before these offsets that the table does not have, as far as Kafka has them."""
+        earliest, _ = self._topics.ranges({topic for topic, _ in until})
+        reached = self._position()
+        since = {
+            at: max(earliest.get(at, 0), min(reached.get(at, 0), held.offsets.get(at, end)))
+            for at, end in until.items()
+        }
+        return self._topics.read(since, until)
 
     def _settled(self, rebuild: Rebuild, start: dict[At, int]) -> dict[At, int]:
         """The offsets to read up to, such that no version is read without the changes that precede it.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_sink.errors import BadSettings, ComparisonIncomplete, TablesDiffer
 from spark_sink.load.cursor import Cursors
 from spark_sink.load.loader import Loader
-from spark_sink.load.plan import LoadPlan, read_plan
+from spark_sink.load.origin import Origin
+from spark_sink.load.plan import LoadPlan, read_plans
 from spark_sink.load.server import SourceServer
 from spark_sink.load.state import Loads, LoadState
 from spark_sink.load.validation import Validator
@@ -33,18 +34,18 @@ def load(
     spark: SparkSession,
     settings: Settings,
     warehouse: Warehouse[DataFrame],
-    plan: Path,
+    plans: Sequence[Path],
     names: Collection[Name],
     *,
     again: bool,
     timeout: float,
     stop: threading.Event,
 ) -> Iterator[str]:
-    """Loads tables of a plan, all of them without a name; returns what to print.
+    """Loads tables of plans, all of them without a name; returns what to print.
 
     Raises BadSettings, LoadRefused, LoadStale, SourceUnreachable, ReloadRefused.
     """
-    found = read_plan(plan, settings.prefix)
+    found = read_plans(plans, settings.prefix)
     wanted = found.only(names)
     with loader(spark, settings, warehouse, found, timeout=timeout, stop=stop) as own:
         for name, sources in wanted.items():
@@ -58,18 +59,18 @@ def validate(
     spark: SparkSession,
     settings: Settings,
     warehouse: Warehouse[DataFrame],
-    plan: Path,
+    plans: Sequence[Path],
     names: Collection[Name],
     *,
     most: int,
     timeout: float,
     stop: threading.Event,
 ) -> Iterator[str]:
-    """Compares tables of a plan with their source, all of them without a name; returns what to print.
+    """Compares tables of plans with their source, all of them without a name; returns what to print.
 
     Raises TablesDiffer and ComparisonIncomplete after the last line, and what a load raises.
     """
-    found = read_plan(plan, settings.prefix)
+    found = read_plans(plans, settings.prefix)
     differ = in_flight = 0
     with loader(spark, settings, warehouse, found, timeout=timeout, stop=stop) as own:
         validator = Validator(loader=own, waits=Waits(warehouse.waits, time.time))
@@ -95,24 +96,37 @@ def loader(
     stop: threading.Event,
 ) -> Iterator[Loader]:
     """What loads the tables of a plan. Raises BadSettings, JarMissing."""
-    if not settings.load.server:
-        raise BadSettings("load.server is not set", advice="Set it, see docs/bulk-load.md")
-    topics, server = KafkaTopics(spark, settings), SourceServer(spark, settings.load)
+    servers = {one: settings.load.of(one) for one in plan.destinations}
+    if lacking := [one for one, own in servers.items() if not own.server]:
+        raise BadSettings(
+            f"load.server is not set, nor load.destinations.{lacking[0]}.server",
+            advice="Set it, see docs/bulk-load.md",
+        )
+    topics = KafkaTopics(spark, settings)
+    origins = {
+        one: Origin(
+            server=SourceServer(spark, own),
+            cursors=Cursors(topics=topics, prefix=settings.prefix, destination=one),
+            stopped=stop.wait,
+            timeout=timeout,
+        )
+        for one, own in servers.items()
+    }
     try:
         yield Loader(
             spark=spark,
             settings=settings.load,
-            server=server,
+            origins=origins,
             warehouse=warehouse,
             topics=topics,
             book=SchemaBook(lambda: read_schemas(spark, settings)),
-            cursors=Cursors(topics=topics, prefix=settings.prefix, destination=plan.destination),
             loads=Loads(spark, settings.warehouse, warehouse.notes),
             stopped=stop.wait,
             timeout=timeout,
         )
     finally:
-        server.close()
+        for origin in origins.values():
+            origin.server.close()
         topics.close()
 
 

@@ -12,11 +12,11 @@ since, in one commit.
 from __future__ import annotations
 
 import logging
-import re
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, zip_longest
 from typing import Final
 
 from py4j.protocol import Py4JError
@@ -25,11 +25,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.batch.columns import traced_to
 from spark_sink.errors import LoadRefused, LoadStale
-from spark_sink.load.cursor import Cursors, SourceCursor
-from spark_sink.load.key_ranges import KeyColumn, key_ranges
+from spark_sink.load.origin import BEGIN, Origin
 from spark_sink.load.plan import SourceTable
 from spark_sink.load.rows import selected_rows
-from spark_sink.load.server import SourceServer, literals, wait_for
+from spark_sink.load.sources import check_rows
 from spark_sink.load.state import LOADED, READ, Loads, LoadState
 from spark_sink.settings import Load
 from spark_sink.source.envelope import refused_record
@@ -43,8 +42,9 @@ _log = logging.getLogger(__name__)
 _BUSY_SECONDS: Final = 1.0
 _TOGETHER: Final = 200
 """Conditions on single rows in one SELECT."""
-_WIDTH: Final = re.compile(r"^((?:tiny|small|medium|big)?int|year)\(\d+\)")
-_BEGIN: Final = "Make a new plan, and begin again with --again"
+
+Range = tuple[int, str]
+"""The index of a source table, and a condition on its key."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,11 +53,11 @@ class Loader:
 
     spark: SparkSession
     settings: Load
-    server: SourceServer
+    origins: Mapping[str, Origin]
+    """By destination."""
     warehouse: Warehouse[DataFrame]
     topics: Topics
     book: SchemaBook
-    cursors: Cursors
     loads: Loads
     stopped: Callable[[float], bool]
     """Waits so many seconds, and returns whether to stop."""
@@ -72,14 +72,15 @@ class Loader:
         if state is None:
             if (earlier := self.loads.of(name)) is not None:
                 self.loads.remove_rows(earlier)
-            self._check_alone(name, sources)
             state = self.begun(name, sources)
+            self._check_apart(state)
+            check_rows(state, self.warehouse.tables)
             state = self.loads.keep(state)
             _log.info(
-                "load begun table=%s.%s ranges=%d from seq=%d",
+                "load begun table=%s.%s ranges=%d from %s",
                 *name,
                 len(state.ranges),
-                state.low.seq,
+                " ".join(f"{one}@{low.seq}" for one, low in state.lows.items()),
             )
         state = self.read_ranges(state, self.traced(name, sources), keep=self.loads.keep)
         _log.info("waiting for the stream to reach what was read table=%s.%s", *name)
@@ -87,30 +88,38 @@ class Loader:
         return self.loads.keep(replace(state, state=READ))
 
     def begun(
-        self, name: Name, sources: tuple[SourceTable, ...], *, only: Sequence[str] = ()
+        self, name: Name, sources: tuple[SourceTable, ...], *, only: Iterable[Range] = ()
     ) -> LoadState:
         """What is to be read from now on: all rows, or those by any of the conditions."""
-        self.server.check()
+        origins = self._of(sources)
+        for origin in origins.values():
+            origin.server.check()
         for source in sources:
-            self._check_columns(source)
-        # Before the cursor, so that all changes after it are at these offsets or later.
+            origins[source.destination].check_columns(source)
+        # Before the cursors, so that all changes after them are at these offsets or later.
         offsets = self._offsets(sources)
-        low = self.cursors.between(seconds=self.timeout, stopped=self.stopped)
+        lows = {destination: origin.low() for destination, origin in origins.items()}
         traced = self.traced(name, sources)
-        wait_for(self.server, low.gtids, seconds=self.timeout, stopped=self.stopped)
-        ranges = [
-            (number, condition)
-            for number, source in enumerate(sources)
-            for condition in (_any_of(only) if only else self._ranges(source))
-        ]
+        for destination, origin in origins.items():
+            origin.wait_for(lows[destination])
+        ranges = _grouped(only) or _in_turn(
+            [
+                (number, one)
+                for number, source in enumerate(sources)
+                if source.destination == destination
+                for one in origin.ranges(source, rows=self.settings.rows_per_range)
+            ]
+            for destination, origin in origins.items()
+        )
         return LoadState(
             number=uuid.uuid4().hex,
             name=name,
             sources=sources,
-            low=low,
+            lows=lows,
             offsets=offsets,
             ranges=tuple(ranges),
             columns=traced.wanted.all_columns,
+            apart=traced.wanted.apart,
         )
 
     def read_ranges(
@@ -122,17 +131,19 @@ class Loader:
         keep: Callable[[LoadState], LoadState] | None = None,
     ) -> LoadState:
         """Reads the ranges that are left. `to` makes what is stored of rows; `keep` stores each state."""
-        server = self.server.check()
-        wait_for(self.server, state.low.gtids, seconds=self.timeout, stopped=self.stopped)
+        origins = self._of(state.sources)
+        servers = {destination: origin.server.check() for destination, origin in origins.items()}
+        for destination, origin in origins.items():
+            origin.wait_for(state.lows[destination])
         while state.read < len(state.ranges):
-            self._wait_while_busy()
+            self._wait_while_busy(origins.values())
             if self.stopped(0):
                 raise LoadRefused(
                     f"{'.'.join(state.name)} was stopped after {state.read} of {len(state.ranges)} ranges",
                     advice="Run the command again: a load continues",
                 )
             began = time.monotonic()
-            state = self._step(state, traced, server, to)
+            state = self._step(state, traced, servers, to)
             if keep is not None:
                 keep(state)
             _log.info(
@@ -146,16 +157,9 @@ class Loader:
 
     def await_stream(self, state: LoadState) -> None:
         """Waits until all that any SELECT has seen is published."""
-
-        def is_past(now: SourceCursor) -> bool:
-            if (now.installation, now.by) != (state.low.installation, state.low.by):
-                raise LoadStale(
-                    f"the cursor of {state.sources[0].destination} was set to another position meanwhile",
-                    advice=_BEGIN,
-                )
-            return all(self.server.contains(now.gtids, high) for high in state.highs.values())
-
-        self.cursors.wait_past(is_past, seconds=self.timeout, stopped=self.stopped)
+        for destination, low in state.lows.items():
+            highs = state.highs.get(destination, {}).values()
+            self.origins[destination].await_published(low, highs)
 
     def traced(self, name: Name, sources: Sequence[SourceTable]) -> Traced:
         """How the sources' rows fit into a table of their own. Raises UnknownSchema, TypeConflict."""
@@ -182,74 +186,43 @@ class Loader:
         if state.sources != sources:
             raise LoadStale(
                 f"the plan of {'.'.join(name)} differs from that of its unfinished load",
-                advice=_BEGIN,
+                advice=BEGIN,
             )
-        now = self.cursors.now()
-        if (now.installation, now.by) != (state.low.installation, state.low.by):
-            raise LoadStale(
-                f"the cursor of {sources[0].destination} was set to another position since the load began",
-                advice=_BEGIN,
-            )
-        earliest, _ = self.topics.ranges(
-            {topic for topic, _ in state.offsets} or {sources[0].topic}
-        )
+        for destination, low in state.lows.items():
+            origin = self.origins[destination]
+            origin.check_unmoved(low, origin.cursors.now())
+        earliest, _ = self.topics.ranges({source.topic for source in sources})
         for at, offset in state.offsets.items():
             if earliest.get(at, 0) > offset:
                 raise LoadStale(
                     f"topic {at[0]}, partition {at[1]} no longer has the changes since the load began, from "
                     f"offset {offset} on",
-                    advice=f"{_BEGIN}; keep records of the topic longer than a load takes",
+                    advice=f"{BEGIN}; keep records of the topic longer than a load takes",
                 )
         _log.info("load continued table=%s.%s ranges=%d/%d", *name, state.read, len(state.ranges))
         return state
 
-    def _ranges(self, source: SourceTable) -> list[str]:
-        table, rows = (source.database, source.table), self.settings.rows_per_range
-        return key_ranges(self.server, table, self._key(source), rows=rows)
-
     def _offsets(self, sources: Sequence[SourceTable]) -> Offsets:
         return dict(self.topics.ranges({source.topic for source in sources})[1])
 
-    def _check_alone(self, name: Name, sources: Sequence[SourceTable]) -> None:
-        """Raises LoadRefused if the table has rows of another destination, which would be lost."""
-        shape = self.warehouse.tables.shape(*name)
-        if shape is None:
-            return
-        rows = self.warehouse.tables.rows(shape).where("NOT __deleted").select("__destination")
-        others = {row[0] for row in rows.distinct().collect()} - {sources[0].destination}
-        if others:
+    def _check_apart(self, state: LoadState) -> None:
+        """Raises LoadRefused if rows of several destinations are not apart."""
+        if len(state.lows) > 1 and not state.apart:
             raise LoadRefused(
-                f"{'.'.join(name)} has rows of other destinations: {', '.join(sorted(others))}",
-                advice="Let the worker of this destination read its existing rows: see docs/snapshots.md",
+                f"{'.'.join(state.name)} is of {', '.join(sorted(state.lows))} without a mapping, so the time "
+                "of a commit decides between two rows with one key, and a SELECT does not have it",
+                advice="Let the workers read its existing rows: see docs/snapshots.md",
             )
 
-    def _check_columns(self, source: SourceTable) -> None:
-        """Raises LoadStale if a column is not what the plan says."""
-        there = {column: kind for column, kind, _ in self._columns(source)}
-        for _, column, kind in source.columns:
-            if column not in there or _plain(there[column]) != _plain(kind):
-                raise LoadStale(
-                    f"column {column} of {source.database}.{source.table} is {there.get(column, 'gone')} "
-                    f"at the source, and {kind} in the plan",
-                    advice=_BEGIN,
-                )
-
-    def _columns(self, source: SourceTable) -> list[tuple[str, str, str]]:
-        rows = self.server.ask(
-            "SELECT column_name, column_type, data_type FROM information_schema.columns WHERE "  # noqa: S608
-            f"(table_schema, table_name) = ({literals([source.database, source.table])})"
-        )
-        return [(name or "", kind or "", base or "") for name, kind, base in rows]
-
-    def _key(self, source: SourceTable) -> list[KeyColumn]:
-        kinds = {name: base for name, _, base in self._columns(source)}
-        return [KeyColumn(name, kinds[name]) for name in source.key]
+    def _of(self, sources: Iterable[SourceTable]) -> dict[str, Origin]:
+        """The origins of source tables."""
+        return {one.destination: self.origins[one.destination] for one in sources}
 
     def _step(
         self,
         state: LoadState,
         traced: Traced,
-        server: str,
+        servers: Mapping[str, str],
         to: Callable[[DataFrame], DataFrame] | None,
     ) -> LoadState:
         """Reads the next ranges, as many as there may be connections."""
@@ -268,21 +241,20 @@ class Loader:
                 source,
                 version,
                 traced.wanted,
-                state.low,
+                state.lows[source.destination],
                 conditions,
-                self.server.reader_options(),
+                self.origins[source.destination].server.reader_options(),
             )
             rows = part if rows is None else rows.unionByName(part)
         assert rows is not None
         self._write(state, to(rows) if to is not None else rows, place)
-        for index in sorted({index for index, _ in group}):
-            self._check_columns(state.sources[index])
-        return replace(
-            state,
-            read=first + len(group),
-            folders=(*state.folders, place),
-            highs={**state.highs, server: self.server.executed()},
-        )
+        touched = [state.sources[index] for index in sorted({index for index, _ in group})]
+        for source in touched:
+            self.origins[source.destination].check_columns(source)
+        highs = {name: dict(own) for name, own in state.highs.items()}
+        for name, origin in self._of(touched).items():
+            highs.setdefault(name, {})[servers[name]] = origin.server.executed()
+        return replace(state, read=first + len(group), folders=(*state.folders, place), highs=highs)
 
     def _write(self, state: LoadState, rows: DataFrame, place: str) -> None:
         try:
@@ -295,25 +267,33 @@ class Loader:
                 ) from fault
             raise
 
-    def _wait_while_busy(self) -> None:
-        is_told = False
-        while most := self.settings.max_threads_running:
-            running = self.server.threads_running()
-            if running <= most:
-                return
-            if not is_told:
-                _log.warning("the source is busy: it runs %d threads; the load waits", running)
-                is_told = True
-            if self.stopped(_BUSY_SECONDS):
-                return
+    def _wait_while_busy(self, origins: Iterable[Origin]) -> None:
+        for origin in origins:
+            is_told = False
+            while most := self.settings.max_threads_running:
+                running = origin.server.threads_running()
+                if running <= most:
+                    break
+                if not is_told:
+                    where = origin.server.where
+                    _log.warning("%s is busy: it runs %d threads; the load waits", where, running)
+                    is_told = True
+                if self.stopped(_BUSY_SECONDS):
+                    return
 
 
-def _any_of(conditions: Sequence[str]) -> list[str]:
-    """Conditions in groups, each as one."""
-    groups = [conditions[at : at + _TOGETHER] for at in range(0, len(conditions), _TOGETHER)]
-    return [" OR ".join(f"({one})" for one in group) for group in groups]
+def _in_turn(own: Iterable[list[Range]]) -> list[Range]:
+    """The ranges of several servers, in turn, so that each is read all the time."""
+    return [one for one in chain.from_iterable(zip_longest(*own)) if one is not None]
 
 
-def _plain(column_type: str) -> str:
-    """A type without a display width, which servers print or not."""
-    return _WIDTH.sub(r"\1", column_type.lower())
+def _grouped(conditions: Iterable[Range]) -> list[Range]:
+    """Conditions on single rows, many of a source table in one."""
+    of_source: dict[int, list[str]] = {}
+    for number, condition in conditions:
+        of_source.setdefault(number, []).append(condition)
+    return [
+        (number, " OR ".join(f"({one})" for one in own[at : at + _TOGETHER]))
+        for number, own in sorted(of_source.items())
+        for at in range(0, len(own), _TOGETHER)
+    ]

@@ -6,7 +6,7 @@ Invariant: a plan is used whole or refused; the sink adds nothing to what it say
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -55,10 +55,13 @@ class SourceTable:
 class LoadPlan:
     """The tables of the warehouse to load, each with the source tables that fill it."""
 
-    destination: str
     prefix: str
-    server_uuid: str
     tables: dict[Name, tuple[SourceTable, ...]]
+
+    @property
+    def destinations(self) -> list[str]:
+        """Whose tables they are."""
+        return sorted({one.destination for own in self.tables.values() for one in own})
 
     def only(self, names: Collection[Name]) -> dict[Name, tuple[SourceTable, ...]]:
         """The tables that are named, all without a name. Raises BadSettings for others."""
@@ -67,6 +70,18 @@ class LoadPlan:
                 there = ", ".join(".".join(one) for one in self.tables)
                 raise BadSettings(f"the plan has no table {'.'.join(name)}, but: {there}")
         return {name: own for name, own in self.tables.items() if not names or name in names}
+
+
+def read_plans(files: Sequence[Path], prefix: str) -> LoadPlan:
+    """The plans in several files, as one. Raises BadSettings."""
+    tables: dict[Name, tuple[SourceTable, ...]] = {}
+    for file in files:
+        for name, own in read_plan(file, prefix).tables.items():
+            held = tables.get(name, ())
+            if twice := {one.destination for one in held} & {one.destination for one in own}:
+                raise BadSettings(f"{file}: another plan has {'.'.join(name)} of {twice.pop()} too")
+            tables[name] = (*held, *own)
+    return LoadPlan(prefix=prefix, tables=tables)
 
 
 def read_plan(file: Path, prefix: str) -> LoadPlan:
@@ -105,9 +120,4 @@ def _parsed(body: dict[str, Any]) -> LoadPlan:
         tables[database, table] = (*tables.get((database, table), ()), source)
     if not tables:
         raise ValueError("it has no tables")
-    return LoadPlan(
-        destination=body["destination"],
-        prefix=body["prefix"],
-        server_uuid=body["server_uuid"],
-        tables=tables,
-    )
+    return LoadPlan(prefix=body["prefix"], tables=tables)

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from spark_sink.errors import JarMissing, LoadRefused, SourceUnreachable
 from spark_sink.java import java_class
-from spark_sink.settings import Load
+from spark_sink.settings import LoadServer
 
 DRIVER: Final = "org.mariadb.jdbc.Driver"
 _REGISTRY: Final = "org.apache.spark.sql.execution.datasources.jdbc.DriverRegistry"
@@ -35,7 +35,7 @@ Row = tuple[str | None, ...]
 class SourceServer:
     """One connection of the driver, and what executors need for theirs."""
 
-    def __init__(self, spark: SparkSession, settings: Load) -> None:
+    def __init__(self, spark: SparkSession, settings: LoadServer) -> None:
         """Raises JarMissing."""
         self._settings = settings
         self._jvm: Any = spark._jvm

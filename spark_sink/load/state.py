@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.load.cursor import SourceCursor
 from spark_sink.load.plan import SourceTable
-from spark_sink.names import LOADS, folder, literal
+from spark_sink.names import LOADS, folder
 from spark_sink.source.offsets import Offsets
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.protocol import Name, Notes
@@ -34,20 +34,22 @@ class LoadState:
     number: str
     name: Name
     sources: tuple[SourceTable, ...]
-    low: SourceCursor
-    """Each SELECT sees all that was published up to here, and rows have its number."""
+    lows: Mapping[str, SourceCursor]
+    """By destination: each SELECT sees all that was published up to here, and its rows have this number."""
     offsets: Offsets
-    """Of the tables' topics, before `low`: the stream continues from them."""
+    """Of the tables' topics, before the lows: the stream continues from them."""
     ranges: tuple[tuple[int, str], ...]
     """The index of a source table, and a condition on its key."""
     columns: tuple[tuple[str, str], ...]
     """Those of the rows, with the sink's own."""
+    apart: bool = False
+    """Whether the rows of each source table are apart, as those of mapped tables are."""
     state: str = READING
     read: int = 0
     """Ranges that are read; they are read in their order."""
     folders: tuple[str, ...] = ()
-    highs: Mapping[str, str] = field(default_factory=dict)
-    """By server: the transactions that were visible after its last SELECT."""
+    highs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By destination and server: the transactions that were visible after its last SELECT."""
 
     def text(self) -> str:
         """The state as stored."""
@@ -72,10 +74,11 @@ def _parsed(text: str) -> LoadState | None:
         number=body["number"],
         name=(body["name"][0], body["name"][1]),
         sources=tuple(_source(one) for one in body["sources"]),
-        low=SourceCursor(**body["low"]),
+        lows={name: SourceCursor(**low) for name, low in body["lows"].items()},
         offsets={(topic, number): offset for topic, number, offset in body["offsets"]},
         ranges=tuple((number, condition) for number, condition in body["ranges"]),
         columns=tuple((name, kind) for name, kind in body["columns"]),
+        apart=body["apart"],
         state=body["state"],
         read=body["read"],
         folders=tuple(body["folders"]),
@@ -133,25 +136,10 @@ class Loads:
         self._files.delete(self._folder(state))
 
     def _folder(self, state: LoadState) -> str:
-        return (
-            f"{self._root}/{LOADS}/{folder(state.name[0])}/{folder(state.name[1])}/{state.number}"
-        )
+        return f"{self._root}/{_folder(state.name)}/{state.number}"
 
     def _place(self, state: LoadState, place: str) -> str:
         return f"{self._folder(state)}/{place}"
-
-
-def before_sql(state: LoadState) -> str:
-    """The condition that a record is of a change that the load has read."""
-    low = state.low
-    tables = " OR ".join(
-        f"(source_database = {literal(one.database)} AND source_table = {literal(one.table)})"
-        for one in state.sources
-    )
-    return (
-        f"(destination = {literal(state.sources[0].destination)} AND ({tables})"
-        f" AND (epoch < {low.epoch} OR (epoch = {low.epoch} AND seq <= {low.seq})))"
-    )
 
 
 def _plain(columns: Sequence[tuple[str, str]]) -> list[str]:
@@ -159,4 +147,8 @@ def _plain(columns: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _note(name: Name) -> str:
-    return f"{LOADS}/{folder(name[0])}/{folder(name[1])}/state.json"
+    return f"{_folder(name)}/state.json"
+
+
+def _folder(name: Name) -> str:
+    return f"{LOADS}/{folder(name[0])}/{folder(name[1])}"

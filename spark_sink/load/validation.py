@@ -12,20 +12,20 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 
 from spark_sink.errors import LoadRefused, UnknownTable
 from spark_sink.load.key_ranges import identifier
-from spark_sink.load.loader import Loader
+from spark_sink.load.loader import Loader, Range
 from spark_sink.load.plan import SourceTable
 from spark_sink.load.state import LoadState
 from spark_sink.names import literal, quoted
-from spark_sink.warehouse.identity import key_parts, source_sql
+from spark_sink.warehouse.identity import key_parts, source_parts, source_sql
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.waiting_tables import Waits
@@ -87,11 +87,12 @@ class Validator:
         if not shape.keyed:
             raise LoadRefused(f"{'.'.join(name)} has no key by which rows could be compared")
         result = Comparison(name=name)
-        again: dict[str, str] = {}
+        again: dict[str, list[Range]] = {}
         for number in range(_ROUNDS):
             traced = self.loader.traced(name, sources)
             compared = Compared(shape=shape, wanted=traced.wanted)
-            state = self.loader.begun(name, sources, only=list(again.values()))
+            only = [one for ranges in again.values() for one in ranges]
+            state = self.loader.begun(name, sources, only=only)
             state = replace(state, columns=compared.columns)
             try:
                 state = self.loader.read_ranges(state, traced, to=compared.of_source)
@@ -130,16 +131,20 @@ class Validator:
                 )
 
     def _judge(
-        self, compared: Compared, state: LoadState, again: Mapping[str, str], result: Comparison
-    ) -> dict[str, str]:
-        """Adds the rows that differ; returns those in flight: their keys, and conditions on them."""
+        self,
+        compared: Compared,
+        state: LoadState,
+        again: Collection[str],
+        result: Comparison,
+    ) -> dict[str, list[Range]]:
+        """Adds the rows that differ; returns those in flight: their keys, and what to read of them."""
         found = compared.unlike(self.loader.loads.rows(state), self._held(compared, state), state)
         if again:
             found = found.where(f"key IN ({', '.join(map(literal, again))})")
-        in_flight: dict[str, str] = {}
+        in_flight: dict[str, list[Range]] = {}
         for row in found.toLocalIterator():
             if row.kind == _IN_FLIGHT:
-                in_flight[row.key] = row.condition
+                in_flight[row.key] = compared.ranges_of(row, state)
             elif row.kind == "different":
                 result.differences[row.kind].append(f"{row.key}: {', '.join(row.columns)}")
             else:
@@ -214,14 +219,18 @@ class Compared:
         return f"array({', '.join(parts)})"
 
     def unlike(self, source: DataFrame, table: DataFrame, state: LoadState) -> DataFrame:
-        """The rows that are not equal: `kind`, `key` as JSON, `columns` that differ, `condition` on the key."""
-        shape, low = self.shape, state.low
+        """The rows that are not equal: `kind`, `key` as JSON, `columns` that differ, what is of the key."""
+        shape = self.shape
         pairs = zip(key_parts(shape, "r."), key_parts(shape, "w."), strict=True)
         same = " AND ".join(f"{one} <=> {other}" for one, other in pairs)
         both = source.alias("r").join(table.alias("w"), f.expr(same), "full")
-        newer = f"(w.__epoch > {low.epoch} OR (w.__epoch = {low.epoch} AND w.__seq > {low.seq}))"
+        newer = " OR ".join(
+            f"(w.__destination = {literal(destination)} AND "
+            f"(w.__epoch > {low.epoch} OR (w.__epoch = {low.epoch} AND w.__seq > {low.seq})))"
+            for destination, low in state.lows.items()
+        )
         kind = (
-            f"CASE WHEN r.{_SUMS} <=> w.{_SUMS} THEN NULL WHEN {newer} THEN '{_IN_FLIGHT}' "
+            f"CASE WHEN r.{_SUMS} <=> w.{_SUMS} THEN NULL WHEN ({newer}) THEN '{_IN_FLIGHT}' "
             f"WHEN r.{_SUMS} IS NULL THEN 'extra' WHEN w.{_SUMS} IS NULL THEN 'missing' "
             "ELSE 'different' END AS kind"
         )
@@ -237,11 +246,13 @@ class Compared:
         shown = ", ".join(f"{self._shown(name)} AS {quoted(name)}" for name in shape.key)
         parts = [*self._identity[len(shape.key) : -1]] if shape.apart else []
         shown = ", ".join([shown, *parts])
+        own = ", ".join(self._literal(name) for name in shape.key)
         return found.selectExpr(
             "kind",
             "columns",
             f"to_json(struct({shown}), map('ignoreNullFields', 'false')) AS key",
-            f"{self._condition(state)} AS condition",
+            f"array({own}) AS literals",
+            f"array({', '.join(source_parts(shape, ''))}) AS source",
         )
 
     def _shown(self, name: str) -> str:
@@ -252,20 +263,28 @@ class Compared:
             value = f"to_utc_timestamp({value}, current_timezone())"
         return f"coalesce(CAST({value} AS STRING), try_element_at({_ASIDE}, {literal(name)}))"
 
-    def _condition(self, state: LoadState) -> str:
-        """Spark SQL for a condition in MySQL's SQL on the key of a row, by the columns' real names."""
+    def ranges_of(self, row: Row, state: LoadState) -> list[Range]:
+        """The conditions on the key of a row that was found: of its source, or of all that it may be in."""
+        found = []
+        for number, one in enumerate(state.sources):
+            own = one.source(state.name)
+            if row.source in ([], [own.destination, own.database, own.table]):
+                found.append((number, self._condition(one, row.literals)))
+        return found
+
+    def _condition(self, source: SourceTable, literals: Sequence[str]) -> str:
+        """The condition on a key in MySQL's SQL, by the columns' real names."""
         real = {
             (self.shape.spelling(published) or published): (name, kind)
-            for published, name, kind in state.sources[0].columns
+            for published, name, kind in source.columns
         }
         parts = []
-        for name in self.shape.key:
+        for name, value in zip(self.shape.key, literals, strict=True):
             column, kind = real[name]
             # In a comparison with a number a hexadecimal literal is one.
             end = " + 0" if kind.lower().startswith("bit") else ""
-            equals = literal(f"{identifier(column)} = ")
-            parts.append(f"concat({equals}, {self._literal(name)}, {literal(end)})")
-        return f"concat_ws(' AND ', {', '.join(parts)})"
+            parts.append(f"{identifier(column)} = {value}{end}")
+        return " AND ".join(parts)
 
     def _literal(self, name: str) -> str:
         """Spark SQL for a literal in MySQL's SQL with the value of a key's column."""

@@ -189,7 +189,7 @@ def _own_jvm(settings: Settings, more: Sequence[str] | None) -> dict[str, str]:
         jars += _jars("iceberg_jars", settings.iceberg_jars)
     if settings.uses_buckets and settings.s3_jars.is_dir():
         jars += sorted(settings.s3_jars.glob("*.jar"))
-    if settings.load.server:
+    if settings.load.is_set:
         jars += sorted(settings.jdbc_jars.glob("*.jar"))
     options = [
         f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}",

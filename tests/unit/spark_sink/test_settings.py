@@ -37,6 +37,22 @@ def test_the_environment_wins_over_the_file_and_the_command_line_over_both(
     assert settings.mode == "available-now"
 
 
+def test_a_destination_has_what_all_have_but_its_own(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "common").write_text("secret\n")
+    file.write_text(
+        f"{GOOD}load: {{user: aqueduct, password_file: {tmp_path}/common, connections: 9, destinations: "
+        "{east: {server: 'e:1'}, west: {server: 'w:2', user: other, password: own}}}\n"
+    )
+    load = read(file).load
+    assert load.is_set
+    found = [load.of(one) for one in ("east", "west", "third")]
+    assert [(one.server, one.user, one.secret) for one in found] == [
+        ("e:1", "aqueduct", "secret"),
+        ("w:2", "other", "own"),
+        ("", "aqueduct", "secret"),
+    ]
+
+
 def test_all_faults_come_in_one_message(file: Path) -> None:
     file.write_text("prefix: 'a b'\nwarehouse: /w\ncolour: red\ntrigger_interval: -1\n")
     with pytest.raises(BadSettings) as fault:

@@ -68,7 +68,7 @@ class Loading(Warehouse):
             number="n1",
             name=NAME,
             sources=(source,),
-            low=LOW,
+            lows={"shop": LOW},
             offsets={TOPIC: offset},
             ranges=((0, "TRUE"),),
             columns=shape_columns,

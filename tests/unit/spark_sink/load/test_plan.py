@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spark_sink.errors import BadSettings
-from spark_sink.load.plan import read_plan
+from spark_sink.load.plan import read_plan, read_plans
 
 TABLE = {
     "database": "trade_07",
@@ -66,6 +66,24 @@ def test_real_tables_are_grouped_by_the_table_that_they_fill(tmp_path: Path) -> 
 def test_what_is_no_plan_is_refused(tmp_path: Path, body: Any, reason: str) -> None:
     with pytest.raises(BadSettings, match=reason):
         read_plan(written(tmp_path, body), "aq")
+
+
+def test_plans_of_several_destinations_are_one(tmp_path: Path) -> None:
+    (tmp_path / "west").mkdir()
+    east = written(tmp_path, PLAN)
+    west = written(tmp_path / "west", {**PLAN, "destination": "west", "tables": [TABLE]})
+    plan = read_plans([east, west], "aq")
+    assert plan.destinations == ["shop", "west"]
+    orders = plan.tables["trade", "orders"]
+    assert [(one.destination, one.database) for one in orders] == [
+        ("shop", "trade_07"),
+        ("shop", "trade_08"),
+        ("west", "trade_07"),
+    ]
+    assert len(plan.tables["trade", "items"]) == 1
+    # A plan has all real tables of its destination.
+    with pytest.raises(BadSettings, match=r"another plan has trade\.orders of west too"):
+        read_plans([east, west, west], "aq")
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
