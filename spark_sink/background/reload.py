@@ -28,11 +28,13 @@ from spark_sink.errors import (
     SinkError,
     UnsupportedPartialImage,
 )
-from spark_sink.load.state import LOADED as LOADED_ROWS
+from spark_sink.load.placed import has_rows_of
 from spark_sink.load.state import Loaded, Loads
 from spark_sink.source.kafka import Topics
 from spark_sink.source.offsets import Offsets
 from spark_sink.spark.error_mapping import named
+from spark_sink.warehouse.moves import pieces
+from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.waiting_tables import LOADED, RELOADING, Request, WaitState
 
@@ -107,8 +109,7 @@ class Reloader:
         return {at: until for at, until in cut.items() if until > reached.get(at, 0)}
 
     def _check_beginning(self, request: Request) -> None:
-        loaded = self._loads.of(request.name) if self._loads is not None else None
-        if loaded is not None and loaded.state == LOADED_ROWS:
+        if self._has_loaded_rows(request.name):
             raise ReloadRefused(
                 f"rows of {'.'.join(request.name)} were loaded from the source, and are not in its topics",
                 advice="Load the table again: see docs/bulk-load.md",
@@ -124,6 +125,16 @@ class Reloader:
                     advice="Reload without --from-beginning, which keeps the rows that were applied; or name "
                     "only the table's own topics with --topic",
                 )
+
+    def _has_loaded_rows(self, name: Name) -> bool:
+        placed = self._loads.placed() if self._loads is not None else []
+        if not placed:
+            return False
+        with self._applier.gate:
+            ddl = self._applier.ddl
+            moved = pieces(ddl.history.events.values() if ddl is not None else ())
+            floors = self._applier.truncates.raised().get(name, {})
+            return has_rows_of(name, placed, moved, floors)
 
     def _names(self, request: Request) -> Collection[str]:
         held = self._waits.waiting(request.name)
@@ -177,7 +188,7 @@ class Reloader:
                     places |= rebuild.apply(records, {**reached, **until})
                     end = {**end, **until}
                     cut = {at: end[at] for at in places | held.offsets.keys()}
-                    self._put(request, held, cut)
+                    self._put(request, held, cut, load)
                     return
             # A version that is new since: changes before it may be in other partitions.
             end, places = self._built(rebuild, start, fresh=fresh)
@@ -191,7 +202,9 @@ class Reloader:
                 advice=held.action or "Run the reload again",
             )
 
-    def _put(self, request: Request, held: WaitState, cut: dict[At, int]) -> None:
+    def _put(
+        self, request: Request, held: WaitState, cut: dict[At, int], load: Loaded | None
+    ) -> None:
         """Puts the new table in place, then ends the wait."""
         shape = self._stage.shape(*request.name)
         if shape is None and self._applier.shapes.is_emptied(request.name):
@@ -203,6 +216,8 @@ class Reloader:
                 f"the topics have no row of {'.'.join(request.name)}",
                 advice="Write the name as status prints it",
             )
+        if load is not None and self._loads is not None:
+            self._loads.keep_placed(load.state)
         self._store.replace(shape, self._stage.rows(shape), cut=(held.since_ms, cut))
         self._end(request, held, cut)
         self._stage.drop(*request.name)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.load.cursor import SourceCursor
 from spark_sink.load.plan import SourceTable
-from spark_sink.names import LOADS, folder
+from spark_sink.names import LOADED_FROM, LOADS, folder
 from spark_sink.source.offsets import Offsets
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.protocol import Name, Notes
@@ -107,6 +107,17 @@ class Loads:
         """Stores a state, in place of the table's last one."""
         self._notes.write(_note(state.name), state.text())
         return state
+
+    def keep_placed(self, state: LoadState) -> None:
+        """Records that a table is made of a load's rows; those of an earlier load may have moved."""
+        text = replace(state, ranges=(), folders=()).text()
+        self._notes.write(f"{LOADED_FROM}/{state.number}.json", text)
+
+    def placed(self) -> list[LoadState]:
+        """All loads that a table was made of, of any name."""
+        places = [f"{LOADED_FROM}/{one}" for one in self._notes.names(LOADED_FROM)]
+        texts = [text for place in places if (text := self._notes.read(place)) is not None]
+        return [state for text in texts if (state := _parsed(text)) is not None]
 
     def write(self, state: LoadState, rows: DataFrame, place: str) -> None:
         """Writes rows in the state's columns into a folder, in place of what an interrupted try has left."""
