@@ -204,7 +204,13 @@ def _of_plan(
     plans = [options.plan, *options.more]
     given = spark, settings, _warehouse(spark, settings), plans, options.tables
     if options.command == "load":
-        return load(*given, again=options.again, timeout=options.timeout, stop=stop)
+        return load(
+            *given,
+            again=options.again,
+            without_history=options.without_history,
+            timeout=options.timeout,
+            stop=stop,
+        )
     return validate(*given, most=options.limit, timeout=options.timeout, stop=stop)
 
 
@@ -376,6 +382,11 @@ def _parser() -> argparse.ArgumentParser:
         "--again",
         action="store_true",
         help="begin again, though a load of the table is not finished",
+    )
+    load.add_argument(
+        "--without-history",
+        action="store_true",
+        help="load tables that have a history too, which gets none of the rows",
     )
     for one in (load, validate):
         one.add_argument(

@@ -138,6 +138,15 @@ class Rebuild:
         self.seen |= part.versions
         return part.places
 
+    def keep_history(self, records: DataFrame, until: Offsets) -> None:
+        """Adds the changes that the load has read to the table's history, if it has one."""
+        if self.load is None or not self.applier.rules.has_history(self.name):
+            return
+        rows = self.applier.envelopes(records, whole=True).where(of_table(self.name))
+        own = rows.where(f"{before_sql(self.load.state)} AND NOT {unusable()}")
+        if prepared := self._prepared(own, until):
+            self.applier.histories.add(*prepared)
+
     def _prepared(
         self, batch: DataFrame, until: Offsets
     ) -> tuple[DataFrame, TablePart, list[TableVersion]] | None:

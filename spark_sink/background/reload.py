@@ -172,6 +172,7 @@ class Reloader:
         if load is not None:
             unseen = self._unseen(held, load.state.offsets)
             rebuild.check_whole(self._store, unseen)
+            rebuild.keep_history(unseen, {**self._position(), **load.state.offsets})
         fresh = put is None and (request.from_beginning or request.only_new)
         end, places = self._built(rebuild, start, fresh=fresh)
         for _ in range(_ROUNDS):
@@ -234,6 +235,7 @@ class Reloader:
             self._applier.deleted.put_back(rebuild.name)
         records = self._topics.read(start, end)
         rebuild.sort_out(records)
+        rebuild.keep_history(records, {**self._position(), **end})
         shape: Shape | None = None if fresh else self._store.shape(*rebuild.name)
         # Starts over where records must be skipped.
         while True:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_sink.errors import BadSettings, ComparisonIncomplete, TablesDiffer
+from spark_sink.errors import BadSettings, ComparisonIncomplete, LoadRefused, TablesDiffer
 from spark_sink.load.cursor import Cursors
 from spark_sink.load.loader import Loader
 from spark_sink.load.origin import Origin
@@ -25,6 +25,7 @@ from spark_sink.load.validation import Validator
 from spark_sink.settings import Settings
 from spark_sink.source.kafka import KafkaTopics, read_schemas
 from spark_sink.source.schemas import SchemaBook
+from spark_sink.table_rules import TableRules
 from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.reload_request import request_reload
 from spark_sink.warehouse.waiting_tables import Request, Waits
@@ -38,15 +39,19 @@ def load(
     names: Collection[Name],
     *,
     again: bool,
+    without_history: bool,
     timeout: float,
     stop: threading.Event,
 ) -> Iterator[str]:
     """Loads tables of plans, all of them without a name; returns what to print.
 
+    Those that have a history are refused, unless it is to be `without_history`.
     Raises BadSettings, LoadRefused, LoadStale, SourceUnreachable, ReloadRefused.
     """
     found = read_plans(plans, settings.prefix)
     wanted = found.only(names)
+    if not without_history:
+        check_no_history(wanted, TableRules(settings.tables))
     with loader(spark, settings, warehouse, found, timeout=timeout, stop=stop) as own:
         for name, sources in wanted.items():
             state = own.read(name, sources, again=again)
@@ -83,6 +88,16 @@ def validate(
         raise TablesDiffer(f"{differ} rows", advice="See docs/bulk-load.md#validation")
     if in_flight:
         raise ComparisonIncomplete(f"{in_flight} rows", advice="Run the command again")
+
+
+def check_no_history(names: Iterable[Name], rules: TableRules) -> None:
+    """Raises LoadRefused for tables with a history: it would lack the rows of a load."""
+    if kept := [".".join(name) for name in names if rules.has_history(name)]:
+        raise LoadRefused(
+            f"{', '.join(kept)}: the table has a history, which gets no rows of a load, only the changes",
+            advice="Add --without-history to load it nevertheless; or let the worker read the existing rows, "
+            "which are then in the history: see docs/snapshots.md",
+        )
 
 
 @contextmanager

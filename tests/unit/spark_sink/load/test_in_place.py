@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 
 from spark_sink.background.reload import Reloader
-from spark_sink.errors import LoadStale, ReloadRefused
+from spark_sink.errors import LoadRefused, LoadStale, ReloadRefused
+from spark_sink.load.command import check_no_history
 from spark_sink.load.cursor import SourceCursor
 from spark_sink.load.plan import SourceTable
 from spark_sink.load.state import LOADED, Loads, LoadState
+from spark_sink.settings import TableRule
+from spark_sink.table_rules import TableRules
+from spark_sink.warehouse.history import history
 from tests.unit.spark_sink.conftest import TOPIC, Warehouse
 from tests.unit.spark_sink.history import Change, schema
 
@@ -144,6 +148,29 @@ def test_a_change_that_the_select_saw_is_not_applied_again(at: Loading) -> None:
     state = at.loaded((2, 10), offset=1)
     at.reload(topics=(TOPIC[0],), load=state.number)
     assert values(at) == {2: 10}
+
+
+def test_a_history_has_all_changes_though_the_load_has_read_some(at: Loading) -> None:
+    at.rules = TableRules([TableRule(match=r"shop\.t", history=True)])
+    at.restart()
+    at.take(Change(op="c", seq=1, after=image(1, 10)))
+    # The sink comes to none of these before it puts the table in place.
+    at.write(Change(op="u", seq=98, before=image(1, 10), after=image(1, 11)))
+    begun = at.ends()[TOPIC]
+    at.write(Change(op="u", seq=100, before=image(1, 11), after=image(1, 12)))
+    at.write(Change(op="u", seq=101, before=image(1, 12), after=image(1, 13)))
+    state = at.loaded((1, 12), (2, 20), offset=begun)
+    at.reload(topics=(TOPIC[0],), load=state.number)
+    assert values(at) == {1: 13, 2: 20}
+    kept = history(at.spark, at.path, *NAME).orderBy("__seq").collect()
+    assert [(row["__seq"], row["v"]) for row in kept] == [(1, 10), (98, 11), (100, 12), (101, 13)]
+
+
+def test_a_load_of_a_table_with_a_history_has_to_be_asked_for() -> None:
+    rules = TableRules([TableRule(match=r"shop\.t", history=True)])
+    check_no_history([("shop", "other")], rules)
+    with pytest.raises(LoadRefused, match=r"shop\.t: the table has a history.*--without-history"):
+        check_no_history([("shop", "other"), NAME], rules)
 
 
 def test_a_load_without_rows_empties_the_table(at: Loading) -> None:
