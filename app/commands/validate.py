@@ -37,7 +37,7 @@ _PROGRESS_SECONDS = 10.0
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add what is compared, and how fast."""
     parser.epilog = (
-        "Nothing is locked or written. Exit code 0: all rows are equal; 1: some differ, or an error; 3: none "
+        "Nothing is written. Exit code 0: all rows are equal; 1: some differ, or an error; 3: none "
         "differs among those that could be judged."
     )
     arguments.add_destination(parser)

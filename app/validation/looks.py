@@ -1,13 +1,13 @@
 """A look at a part of a table: rows that were selected, and the topic read past them.
 
 The worker publishes a server's transactions in the order of its binlog. Before a look, the topic is read to
-some point; all of that is at or before a cursor, which is read next. The SELECTs begin once the server shows
-all transactions of that cursor. After them the end of the binlog is read, and the topic once it is published
-past that. So what a SELECT returned of a key is the last image of it before the look, or one that the topic got
-during the look, if nothing is wrong.
+some point; all of that is at or before a cursor, which is read next. The SELECTs begin once the server has
+shown that they see all before that cursor. After them the end of the binlog is read, and the topic once it is
+published past that. So what a SELECT returned of a key is the last image of it before the look, or one that the
+topic got during the look, if nothing is wrong.
 
-Invariant: no lock is taken, and no moment without writes is needed; a row that is wrong is found in the first
-look at it.
+Invariant: no lock is waited for, and no moment without writes is needed; a row that is wrong is found in the
+first look at it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from connectors.kafka.reading.catching_up import read_to_ends
 from connectors.kafka.reading.follower import Follower, Partition
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import TableName
-from connectors.mysql.gtid import GtidSet
 from connectors.mysql.snapshot.chunk_reader import ChunkReader, DefinitionChanged, ReadChunk
+from connectors.mysql.snapshot.read_views import Seen
 
 LOOK_SECONDS = 3.0
 """The time for which chunks are read in one look."""
@@ -97,7 +97,7 @@ class Looks:
     async def _once(self, starts: Sequence[After], seconds: float) -> Look:
         self.folded.begin_look()
         began = {one: await self.follower.position(one) for one in self.partitions}
-        _, sees = await self.published.settled()
+        sees = await self.published.settled()
         rows = dead = 0
         until = self.clock() + seconds
         for start in starts:
@@ -113,7 +113,7 @@ class Looks:
         await self._check_same()
         return Look(rows=rows, dead_letters=dead, began=began, last=after, is_last=chunk.is_last)
 
-    async def _read(self, after: After, sees: GtidSet) -> ReadChunk:
+    async def _read(self, after: After, sees: Seen) -> ReadChunk:
         """Read a chunk; a statement on the table that is not published yet is waited for."""
         attempt = 0
         while True:

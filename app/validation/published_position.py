@@ -12,8 +12,8 @@ from app.validation.errors import PublishingStalled, SourceMoved
 from connectors.kafka.reading.catching_up import read_some, read_to_ends
 from connectors.kafka.reading.follower import Follower, Partition
 from connectors.kafka.reading.partition_reader import StoredRecord
-from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
+from connectors.mysql.snapshot.read_views import Seen, seen_at
 from tables.cursor import Cursor
 from tables.cursor_fold import CURSOR
 from tables.journal.partition import JournalPartition
@@ -43,16 +43,13 @@ class PublishedPosition:
         """A number that is another one once definitions of tables, or rules, may have changed."""
         self._moved = time.monotonic()
 
-    async def settled(self) -> tuple[Cursor, GtidSet]:
-        """Return a cursor between two transactions that has all rows before it which are readable now, and
-        its GTIDs."""
+    async def settled(self) -> Seen:
+        """Return what a SELECT has to see: all before a cursor between two transactions that has all rows
+        before it which are readable now."""
         await read_to_ends(self._follower, [self._partition], self._take)
         while self.cursor.resume is not None:
             await self._wait("the end of a large transaction")
-        gtids = self._own().offset.gtid_set
-        if not isinstance(gtids, GtidSet):
-            raise SourceMoved("its cursor has no GTIDs", destination=self._journal.destination)
-        return self.cursor, gtids
+        return seen_at(self._own().offset)
 
     async def reached(self, position: Coordinates) -> None:
         """Wait until all before a position of the source is published."""

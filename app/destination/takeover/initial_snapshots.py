@@ -10,7 +10,7 @@ from connectors.errors import SnapshotUnsupported
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
-from connectors.mysql.snapshot.read_views import FIRST_COUNTED
+from connectors.mysql.snapshot.read_views import FIRST_COUNTED, shows_what_is_visible
 from tables.journal.state import DestinationState
 from tables.schema_history.history import SchemaHistory
 from tables.snapshots.table_snapshot import TableSnapshot, requested
@@ -58,7 +58,7 @@ def unsupported(
     plan: Plan, facts: ServerFacts, address: SourceAddress, *, has_history: bool
 ) -> SnapshotUnsupported | None:
     """Why existing rows cannot be read exactly at a server; None if they can."""
-    if not (facts.has_gtids or server_of(facts).version >= FIRST_COUNTED):
+    if not shows_what_is_visible(server_of(facts), has_gtids=facts.has_gtids):
         oldest = ".".join(map(str, FIRST_COUNTED))
         return SnapshotUnsupported(
             f"existing rows cannot be read, as MySQL before {oldest} without GTIDs does not show what a SELECT "

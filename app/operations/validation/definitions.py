@@ -80,12 +80,12 @@ async def definitions_now(journal: Journal, facts: ServerFacts) -> Definitions:
         rules=rules,
         server_uuid=facts.server_uuid,
         charsets=facts.charsets,
-        mariadb=False,
+        mariadb=facts.is_mariadb,
         epoch=cursor.epoch,
         versions=state.versions,
         server=server_of(facts),
         has_column_names=has_column_names(facts),
-        has_gtids=True,
+        has_gtids=facts.has_gtids,
         known=known_tables(rules.routes, history, state.quarantine, cursor.offset),
     )
     return Definitions(

@@ -1,6 +1,7 @@
 """A validation: the source's rows compared with the folded topics, while the worker runs.
 
-Invariant: nothing is written, to the source or to Kafka, and no lock is taken.
+Invariant: nothing is written, to the source or to Kafka. Rows are locked only where nothing else shows what a
+SELECT sees, and no lock is waited for.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from connectors.errors import UsageError
 from connectors.kafka.reading.follower import Follower
 from connectors.kafka.reading.partition_reader import end_of
 from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.server.facts import ServerFacts
 from connectors.mysql.snapshot.load_limits import LoadGate, LoadLimits
+from connectors.mysql.snapshot.read_views import FIRST_COUNTED, shows_what_is_visible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,9 +134,10 @@ async def validate(settings: Settings, request: ValidationRequest, report: Repor
 
 def _check(facts: ServerFacts, server_uuid: str, destination: str) -> None:
     """Raise the error of a server whose rows cannot be compared."""
-    if facts.is_mariadb or not facts.has_gtids:
+    if not shows_what_is_visible(server_of(facts), has_gtids=facts.has_gtids):
+        oldest = ".".join(map(str, FIRST_COUNTED))
         raise NotComparable(
-            "the server is no MySQL with GTIDs, so nothing proves what a SELECT sees",
+            f"MySQL before {oldest} without GTIDs does not show what a SELECT sees",
             destination=destination,
             remedy="Set gtid_mode to ON, or audit the destination by its binlog.",
         )

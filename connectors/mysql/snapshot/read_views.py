@@ -74,6 +74,11 @@ def seen_at(offset: SourceOffset) -> Seen:
     return gtids if isinstance(gtids, GtidSet) else offset.coordinates
 
 
+def shows_what_is_visible(server: Server, *, has_gtids: bool) -> bool:
+    """Whether a server shows that a SELECT sees what it has sent."""
+    return has_gtids or server.version >= FIRST_COUNTED
+
+
 class ReadViews:
     """The proofs of one connection, for a table; used by one thread at a time."""
 

@@ -161,7 +161,7 @@ async def test_what_changed_by_a_statement_is_not_compared_by_the_old_definition
     case.is_same = False
 
     class Changing(Published):
-        async def settled(self) -> tuple[None, int]:
+        async def settled(self) -> int:
             self.changes += 1
             return await super().settled()
 

@@ -110,9 +110,9 @@ class Published:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    async def settled(self) -> tuple[None, int]:
+    async def settled(self) -> int:
         self._world.step()
-        return None, self._world.published
+        return self._world.published
 
     async def reached(self, position: Coordinates) -> None:
         while self._world.published < position.pos:

@@ -1,0 +1,89 @@
+"""`python -m app validate` of a MySQL without GTIDs and of MariaDB, while rows are written all the time.
+
+Transactions of such a MySQL are in its binlog for longer than it takes to publish them before they are visible:
+a SELECT that does not wait for them returns older rows than the topic has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from devstack import Stack
+from devstack.mysql import Mysql
+from tests.harness.forked import run_command
+from tests.harness.servers import WITHOUT_GTIDS, Options, own_server
+from tests.harness.sql import run
+from tests.harness.worker import running, settings
+from tests.integration.validation.shop import changing, filled, wanted_settings
+from tests.integration.validation.test_repair import repaired
+from tests.integration.validation.test_validate import (
+    KEYED,
+    assert_equal,
+    assert_found,
+    is_done,
+    plant,
+    validated,
+)
+
+NEWEST, MARIADB = f"9.7{WITHOUT_GTIDS}", "mariadb-11.8"
+LONG = pytest.mark.long("the newest MySQL without GTIDs, and MariaDB 11.8")
+LATE = "SET GLOBAL binlog_group_commit_sync_delay = 1000000"
+
+
+@pytest.fixture
+def mysql(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Mysql]:
+    """A server of its own with a shop."""
+    name: str = request.param
+    options: Options = {"character_set_server": "utf8mb4", "server_id": 9}
+    with own_server(name, tmp_path / "server", options=options) as server:
+        filled(server)
+        if not name.startswith("mariadb"):
+            run(server, LATE)
+        yield server
+
+
+@pytest.mark.parametrize(
+    "mysql",
+    [
+        NEWEST,
+        pytest.param(f"8.0{WITHOUT_GTIDS}", marks=LONG),
+        pytest.param("mariadb-10.11", marks=LONG),
+        MARIADB,
+    ],
+    indirect=True,
+)
+def test_planted_differences_are_found_and_repaired_while_other_rows_change(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = wanted_settings(stack, mysql, tmp_path)
+    with running(wanted, tmp_path) as worker:
+        worker.wait(is_done)
+        # The end of the binlog is the head of a file without transactions.
+        run(mysql, "FLUSH BINARY LOGS")
+        assert_equal(tmp_path)
+        with changing(mysql, seed=5):
+            results = assert_equal(tmp_path)
+            assert results["shop.many"]["rows"] > 4_000
+            plant(mysql)
+            assert_found(validated(tmp_path, code=1))
+            found = repaired(tmp_path)
+            assert found["shop.orders_2"].startswith("2 row(s) published again, 1 extra row(s)")
+            assert_equal(tmp_path)
+            sampled = validated(tmp_path, *KEYED, "--sample", "2", code=0)
+            assert sampled["shop.many"]["rows"] > 0
+        assert worker.destination()["state"] == "RUNNING"
+        assert worker.stop() == 0
+
+
+@pytest.mark.long("the newest MySQL without GTIDs, and MariaDB 11.8")
+def test_a_server_that_shows_nothing_is_refused_by_name(stack: Stack, tmp_path: Path) -> None:
+    made = "CREATE DATABASE shop", "CREATE TABLE shop.t (id int PRIMARY KEY)"
+    with own_server(f"5.6{WITHOUT_GTIDS}", tmp_path / "server", *made) as mysql:
+        with running(settings(stack, mysql, tmp_path), tmp_path) as worker:
+            worker.wait(lambda status: status["state"] == "RUNNING")
+            refused = run_command(tmp_path / "aqueduct.yaml", "validate", "shop")
+        assert refused.returncode == 1, refused.stdout
+        assert "MySQL before 5.7.6 without GTIDs does not show what a SELECT sees" in refused.stderr
