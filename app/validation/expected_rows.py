@@ -11,6 +11,8 @@ from dataclasses import replace
 
 import orjson
 
+from app.pipeline.formats.protocol import WrittenImage
+from app.pipeline.formats.registry import form_named
 from app.pipeline.gather.captured_tables import CapturedTable
 from app.pipeline.number.numbers import Numbers
 from app.pipeline.piece import Piece
@@ -41,6 +43,9 @@ class ExpectedRows:
     def __init__(self, spec: StageSpec) -> None:
         self._spec = replace(spec, rules=_plain(spec.rules))
         self._stage: ChunkStage = self._spec.make()
+        self._stage.encoder.envelopes_only = True
+        self._written: dict[TableName, WrittenImage] = {}
+        """Makes the images of tables whose records are no envelopes."""
         self._numbers = Numbers(seq=0, safe=_NO_POSITION)
 
     def captures(self, name: TableName) -> bool:
@@ -55,7 +60,16 @@ class ExpectedRows:
         captured = self.captured(name, table)
         if reason := _obstacle(captured):
             raise NotComparable(reason)
-        return captured.definition
+        found, name_of_format = captured.definition, captured.route.format
+        if name_of_format != DEBEZIUM:
+            form = form_named(name_of_format, self._spec.rules)
+            self._written[name] = form.written(name, found)
+        return found
+
+    def written(self, name: TableName) -> WrittenImage | None:
+        """Return what makes the images of a table that ``definition`` was called for; None: the envelope's are
+        compared."""
+        return self._written.get(name)
 
     def captured(self, name: TableName, table: Table) -> CapturedTable:
         """Return a table as the worker captures it now; raises as ``definition``."""
@@ -97,7 +111,8 @@ class ExpectedRows:
             raise piece.error
         if piece.entered[0].refused is not None:
             raise TableChanged(piece.entered[0].refused)
-        return list(_rows(piece, route, chunk)), len(piece.dead_letters)
+        found = list(_rows(piece, route, chunk, self._written.get(name)))
+        return found, len(piece.dead_letters)
 
     def _pieces(self, portion: Portion) -> list[Piece]:
         decoded = self._stage.decode(portion, [])
@@ -113,8 +128,6 @@ def _plain(rules: Rules) -> Rules:
 def _obstacle(table: CapturedTable) -> str | None:
     """Why the folded topic of a table does not have the source's rows; None if it has."""
     route = table.route
-    if route.format != DEBEZIUM:
-        return f"its records are in the format {route.format}; only Debezium's is compared"
     if not table.has_row_keys:
         return "its records have no key that identifies rows"
     rules = route.mapped.rules if route.mapped is not None else None
@@ -123,7 +136,9 @@ def _obstacle(table: CapturedTable) -> str | None:
     return None
 
 
-def _rows(piece: Piece, route: Route, chunk: ReadChunk) -> Iterator[SelectedRow]:
+def _rows(
+    piece: Piece, route: Route, chunk: ReadChunk, written: WrittenImage | None
+) -> Iterator[SelectedRow]:
     for batch in piece.batches:
         if batch.topic != route.topic:
             continue
@@ -133,4 +148,5 @@ def _rows(piece: Piece, route: Route, chunk: ReadChunk) -> Iterator[SelectedRow]
             content = orjson.loads(value)
             # A row that rules omit keeps its ordinal.
             literals = chunk.keys[content["source"]["row"]]
-            yield SelectedRow(key, stored(own_image(content["after"])), literals)
+            image = content["after"] if written is None else written(content["after"])
+            yield SelectedRow(key, stored(own_image(image)), literals)

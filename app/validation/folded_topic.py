@@ -7,7 +7,7 @@ with the topic.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -15,11 +15,13 @@ import orjson
 
 from app.auditing.sqlite import scratch
 from app.auditing.topics.claim_checks import Claims, is_whole
+from app.pipeline.formats.protocol import Image, ReadRecord, RecordForm
 from app.validation.errors import NotComparable
-from app.validation.present_images import PresentImages, digest_of, stored
+from app.validation.present_images import PresentImages, VersionImages, digest_of, stored
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import TableName
-from connectors.wire import HEADER_FORMAT
+from connectors.wire import HEADER_DESTINATION, HEADER_EPOCH, HEADER_FORMAT, HEADER_SEQ
+from tables.mapping.rules import DEBEZIUM
 
 _BATCH = 2000
 _TABLES = """
@@ -46,7 +48,10 @@ SELECT s.key, s.digest, s.image, s.literals, f.live, f.digest, f.doubt, f.part, 
   WHERE f.live IS NOT 1 OR f.digest IS NOT s.digest ORDER BY s.key"""
 _UNSEEN = "SELECT key, part, at FROM folded WHERE owner = ? AND live = 1 AND seen <> ? ORDER BY key"
 
+_NUMBERED = {HEADER_DESTINATION, HEADER_EPOCH, HEADER_SEQ}
+
 PARTIAL = "rows whose last record is a partial image"
+VERSIONLESS = "rows whose last record does not state the version of its columns"
 
 
 class SelectedRow(NamedTuple):
@@ -99,15 +104,32 @@ class _Waiting:
     tombstones: list[tuple[bytes, int, int]] = field(default_factory=list)
 
 
+def _unknown_form(name: str) -> RecordForm:
+    raise KeyError(name)
+
+
+def _in_format(name: str) -> str:
+    return f"rows whose last record is in another format than the table's now: {name}"
+
+
 class FoldedTopic:
     """The rows that a destination published to a topic."""
 
     def __init__(
-        self, destination: str, images: Mapping[TableName, PresentImages], claims: Claims
+        self,
+        destination: str,
+        images: Mapping[TableName, PresentImages],
+        claims: Claims,
+        form: Callable[[str], RecordForm] = _unknown_form,
     ) -> None:
-        """``images``: those of the real tables whose records are folded; others are ignored."""
+        """``images``: those of the real tables whose records are folded; others are ignored. ``form``: that of
+        a format other than the envelope."""
         self._destination, self._claims = destination, claims
         self._owners = {name: _Owner(n, one) for n, (name, one) in enumerate(images.items())}
+        forms = [(one.images.form, one) for one in self._owners.values()]
+        self._by_logical = {form.logical: one for form, one in forms if not form.names_real}
+        self._shared = {form.logical for form, _ in forms if form.names_real}
+        self._form, self._forms = form, dict[str, RecordForm]()
         self._db = scratch(_TABLES)
         self._doubts: list[str] = []
         self._waiting = _Waiting()
@@ -126,12 +148,11 @@ class FoldedTopic:
         """
         self.records += 1
         key, headers = record.key, dict(record.headers)
-        if HEADER_FORMAT in headers:
-            name = headers[HEADER_FORMAT].decode()
-            raise NotComparable(f"its topic has records in the format {name}")
         if not record.value:
             if key:
                 self._waiting.tombstones.append((key, part, record.offset))
+        elif HEADER_FORMAT in headers:
+            self._in_form(record, headers, part)
         else:
             self._value(key, orjson.loads(record.value), part, record.offset)
         if len(self._waiting.records) + len(self._waiting.tombstones) >= _BATCH:
@@ -152,22 +173,106 @@ class FoldedTopic:
             record = (key, owner.number, live, digest, doubt, part, at, *order)
             self._waiting.records.append(record)
 
+    def _in_form(self, record: StoredRecord, headers: Mapping[str, bytes], part: int) -> None:
+        """Fold a record in another format than the envelope."""
+        name = headers[HEADER_FORMAT].decode()
+        if not headers.keys() >= _NUMBERED:
+            raise NotComparable(f"a record in the format {name} does not name its destination")
+        if headers[HEADER_DESTINATION].decode() != self._destination:
+            return
+        found = self._read(name, record, headers)
+        owner = self._owner(found)
+        if owner is None:
+            return
+        order = int(headers[HEADER_EPOCH]), int(headers[HEADER_SEQ])
+        if found.op == "t":
+            self._empty(owner, order)
+        elif record.key and order > owner.floor:
+            live, digest, doubt = (0, None, None)
+            if found.op != "d":
+                live, (digest, doubt) = 1, self._image_in_form(owner, name, found)
+            row = (record.key, owner.number, live, digest, doubt, part, record.offset, *order)
+            self._waiting.records.append(row)
+
+    def _read(self, name: str, record: StoredRecord, headers: Mapping[str, bytes]) -> ReadRecord:
+        form = self._forms.get(name)
+        if form is None:
+            try:
+                form = self._forms[name] = self._form(name)
+            except KeyError:
+                raise NotComparable(f"its topic has records in the format {name}") from None
+        try:
+            return form.read(record.key, record.value, headers)
+        except (ValueError, KeyError, TypeError) as error:
+            why = f"a record in the format {name} cannot be read: {error}"
+            raise NotComparable(why) from error
+
+    def _owner(self, found: ReadRecord) -> _Owner | None:
+        """Return the table of a record in another format; None if it is not folded."""
+        real, logical = self._owners.get(found.table), self._by_logical.get(found.table)
+        if found.is_real:
+            return real
+        is_named = found.op == "t" and real is not None and real.images.form.names_real
+        if (is_named and logical is not None) or (found.op != "t" and found.table in self._shared):
+            name = ".".join(found.table)
+            raise NotComparable(f"a record of {name} in its topic does not name its real table")
+        return real if is_named else logical
+
+    def _image_in_form(
+        self, owner: _Owner, name: str, found: ReadRecord
+    ) -> tuple[bytes | None, int | None]:
+        """See ``_image``."""
+        if owner.images.form.format != name:
+            return None, self._doubt(_in_format(name))
+        images = self._version(owner, found.schema)
+        if images is None:
+            return None, self._doubt(VERSIONLESS)
+        if found.image is None:
+            return None, self._doubt(found.absent or PARTIAL)
+        if images.lacks_any(found.image):
+            return None, self._doubt(PARTIAL)
+        return self._digest(images, found.image)
+
+    def _version(self, owner: _Owner, number: int | None) -> VersionImages | None:
+        """Return the images of a version; None for a record that does not state it, of a table with several."""
+        if number is None:
+            return owner.images.only()
+        images = owner.images.of(number)
+        if images is None:
+            raise LookupError(number)
+        return images
+
+    def image_of(self, table: TableName, record: StoredRecord) -> Image | None:
+        """Return the image of a record of a table in the present columns; None if it determines none."""
+        owner, headers = self._owners[table], dict(record.headers)
+        if HEADER_FORMAT in headers:
+            found = self._read(headers[HEADER_FORMAT].decode(), record, headers)
+            image, images = found.image, self._version(owner, found.schema)
+        else:
+            value = orjson.loads(record.value)
+            image, images = value["after"], owner.images.of(value["source"]["schema"])
+        return None if image is None or images is None else images.image(image)
+
     def _image(self, owner: _Owner, value: dict[str, Any]) -> tuple[bytes | None, int | None]:
         """Return the digest of a record's image, if it determines one, and the doubt about it."""
-        images = owner.images.of(value["source"]["schema"])
-        if images is None:
-            raise LookupError(value["source"]["schema"])
+        if owner.images.form.format != DEBEZIUM:
+            return None, self._doubt(_in_format(DEBEZIUM))
+        images = self._version(owner, value["source"]["schema"])
+        assert images is not None
         why = self._claims.redeem(value)
         if why is None and not is_whole(value):
             why = "rows without their images"
         if why is None and "absent" in value:
             why = PARTIAL
-        why = why or images.undetermined
         if why is not None:
             return None, self._doubt(why)
-        image = images.image(value["after"])
+        return self._digest(images, value["after"])
+
+    def _digest(self, images: VersionImages, values: Image) -> tuple[bytes | None, int | None]:
+        if images.undetermined is not None:
+            return None, self._doubt(images.undetermined)
         doubt = None if images.doubt is None else self._doubt(images.doubt)
-        return digest_of(stored(image)), doubt
+        return digest_of(stored(images.image(values))), doubt
 
     def _doubt(self, why: str) -> int:
         if why not in self._doubts:

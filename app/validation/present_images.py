@@ -7,7 +7,7 @@ now, by the rules of the wire contract; what those do not determine is named as 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +15,12 @@ import orjson
 
 from app.auditing.topics.topics import Described, Versions
 from app.auditing.warehouse.present_columns import Followed, PresentColumns
+from app.pipeline.formats.protocol import Image, WrittenImage
+from app.pipeline.formats.registry import names_real_table
 from connectors.mysql.ddl.definition import TableName
+from tables.mapping.rules import DEBEZIUM
+from tables.routes.routes import Route
 from tables.table_version import Definition
-
-Image = Mapping[str, Any]
-"""Values by the names of columns, in lower case."""
 
 
 def stored(image: Image) -> bytes:
@@ -50,7 +51,11 @@ class VersionImages:
     doubt: str | None = None
     """Why a difference may be the work of a statement that changed values."""
 
-    def image(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def lacks_any(self, values: Image) -> bool:
+        """Return whether an image lacks one of its columns."""
+        return not self.names.keys() <= {name.lower() for name in values}
+
+    def image(self, values: Image) -> dict[str, Any]:
         """Return an image of it in the present columns."""
         image = dict(self.values)
         for name, value in values.items():
@@ -59,12 +64,42 @@ class VersionImages:
         return image
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableForm:
+    """The form of the records of a table."""
+
+    format: str = DEBEZIUM
+    written: WrittenImage | None = None
+    """Makes images of the envelope those of its format; None: they are the same."""
+    logical: TableName | None = None
+    """The name for subscribers, by which records in some formats name the table."""
+    names_real: bool = False
+    """Whether the keys of its records, and the record of a TRUNCATE, name the real table."""
+
+
+ENVELOPES = TableForm()
+
+
+def names_its_table(route: Route, others: Iterable[Route]) -> bool:
+    """Return whether records of a table show that they are of no other one; those of another format than the
+    envelope have the name for subscribers alone."""
+    if names_real_table(route.format) or route.shard is not None:
+        return True
+    return all(one.logical != route.logical or one.shard is not None for one in others)
+
+
 class PresentImages:
     """The images of one real table."""
 
-    def __init__(self, name: TableName, versions: Versions, definition: Definition) -> None:
+    def __init__(
+        self,
+        name: TableName,
+        versions: Versions,
+        definition: Definition,
+        form: TableForm = ENVELOPES,
+    ) -> None:
         """``versions``: the published ones; ``definition``: the columns as they are published now."""
-        self._name = name
+        self._name, self.form = name, form
         own = {key: one for key, one in versions.items() if key[:2] == name}
         self._published = {number for _, _, number in own}
         self._now = 1 + max(self._published, default=0)
@@ -72,6 +107,10 @@ class PresentImages:
         self._versions, self._columns = own, PresentColumns(own)
         self._followed = Followed({name: self._now}, is_apart=True)
         self._read: dict[int, VersionImages] = {}
+
+    def only(self) -> VersionImages | None:
+        """Return the images of the only version; None if there are others."""
+        return self.of(min(self._published)) if len(self._published) == 1 else None
 
     def of(self, version: int) -> VersionImages | None:
         """Return the images of a version; None if it is not known."""
@@ -94,10 +133,21 @@ class PresentImages:
                 converted.append(name)
         return VersionImages(
             {name: own for name, own in present.names.items() if own in columns},
-            {name: value for name, value in present.values.items() if name in columns},
+            self._written(
+                {
+                    name: present.values[name.lower()]
+                    for name in now.columns
+                    if name.lower() in present.values
+                }
+            ),
             undetermined=(lacks and f"rows from before column {lacks[0]} was added") or None,
             doubt=(converted and f"rows from before column {converted[0]} was altered") or None,
         )
+
+    def _written(self, values: Image) -> Image:
+        """Values of columns that were added later, as the records of the table have them."""
+        written = self.form.written
+        return own_image(values if written is None or not values else written(values))
 
 
 def _described(definition: Definition) -> Described:

@@ -25,7 +25,7 @@ from connectors.schema_registry.requests import Answer, Requests
 
 _TYPE = "application/vnd.schemaregistry.v1+json"
 _DENIED = (401, 403)
-_NO_SUCCESS, _TOO_MANY, _SERVER_FAULT = 300, 429, 500
+_NO_SUCCESS, _NOT_FOUND, _TOO_MANY, _SERVER_FAULT = 300, 404, 429, 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +44,9 @@ class SchemaRegistry(Protocol):
 
     def register(self, subject: str, schema: str) -> int:
         """Return the id of a schema of a subject, to which it is added if it is new."""
+
+    def schema(self, number: int) -> str | None:
+        """Return the schema with an id; None if there is none."""
 
 
 class ConfluentRegistry:
@@ -76,6 +79,25 @@ class ConfluentRegistry:
             what = f"its answer has no id: {error!r}"
             raise self._error(SchemaRegistryLost, what, subject) from error
 
+    def schema(self, number: int) -> str | None:
+        """See SchemaRegistry; raise SchemaRegistryLost or SchemaRegistryDenied."""
+        of = f"id {number}"
+        try:
+            answer = self._requests.get(
+                f"/schemas/ids/{number}", {"Accept": _TYPE, **self._authorization()}
+            )
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise self._error(SchemaRegistryLost, str(error), of) from error
+        if answer.status == _NOT_FOUND:
+            return None
+        if answer.status >= _NO_SUCCESS:
+            raise self._error(_kind(answer.status), _said(answer), of)
+        try:
+            return str(json.loads(answer.body)["schema"])
+        except (ValueError, KeyError, TypeError) as error:
+            what = f"its answer has no schema: {error!r}"
+            raise self._error(SchemaRegistryLost, what, of) from error
+
     def _authorization(self) -> dict[str, str]:
         if not self._access.username:
             return {}
@@ -106,6 +128,10 @@ class MemoryRegistry:
         if number not in versions:
             versions.append(number)
         return number
+
+    def schema(self, number: int) -> str | None:
+        """See SchemaRegistry."""
+        return self.schemas.get(number)
 
 
 def _kind(status: int) -> type[AqueductError]:

@@ -34,7 +34,7 @@ class Answer(NamedTuple):
 
 
 class Requests:
-    """Posts to one registry; for one thread."""
+    """Requests to one registry; for one thread."""
 
     def __init__(self, url: str, context: Callable[[], ssl.SSLContext]) -> None:
         """``context``: makes that of a connection by https."""
@@ -50,6 +50,15 @@ class Requests:
 
         Raises OSError or HTTPException, or ValueError for a URL that names no host.
         """
+        return self._request("POST", path, body, headers)
+
+    def get(self, path: str, headers: Mapping[str, str]) -> Answer:
+        """Return the answer to a question; see ``post``."""
+        return self._request("GET", path, None, headers)
+
+    def _request(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> Answer:
         url = urlsplit(self._url)
         path = url.path.rstrip("/") + path
         before, self._open = self._open, None
@@ -57,13 +66,13 @@ class Requests:
 
         def request() -> Answer:
             try:
-                return _answer(connection, path, body, headers)
+                return _answer(connection, method, path, body, headers)
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
                 if before is None or isinstance(error, TimeoutError):
                     raise
             # The registry has closed it since the last request.
-            return _answer(connection, path, body, headers)
+            return _answer(connection, method, path, body, headers)
 
         answer = _within(_LIMIT_SECONDS, request)
         self._open = connection
@@ -77,9 +86,13 @@ class Requests:
 
 
 def _answer(
-    connection: http.client.HTTPConnection, path: str, body: bytes, headers: Mapping[str, str]
+    connection: http.client.HTTPConnection,
+    method: str,
+    path: str,
+    body: bytes | None,
+    headers: Mapping[str, str],
 ) -> Answer:
-    connection.request("POST", path, body, dict(headers))
+    connection.request(method, path, body, dict(headers))
     found = connection.getresponse()
     return Answer(found.status, found.reason, found.read())
 

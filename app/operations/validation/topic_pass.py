@@ -19,11 +19,12 @@ from app.operations.journal_access import Journal
 from app.operations.source_connection import ReachableSource
 from app.operations.validation.definitions import Definitions, definitions_now
 from app.pipeline.encode.oversize import claim_store
+from app.pipeline.formats.registry import form_named
 from app.validation.errors import NotComparable, TableChanged
 from app.validation.extra_rows import ExtraRows
 from app.validation.folded_topic import FoldedTopic
 from app.validation.looks import Looks
-from app.validation.present_images import PresentImages
+from app.validation.present_images import PresentImages, TableForm, names_its_table
 from app.validation.published_position import PublishedPosition
 from app.validation.table_result import TableResult
 from app.validation.table_validation import TableValidation
@@ -37,6 +38,7 @@ from connectors.mysql.snapshot.chunk_reader import ChunkReader
 from connectors.mysql.snapshot.load_limits import LoadGate
 from connectors.mysql.snapshot.random_key import random_keys
 from connectors.mysql.snapshot.record_keys import RecordKeys
+from tables.routes.routes import Route
 
 _MOST_ATTEMPTS = 5
 
@@ -103,9 +105,9 @@ class TopicPass:
                     raise TableChanged(f"version {error} of its columns is new") from error
 
             await read_to_ends(self._follower, partitions, take)
-            for name, own in images.items():
+            for name in images:
                 result = TableResult(name=name, topic=topic, most_listed=self._most_listed)
-                await self._table(result, own, folded, partitions, take)
+                await self._table(result, folded, partitions, take)
                 result.notes += self._notes(name, partitions)
                 results.append(result)
         self._done += partitions
@@ -117,8 +119,26 @@ class TopicPass:
         routes = self._definitions.rules.routes
         if routes.merged:
             raise NotComparable("its rows are merged with those of other destinations", topic=topic)
-        found = self._definitions.expected.definition(name, self._definition(name))
-        return PresentImages(name, self._definitions.versions, found)
+        expected, route = self._definitions.expected, routes.of(name)
+        assert route is not None
+        found = expected.definition(name, self._definition(name))
+        form = TableForm(
+            format=route.format,
+            written=expected.written(name),
+            logical=route.logical,
+            names_real=route.shard is not None,
+        )
+        if not names_its_table(route, self._others(name)):
+            raise NotComparable(
+                f"records in the format {route.format} do not name the real table (shard_in_key: never)"
+            )
+        return PresentImages(name, self._definitions.versions, found, form)
+
+    def _others(self, name: TableName) -> list[Route]:
+        """The routes of the other captured tables."""
+        routes = self._definitions.rules.routes
+        found = [routes.of(one) for one in self._definitions.tables if one != name]
+        return [one for one in found if one is not None]
 
     def _definition(self, name: TableName) -> Table:
         found = self._definitions.tables.get(name)
@@ -129,7 +149,8 @@ class TopicPass:
     def _folded(self, images: dict[TableName, PresentImages], lost: Counter[str]) -> FoldedTopic:
         rules = self._definitions.rules
         store = claim_store(rules) if rules.claims else None
-        return FoldedTopic(rules.destination, images, Claims(store, lost))
+        forms = partial(form_named, rules=rules)
+        return FoldedTopic(rules.destination, images, Claims(store, lost), forms)
 
     async def _followed(self, topic: str) -> list[Partition]:
         """Follow the topic from its beginning."""
@@ -144,7 +165,6 @@ class TopicPass:
     async def _table(
         self,
         result: TableResult,
-        images: PresentImages,
         folded: FoldedTopic,
         partitions: Sequence[Partition],
         take: Callable[[Partition, StoredRecord], object],
@@ -176,7 +196,6 @@ class TopicPass:
         validation = TableValidation(
             looks,
             result,
-            images=images,
             read_record=partial(self._record, result.topic),
             show=self._show,
             run=next(self._runs),

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from app.pipeline.gather.items import Ddl, Rows
 from app.pipeline.rules import Rules
 from connectors.kafka.record_writer import RecordWriter
 from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.rows.compiled.generate import Row
 from tables.routes.routes import Route
-from tables.table_version import TableVersion
+from tables.table_version import Definition, TableVersion
 
 WriteRows = Callable[[Rows, int, int], int]
 """Writes the rows of one event. Takes the ordinal of the first row and the ``order`` of the last record before
 it; returns the ``order`` of the last record."""
+Image = Mapping[str, Any]
+"""Values by the names of columns."""
+WrittenImage = Callable[[Image], Image]
+"""Returns an image of the envelope as a record in another format has it; columns may be missing in both."""
 Marker = tuple[bytes, bytes]
 """Key and value of a BEGIN or END record."""
 
@@ -103,3 +108,33 @@ class FormatFactory(Protocol):
     @staticmethod
     def keeps_tombstones(rules: Rules) -> bool:
         """Return whether a delete has a tombstone too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRecord:
+    """The parts of a record that are compared."""
+
+    op: str
+    """``u`` for any image of a row; ``d``; or ``t`` for a TRUNCATE."""
+    table: TableName
+    is_real: bool
+    """Whether ``table`` is the real one; else it is the one for subscribers, of a TRUNCATE any of the two."""
+    schema: int | None
+    """The version of its columns; None if the record does not state it."""
+    image: Image | None = None
+    absent: str | None = None
+    """Why there is no image."""
+
+
+class RecordForm(Protocol):
+    """The form of records in a format other than the envelope, as they are read and compared.
+
+    Of a record its image is compared, and nothing that depends on when it was written. Numbers keep all their
+    digits. Nothing is registered with a schema registry.
+    """
+
+    def written(self, table: TableName, definition: Definition) -> WrittenImage:
+        """Return the function of a table's images."""
+
+    def read(self, key: bytes | None, value: bytes, headers: Mapping[str, bytes]) -> ReadRecord:
+        """Read a record with a value; raise ValueError if that is not possible."""

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from app.pipeline.formats.avro.form import AvroForm
 from app.pipeline.formats.avro.format import Avro, AvroFactory
 from app.pipeline.formats.canal.message import CANAL
 from app.pipeline.formats.debezium.format import Debezium
 from app.pipeline.formats.maxwell.row import MAXWELL
-from app.pipeline.formats.protocol import FormatFactory
+from app.pipeline.formats.protocol import FormatFactory, RecordForm
 from app.pipeline.formats.shaped import ShapedFactory
+from app.pipeline.formats.shaped_form import ShapedForm
 from app.pipeline.rules import Rules
 from connectors.mysql.rows.compiled.generate import Row
+from connectors.schema_registry.registry import ConfluentRegistry
 from tables.mapping.rules import DEBEZIUM
 
+_SHAPES = (CANAL, MAXWELL)
 FORMATS: Mapping[str, FormatFactory] = {
     DEBEZIUM: Debezium,
     Avro.name: AvroFactory(),
-    **{shape.name: ShapedFactory(shape) for shape in (CANAL, MAXWELL)},
+    **{shape.name: ShapedFactory(shape) for shape in _SHAPES},
 }
 
 
@@ -34,3 +38,15 @@ def value_counter(name: str) -> Callable[[list[Row], int], int]:
 def keeps_tombstones(name: str, rules: Rules) -> bool:
     """Return whether records in a format by name have tombstones after deletes."""
     return format_named(name).keeps_tombstones(rules)
+
+
+def form_named(name: str, rules: Rules) -> RecordForm:
+    """Return the form of a format other than the envelope by name; raises KeyError if there is none."""
+    if name == Avro.name:
+        return AvroForm(rules, ConfluentRegistry(rules.registry))
+    return {shape.name: ShapedForm(shape) for shape in _SHAPES}[name]
+
+
+def names_real_table(name: str) -> bool:
+    """Return whether each record in a format by name states its real table, whatever its key."""
+    return name not in {shape.name for shape in _SHAPES}

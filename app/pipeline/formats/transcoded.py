@@ -25,6 +25,7 @@ from connectors.wire import (
     HEADER_EPOCH,
     HEADER_FORMAT,
     HEADER_GTID,
+    HEADER_SCHEMA,
     HEADER_SEQ,
 )
 from tables.routes.routes import Route
@@ -134,7 +135,7 @@ class TranscodingWriter:
 
     def _headers(self, source: Mapping[str, Any]) -> Headers:
         """The facts of an envelope that a reader needs and the shape may not have."""
-        gtid = source["gtid"]
+        gtid, schema = source["gtid"], source["schema"]
         return [
             (HEADER_FORMAT, self._name),
             (HEADER_DESTINATION, source["name"].encode()),
@@ -142,4 +143,5 @@ class TranscodingWriter:
             (HEADER_EPOCH, b"%d" % source["epoch"]),
             (HEADER_COMMITTED_MS, b"%d" % source["ts_ms"]),
             *([] if gtid is None else [(HEADER_GTID, gtid.encode())]),
+            *([] if schema is None else [(HEADER_SCHEMA, b"%d" % schema)]),
         ]

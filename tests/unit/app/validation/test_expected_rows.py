@@ -121,7 +121,6 @@ def test_a_row_too_large_for_its_topic_is_compared_with_its_image() -> None:
     ("rule", "why"),
     [
         ("operations: [insert]", "only these operations are published of it: insert"),
-        ("format: canal", "its records are in the format canal"),
         ("key: [name]", "no key that identifies rows"),
         ("column_actions: {id: {hmac: k}}", "no key that identifies rows"),
         ("columns: [nothing]", "nothing"),

@@ -79,7 +79,6 @@ class Case:
             validation = TableValidation(
                 looks,
                 self.result,
-                images=images(),
                 read_record=self.record,
                 show=lambda _: None,
                 run=1,
@@ -130,7 +129,7 @@ async def test_samples_are_one_chunk_after_each_key_in_one_look() -> None:
     case = Case(4, wrong={120: 5000, 700: 5})
     looks = case.looks()
     validation = TableValidation(
-        looks, case.result, images=images(), read_record=case.record, show=lambda _: None, run=1
+        looks, case.result, read_record=case.record, show=lambda _: None, run=1
     )
     await read_to_ends(looks.follower, [PARTITION], case.take)
     await validation.samples([None, cast(Any, 117), cast(Any, 130)])

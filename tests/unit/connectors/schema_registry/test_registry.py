@@ -152,3 +152,20 @@ def test_a_registry_that_does_not_answer_or_answers_something_else_is_lost() -> 
         server.held.register = lambda *_: "no number"  # type: ignore[assignment,method-assign]
         with pytest.raises(AqueductError, match="has no id"):
             ConfluentRegistry(RegistryAccess(url=server.url)).register("a", SCHEMA)
+
+
+def test_a_schema_is_found_by_its_id_and_nothing_is_registered_for_it() -> None:
+    with schema_registry(account=("worker", "x")) as server:
+        server.held.register("a", SCHEMA)
+        denied = ConfluentRegistry(RegistryAccess(url=server.url))
+        with pytest.raises(SchemaRegistryDenied, match="401"):
+            denied.schema(1)
+        access = RegistryAccess(url=f"{server.url}/", username="worker", password="x")
+        registry = ConfluentRegistry(access)
+        assert (registry.schema(1), registry.schema(2)) == (SCHEMA, None)
+        assert server.requests[1:] == [("GET", "/schemas/ids/1"), ("GET", "/schemas/ids/2")]
+        server.failing = 1
+        with pytest.raises(SchemaRegistryLost, match="500"):
+            registry.schema(1)
+    with pytest.raises(SchemaRegistryLost, match="refused"):
+        ConfluentRegistry(RegistryAccess(url=server.url)).schema(1)

@@ -28,7 +28,7 @@ from tests.unit.app.pipeline.runs import RULES, Record, pieces_of, records_of, v
 
 ORDERS, LOG = TABLES[:2]
 FOREIGN = ("canal", "maxwell")
-ADDED = ("format", "destination", "seq", "epoch", "ts_ms", "gtid")
+ADDED = ("format", "destination", "seq", "epoch", "ts_ms", "gtid", "schema")
 HISTORY: list[list[Any]] = [
     [RowsOf(ORDERS, "c", ((1, 1), (2, 2))), RowsOf(LOG, "c", ((9, 9),))],
     [RowsOf(ORDERS, "u", ((1, 1), (2, 3)))],
@@ -62,7 +62,7 @@ def test_each_envelope_is_one_record_with_its_key_and_headers(name: str) -> None
         headers, source = dict(shaped.headers), whole.value["source"]
         own = [headers.pop(one).decode() for one in ADDED]
         assert headers == dict(whole.headers)
-        numbers = [str(source[one]) for one in ("seq", "epoch", "ts_ms", "gtid")]
+        numbers = [str(source[one]) for one in ("seq", "epoch", "ts_ms", "gtid", "schema")]
         assert own == [name, "shop", *numbers]
         assert shaped.partition == whole.partition
     kinds = {"c": "insert", "u": "update", "d": "delete"}
