@@ -30,6 +30,8 @@ class CompletenessWatch:
     """The watch of one run."""
 
     address: SourceAddress
+    stated: Callable[[int], int | None] = lambda time_ms: time_ms
+    """Returns the time to state in place of one, while rows that were read are not published; None for none."""
     ask: Callable[[SourceAddress], tuple[int, BinlogEnd]] = read_clock_and_end
     _ends: deque[tuple[int, BinlogEnd]] = field(default_factory=lambda: deque(maxlen=_MOST))
     """Times, each with the end of the binlog then, which the cursor has not reached yet."""
@@ -54,5 +56,8 @@ class CompletenessWatch:
             self._complete_ms = max(self._complete_ms, self._ends.popleft()[0])
         if self._complete_ms <= self._reported_ms:
             return None
-        self._reported_ms = self._complete_ms
-        return self._complete_ms
+        stated = self.stated(self._complete_ms)
+        if stated is None or stated <= self._reported_ms:
+            return None
+        self._reported_ms = stated
+        return stated

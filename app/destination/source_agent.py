@@ -25,7 +25,7 @@ from app.destination.completeness_watch import CompletenessWatch
 from app.destination.failover.source_selection import Sources
 from app.destination.plan import Accepted, Plan, Signals
 from app.destination.retry_policy import ErrorPolicy
-from app.destination.snapshot.snapshot import snapshot_of
+from app.destination.snapshot.snapshot import Snapshot, snapshot_of
 from app.destination.stream_reading import StreamReading, StreamStart
 from app.destination.takeover.cursor_recheck import CursorRecheck
 from app.destination.takeover.initial_state import has_column_names
@@ -197,7 +197,7 @@ class SourceAgent:
         )
         try:
             self.status.show(State.RUNNING, None)
-            complete = CompletenessWatch(led.address) if publisher.shows_progress else None
+            complete = self._completeness(led, snapshot) if publisher.shows_progress else None
             async with contextlib.AsyncExitStack() as stack:
                 await stack.enter_async_context(beside(topics.make_all()))
                 if complete is not None:
@@ -212,6 +212,11 @@ class SourceAgent:
             expiry.close()
             reading.handoff.close()
             await asyncio.to_thread(reading.thread.stop)
+
+    def _completeness(self, led: TakenOver, snapshot: Snapshot) -> CompletenessWatch:
+        """The watch for a merge, which existing rows that are being read hold back."""
+        led.publisher.stated = snapshot.times.stated
+        return CompletenessWatch(led.address, snapshot.times.stated)
 
     def _topic_preparation(self, publisher: Publisher, spec: StageSpec) -> TopicPreparation:
         rules = spec.rules

@@ -20,6 +20,7 @@ from app.destination.commit.renamed_tables import RenamedTables
 from app.destination.commit.signal_rows import SignalRows
 from app.destination.plan import Plan, Signals
 from app.destination.snapshot.entries import Entries
+from app.destination.snapshot.read_times import LaneTimes, ReadTimes
 from app.destination.snapshot.table_reading import TableReading
 from app.destination.takeover.initial_snapshots import unsupported
 from app.destination.takeover.takeover import TakenOver
@@ -70,6 +71,8 @@ class Snapshot:
     status: DestinationStatus
     entries: Entries = field(default_factory=Entries)
     """The portions that are handed in; takes part in the run's commits."""
+    times: ReadTimes = field(default_factory=ReadTimes)
+    """The times of reads whose rows are not published yet."""
     captured: Callable[[], Iterable[TableName]]
     """The captured tables that exist now."""
     definition: Callable[[TableName], Table | None]
@@ -215,6 +218,7 @@ class Snapshot:
 
     def _begin(self, one: TableSnapshot, sees: Seen) -> None:
         """Begin to read a table, of which keys are recorded already."""
+        times = LaneTimes(self.times)
         reader = ChunkReader(
             self.address,
             one.name,
@@ -225,6 +229,7 @@ class Snapshot:
             where=one.where,
             gate=self.gate,
             is_whole=bool(one.removes),
+            clock=times,
         )
         reading = TableReading(
             one,
@@ -234,6 +239,7 @@ class Snapshot:
             sees=sees,
             show=self._show,
             turns=self._turns,
+            times=times,
         )
         self._lanes[one.name] = _Lane(reading, asyncio.create_task(reading.run()))
 
@@ -343,7 +349,8 @@ def snapshot_of(
         gate=LoadGate(plan.snapshot.limits, show_wait),
         can_replace=can_replace,
         can_remove=can_remove,
-        unsupported=unsupported(plan, led.facts, led.address, has_history=history is not None),
+        times=ReadTimes(is_merged=led.publisher.shows_progress),
+        unsupported=unsupported(led.facts, led.address, has_history=history is not None),
         all=dict(led.state.snapshots.all),
     )
 

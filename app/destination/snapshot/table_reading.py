@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from app import metrics
 from app.destination.background import in_its_own_thread
 from app.destination.snapshot.entries import Committed, Entries
+from app.destination.snapshot.read_times import LaneTimes
 from app.failpoints import point
 from app.pipeline.number.changed_keys import NOT_PUBLISHED
 from app.pipeline.portions.selected_rows import SelectedRows
@@ -43,6 +44,8 @@ class _UnderWay:
     after: TableSnapshot
     """The table's state once it is committed."""
     committed: asyncio.Future[Committed]
+    read: int | None
+    """The number of the read whose rows it has."""
 
 
 class TableReading:
@@ -58,11 +61,13 @@ class TableReading:
         sees: Seen,
         show: Callable[[TableSnapshot], None],
         turns: asyncio.Semaphore,
+        times: LaneTimes,
     ) -> None:
         """``sees``: the transactions before keys of changed rows are recorded; the first SELECT sees them.
 
-        ``turns``: held by each read of a chunk.
+        ``turns``: held by each read of a chunk. ``times``: those of the reads, as the reader asks for them.
         """
+        self._times = times
         self._snapshot, self._reader, self._entries = snapshot, reader, entries
         self._server_id, self._sees, self._show, self._turns = server_id, sees, show, turns
         self._since = 0
@@ -105,6 +110,7 @@ class TableReading:
             if not await self._settled():
                 await self._refused()
                 reached, ended = self._snapshot, False
+        self._times.drop()
         self._reader.close()
 
     def _empty(self) -> _UnderWay:
@@ -123,12 +129,15 @@ class TableReading:
                     lambda: self._reader.read(reached.after, self._sees)
                 )
         except DefinitionChanged as error:
+            self._times.drop()
             log.debug("%s: %s", ".".join(reached.name), error)
             await asyncio.sleep(_AGAIN_SECONDS)
             return None
         except SnapshotUnsupported as error:
+            self._times.drop()
             return self._hand_in(reached, None, error=f"{error.name}: {error}")
         except (SourceLost, SourceRefused) as error:
+            self._times.drop()
             if self._is_stopping:
                 return None
             # The stream has a connection of its own, which may be well.
@@ -195,6 +204,10 @@ class TableReading:
         number, since = self._entries.number(), self._since
         kept = min([since, *(one.since for one in self._under_way)])
         attempt = self._attempt
+        if chunk is not None:
+            read_ms = chunk.began_ms
+        else:
+            read_ms = self._times.without_select() if empties else after.ts_ms
 
         def entering(start: Coordinates) -> SelectedRows:
             return SelectedRows(
@@ -202,7 +215,7 @@ class TableReading:
                 table=after.name,
                 read=f"{SNAPSHOT}:{after.id}:{'.'.join(after.name)}:{after.chunks}",
                 id=number,
-                read_ms=chunk.began_ms if chunk is not None else after.ts_ms,
+                read_ms=read_ms,
                 server_id=self._server_id,
                 attempt=attempt,
                 since=since,
@@ -219,7 +232,13 @@ class TableReading:
         high = chunk.high if chunk is not None else None
         committed = self._entries.hand_in(number, entering, not_before=high)
         point("snapshot.handed")
-        return _UnderWay(since=since, begins=number, after=after, committed=committed)
+        return _UnderWay(
+            since=since,
+            begins=number,
+            after=after,
+            committed=committed,
+            read=self._times.hand_in(),
+        )
 
     async def _settled(self) -> bool:
         """Wait for the commit of the oldest chunk; return whether its rows were published."""
@@ -256,5 +275,6 @@ class TableReading:
         await asyncio.sleep(_AGAIN_SECONDS)
 
     def _learn(self, one: _UnderWay, committed: Committed) -> None:
+        self._times.publish(one.read)
         self._since = one.begins
         self._sees = seen_at(committed.cursor.offset)

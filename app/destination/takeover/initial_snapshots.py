@@ -36,7 +36,7 @@ def snapshots_of_run(
     wanted = plan.snapshot
     if not (missed or (wanted.is_initial if is_first else wanted.includes_new)):
         return []
-    refusal = unsupported(plan, facts, address, has_history=history is not None)
+    refusal = unsupported(facts, address, has_history=history is not None)
     if refusal is not None and (is_first or missed):
         raise refusal
     if refusal is not None or history is None:
@@ -55,7 +55,7 @@ def _of(plan: Plan, names: Iterable[TableName], *, replaces: bool = False) -> li
 
 
 def unsupported(
-    plan: Plan, facts: ServerFacts, address: SourceAddress, *, has_history: bool
+    facts: ServerFacts, address: SourceAddress, *, has_history: bool
 ) -> SnapshotUnsupported | None:
     """Why existing rows cannot be read exactly at a server; None if they can."""
     if not shows_what_is_visible(server_of(facts), has_gtids=facts.has_gtids):
@@ -71,11 +71,5 @@ def unsupported(
             "existing rows cannot be read, as no schema history is kept",
             source=address,
             remedy="Set schema_history.store to journal, or snapshot.mode to never.",
-        )
-    if plan.topics.progress_of(plan.name):
-        return SnapshotUnsupported(
-            "existing rows have no commits, and a merge puts this destination's changes in the order of theirs",
-            source=address,
-            remedy="Set snapshot.mode to never, and load the existing rows by another way.",
         )
     return None

@@ -29,7 +29,7 @@ async def replacing_requests(
     """The journal's records; raises SnapshotUnsupported if rows cannot be read exactly at the source."""
     plan, routes = journal.plan, journal.plan.rules.routes
     has_history = plan.history is not None
-    refusal = unsupported(plan, source.facts, source.address, has_history=has_history)
+    refusal = unsupported(source.facts, source.address, has_history=has_history)
     if refusal is not None:
         raise refusal
     present = await in_its_own_thread(partial(_tables, source))

@@ -175,7 +175,7 @@ async def _check_readable(
     """Check that the source returns rows of the tables by the condition."""
     source = await reachable_source(journal, state, report)
     has_history = state.history() is not None
-    refusal = unsupported(journal.plan, source.facts, source.address, has_history=has_history)
+    refusal = unsupported(source.facts, source.address, has_history=has_history)
     if refusal is not None:
         raise refusal
     await in_its_own_thread(partial(check_readable, source.address, names, where))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -164,6 +164,8 @@ class Publisher:
         self._single = {plan.name for plan in plans.of(cursor.destination)}
         self.cursor = cursor
         """The cursor last committed, or to be claimed."""
+        self.stated: Callable[[int], int | None] = lambda time_ms: time_ms
+        """See CompletenessWatch."""
 
     async def claim(self, notes: Iterable[Note] = ()) -> None:
         """Commit the cursor, and what else the journal is to hold from here on: the first act of a leader,
@@ -261,7 +263,9 @@ class Publisher:
                 yield await self._note(kafka, note)
         point("produce.schemas")
         if self._plans.progress and piece.committed_ms:
-            yield await self._send_progress(kafka, piece.committed_ms)
+            time_ms = self.stated(piece.committed_ms)
+            if time_ms is not None:
+                yield await self._send_progress(kafka, time_ms)
         for batch in piece.batches:
             yield await send_finished(kafka, batch)
 

@@ -13,7 +13,7 @@ import struct
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import pymysql
 
@@ -84,6 +84,27 @@ class ReadChunk:
     """Literals of the key of each row, if the reader was to keep them."""
 
 
+class ReadClock(Protocol):
+    """The time at which a SELECT begins; called in the reader's thread."""
+
+    def asked(self, cursor: Any, /) -> int:
+        """Return it, in milliseconds since 1970, right before the SELECT in the same session."""
+
+    def drop(self) -> None:
+        """Take note that the SELECT has no rows for now."""
+
+
+class WorkerClock:
+    """This machine's clock."""
+
+    def asked(self, _cursor: Any, /) -> int:
+        """See ReadClock."""
+        return time.time_ns() // 1_000_000
+
+    def drop(self) -> None:
+        """See ReadClock."""
+
+
 class ChunkReader:
     """A connection that reads the chunks of one table; used by one thread at a time."""
 
@@ -100,13 +121,16 @@ class ChunkReader:
         gate: LoadGate | None = None,
         keeps_keys: bool = False,
         is_whole: bool = False,
+        clock: ReadClock | None = None,
     ) -> None:
         """``definition``: the table as its history has it now; None if it does not exist.
 
         ``hidden``: columns whose values must not be stored, as ``ReadChunk.last`` is; names in lower case.
         ``where``: an operator's condition in SQL on the rows. ``gate``: where a read waits for its turn.
         ``keeps_keys``: whether chunks have the key of each row. ``is_whole``: whether all rows are one chunk.
+        ``clock``: that of ``ReadChunk.began_ms``; None: this machine's.
         """
+        self._clock = clock or WorkerClock()
         self._keeps_keys, self._is_whole = keeps_keys, is_whole
         self._address, self._name, self._charsets, self._server = address, name, charsets, server
         self._definition, self._hidden, self._where = definition, hidden, where
@@ -340,12 +364,14 @@ class ChunkReader:
 
         try:
             clause = self._views.prove(sees, has_key=has_key)
-            began_ms = time.time_ns() // 1_000_000
+            with self._connection.cursor() as cursor:
+                began_ms = self._clock.asked(cursor)
             select = PreparedSelect(self._connection)
             return began_ms, select.packets(f"{query} {clause}", check, most_bytes=most_bytes)
         except pymysql.MySQLError as error:
             if error.args and error.args[0] in ROW_LOCKED:
                 self._views.was_locked()
+                self._clock.drop()
                 raise _RowLocked from None
             raise
 

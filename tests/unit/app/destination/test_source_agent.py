@@ -1,4 +1,4 @@
-"""What a run learns for the next one from the time that Kafka took."""
+"""What a run learns for the next one from the time that Kafka took; what holds a merge back."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from app.destination import source_agent as runs
+from app.destination.snapshot.read_times import ReadTimes
 from app.destination.source_agent import SourceAgent
 from connectors.errors import KafkaSlow
 
@@ -38,3 +39,13 @@ async def test_whatever_of_a_run_was_too_slow_the_next_publishes_less_and_waits_
     with pytest.raises(KafkaSlow):
         await run.run()
     assert (run.budget.bytes, run.budget.timeout_factor) == (most // 2, 2.0)
+
+
+def test_existing_rows_that_were_read_hold_a_merge_back() -> None:
+    times = ReadTimes(is_merged=True)
+    led: Any = SimpleNamespace(address=None, publisher=SimpleNamespace(stated=None))
+    snapshot: Any = SimpleNamespace(times=times)
+    agent: Any = SimpleNamespace()
+    watch = SourceAgent._completeness(agent, led, snapshot)
+    times.set(times.begin(), 50)
+    assert (watch.stated(70), led.publisher.stated(70), watch.stated(40)) == (50, 50, 40)

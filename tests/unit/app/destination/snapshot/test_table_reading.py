@@ -15,6 +15,7 @@ import pytest
 
 from app.destination.snapshot import table_reading as module
 from app.destination.snapshot.entries import Entries
+from app.destination.snapshot.read_times import LaneTimes, ReadTimes
 from app.destination.snapshot.table_reading import DEPTH, TableReading
 from app.pipeline.number.changed_keys import NOT_PUBLISHED
 from app.pipeline.portions.selected_rows import Entered, SelectedRows
@@ -123,6 +124,7 @@ def reading_of(
     start: TableSnapshot = START,
     *,
     turns: asyncio.Semaphore | None = None,
+    times: ReadTimes | None = None,
 ) -> tuple[TableReading, list[TableSnapshot]]:
     shown: list[TableSnapshot] = []
     reading = TableReading(
@@ -133,6 +135,7 @@ def reading_of(
         sees=FIRST,
         show=shown.append,
         turns=turns or asyncio.Semaphore(1),
+        times=LaneTimes(ReadTimes() if times is None else times),
     )
     return reading, shown
 
