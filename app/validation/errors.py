@@ -17,8 +17,8 @@ class PublishingStalled(AqueductError):
     """The destination does not reach a position of its source, so rows cannot be compared there."""
 
     remedy = (
-        "Validation needs a running worker: see `python -m app destination list`, and begin again once it "
-        "runs."
+        "Validation needs a running worker, and merge: see `python -m app destination list` and /status, and "
+        "begin again once they run."
     )
 
 

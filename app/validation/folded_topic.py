@@ -54,6 +54,10 @@ PARTIAL = "rows whose last record is a partial image"
 VERSIONLESS = "rows whose last record does not state the version of its columns"
 
 
+Order = tuple[int, int]
+"""Epoch and seq of a record."""
+
+
 class SelectedRow(NamedTuple):
     """A row of the source as it would be published."""
 
@@ -124,7 +128,9 @@ class FoldedTopic:
     ) -> None:
         """``images``: those of the real tables whose records are folded; others are ignored. ``form``: that of
         a format other than the envelope."""
-        self._destination, self._claims = destination, claims
+        self.destination, self._claims = destination, claims
+        self.reached: dict[int, Order] = {}
+        """The greatest numbers of a record of the destination in each partition."""
         self._owners = {name: _Owner(n, one) for n, (name, one) in enumerate(images.items())}
         forms = [(one.images.form, one) for one in self._owners.values()]
         self._by_logical = {form.logical: one for form, one in forms if not form.names_real}
@@ -160,10 +166,13 @@ class FoldedTopic:
 
     def _value(self, key: bytes | None, value: dict[str, Any], part: int, at: int) -> None:
         source = value["source"]
-        owner = self._owners.get((source["db"], source["table"]))
-        if owner is None or source["name"] != self._destination:
+        if source["name"] != self.destination:
             return
         order = source["epoch"], source["seq"]
+        self._reach(part, order)
+        owner = self._owners.get((source["db"], source["table"]))
+        if owner is None:
+            return
         if value["op"] == "t":
             self._empty(owner, order)
         elif key and order > owner.floor:
@@ -173,18 +182,23 @@ class FoldedTopic:
             record = (key, owner.number, live, digest, doubt, part, at, *order)
             self._waiting.records.append(record)
 
+    def _reach(self, part: int, order: Order) -> None:
+        if order > self.reached.get(part, (0, 0)):
+            self.reached[part] = order
+
     def _in_form(self, record: StoredRecord, headers: Mapping[str, bytes], part: int) -> None:
         """Fold a record in another format than the envelope."""
         name = headers[HEADER_FORMAT].decode()
         if not headers.keys() >= _NUMBERED:
             raise NotComparable(f"a record in the format {name} does not name its destination")
-        if headers[HEADER_DESTINATION].decode() != self._destination:
+        if headers[HEADER_DESTINATION].decode() != self.destination:
             return
+        order = int(headers[HEADER_EPOCH]), int(headers[HEADER_SEQ])
+        self._reach(part, order)
         found = self._read(name, record, headers)
         owner = self._owner(found)
         if owner is None:
             return
-        order = int(headers[HEADER_EPOCH]), int(headers[HEADER_SEQ])
         if found.op == "t":
             self._empty(owner, order)
         elif record.key and order > owner.floor:

@@ -4,7 +4,8 @@ The worker publishes a server's transactions in the order of its binlog. Before 
 some point; all of that is at or before a cursor, which is read next. The SELECTs begin once the server has
 shown that they see all before that cursor. After them the end of the binlog is read, and the topic once it is
 published past that. So what a SELECT returned of a key is the last image of it before the look, or one that the
-topic got during the look, if nothing is wrong.
+topic got during the look, if nothing is wrong. A merged topic is read once the merge has copied all that was
+published until then; what it had before the look is older still, and no later than that cursor.
 
 Invariant: no lock is waited for, and no moment without writes is needed; a row that is wrong is found in the
 first look at it.
@@ -72,6 +73,8 @@ class Looks:
     """The number of ``published`` for which the table is known to be as it is compared."""
     is_same: Callable[[], Awaitable[bool]]
     """Whether the table is still published by the definition and the rules that it is compared by."""
+    caught_up: Callable[[], Awaitable[None]] | None = None
+    """Waits until a merge has copied what the destination has published; None: its topics are not merged."""
     seconds: float = LOOK_SECONDS
     clock: Callable[[], float] = field(default=time.monotonic)
 
@@ -109,6 +112,8 @@ class Looks:
                 rows, dead, after = rows + len(selected), dead + lost, chunk.last or after
                 is_read = chunk.is_last or self.clock() >= until
         await self.published.reached(chunk.high)
+        if self.caught_up is not None:
+            await self.caught_up()
         await read_to_ends(self.follower, self.partitions, self.take)
         await self._check_same()
         return Look(rows=rows, dead_letters=dead, began=began, last=after, is_last=chunk.is_last)

@@ -14,7 +14,9 @@ from functools import partial
 from itertools import count
 
 from app.auditing.topics.claim_checks import Claims
+from app.auditing.topics.shares import Shares
 from app.destination.background import in_its_own_thread
+from app.merge.start_check import origin_of
 from app.operations.journal_access import Journal
 from app.operations.source_connection import ReachableSource
 from app.operations.validation.definitions import Definitions, definitions_now
@@ -24,13 +26,15 @@ from app.validation.errors import NotComparable, TableChanged
 from app.validation.extra_rows import ExtraRows
 from app.validation.folded_topic import FoldedTopic
 from app.validation.looks import Looks
+from app.validation.merge_wait import Goals, MergeWait
 from app.validation.present_images import PresentImages, TableForm, names_its_table
 from app.validation.published_position import PublishedPosition
 from app.validation.table_result import TableResult
 from app.validation.table_validation import TableValidation
 from connectors.errors import SnapshotUnsupported
-from connectors.kafka.reading.catching_up import read_to_ends
+from connectors.kafka.reading.catching_up import Take, read_to_ends
 from connectors.kafka.reading.follower import Follower, Partition
+from connectors.kafka.reading.newest_records import newest
 from connectors.kafka.reading.partition_reader import StoredRecord, read_first
 from connectors.mysql.ddl.definition import Table, TableName
 from connectors.mysql.schema.baseline import server_of
@@ -71,7 +75,8 @@ class TopicPass:
         self._runs: Iterator[int] = count(1)
 
     async def compare(self, topic: str, names: Sequence[TableName]) -> list[TableResult]:
-        """Return the results of real tables whose records are in one topic."""
+        """Return the results of real tables whose records are in one topic; of a share, the one that it is
+        merged into is compared."""
         why = ""
         for _ in range(_MOST_ATTEMPTS):
             try:
@@ -89,12 +94,13 @@ class TopicPass:
         results, images = list[TableResult](), dict[TableName, PresentImages]()
         for name in names:
             try:
-                images[name] = self._images(topic, name)
+                images[name] = self._images(name)
             except (NotComparable, SnapshotUnsupported) as error:
                 results.append(self._refused(topic, name, error))
         if not images:
             return results
-        partitions = await self._followed(topic)
+        home = self._home(topic)
+        partitions = await self._followed(home)
         lost = Counter[str]()
         with closing(self._folded(images, lost)) as folded:
 
@@ -105,20 +111,19 @@ class TopicPass:
                     raise TableChanged(f"version {error} of its columns is new") from error
 
             await read_to_ends(self._follower, partitions, take)
+            wait = self._merge_wait(topic, folded, partitions, take) if home != topic else None
             for name in images:
-                result = TableResult(name=name, topic=topic, most_listed=self._most_listed)
-                await self._table(result, folded, partitions, take)
+                result = TableResult(name=name, topic=home, most_listed=self._most_listed)
+                await self._table(result, folded, partitions, take, wait)
                 result.notes += self._notes(name, partitions)
                 results.append(result)
         self._done += partitions
         self._follower.pause(self._done)
         return results
 
-    def _images(self, topic: str, name: TableName) -> PresentImages:
+    def _images(self, name: TableName) -> PresentImages:
         """Return how images of a table are read; raise NotComparable if it cannot be compared."""
         routes = self._definitions.rules.routes
-        if routes.merged:
-            raise NotComparable("its rows are merged with those of other destinations", topic=topic)
         expected, route = self._definitions.expected, routes.of(name)
         assert route is not None
         found = expected.definition(name, self._definition(name))
@@ -152,6 +157,23 @@ class TopicPass:
         forms = partial(form_named, rules=rules)
         return FoldedTopic(rules.destination, images, Claims(store, lost), forms)
 
+    def _home(self, topic: str) -> str:
+        """The topic that subscribers read: another one, if this is the destination's share of it."""
+        rules = self._definitions.rules
+        return Shares(prefix=rules.prefix, destination=rules.destination).home(topic)
+
+    def _merge_wait(
+        self, share: str, folded: FoldedTopic, partitions: Sequence[Partition], take: Take
+    ) -> MergeWait:
+        async def goals() -> Goals:
+            found = await newest(
+                self._journal.options, [share], since_ms=None, wanted=lambda one: bool(one.value)
+            )
+            last = {one.partition: origin_of(one.record.value, one.record.headers) for one in found}
+            return {part: (one.epoch, one.seq) for part, one in last.items()}
+
+        return MergeWait(folded, self._follower, partitions, newest=goals, take=take)
+
     async def _followed(self, topic: str) -> list[Partition]:
         """Follow the topic from its beginning."""
         number = (await self._follower.partitions([topic])).get(topic)
@@ -167,7 +189,8 @@ class TopicPass:
         result: TableResult,
         folded: FoldedTopic,
         partitions: Sequence[Partition],
-        take: Callable[[Partition, StoredRecord], object],
+        take: Take,
+        wait: MergeWait | None,
     ) -> None:
         name, facts = result.name, self._source.facts
         table = self._definition(name)
@@ -192,6 +215,7 @@ class TopicPass:
             take=take,
             changes=self._changes,
             is_same=partial(self._is_same, name),
+            caught_up=None if wait is None else wait.caught_up,
         )
         validation = TableValidation(
             looks,

@@ -226,3 +226,47 @@ def test_after_kills_no_row_comes_twice(
     assert late == 0 or mysql is not stack.mysql
     read = [one["key"] for one in assert_order(stack, prefix) if one["op"] == "r"]
     assert len(read) == len(set(read)) > len(EXISTING)
+
+
+def test_a_validation_compares_the_merged_topic_and_repairs_it(
+    stack: Stack, mysql: Mysql, shards: Shards, tmp_path: Path
+) -> None:
+    wanted = settings(shards, stack, tmp_path, stalled_after_seconds=60)
+    database = shards.databases["west"]
+    with Pair(wanted, tmp_path) as pair:
+        pair.start("one")
+        pair.until(lambda: are_done(pair))
+        with Changing(mysql, shards):
+            for shard in SHARDS:
+                (one,) = validated(pair, shard, code=0)
+                assert one["topic"] == f"{wanted['prefix']}.trade"
+                assert one["rows"] > len(EXISTING) // 2
+            run(
+                mysql,
+                "SET sql_log_bin = 0",
+                f"INSERT INTO {database}.orders VALUES (-1, 1), (-2, 2)",
+            )
+            (one,) = validated(pair, "west", code=1)
+            assert [row["key"] for row in one["findings"]] == [key(database, -1), key(database, -2)]
+            (one,) = validated(pair, "east", code=0)
+            validated(pair, "west", "--repair", code=1)
+            validated(pair, "west", code=0)
+            run(mysql, "SET sql_log_bin = 0", f"DELETE FROM {database}.orders WHERE id = -1")
+            (one,) = validated(pair, "west", "--repair", code=1)
+            assert (one["missing"], one["extra"], one["different"]) == (0, 1, 0)
+            validated(pair, "west", code=0)
+        pair.until(lambda: has_all(stack, mysql, str(wanted["prefix"]), shards))
+    check_each_once(stack, str(wanted["prefix"]))
+
+
+def key(database: str, number: int) -> str:
+    shard = f'["west","{database}","orders"]'
+    return f'{{"__shard":{shard},"id":{number}}}'
+
+
+def validated(pair: Pair, shard: str, *words: str, code: int) -> list[dict[str, Any]]:
+    """The results of each table of a shard."""
+    done = run_command(pair.config("one"), "validate", shard, *words, "--format", "json")
+    assert done.returncode == code, done.stdout + done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)["tables"]
+    return found
