@@ -55,8 +55,8 @@ class TableSnapshot:
     """Keys of records that are still to be deleted, unless a row of theirs is read; empty once all is read."""
     state: SnapshotState = SnapshotState.WAITING
     after: tuple[str, ...] | None = None
-    """The order of the key, and literals of that of the last row that was read; None before the first, and
-    without a key."""
+    """The order of the key, and literals of that of the last row that was read, as ``ResumeKeys`` stores them;
+    None before the first, and without a key."""
     chunks: int = 0
     """Count of chunks that were published."""
     rows: int = 0

@@ -35,10 +35,12 @@ from connectors.mysql.snapshot.chunk_reader import ChunkReader, DefinitionChange
 from connectors.mysql.snapshot.load_limits import LoadGate
 from connectors.mysql.snapshot.read_views import Seen, seen_at
 from tables.journal_format import Entry
+from tables.masking.keys import NO_KEYS, MaskingKeys
 from tables.operator.control import Control, DesiredState
 from tables.operator.control import note_of as control_note
 from tables.schema_history.record import Unresolved
 from tables.snapshots.request import SnapshotRequest, after_request, latest, pending
+from tables.snapshots.resume_key import ResumeKeys
 from tables.snapshots.table_snapshot import SnapshotState, TableSnapshot, note_of
 
 log = logging.getLogger(__name__)
@@ -77,10 +79,12 @@ class Snapshot:
     """The captured tables that exist now."""
     definition: Callable[[TableName], Table | None]
     """A table as its history has it now; None if there is none. Raises DefinitionChanged if it is not known."""
-    hidden: Callable[[TableName], Collection[str]]
-    """The columns of a table whose values are not to be stored, by their names in lower case."""
+    is_masked: Callable[[TableName], bool]
+    """Whether a table has masked columns, so that nothing raw of its rows may be stored."""
     requests: Callable[[], Iterable[SnapshotRequest]]
     """The last request on each table."""
+    keys: MaskingKeys = NO_KEYS
+    """Those that seal the key of the last row, of tables with masked columns."""
     gate: LoadGate
     """Where reads wait for the source's load and for the rate."""
     can_replace: Callable[[TableName], bool]
@@ -225,7 +229,7 @@ class Snapshot:
             charsets=self.charsets,
             server=self.server,
             definition=partial(self.definition, one.name),
-            hidden=self.hidden(one.name),
+            is_masked=self.is_masked(one.name),
             where=one.where,
             gate=self.gate,
             is_whole=bool(one.removes),
@@ -240,6 +244,7 @@ class Snapshot:
             show=self._show,
             turns=self._turns,
             times=times,
+            resume_keys=ResumeKeys.of(one, self.keys, is_masked=self.is_masked(one.name)),
         )
         self._lanes[one.name] = _Lane(reading, asyncio.create_task(reading.run()))
 
@@ -316,9 +321,9 @@ def snapshot_of(
             if spec.rules.routes.captures(*name) and shadows.shadow(name, now) is None
         ]
 
-    def hidden(name: TableName) -> Collection[str]:
+    def is_masked(name: TableName) -> bool:
         route = spec.rules.routes.of(name)
-        return route.column_rules if route is not None else ()
+        return route is not None and route.masks
 
     def can_replace(name: TableName) -> bool:
         route = spec.rules.routes.of(name)
@@ -343,7 +348,8 @@ def snapshot_of(
         status=status,
         captured=captured,
         definition=definition,
-        hidden=hidden,
+        is_masked=is_masked,
+        keys=spec.rules.routes.keys,
         ends_with=_last_note(plan, led) if plan.snapshot.is_only else None,
         requests=lambda: latest(before.values(), signals.snapshot_requests.values()),
         gate=LoadGate(plan.snapshot.limits, show_wait),

@@ -20,11 +20,18 @@ from app.destination.snapshot.read_times import LaneTimes
 from app.failpoints import point
 from app.pipeline.number.changed_keys import NOT_PUBLISHED
 from app.pipeline.portions.selected_rows import SelectedRows
-from connectors.errors import AqueductError, SnapshotUnsupported, SourceLost, SourceRefused
+from connectors.errors import (
+    AqueductError,
+    MappingError,
+    SnapshotUnsupported,
+    SourceLost,
+    SourceRefused,
+)
 from connectors.mysql.position import Coordinates
 from connectors.mysql.snapshot.chunk_reader import ChunkReader, DefinitionChanged, ReadChunk
 from connectors.mysql.snapshot.read_views import Seen, seen_at
 from connectors.wire import SNAPSHOT
+from tables.snapshots.resume_key import ResumeKeys
 from tables.snapshots.table_snapshot import SnapshotState, TableSnapshot, note_of
 
 log = logging.getLogger(__name__)
@@ -62,12 +69,14 @@ class TableReading:
         show: Callable[[TableSnapshot], None],
         turns: asyncio.Semaphore,
         times: LaneTimes,
+        resume_keys: ResumeKeys,
     ) -> None:
         """``sees``: the transactions before keys of changed rows are recorded; the first SELECT sees them.
 
         ``turns``: held by each read of a chunk. ``times``: those of the reads, as the reader asks for them.
+        ``resume_keys``: how the last row's key is stored.
         """
-        self._times = times
+        self._times, self._resume_keys = times, resume_keys
         self._snapshot, self._reader, self._entries = snapshot, reader, entries
         self._server_id, self._sees, self._show, self._turns = server_id, sees, show, turns
         self._since = 0
@@ -124,10 +133,9 @@ class TableReading:
         if not self._is_published or self._unreadable is not None:
             return self._hand_in(reached, None, error=self._unreadable)
         try:
+            last = self._resume_keys.read(reached.after)
             async with self._turns:
-                chunk = await in_its_own_thread(
-                    lambda: self._reader.read(reached.after, self._sees)
-                )
+                chunk = await in_its_own_thread(lambda: self._reader.read(last, self._sees))
         except DefinitionChanged as error:
             self._times.drop()
             log.debug("%s: %s", ".".join(reached.name), error)
@@ -136,11 +144,11 @@ class TableReading:
         except SnapshotUnsupported as error:
             self._times.drop()
             return self._hand_in(reached, None, error=f"{error.name}: {error}")
-        except (SourceLost, SourceRefused) as error:
+        except (SourceLost, SourceRefused, MappingError) as error:
             self._times.drop()
             if self._is_stopping:
                 return None
-            # The stream has a connection of its own, which may be well.
+            # The stream has a connection of its own, which may be well, and needs no key that is missing here.
             self._trouble(error)
             await asyncio.sleep(_LOST_SECONDS)
             return None
@@ -174,10 +182,13 @@ class TableReading:
             state = SnapshotState.GONE
         else:
             state = SnapshotState.DONE if chunk.is_last else SnapshotState.READING
+        last = reached.after if chunk is not None else None
+        if chunk is not None and chunk.last is not None:
+            last = self._resume_keys.stored(chunk.last)
         after = replace(
             reached,
             state=state,
-            after=None if chunk is None else chunk.last or reached.after,
+            after=last,
             chunks=reached.chunks + 1,
             estimated_rows=chunk.estimate
             if chunk and chunk.estimate is not None

@@ -50,6 +50,7 @@ class CapturedTable:
     __slots__ = (
         "definition",
         "has_row_keys",
+        "identifies_rows",
         "name",
         "packets",
         "route",
@@ -104,13 +105,11 @@ class CapturedTable:
         if never_null:
             self.rows = NullCheck(table_map, charsets, self.rows, never_null=never_null).rows
         names = {table_map.columns[index].name for index in key}
-        self.has_row_keys = (
-            bool(key)
-            and set(key) == set(table_map.primary_key or ())
-            and names.isdisjoint(masked.rules)
-            and masked.dropped.isdisjoint(key)
-        )
-        """Whether the records' key is the table's own, with its values as they are."""
+        is_own = bool(key) and set(key) == set(table_map.primary_key or ())
+        self.identifies_rows = is_own and masked.keeps_apart(key, names)
+        """Whether the records' key is the table's own, with its values or what differs as they do."""
+        self.has_row_keys = self.identifies_rows and names.isdisjoint(masked.rules)
+        """Whether it is the table's own, with its values as they are."""
         self.shows_not_null = not table_map.hides_not_null
         """Whether ``definition`` has the columns' nullability."""
 

@@ -15,7 +15,7 @@ from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder
 from connectors.mysql.rows.compiled.generate import Row
 from tables.mapping.filters.syntax import row_filter
-from tables.masking.rules import MaskingRule
+from tables.masking.rules import Hmac, MaskingRule
 from tables.routes.routes import Route
 from tables.table_version import Column, Definition
 
@@ -69,6 +69,13 @@ class MaskedColumns:
             watched=watched if any(acting[at] is not None for at in watched) else frozenset(),
             masks=route.masks,
         )
+
+    def keeps_apart(self, key: Iterable[int], names: Iterable[str | None]) -> bool:
+        """Return whether different values of these columns, given by indexes and names, are published as
+        different ones."""
+        rules = (self.rules.get(name or "") for name in names)
+        is_shown = self.dropped.isdisjoint(key)
+        return is_shown and all(rule is None or isinstance(rule, Hmac) for rule in rules)
 
     def definition(self, definition: Definition) -> Definition:
         """Return a definition with the columns as published; dropped ones are no longer in it."""

@@ -15,7 +15,7 @@ from connectors.mysql.rows.compiled.generate import Row
 
 def changed_keys(table: CapturedTable, rows: list[Row]) -> list[str] | None:
     """Return the keys that rows have or had; None if they do not identify rows."""
-    if not table.has_row_keys:
+    if not table.identifies_rows:
         return None
     keys = [row[3] if row[2] is None else row[2] for row in rows]
     keys += [row[3] for row in rows if row[2] is not None and row[3] != row[2]]

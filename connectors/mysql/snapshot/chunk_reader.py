@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pymysql
+from pymysql.constants import ER
 
 from connectors.errors import SnapshotUnsupported, SourceLost
 from connectors.mysql.charset.charsets import Charsets
@@ -50,6 +51,11 @@ _ROW_BYTES = (
 )
 _GONE = {1051, 1054, 1146, 1049}
 """Errors of a SELECT that was made of an older definition: no such table, column or database."""
+_WITHOUT_VALUES = {*_GONE, ER.DBACCESS_DENIED_ERROR, ER.ACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR,
+                   ER.COLUMNACCESS_DENIED_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR}  # fmt: skip
+"""Errors whose texts have names alone."""
+_OF_CLIENT = range(2000, 3000)
+"""PyMySQL's own."""
 
 
 class DefinitionChanged(Exception):
@@ -116,7 +122,7 @@ class ChunkReader:
         charsets: Charsets,
         server: Server,
         definition: Callable[[], Table | None],
-        hidden: Collection[str] = (),
+        is_masked: bool = False,
         where: str | None = None,
         gate: LoadGate | None = None,
         keeps_keys: bool = False,
@@ -125,7 +131,7 @@ class ChunkReader:
     ) -> None:
         """``definition``: the table as its history has it now; None if it does not exist.
 
-        ``hidden``: columns whose values must not be stored, as ``ReadChunk.last`` is; names in lower case.
+        ``is_masked``: whether some of its values are hidden, so that errors have no texts of the server.
         ``where``: an operator's condition in SQL on the rows. ``gate``: where a read waits for its turn.
         ``keeps_keys``: whether chunks have the key of each row. ``is_whole``: whether all rows are one chunk.
         ``clock``: that of ``ReadChunk.began_ms``; None: this machine's.
@@ -133,7 +139,7 @@ class ChunkReader:
         self._clock = clock or WorkerClock()
         self._keeps_keys, self._is_whole = keeps_keys, is_whole
         self._address, self._name, self._charsets, self._server = address, name, charsets, server
-        self._definition, self._hidden, self._where = definition, hidden, where
+        self._definition, self._is_masked, self._where = definition, is_masked, where
         self._gate = gate
         self._is_estimated = False
         self._connection: Any = None
@@ -175,8 +181,9 @@ class ChunkReader:
             # Rows of its result are still to come.
             self.rest()
             raise
-        except pymysql.MySQLError as error:
-            self._drop_if_broken(error)
+        except pymysql.MySQLError as raised:
+            self._drop_if_broken(raised)
+            error = _without_values(raised) if self._is_masked else raised
             if self._where is not None and self._can_read_all():
                 raise self._bad_condition(error) from error
             if error.args and error.args[0] in _GONE:
@@ -273,12 +280,6 @@ class ChunkReader:
     def _read(self, table: Table, after: Sequence[str] | None, sees: Seen) -> ReadChunk:
         selected = self._selected_table(table)
         key = table.primary_key
-        if masked := [name for name in key if name.lower() in self._hidden]:
-            raise SnapshotUnsupported(
-                f"column {masked[0]!r} of its key is masked, and its values would be stored to resume from",
-                table=".".join(self._name),
-                remedy="Leave the key as it is, or load the rows by another way.",
-            )
         if self._where is not None and not key:
             raise SnapshotUnsupported(
                 "it has no primary key, so its rows replace all that were published of it before, and a "
@@ -386,6 +387,14 @@ class ChunkReader:
                 source=self._address,
             )
         return high
+
+
+def _without_values(error: pymysql.MySQLError) -> pymysql.MySQLError:
+    """The error without a text that may quote a key or a row, as that of a wrong date does."""
+    code = error.args[0] if error.args else None
+    if not isinstance(code, int) or code in _OF_CLIENT or code in _WITHOUT_VALUES:
+        return error
+    return type(error)(code, "the server's text is hidden, since the table has masked columns")
 
 
 def _text(value: str | bytes) -> str:

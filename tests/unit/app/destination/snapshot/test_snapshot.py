@@ -108,7 +108,7 @@ async def run(
         status=DestinationStatus("shop"),
         captured=lambda: (),
         definition=lambda _: None,
-        hidden=lambda _: (),
+        is_masked=lambda _: False,
         requests=lambda: requests.values(),
         gate=LoadGate(LoadLimits(), lambda _: None),
         **{

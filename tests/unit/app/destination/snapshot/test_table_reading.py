@@ -23,6 +23,8 @@ from connectors.errors import SnapshotUnsupported, SourceLost, SourceRefused
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from connectors.mysql.snapshot.chunk_reader import DefinitionChanged, ReadChunk
+from tables.masking.keys import NO_KEYS, MaskingKeys
+from tables.snapshots.resume_key import ResumeKeys
 from tables.snapshots.table_snapshot import SnapshotState, TableSnapshot
 
 START = TableSnapshot(destination="shop", database="shop", table="t", id="one")
@@ -125,6 +127,8 @@ def reading_of(
     *,
     turns: asyncio.Semaphore | None = None,
     times: ReadTimes | None = None,
+    keys: MaskingKeys = NO_KEYS,
+    is_masked: bool = False,
 ) -> tuple[TableReading, list[TableSnapshot]]:
     shown: list[TableSnapshot] = []
     reading = TableReading(
@@ -136,6 +140,7 @@ def reading_of(
         show=shown.append,
         turns=turns or asyncio.Semaphore(1),
         times=LaneTimes(ReadTimes() if times is None else times),
+        resume_keys=ResumeKeys.of(start, keys, is_masked=is_masked),
     )
     return reading, shown
 
@@ -209,6 +214,40 @@ async def test_it_resumes_after_the_last_row_in_the_journal() -> None:
     shown = await read(table, stream, start)
     assert [first for first, _ in table.reads] == [2, 4]
     assert (shown[-1].rows, shown[-1].chunks) == (5, 3)
+
+
+async def test_the_last_key_of_a_masked_table_is_stored_sealed_and_read_after() -> None:
+    keys, table, stream = MaskingKeys((("k", bytes(32)),)), Table(5), Stream()
+    reading, shown = reading_of(table, stream, keys=keys, is_masked=True)
+    committing = asyncio.create_task(stream.commit())
+    async with asyncio.timeout(20):
+        await reading.run()
+    committing.cancel()
+    assert [first for first, _ in table.reads] == [0, 2, 4]
+    resume_keys = ResumeKeys.of(START, keys, is_masked=True)
+    assert [resume_keys.read(tuple(one)) for one in notes(stream)] == [("2",), ("4",), ("5",)]
+    assert {one.after[0] for one in shown if one.after is not None} == {"sealed"}
+
+
+async def test_a_missing_key_is_shown_and_nothing_is_read_until_the_reading_is_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_LOST_SECONDS", 0.01)
+    other = ResumeKeys.of(START, MaskingKeys((("old", bytes(32)),)), is_masked=True)
+    start = replace(START, state=SnapshotState.READING, after=other.stored(("2",)), chunks=1)
+    table, stream = Table(5), Stream()
+    keys = MaskingKeys((("new", bytes(32)),))
+    reading, shown = reading_of(table, stream, start, keys=keys, is_masked=True)
+    running = asyncio.create_task(reading.run())
+    async with asyncio.timeout(20):
+        while not shown:  # noqa: ASYNC110 - there is no event of it
+            await asyncio.sleep(0.001)
+        reading.stop()
+        await running
+    (one,) = shown
+    assert one.error is not None
+    assert "'old', which mapping.key_file lacks" in one.error
+    assert (one.after, table.reads, stream.entered) == (start.after, [], [])
 
 
 async def test_each_read_sees_what_was_committed_when_its_generation_began() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from app.pipeline.formats.debezium.tags import RowTags
 from app.pipeline.gather.captured_tables import CapturedTable, CapturedTables
+from app.pipeline.gather.row_keys import changed_keys
 from connectors.errors import MalformedEvent, RuleImpossible
 from connectors.mysql.binlog.table_map import FieldType, TableMap
 from connectors.mysql.ddl.definition import Database
@@ -161,3 +162,21 @@ def test_a_masked_column_has_no_first_value_and_a_renamed_one_its_own_identity()
     # What is kept of comments is without their texts.
     assert [one.comment for one in found.definition.columns] == [None] * 3
     assert found.definition.comment is None
+
+
+@pytest.mark.parametrize(
+    ("rules", "identifies", "is_shown"),
+    [
+        ("column_actions: {b: redact}", True, True),
+        ("column_actions: {A: {hmac: k}}", True, False),
+        ("key: [b], column_actions: {a: drop}", False, False),
+        ("key: [b], column_actions: {a: {hmac: k}}", False, False),
+        ("key: [b]", False, False),
+    ],
+)
+def test_keys_identify_rows_also_as_hmacs(rules: str, *, identifies: bool, is_shown: bool) -> None:
+    table = met(rules)
+    assert (table.identifies_rows, table.has_row_keys) == (identifies, is_shown)
+    rows = table.rows(WRITE, head() + image(1, 2, "x") + image(3, 2, "x"))
+    keys = changed_keys(table, rows)
+    assert (None if keys is None else len(set(keys))) == (2 if identifies else None)
