@@ -6,6 +6,7 @@ Invariant: nothing below this file knows the settings' names, and nothing is dec
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from app.destination.plan import Accepted, Failover, Plan, SnapshotPlan, Source
@@ -23,6 +24,7 @@ from connectors.kafka.record_batches import MAX_BATCH_BYTES
 from connectors.mysql.schema_store.store import MetaStore
 from connectors.mysql.server.facts import SourceAddress, Tls
 from connectors.mysql.snapshot.load_limits import LoadLimits
+from connectors.mysql.snapshot.spool import Spools
 from connectors.zookeeper.kazoo_session import ZooKeeperClient
 from tables.routes.routes import Routes
 from tables.schema_history.checkpoint import HOUR_MS, CheckpointPolicy
@@ -131,7 +133,7 @@ def destination_plan(
         ),
         failover=_failover(destination),
         accepted=frozenset(map(Accepted, destination.accept)),
-        snapshot=_snapshot(destination.snapshot),
+        snapshot=_snapshot(destination.snapshot, settings.data_dir),
         rules=Rules(
             destination=name,
             routes=routes_of(settings, name),
@@ -170,7 +172,7 @@ def destination_plan(
     )
 
 
-def _snapshot(settings: SnapshotSettings) -> SnapshotPlan:
+def _snapshot(settings: SnapshotSettings, data_dir: Path) -> SnapshotPlan:
     return SnapshotPlan(
         is_initial=settings.is_initial,
         is_only=settings.mode == "initial_only",
@@ -183,6 +185,7 @@ def _snapshot(settings: SnapshotSettings) -> SnapshotPlan:
             probe_ms=settings.max_probe_ms,
             replica_lag_seconds=settings.max_replica_lag_seconds,
         ),
+        spools=Spools(folder=settings.spool_dir or data_dir, most_bytes=settings.max_spool_bytes),
     )
 
 

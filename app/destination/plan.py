@@ -19,6 +19,7 @@ from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.lookup.start import Start
 from connectors.mysql.server.facts import SourceAddress
 from connectors.mysql.snapshot.load_limits import LoadLimits
+from connectors.mysql.snapshot.spool import Spools
 from tables.journal.partition import JournalPartition
 from tables.journal_kind import Kind, T
 from tables.operator.control import Control
@@ -89,6 +90,8 @@ class SnapshotPlan:
     signals: TableName | None = None
     """The table in which rows are requests for snapshots."""
     limits: LoadLimits = field(default_factory=LoadLimits)
+    spools: Spools = field(default_factory=Spools)
+    """Where the rows of tables without a key are until they enter the stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

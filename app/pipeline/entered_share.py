@@ -94,6 +94,7 @@ class SelectedShare(DecodedShare):
                     refused=refused,
                     removed=self._removed,
                     unreadable=refused if self._selected.unreadable is not None else None,
+                    is_last=self._portion.is_last,
                 )
             )
             if refused is None:

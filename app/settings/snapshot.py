@@ -5,9 +5,12 @@ Invariant: as in ``app/settings/model.py``.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from connectors.mysql.snapshot.spool import DEFAULT_BYTES
 
 
 class SnapshotSettings(BaseModel):
@@ -31,6 +34,10 @@ class SnapshotSettings(BaseModel):
     """Milliseconds in which the source answers a trivial query."""
     max_replica_lag_seconds: int = Field(default=0, ge=0)
     """Seconds that a source which is a replica may be late."""
+    spool_dir: Path | None = None
+    """The folder for the rows of tables without a key, until they enter the stream; None: ``data_dir``."""
+    max_spool_bytes: int = Field(default=DEFAULT_BYTES, ge=1)
+    """Bytes of one table's rows there."""
 
     @model_validator(mode="after")
     def _has_a_first(self) -> Self:

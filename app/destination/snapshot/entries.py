@@ -7,6 +7,7 @@ transactions up to there are published.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import count
@@ -35,6 +36,8 @@ class Entries:
         self._inlet: Inlet | None = None
         self._numbers = count(1)
         self._waiting: dict[int, asyncio.Future[Committed]] = {}
+        self._rows: Counter[int] = Counter()
+        """Rows of portions with a number, of which more follow."""
 
     def open(self, inlet: Inlet) -> None:
         """Hand portions in here from now on."""
@@ -47,7 +50,11 @@ class Entries:
     def hand_in(
         self, number: int, entering: Entering, *, not_before: Coordinates | None = None
     ) -> asyncio.Future[Committed]:
-        """Hand a portion with this number in; the result comes with its commit."""
+        """Hand a portion with this number in; the result comes with its commit.
+
+        Of several with this number it comes with that of the last one, with the rows of all, or of the first
+        one that is refused.
+        """
         assert self._inlet is not None, "open() comes first"
         future: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
@@ -61,6 +68,10 @@ class Entries:
     def committed(self, piece: Piece, cursor: Cursor, /) -> None:
         """Report to the owners of a piece's portions."""
         for entered in piece.entered:
+            if not entered.is_last and entered.refused is None:
+                self._rows[entered.id] += entered.rows
+                continue
             future = self._waiting.pop(entered.id, None)
+            rows = entered.rows + self._rows.pop(entered.id, 0)
             if future is not None and not future.done():
-                future.set_result(Committed(entered, cursor))
+                future.set_result(Committed(entered._replace(rows=rows), cursor))

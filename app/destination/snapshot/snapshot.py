@@ -34,6 +34,7 @@ from connectors.mysql.server.facts import SourceAddress
 from connectors.mysql.snapshot.chunk_reader import ChunkReader, DefinitionChanged
 from connectors.mysql.snapshot.load_limits import LoadGate
 from connectors.mysql.snapshot.read_views import Seen, seen_at
+from connectors.mysql.snapshot.spool import Spools
 from tables.journal_format import Entry
 from tables.masking.keys import NO_KEYS, MaskingKeys
 from tables.operator.control import Control, DesiredState
@@ -91,6 +92,8 @@ class Snapshot:
     """Whether subscribers of a table can be sent that all its rows are gone."""
     can_remove: Callable[[TableName], bool]
     """Whether subscribers of a table can have the rows of the source and no other."""
+    spools: Spools = field(default_factory=Spools)
+    """Where the rows of tables without a key are until they enter."""
     unsupported: SnapshotUnsupported | None = None
     """Why existing rows cannot be read at this server; requests are answered with it."""
     all: dict[TableName, TableSnapshot] = field(default_factory=dict)
@@ -234,6 +237,8 @@ class Snapshot:
             gate=self.gate,
             is_whole=bool(one.removes),
             clock=times,
+            spools=self.spools,
+            is_divided=self.can_replace(one.name),
         )
         reading = TableReading(
             one,
@@ -353,6 +358,7 @@ def snapshot_of(
         ends_with=_last_note(plan, led) if plan.snapshot.is_only else None,
         requests=lambda: latest(before.values(), signals.snapshot_requests.values()),
         gate=LoadGate(plan.snapshot.limits, show_wait),
+        spools=plan.snapshot.spools,
         can_replace=can_replace,
         can_remove=can_remove,
         times=ReadTimes(is_merged=led.publisher.shows_progress),

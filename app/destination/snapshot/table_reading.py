@@ -17,6 +17,7 @@ from app import metrics
 from app.destination.background import in_its_own_thread
 from app.destination.snapshot.entries import Committed, Entries
 from app.destination.snapshot.read_times import LaneTimes
+from app.destination.snapshot.selected_spool import SelectedSpool
 from app.failpoints import point
 from app.pipeline.number.changed_keys import NOT_PUBLISHED
 from app.pipeline.portions.selected_rows import SelectedRows
@@ -30,6 +31,7 @@ from connectors.errors import (
 from connectors.mysql.position import Coordinates
 from connectors.mysql.snapshot.chunk_reader import ChunkReader, DefinitionChanged, ReadChunk
 from connectors.mysql.snapshot.read_views import Seen, seen_at
+from connectors.mysql.snapshot.spool import Spool
 from connectors.wire import SNAPSHOT
 from tables.snapshots.resume_key import ResumeKeys
 from tables.snapshots.table_snapshot import SnapshotState, TableSnapshot, note_of
@@ -39,6 +41,7 @@ log = logging.getLogger(__name__)
 DEPTH = 4
 """Chunks of a table under way at once: one is read while others are decoded and committed."""
 _AGAIN_SECONDS = 0.5
+_MOST_SECONDS = 60.0
 _LOST_SECONDS = 5.0
 
 
@@ -53,6 +56,13 @@ class _UnderWay:
     committed: asyncio.Future[Committed]
     read: int | None
     """The number of the read whose rows it has."""
+    rows: SelectedSpool | None = None
+    """Its rows, if they are several portions."""
+
+    def close(self) -> None:
+        """Enter no more of its rows."""
+        if self.rows is not None:
+            self.rows.close()
 
 
 class TableReading:
@@ -82,6 +92,7 @@ class TableReading:
         self._since = 0
         """The generation of the last chunk that was committed."""
         self._attempt = entries.number()
+        self._again_seconds = _AGAIN_SECONDS
         self._is_stopping = False
         self._is_published = True
         self._unreadable: str | None = None
@@ -97,6 +108,13 @@ class TableReading:
 
     async def run(self) -> None:
         """Read until the end of the table is published, or until it is stopped; ends with the run."""
+        try:
+            await self._run()
+        finally:
+            for one in self._under_way:
+                one.close()
+
+    async def _run(self) -> None:
         while self._snapshot.replaces and self._is_published and not self._is_stopping:
             self._under_way.append(self._empty())
             if not await self._settled():
@@ -124,7 +142,10 @@ class TableReading:
 
     def _empty(self) -> _UnderWay:
         """Hand in that the rows that subscribers have are gone; what changes after it is published after it."""
-        after = replace(self._snapshot, replaces=False, state=SnapshotState.READING)
+        before = self._snapshot
+        # After a part of its rows was published, it needs a name that none of them has.
+        chunks = before.chunks + 1 if before.chunks else 0
+        after = replace(before, replaces=False, state=SnapshotState.READING, chunks=chunks, rows=0)
         return self._entering(after, None, empties=True, is_read=False)
 
     async def _next(self, reached: TableSnapshot) -> _UnderWay | None:
@@ -167,6 +188,10 @@ class TableReading:
                 table,
                 found,
             )
+        self._report(found)
+
+    def _report(self, found: str | None) -> None:
+        """Show why the table is not read to its end now; None: it is."""
         if found != self._reported:
             self._reported = found
             self._show(replace(self._snapshot, error=found))
@@ -182,6 +207,9 @@ class TableReading:
             state = SnapshotState.GONE
         else:
             state = SnapshotState.DONE if chunk.is_last else SnapshotState.READING
+        if chunk is not None and chunk.spool is not None:
+            # Without a key nothing shows which of its rows were published before.
+            return self._enter_all(replace(reached, ts_ms=now), chunk, chunk.spool)
         last = reached.after if chunk is not None else None
         if chunk is not None and chunk.last is not None:
             last = self._resume_keys.stored(chunk.last)
@@ -198,9 +226,30 @@ class TableReading:
             error=error,
             removes=() if state is SnapshotState.DONE else reached.removes,
         )
-        # Without a key nothing shows which of its rows were published before.
-        is_keyless = chunk is not None and chunk.is_keyless
-        return self._entering(after, chunk, empties=is_keyless, removes=reached.removes)
+        return self._entering(after, chunk, removes=reached.removes)
+
+    def _enter_all(self, reached: TableSnapshot, chunk: ReadChunk, spool: Spool) -> _UnderWay:
+        """Hand in all rows of a table, which replace those that were published of it."""
+        number, since = self._entries.number(), self._since
+        rows = SelectedSpool(
+            spool,
+            chunk,
+            replace(reached, after=None, rows=0, error=None),
+            number=number,
+            since=since,
+            attempt=self._attempt,
+            server_id=self._server_id,
+        )
+        committed = self._entries.hand_in(number, rows.entering, not_before=chunk.high)
+        point("snapshot.handed")
+        return _UnderWay(
+            since=since,
+            begins=number,
+            after=rows.after,
+            committed=committed,
+            read=self._times.hand_in(),
+            rows=rows,
+        )
 
     def _entering(
         self,
@@ -253,8 +302,9 @@ class TableReading:
 
     async def _settled(self) -> bool:
         """Wait for the commit of the oldest chunk; return whether its rows were published."""
-        one = self._under_way.popleft()
+        one = self._under_way[0]
         committed = await one.committed
+        self._under_way.popleft().close()
         point("snapshot.committed")
         self._learn(one, committed)
         entered = committed.entered
@@ -263,6 +313,7 @@ class TableReading:
             return False
         if entered.refused is not None:
             self._is_published = entered.refused != NOT_PUBLISHED
+            self._wait_again(one, entered.refused)
             log.info("%s: rows are read again: %s", ".".join(one.after.name), entered.refused)
             return False
         if removes := self._snapshot.removes:
@@ -283,7 +334,14 @@ class TableReading:
             one = self._under_way.popleft()
             self._learn(one, await one.committed)
         # A quarantined table is refused until it is released.
-        await asyncio.sleep(_AGAIN_SECONDS)
+        await asyncio.sleep(self._again_seconds)
+
+    def _wait_again(self, one: _UnderWay, reason: str) -> None:
+        """Wait for as long as it took to read all rows of a table, before they are read again."""
+        self._again_seconds = _AGAIN_SECONDS
+        if one.rows is not None:
+            self._again_seconds = min(max(_AGAIN_SECONDS, one.rows.seconds), _MOST_SECONDS)
+            self._report(f"{reason}; all its rows are read again")
 
     def _learn(self, one: _UnderWay, committed: Committed) -> None:
         self._times.publish(one.read)

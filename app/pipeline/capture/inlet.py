@@ -11,12 +11,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from app.pipeline.portions.portion import Portion
+from app.pipeline.portions.portion_series import PortionSeries
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.interruption import Bell
 
-Entering = Callable[[Coordinates], Portion]
-"""Makes a portion, in the reader's thread, once its position is known."""
+Entering = Callable[[Coordinates], Portion | PortionSeries]
+"""Makes a portion, or several, in the reader's thread, once their position is known."""
 
 
 class Inlet:
@@ -31,7 +32,7 @@ class Inlet:
         self._waiting.append((entering, not_before))
         self._bell.ring()
 
-    def before(self, chunk: Chunk) -> Iterator[Portion]:
+    def before(self, chunk: Chunk) -> Iterator[Portion | PortionSeries]:
         """Yield the portions that enter before a chunk; none if the chunk begins within a transaction."""
         while self._waiting and chunk.begins_between:
             entering, least = self._waiting[0]

@@ -17,6 +17,7 @@ from app.pipeline.capture.inlet import Inlet
 from app.pipeline.capture.schema_tracker import SchemaTracker
 from app.pipeline.decoders.protocols import Decoders
 from app.pipeline.portions.captured_chunk import CapturedChunk
+from app.pipeline.portions.portion_series import portions_of
 from app.pipeline.statement_effect import Applied
 from connectors.errors import AqueductError, MalformedEvent, ReaderStalled, SourceLost
 from connectors.mysql.lookup.skipped_transactions import TransactionSkipper
@@ -56,7 +57,9 @@ class Reader(threading.Thread):
             for chunk in self._stream.chunks(self._decoders.idle, interruption=self.inlet):
                 point("read.chunk")
                 self._working = (time.monotonic(), chunk.start)
-                entering = [*self.inlet.before(chunk)]
+                entered = [*self.inlet.before(chunk)]
+                # Those of a series are made while they are put, which may take long.
+                entering = chain.from_iterable(map(portions_of, entered))
                 if chunk.is_rest:
                     self._working = None
                     if not all(map(self._decoders.put, entering)):

@@ -45,6 +45,8 @@ class SelectedRows:
     """Whether all earlier rows of the table are gone, as subscribers are to learn before these."""
     is_read: bool = True
     """Whether it is of a SELECT, whose rows may have changed since; else nothing is checked."""
+    is_last: bool = True
+    """Whether no more of the same read follow, so that its owner learns of the outcome with these."""
     removes: tuple[str, ...] = ()
     """Keys of records for which the SELECT looked: those of which it returned no row that is published are
     deleted."""
@@ -70,3 +72,5 @@ class Entered(NamedTuple):
     """Why they cannot be read at all."""
     removed: int = 0
     """Count of deletes published, of rows that the SELECT did not return."""
+    is_last: bool = True
+    """Whether no more portions with this id follow."""

@@ -72,13 +72,14 @@ def chunk_query(
     *,
     key: Sequence[str],
     after: Sequence[str] | None,
-    limit: int,
+    limit: int | None,
     where: str | None = None,
 ) -> str:
     """The SELECT of up to ``limit`` rows whose keys come after one, in their order.
 
     ``key``: the names of the key's columns; ``after``: literals of the key that was read last, None for
-    the first rows. Without a key all rows are one chunk, without an order. ``where``: an operator's condition.
+    the first rows. Without a key all rows are one chunk, without an order and a limit. ``where``: an operator's
+    condition.
     """
     database, table = map(quoted, name)
     text = f"SELECT {select_list} FROM {database}.{table}"  # noqa: S608 - quoted names
@@ -90,7 +91,7 @@ def chunk_query(
         text += f" WHERE {' AND '.join(conditions)}"
     if key:
         text += f" ORDER BY {', '.join(map(quoted, key))}"
-    return f"{text} LIMIT {limit}"
+    return text if limit is None else f"{text} LIMIT {limit}"
 
 
 def _later(columns: Sequence[str], after: Sequence[str]) -> str:

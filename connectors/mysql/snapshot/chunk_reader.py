@@ -9,14 +9,14 @@ of the binlog after it.
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import pymysql
-from pymysql.constants import ER
 
 from connectors.errors import SnapshotUnsupported, SourceLost
 from connectors.mysql.charset.charsets import Charsets
@@ -24,13 +24,19 @@ from connectors.mysql.ddl.definition import Server, Table, TableName
 from connectors.mysql.position import Coordinates
 from connectors.mysql.schema.server_columns import end_of_binlog
 from connectors.mysql.server.facts import SourceAddress, connection_to, translated
-from connectors.mysql.snapshot.chunk_query import chunk_query, key_order, quoted
+from connectors.mysql.snapshot.chunk_query import chunk_query, key_order
+from connectors.mysql.snapshot.discreet_errors import WITHOUT_TABLE, without_values
 from connectors.mysql.snapshot.load_limits import LoadGate
-from connectors.mysql.snapshot.prepared_select import PreparedSelect, SelectedPackets
+from connectors.mysql.snapshot.prepared_select import Check, PreparedSelect, SelectedPackets
+from connectors.mysql.snapshot.read_clock import ReadClock, WorkerClock
 from connectors.mysql.snapshot.read_views import ROW_LOCKED, VISIBLE_SECONDS, ReadViews, Seen
 from connectors.mysql.snapshot.row_condition import check_condition
 from connectors.mysql.snapshot.select_list import SESSION
 from connectors.mysql.snapshot.selected_table import SelectedTable
+from connectors.mysql.snapshot.spool import Spool, Spools
+from connectors.mysql.snapshot.spooling import SESSION as KEEPS_SENDING
+from connectors.mysql.snapshot.spooling import Spooling
+from connectors.mysql.snapshot.table_size import data_bytes, estimated_rows, row_bytes
 
 TARGET_BYTES = 1536 * 1024
 """Bytes of a chunk's rows to aim for, as the server sends them."""
@@ -39,23 +45,11 @@ _MOST_BYTES = 4 * TARGET_BYTES
 _FIRST_ROWS, _MOST_ROWS, _GROWTH = 1_000, 20_000, 16
 """Rows of the first chunk where the server does not state their size, of any, and how many times as many as the
 last one the next may have."""
-_KEYLESS_BYTES = 64 * 1024 * 1024
-"""Most bytes of a table without a key, which is one chunk."""
+_UNDIVIDED_BYTES = 64 * 1024 * 1024
+"""Most bytes of a table without a key of which all rows are one portion, or are locked while they are read."""
 _MOST_AT_ONCE = 1_000_000
 """Most rows of a chunk that has to be whole."""
 _ANSWER_SECONDS = 600.0
-
-_ROW_BYTES = (
-    "SELECT avg_row_length FROM information_schema.tables"
-    " WHERE table_schema = %s AND table_name = %s"
-)
-_GONE = {1051, 1054, 1146, 1049}
-"""Errors of a SELECT that was made of an older definition: no such table, column or database."""
-_WITHOUT_VALUES = {*_GONE, ER.DBACCESS_DENIED_ERROR, ER.ACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR,
-                   ER.COLUMNACCESS_DENIED_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR}  # fmt: skip
-"""Errors whose texts have names alone."""
-_OF_CLIENT = range(2000, 3000)
-"""PyMySQL's own."""
 
 
 class DefinitionChanged(Exception):
@@ -64,6 +58,10 @@ class DefinitionChanged(Exception):
 
 class _RowLocked(Exception):
     """A row of a SELECT that has to lock its rows is being changed."""
+
+
+class _TooManyLocked(_RowLocked):
+    """A SELECT has locked more rows than it may; the server is sending them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,33 +80,12 @@ class ReadChunk:
     """A position that is not before any change that the SELECT saw."""
     began_ms: int
     """When the SELECT began, milliseconds since 1970."""
-    is_keyless: bool = False
-    """Whether the table has no primary key, so that these are all its rows."""
+    spool: Spool | None = None
+    """Of a table without a primary key: all its rows, in place of ``blocks``; the receiver closes it."""
     estimate: int | None = None
     """The server's estimate of the rows to read in all; with the first chunk of a reader only."""
     keys: tuple[tuple[str, ...], ...] = ()
     """Literals of the key of each row, if the reader was to keep them."""
-
-
-class ReadClock(Protocol):
-    """The time at which a SELECT begins; called in the reader's thread."""
-
-    def asked(self, cursor: Any, /) -> int:
-        """Return it, in milliseconds since 1970, right before the SELECT in the same session."""
-
-    def drop(self) -> None:
-        """Take note that the SELECT has no rows for now."""
-
-
-class WorkerClock:
-    """This machine's clock."""
-
-    def asked(self, _cursor: Any, /) -> int:
-        """See ReadClock."""
-        return time.time_ns() // 1_000_000
-
-    def drop(self) -> None:
-        """See ReadClock."""
 
 
 class ChunkReader:
@@ -128,15 +105,22 @@ class ChunkReader:
         keeps_keys: bool = False,
         is_whole: bool = False,
         clock: ReadClock | None = None,
+        spools: Spools | None = None,
+        is_divided: bool = True,
     ) -> None:
         """``definition``: the table as its history has it now; None if it does not exist.
 
         ``is_masked``: whether some of its values are hidden, so that errors have no texts of the server.
         ``where``: an operator's condition in SQL on the rows. ``gate``: where a read waits for its turn.
         ``keeps_keys``: whether chunks have the key of each row. ``is_whole``: whether all rows are one chunk.
-        ``clock``: that of ``ReadChunk.began_ms``; None: this machine's.
+        ``clock``: that of ``ReadChunk.began_ms``; None: this machine's. ``spools``: where rows of a table
+        without a key are; ``is_divided``: whether they may be several portions.
         """
         self._clock = clock or WorkerClock()
+        self._spools, self._is_divided = spools or Spools(), is_divided
+        self._may_lock = True
+        self._asking: Any = None
+        """A connection that asks how busy the source is, during a SELECT."""
         self._keeps_keys, self._is_whole = keeps_keys, is_whole
         self._address, self._name, self._charsets, self._server = address, name, charsets, server
         self._definition, self._is_masked, self._where = definition, is_masked, where
@@ -150,8 +134,9 @@ class ChunkReader:
 
     def close(self) -> None:
         """End the connection, from any thread; a SELECT that runs ends with SourceLost."""
-        if self._connection is not None:
-            self._connection._force_close()
+        for connection in (self._connection, self._asking):
+            if connection is not None:
+                connection._force_close()
 
     def rest(self) -> None:
         """End the connection until the next read, from the thread that reads."""
@@ -171,10 +156,8 @@ class ChunkReader:
         if table is None:
             return None
         try:
-            if self._connection is None:
-                self._connect()
             chunk = self._read_unlocked(table, after, sees)
-            if self._gate is not None:
+            if self._gate is not None and chunk.spool is None:
                 self._gate.read(chunk.rows)
             return chunk
         except DefinitionChanged:
@@ -183,10 +166,10 @@ class ChunkReader:
             raise
         except pymysql.MySQLError as raised:
             self._drop_if_broken(raised)
-            error = _without_values(raised) if self._is_masked else raised
+            error = without_values(raised) if self._is_masked else raised
             if self._where is not None and self._can_read_all():
                 raise self._bad_condition(error) from error
-            if error.args and error.args[0] in _GONE:
+            if error.args and error.args[0] in WITHOUT_TABLE:
                 raise DefinitionChanged(str(error)) from error
             raise translated(error, self._address) from error
         except (OSError, AttributeError, ValueError) as error:
@@ -212,6 +195,8 @@ class ChunkReader:
         """Read the rows after a key, fewer of them while others change some."""
         deadline = time.monotonic() + VISIBLE_SECONDS
         while True:
+            if self._connection is None:
+                self._connect()
             if self._gate is not None:
                 with self._connection.cursor() as cursor:
                     self._gate.wait(cursor)
@@ -253,9 +238,7 @@ class ChunkReader:
 
     def _first_limit(self, cursor: Any) -> int:
         """The rows of the first chunk, by the size of a row as the server states it."""
-        cursor.execute(_ROW_BYTES, self._name)
-        row = cursor.fetchone()
-        size = 0 if row is None else int(row[0] or 0)
+        size = row_bytes(cursor, self._name)
         return max(1, min(_MOST_ROWS, TARGET_BYTES // size)) if size else _FIRST_ROWS
 
     def _estimate(self, cursor: Any) -> int | None:
@@ -263,13 +246,7 @@ class ChunkReader:
         if self._is_estimated:
             return None
         self._is_estimated = True
-        name = ".".join(map(quoted, self._name))
-        condition = f" WHERE ({self._where}\n)" if self._where is not None else ""
-        form = "" if self._server.mariadb else "FORMAT=TRADITIONAL "
-        cursor.execute(f"EXPLAIN {form}SELECT 1 FROM {name}{condition}")  # noqa: S608 - quoted names
-        names = [column[0] for column in cursor.description]
-        # The share that a condition lets through is not estimated where no index has its columns.
-        return int(dict(zip(names, cursor.fetchone(), strict=True))["rows"] or 0)
+        return estimated_rows(cursor, self._name, self._where, self._server)
 
     def _selected_table(self, table: Table) -> SelectedTable:
         if self._made is None or self._made[0] is not table:
@@ -287,7 +264,9 @@ class ChunkReader:
                 table=".".join(self._name),
                 remedy="Read all its rows, without a condition.",
             )
-        is_part = bool(key) and not self._is_whole
+        if not key:
+            return self._read_spooled(selected, sees)
+        is_part = not self._is_whole
         if self._limit is None:
             with self._connection.cursor() as cursor:
                 self._limit = self._first_limit(cursor)
@@ -303,17 +282,10 @@ class ChunkReader:
             if self._where is not None and not self._is_estimated:
                 check_condition(cursor, self._name, self._where)
             estimate = self._estimate(cursor)
-        most_bytes = _MOST_BYTES if is_part else None if key else _KEYLESS_BYTES
-        began_ms, found = self._packets(query, sees, selected, most_bytes, has_key=bool(key))
+        most_bytes = _MOST_BYTES if is_part else None
+        began_ms, found = self._packets(query, sees, selected, most_bytes)
         high = self._end(sees)
-        if not key and (found.rows == limit or found.is_cut):
-            raise SnapshotUnsupported(
-                f"it has no primary key, and more than {_KEYLESS_BYTES >> 20} MiB or {_MOST_AT_ONCE:,} rows, "
-                "which would have to be read at once",
-                table=".".join(self._name),
-                remedy="Give it a primary key, or leave it out with a filter.",
-            )
-        if found.rows and key:
+        if found.rows:
             size = sum(map(len, found.blocks))
             by_size = found.rows * TARGET_BYTES // size
             self._limit = max(1, min(_MOST_ROWS, by_size, _GROWTH * limit))
@@ -326,7 +298,6 @@ class ChunkReader:
             is_last=found.rows < limit and not found.is_cut,
             high=high,
             began_ms=began_ms,
-            is_keyless=not key,
             estimate=estimate,
             keys=tuple(keys) if self._keeps_keys else (),
         )
@@ -334,9 +305,7 @@ class ChunkReader:
     def _keys(
         self, selected: SelectedTable, key: Sequence[str], found: SelectedPackets
     ) -> list[tuple[str, ...]]:
-        """Literals of the last row's key, or of each row's if they are to be kept; none without a key."""
-        if not key:
-            return []
+        """Literals of the last row's key, or of each row's if they are to be kept."""
         blocks = found.blocks if self._keeps_keys else (found.last,)
         try:
             rows = [row for block in blocks for row in selected.texts.rows(block)]
@@ -348,33 +317,105 @@ class ChunkReader:
         return [selected.key_literals(row, key) for row in rows]
 
     def _packets(
-        self,
-        query: str,
-        sees: Seen,
-        selected: SelectedTable,
-        most_bytes: int | None,
-        *,
-        has_key: bool,
+        self, query: str, sees: Seen, selected: SelectedTable, most_bytes: int | None
     ) -> tuple[int, SelectedPackets]:
         """When the SELECT began, and its rows."""
         assert self._views is not None, "_connect() comes first"
-
-        def check(types: list[int]) -> None:
-            if difference := selected.difference(types):
-                raise DefinitionChanged(difference)
-
-        try:
-            clause = self._views.prove(sees, has_key=has_key)
+        with self._locked_rows():
+            clause = self._views.prove(sees, has_key=True)
             with self._connection.cursor() as cursor:
                 began_ms = self._clock.asked(cursor)
             select = PreparedSelect(self._connection)
+            check = _types_of(selected)
             return began_ms, select.packets(f"{query} {clause}", check, most_bytes=most_bytes)
+
+    @contextlib.contextmanager
+    def _locked_rows(self) -> Iterator[None]:
+        """Raise _RowLocked for the server's error."""
+        assert self._views is not None, "_connect() comes first"
+        try:
+            yield
         except pymysql.MySQLError as error:
             if error.args and error.args[0] in ROW_LOCKED:
                 self._views.was_locked()
                 self._clock.drop()
                 raise _RowLocked from None
             raise
+
+    def _read_spooled(self, selected: SelectedTable, sees: Seen) -> ReadChunk:
+        """Read all rows of a table without a key."""
+        spool = Spool(self._spools, self._name)
+        try:
+            with self._connection.cursor() as cursor:
+                estimate = self._estimate(cursor)
+                spool.expect(data_bytes(cursor, self._name))
+                cursor.execute(KEEPS_SENDING)
+            began_ms = self._spool(spool, selected, sees)
+            high = self._end(sees)
+        except BaseException as error:
+            spool.close()
+            if type(error) is not _RowLocked:
+                # The server may be sending more rows.
+                self.rest()
+            raise
+        finally:
+            if self._asking is not None:
+                self._asking._force_close()
+                self._asking = None
+        return ReadChunk(
+            table_map=selected.table_map,
+            blocks=(),
+            rows=spool.rows,
+            last=None,
+            is_last=True,
+            high=high,
+            began_ms=began_ms,
+            spool=spool,
+            estimate=estimate,
+        )
+
+    def _spool(self, spool: Spool, selected: SelectedTable, sees: Seen) -> int:
+        """Spool all rows, within the limits of the source's load; return when the SELECT began."""
+        assert self._views is not None, "_connect() comes first"
+        most = TARGET_BYTES if self._is_divided else None
+        spooling = Spooling(spool, most_bytes=most, most_rows=_MOST_ROWS)
+        query = chunk_query(self._name, selected.select_list, key=(), after=None, limit=None)
+        with self._locked_rows():
+            clause = self._views.prove(sees, has_key=False, may_lock=self._may_lock)
+
+            def pause(rows: int) -> None:
+                if spooling.bytes > _UNDIVIDED_BYTES and not self._is_divided:
+                    raise self._undivided()
+                if spooling.bytes > _UNDIVIDED_BYTES and clause:
+                    self._may_lock = False
+                    raise _TooManyLocked
+                self._pause(rows)
+
+            with self._connection.cursor() as cursor:
+                began_ms = self._clock.asked(cursor)
+            select = PreparedSelect(self._connection)
+            blocks = select.blocks(f"{query} {clause}", _types_of(selected))
+            some = _MOST_ROWS if self._gate is None else self._gate.most_rows(_MOST_ROWS)
+            spooling.all(blocks, some=some, pause=pause)
+        return began_ms
+
+    def _pause(self, rows: int) -> None:
+        """Count rows of a SELECT, and wait until it may continue."""
+        if self._gate is None:
+            return
+        self._gate.read(rows)
+        if self._asking is None:
+            self._asking = connection_to(self._address, use_unicode=False, conv={})
+        with self._asking.cursor() as cursor:
+            self._gate.wait(cursor)
+
+    def _undivided(self) -> SnapshotUnsupported:
+        return SnapshotUnsupported(
+            f"it has no primary key, and more than {_UNDIVIDED_BYTES >> 20} MiB of rows, which are one Kafka "
+            "transaction, as its mapping publishes no deletes: rows could not be replaced after a part of them",
+            table=".".join(self._name),
+            remedy="Let its mapping publish deletes, give it a primary key, or leave it out with a filter.",
+        )
 
     def _end(self, sees: Seen) -> Coordinates:
         """The end of the binlog, which is not before what was read from it."""
@@ -389,12 +430,14 @@ class ChunkReader:
         return high
 
 
-def _without_values(error: pymysql.MySQLError) -> pymysql.MySQLError:
-    """The error without a text that may quote a key or a row, as that of a wrong date does."""
-    code = error.args[0] if error.args else None
-    if not isinstance(code, int) or code in _OF_CLIENT or code in _WITHOUT_VALUES:
-        return error
-    return type(error)(code, "the server's text is hidden, since the table has masked columns")
+def _types_of(selected: SelectedTable) -> Check:
+    """What compares the types of a result with the table's."""
+
+    def check(types: list[int]) -> None:
+        if difference := selected.difference(types):
+            raise DefinitionChanged(difference)
+
+    return check
 
 
 def _text(value: str | bytes) -> str:

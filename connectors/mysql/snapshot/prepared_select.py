@@ -11,10 +11,10 @@ Source: MySQL's manual of the protocol, COM_STMT_PREPARE and COM_STMT_EXECUTE, a
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pymysql import MySQLError, OperationalError
 from pymysql.constants import COMMAND, CR
@@ -34,6 +34,15 @@ _PREPARED = struct.Struct("<IHH")
 _EXECUTE = struct.Struct("<IBI")
 """The statement's number, no cursor, one execution."""
 Check = Callable[[list[int]], None]
+
+
+class Block(NamedTuple):
+    """Packets of whole rows."""
+
+    packets: bytes
+    rows: int
+    last_at: int
+    """Where the last row begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +67,27 @@ class PreparedSelect:
     def packets(
         self, query: str, check: Check, *, most_bytes: int | None = None
     ) -> SelectedPackets:
-        """Execute a SELECT and return its rows; ``check`` is given the types of its columns before any.
+        """Execute a SELECT and return its rows, as ``blocks`` yields them.
 
-        ``most_bytes``: once there are so many, further rows are not kept. Raises PyMySQL's errors, OSError,
-        ValueError, and what ``check`` raises; after the last three the connection cannot be used again.
+        ``most_bytes``: once there are so many, further rows are not kept.
+        """
+        found, rows, size, last, is_cut = list[bytes](), 0, 0, b"", False
+        for block in self.blocks(query, check):
+            if most_bytes is not None and size >= most_bytes:
+                is_cut = True
+                continue
+            found.append(block.packets)
+            rows += block.rows
+            size += len(block.packets)
+            last = block.packets[block.last_at :]
+        return SelectedPackets(tuple(found), rows, last, is_cut)
+
+    def blocks(self, query: str, check: Check) -> Iterator[Block]:
+        """Execute a SELECT and yield its rows while the server sends them.
+
+        ``check`` is given the types of its columns before any. Raises PyMySQL's errors, OSError, ValueError,
+        and what ``check`` raises; after the last three, and unless all rows are taken, the connection cannot be
+        used again.
         """
         connection = self._connection
         connection._execute_command(COMMAND.COM_STMT_PREPARE, query)
@@ -70,13 +96,12 @@ class PreparedSelect:
         try:
             connection._execute_command(COMMAND.COM_STMT_EXECUTE, _EXECUTE.pack(number, 0, 1))
             check(self._types(self._packet().read_length_encoded_integer()))
-            found = _Rows(connection._rfile, most_bytes).read()
+            yield from _Rows(connection._rfile).blocks()
         except MySQLError:
             with suppress(MySQLError, OSError):
                 self._close(number)
             raise
         self._close(number)
-        return found
 
     def _close(self, number: int) -> None:
         self._connection._execute_command(COMMAND.COM_STMT_CLOSE, number.to_bytes(4, "little"))
@@ -95,31 +120,25 @@ class PreparedSelect:
 class _Rows:
     """Cuts what the connection sends into blocks of whole rows."""
 
-    def __init__(self, file: Any, most_bytes: int | None) -> None:
-        self._file, self._most_bytes = file, most_bytes
+    def __init__(self, file: Any) -> None:
+        self._file = file
         self._data = bytearray()
         self._at = self._count = self._last_at = 0
         """The end of the whole rows that were found in it, their count, and where the last one begins."""
-        self._blocks: list[bytes] = []
-        self._rows = self._size = 0
-        self._last = b""
-        self._is_cut = False
 
-    def read(self) -> SelectedPackets:
-        """Read to the end."""
+    def blocks(self) -> Iterator[Block]:
+        """Read to the end, and yield blocks as they come."""
         while True:
             self._pass_rows()
-            if self._is_at_end():
-                self._take()
-                break
-            if self._is_at_long_row():
-                self._take()
-                self._take_long_row()
+            is_at_end, is_at_long = self._is_at_end(), self._is_at_long_row()
+            if self._at and (is_at_end or is_at_long or self._at >= _AT_ONCE):
+                yield self._passed()
+            if is_at_end:
+                return
+            if is_at_long:
+                yield self._long_row()
             else:
-                if self._at >= _AT_ONCE:
-                    self._take()
                 self._more()
-        return SelectedPackets(tuple(self._blocks), self._rows, self._last, self._is_cut)
 
     def _pass_rows(self) -> None:
         """Pass the whole rows of one packet each."""
@@ -134,22 +153,14 @@ class _Rows:
             count += 1
         self._at, self._count, self._last_at = at, count, last
 
-    def _take(self) -> None:
-        """Make a block of the rows that were passed."""
-        if not self._at:
-            return
+    def _passed(self) -> Block:
+        """Take the rows that were passed."""
         with memoryview(self._data) as data:
-            block = bytes(data[: self._at])
-        self._add(block, self._count, self._last_at)
+            block = Block(bytes(data[: self._at]), self._count, self._last_at)
+        self._forget()
+        return block
 
-    def _add(self, block: bytes, rows: int, last_at: int) -> None:
-        if self._most_bytes is None or self._size < self._most_bytes:
-            self._blocks.append(block)
-            self._rows += rows
-            self._size += len(block)
-            self._last = block[last_at:]
-        else:
-            self._is_cut = True
+    def _forget(self) -> None:
         del self._data[: self._at]
         self._at = self._count = self._last_at = 0
 
@@ -173,8 +184,8 @@ class _Rows:
     def _next_size(self) -> int:
         return int.from_bytes(self._data[self._at : self._at + 3], "little")
 
-    def _take_long_row(self) -> None:
-        """Make a block of a row that comes in several packets."""
+    def _long_row(self) -> Block:
+        """Take a row that comes in several packets."""
         parts = [bytes(self._data[:_HEAD])]
         size = _LONGEST
         while size == _LONGEST:
@@ -185,7 +196,8 @@ class _Rows:
             size = self._next_size()
             parts.append(bytes(self._data[begin : begin + size]))
             self._at = begin + size
-        self._add(b"".join(parts), 1, 0)
+        self._forget()
+        return Block(b"".join(parts), 1, 0)
 
     def _more(self) -> None:
         """Read what the connection has."""

@@ -94,15 +94,16 @@ class ReadViews:
         """Take note that others had locked rows of a SELECT."""
         self._patience = min(2 * self._patience, _MOST_SECONDS)
 
-    def prove(self, sees: Seen, *, has_key: bool) -> str:
+    def prove(self, sees: Seen, *, has_key: bool, may_lock: bool = True) -> str:
         """Wait until a SELECT sees all that was sent before, up to ``sees``; return the clause that ends it.
 
         With a clause it fails with one of ROW_LOCKED while others change its rows. Where the table has no key,
-        and all rows would be locked, that is the last resort. Raises SourceLost without a proof in time.
+        and all rows would be locked, that is the last resort; there is none unless it ``may_lock`` them. Raises
+        SourceLost without a proof in time.
         """
         with self._connection.cursor() as cursor:
             if self._server.mariadb:
-                return self._at_mariadb(cursor)
+                return self._at_mariadb(cursor, may_lock=may_lock)
             return self._at_mysql(cursor, sees, has_key=has_key)
 
     def _at_mysql(self, cursor: Any, sees: Seen, *, has_key: bool) -> str:
@@ -122,8 +123,12 @@ class ReadViews:
         self._await(is_quiet, "what is in its binlog, as there is no moment without a commit")
         return ""
 
-    def _at_mariadb(self, cursor: Any) -> str:
+    def _at_mariadb(self, cursor: Any, *, may_lock: bool) -> str:
         if self._engine(cursor) in _AT_ONCE or self._have_groups_passed(cursor):
+            return ""
+        if self._can_share(cursor) and not may_lock:
+            what = "what is in its binlog, as it commits too seldom, and the table is too large to be locked"
+            self._await(lambda: self._have_groups_passed(cursor, VISIBLE_SECONDS), what)
             return ""
         if self._can_share(cursor):
             return self._sharing(cursor, "LOCK IN SHARE MODE NOWAIT")
@@ -133,8 +138,8 @@ class ReadViews:
             remedy="Load its rows by another way.",
         )
 
-    def _have_groups_passed(self, cursor: Any) -> bool:
-        """Whether more groups have become visible than there were on their way."""
+    def _have_groups_passed(self, cursor: Any, patience: float | None = None) -> bool:
+        """Whether more groups have become visible than there were on their way; waits for so many seconds."""
         if cursor.execute("XA RECOVER"):
             return False
         names = ", ".join(f"'{name.decode()}'" for name in _GROUPS_IN_ORDER)
@@ -143,7 +148,8 @@ class ReadViews:
             return False
         first = int(self._count(cursor, _GROUPS))
         return _until(
-            lambda: int(self._count(cursor, _GROUPS)) > first + _MOST_GROUPS, self._patience
+            lambda: int(self._count(cursor, _GROUPS)) > first + _MOST_GROUPS,
+            self._patience if patience is None else patience,
         )
 
     def _await(self, is_reached: Callable[[], bool], what: str) -> None:

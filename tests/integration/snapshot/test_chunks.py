@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from connectors.mysql.snapshot import chunk_reader
 from connectors.mysql.snapshot.chunk_reader import ChunkReader, DefinitionChanged, ReadChunk
 from connectors.mysql.snapshot.load_limits import LoadGate, LoadLimits
 from connectors.mysql.snapshot.random_key import random_keys
+from connectors.mysql.snapshot.spool import Spools
 from devstack import Stack
 from tests.harness.sql import ask, run
 from tests.integration.snapshot.both import DATABASE, LAX, definition_of, known_facts
@@ -82,7 +84,7 @@ def sizes(reader: ChunkReader, *, limit: int) -> list[int]:
         reader._limit = limit
         chunk = reader.read(after, GtidSet())
         assert chunk is not None
-        assert bool(chunk.blocks) == bool(chunk.rows)
+        assert bool(chunk.blocks) == (bool(chunk.rows) and chunk.spool is None)
         found.append(chunk.rows)
         if chunk.is_last:
             reader.close()
@@ -223,9 +225,70 @@ def test_a_chunk_is_found_by_the_key_and_not_by_reading_the_table(stack: Stack) 
     assert handled[b"Handler_read_rnd_next"] == 0, handled
 
 
-def test_a_table_without_a_key_is_one_chunk_up_to_a_limit(
+def spooled(reader: ChunkReader) -> tuple[ReadChunk, list[int]]:
+    """All rows of a table without a key, and the counts of rows of their portions."""
+    chunk = reader.read(None, GtidSet())
+    assert chunk is not None
+    assert chunk.spool is not None
+    spool = chunk.spool
+    found = [spool.rows_of(at) for at in range(len(spool))]
+    assert all(bool(spool.blocks(at)) == bool(rows) for at, rows in enumerate(found))
+    spool.close()
+    return chunk, found
+
+
+def test_a_table_without_a_key_is_read_at_once_in_portions(
     stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    fill = "INSERT INTO portions SELECT a + 1, b FROM portions"
+    run(
+        stack.mysql,
+        "DROP TABLE IF EXISTS portions",
+        "CREATE TABLE portions (a INT, b VARCHAR(100))",
+        "INSERT INTO portions VALUES (1, REPEAT('b', 90))",
+        *[fill] * 12,
+        database=DATABASE,
+    )
+    monkeypatch.setattr("connectors.mysql.snapshot.chunk_reader.TARGET_BYTES", 100_000)
+    with closing(reader_of(stack, "portions")) as reader:
+        chunk, found = spooled(reader)
+        assert (chunk.rows, sum(found), chunk.is_last, chunk.last) == (4096, 4096, True, None)
+        assert max(found) < 1500, found
+        # The connection reads on.
+        assert spooled(reader)[1] == found
+    with closing(reader_of(stack, "portions", is_divided=False)) as reader:
+        assert spooled(reader)[1] == [4096]
+        monkeypatch.setattr("connectors.mysql.snapshot.chunk_reader._UNDIVIDED_BYTES", 200_000)
+        with pytest.raises(SnapshotUnsupported, match="its mapping publishes no deletes"):
+            spooled(reader)
+        monkeypatch.setattr("connectors.mysql.snapshot.chunk_reader._UNDIVIDED_BYTES", 900_000)
+        assert spooled(reader)[1] == [4096], "after a SELECT that was given up"
+
+
+def test_a_spool_is_filled_within_the_limits_of_the_sources_load(stack: Stack) -> None:
+    run(
+        stack.mysql,
+        "DROP TABLE IF EXISTS paced",
+        "CREATE TABLE paced (a INT)",
+        "INSERT INTO paced VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9)",
+        database=DATABASE,
+    )
+    now, waited = [0.0], list[float]()
+
+    def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        now[0] += seconds
+
+    limits = LoadLimits(rows_per_second=2, threads_running=0, probe_ms=0)
+    gate = LoadGate(limits, lambda _: None, clock=lambda: now[0], sleep=sleep)
+    with closing(reader_of(stack, "paced", gate=gate)) as reader:
+        assert spooled(reader)[0].rows == 9
+        # After two rows each, and after the last one.
+        assert sum(waited) == pytest.approx(4.5)
+        assert reader._asking is None
+
+
+def test_a_table_without_a_key_is_one_read_up_to_a_limit(stack: Stack, tmp_path: Path) -> None:
     run(
         stack.mysql,
         "DROP TABLE IF EXISTS plain",
@@ -234,9 +297,12 @@ def test_a_table_without_a_key_is_one_chunk_up_to_a_limit(
         database=DATABASE,
     )
     assert sizes(reader_of(stack, "plain"), limit=1) == [3]
-    monkeypatch.setattr("connectors.mysql.snapshot.chunk_reader._MOST_AT_ONCE", 3)
-    with pytest.raises(SnapshotUnsupported, match="has no primary key") as raised:
-        reader_of(stack, "plain").read(None, GtidSet())
+    spools = Spools(folder=tmp_path, most_bytes=5)
+    with (
+        closing(reader_of(stack, "plain", spools=spools)) as reader,
+        pytest.raises(SnapshotUnsupported, match="has no primary key") as raised,
+    ):
+        reader.read(None, GtidSet())
     assert raised.value.context["table"] == f"{DATABASE}.plain"
 
 
@@ -364,6 +430,21 @@ def test_rows_of_a_table_without_a_key_are_read_all_or_not_at_all(stack: Stack) 
     with pytest.raises(SnapshotUnsupported, match="it has no primary key"):
         reader.read(None, GtidSet())
     reader.close()
+
+
+def test_an_error_of_the_server_about_a_masked_table_quotes_no_value(stack: Stack) -> None:
+    run(
+        stack.mysql,
+        "DROP TABLE IF EXISTS quoted",
+        "CREATE TABLE quoted (id INT PRIMARY KEY, v VARCHAR(40))",
+        "INSERT INTO quoted VALUES (1, 'CanaryBird')",
+        database=DATABASE,
+    )
+    for is_masked in (False, True):
+        reader = reader_of(stack, "quoted", where="UUID_TO_BIN(v) = ''", is_masked=is_masked)
+        with closing(reader), pytest.raises(SnapshotUnsupported) as raised:
+            reader.read(None, GtidSet())
+        assert ("Canary" in str(raised.value)) == (not is_masked), str(raised.value)
 
 
 @pytest.mark.parametrize("where", ["x = 1", "v = (SELECT 1 UNION SELECT 2)", "id = 1) OR (1 = 1"])

@@ -18,11 +18,13 @@ from app.destination.snapshot.entries import Entries
 from app.destination.snapshot.read_times import LaneTimes, ReadTimes
 from app.destination.snapshot.table_reading import DEPTH, TableReading
 from app.pipeline.number.changed_keys import NOT_PUBLISHED
+from app.pipeline.portions.portion_series import portions_of
 from app.pipeline.portions.selected_rows import Entered, SelectedRows
 from connectors.errors import SnapshotUnsupported, SourceLost, SourceRefused
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from connectors.mysql.snapshot.chunk_reader import DefinitionChanged, ReadChunk
+from connectors.mysql.snapshot.spool import Spool, Spools
 from tables.masking.keys import NO_KEYS, MaskingKeys
 from tables.snapshots.resume_key import ResumeKeys
 from tables.snapshots.table_snapshot import SnapshotState, TableSnapshot
@@ -46,6 +48,9 @@ class Table:
     exists: bool = True
     is_closed: bool = False
     rested_after: list[int] = field(default_factory=list)
+    spools: list[Spool] = field(default_factory=list)
+    portions: int = 0
+    """Of a table without a key, those of all its rows."""
     reads: list[tuple[int, str]] = field(default_factory=list)
     """The key after which was read, and the transactions that the SELECT was to see."""
 
@@ -64,6 +69,8 @@ class Table:
             raise self.errors[first].pop(0)
         if not self.exists:
             return None
+        if self.portions:
+            return self._spooled()
         last = min(first + 2, self.rows)
         return ReadChunk(
             table_map=b"map",
@@ -74,6 +81,16 @@ class Table:
             high=HIGH,
             began_ms=1,
         )
+
+    def _spooled(self) -> ReadChunk:
+        spool = Spool(Spools(), ("shop", "t"))
+        for number in range(self.portions):
+            spool.add((b"rows %d" % number,), 2)
+        self.spools.append(spool)
+        return ReadChunk(
+            table_map=b"map", blocks=(), rows=spool.rows, last=None, is_last=True, high=HIGH, began_ms=1,
+            spool=spool, estimate=9,
+        )  # fmt: skip
 
 
 UNREADABLE = "SnapshotUnsupported: a value"
@@ -95,9 +112,10 @@ class Stream:
 
     def hand_in(self, entering: Any, *, not_before: Coordinates | None = None) -> None:
         self.least.append(not_before)
-        portion = entering(Coordinates("b.000001", 700))
-        self.entered.append(portion)
-        self._waiting.append(portion)
+        for portion in portions_of(entering(Coordinates("b.000001", 700))):
+            assert isinstance(portion, SelectedRows)
+            self.entered.append(portion)
+            self._waiting.append(portion)
         if len(self.entered) > DEPTH:
             self.some.set()
 
@@ -114,7 +132,13 @@ class Stream:
             elif portion.attempt <= self._refused:
                 refused = "an earlier read of it was refused"
             unreadable = refused if refused == UNREADABLE else None
-            entered = Entered(portion.id, rows=2, refused=refused, unreadable=unreadable)
+            entered = Entered(
+                portion.id,
+                rows=2,
+                refused=refused,
+                unreadable=unreadable,
+                is_last=portion.is_last,
+            )
             piece = SimpleNamespace(entered=[entered])
             offset = SimpleNamespace(gtid_set=gtids(100 + portion.id))
             self.entries.committed(cast(Any, piece), cast(Any, SimpleNamespace(offset=offset)))

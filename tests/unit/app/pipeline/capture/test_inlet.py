@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,6 +11,8 @@ from typing import Any, cast
 from app.pipeline.capture.inlet import Entering, Inlet
 from app.pipeline.capture.reader_thread import Reader
 from app.pipeline.portions.new_rules import NewRules
+from app.pipeline.portions.portion import Portion
+from app.pipeline.portions.portion_series import PortionSeries
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 from tests.made import START
@@ -108,3 +111,35 @@ def test_each_portion_ends_the_wait_for_data() -> None:
     assert inlet.is_wanted
     inlet.hand_in(entering("b"))
     assert poll.poll(0)
+
+
+def test_portions_of_a_series_are_made_while_they_are_put_and_nothing_is_between_them() -> None:
+    done: list[str] = []
+
+    def some(start: Coordinates) -> PortionSeries:
+        def made() -> Iterator[Portion]:
+            for name in ("a", "b"):
+                done.append(f"make {name}")
+                yield cast(Portion, entering(name)(start))
+
+        return PortionSeries(made())
+
+    def taken(portion: Any) -> bool:
+        name = portion.rules.destination if isinstance(portion, NewRules) else "chunk"
+        done.append(f"put {name} {portion.start.pos}")
+        return name != "b" or is_open
+
+    def read(_: Any, *, interruption: Any) -> Any:
+        yield chunk(1)
+        interruption.hand_in(some)
+        interruption.hand_in(entering("c"))
+        yield chunk(2)
+        yield chunk(3)
+
+    for is_open in (True, False):
+        done.clear()
+        decoders = SimpleNamespace(idle=bool, put=taken, finish=lambda _: None)
+        Reader(cast(Any, SimpleNamespace(chunks=read)), cast(Any, decoders)).run()
+        first = ["put chunk 1", "make a", "put a 2", "make b", "put b 2"]
+        rest_of = ["put c 2", "put chunk 2", "put chunk 3"] if is_open else []
+        assert done == [*first, *rest_of], "once the decoders are closed, nothing more is made"

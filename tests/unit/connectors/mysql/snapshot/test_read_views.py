@@ -168,6 +168,19 @@ def test_groups_prove_nothing_of_xa_transactions_and_where_they_are_not_in_order
     assert prove(source, MARIADB, has_key=False) == "LOCK IN SHARE MODE NOWAIT"
 
 
+def test_rows_that_may_not_be_locked_are_read_once_more_groups_have_passed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Within the first time, in which locks are the alternative, and later.
+    for seconds in (0.05, 0.0):
+        monkeypatch.setattr(module, "_GROUPS_SECONDS", seconds)
+        views = ReadViews(Source(groups=[*range(7, 30)]), ADDRESS, MARIADB, ("shop", "t"))
+        assert views.prove(LOW, has_key=False, may_lock=False) == ""
+    views = ReadViews(Source(groups=[7, 9, 9]), ADDRESS, MARIADB, ("shop", "t"))
+    with pytest.raises(SourceLost, match="the table is too large to be locked"):
+        views.prove(LOW, has_key=False, may_lock=False)
+
+
 def test_mariadbs_other_engines() -> None:
     assert prove(Source(engine=b"Aria"), MARIADB) == ""
     assert prove(Source(engine=b"ROCKSDB", groups=[7, 11]), MARIADB) == ""
