@@ -246,23 +246,25 @@ def test_a_table_without_a_key_is_read_at_once_in_portions(
         "DROP TABLE IF EXISTS portions",
         "CREATE TABLE portions (a INT, b VARCHAR(100))",
         "INSERT INTO portions VALUES (1, REPEAT('b', 90))",
-        *[fill] * 12,
+        *[fill] * 15,
         database=DATABASE,
     )
-    monkeypatch.setattr("connectors.mysql.snapshot.chunk_reader.TARGET_BYTES", 100_000)
+    monkeypatch.setattr("connectors.mysql.snapshot.chunk_reader.TARGET_BYTES", 800_000)
     with closing(reader_of(stack, "portions")) as reader:
         chunk, found = spooled(reader)
-        assert (chunk.rows, sum(found), chunk.is_last, chunk.last) == (4096, 4096, True, None)
-        assert max(found) < 1500, found
+        assert (chunk.rows, sum(found), chunk.is_last, chunk.last) == (32_768, 32_768, True, None)
+        assert max(found) < 12_000, found
         # The connection reads on.
         assert spooled(reader)[1] == found
+    # So that it is given up while the server sends more.
+    monkeypatch.setattr("connectors.mysql.snapshot.spooling._PAUSE_BYTES", 10_000)
     with closing(reader_of(stack, "portions", is_divided=False)) as reader:
-        assert spooled(reader)[1] == [4096]
+        assert spooled(reader)[1] == [32_768]
         monkeypatch.setattr("connectors.mysql.snapshot.chunk_reader._UNDIVIDED_BYTES", 200_000)
         with pytest.raises(SnapshotUnsupported, match="its mapping publishes no deletes"):
             spooled(reader)
-        monkeypatch.setattr("connectors.mysql.snapshot.chunk_reader._UNDIVIDED_BYTES", 900_000)
-        assert spooled(reader)[1] == [4096], "after a SELECT that was given up"
+        monkeypatch.setattr("connectors.mysql.snapshot.chunk_reader._UNDIVIDED_BYTES", 9_000_000)
+        assert spooled(reader)[1] == [32_768], "after a SELECT that was given up"
 
 
 def test_a_spool_is_filled_within_the_limits_of_the_sources_load(stack: Stack) -> None:
