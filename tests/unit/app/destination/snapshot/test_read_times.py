@@ -144,8 +144,8 @@ def test_a_select_whose_rows_are_locked_holds_nothing_back_until_it_is_tried_aga
         assert times.stated(9_000) == SOURCE_MS
         raise pymysql.OperationalError(min(ROW_LOCKED), "locked")
 
-    reader._connection.query = locked
+    reader._connection._execute_command = locked
     with pytest.raises(chunk_reader._RowLocked):
-        reader._selected("SELECT", Coordinates("b.000001", 4), has_key=True)
+        reader._packets("SELECT", Coordinates("b.000001", 4), SimpleNamespace(), None)
     assert waited == ["x"]
     assert times.stated(9_000) == 9_000
