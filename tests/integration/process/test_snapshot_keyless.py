@@ -132,7 +132,7 @@ def test_all_rows_enter_together_after_kills_between_their_transactions(
 ) -> None:
     wanted = wanted_settings(stack, mysql, tmp_path)
     with changing(mysql, "REPLACE INTO shop.small VALUES ({0} MOD 9, {0})", pause=0.5):
-        for fault in ("commit.after=kill@20", "produce.rows=kill@15", "commit.before=kill@25"):
+        for fault in ("commit.after=kill@12", "produce.rows=kill@8", "commit.before=kill@14"):
             with monkeypatch.context() as faults:
                 faults.setenv(VARIABLE, fault)
                 with running(wanted, tmp_path) as worker:

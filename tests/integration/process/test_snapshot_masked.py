@@ -27,7 +27,7 @@ from tests.harness.worker import running, settings
 from tests.integration.process.test_masking import CANARY, everything, files, leaks
 
 ROWS = 6_000
-RATE = 1_500
+RATE = 400
 """Rows in a second, so that a kill meets the reading in its middle."""
 MAPPING = """
 tables:
