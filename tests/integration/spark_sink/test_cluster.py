@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -55,6 +55,31 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
         owner.close()
 
 
+def submit_command(
+    cluster: SparkCluster, folder: Path, config: Path, *arguments: str, more: Sequence[str] = ()
+) -> list[str]:
+    """The sink's command by `spark-submit`; `more` are settings that name further folders of jars."""
+    archive = folder / "spark_sink.zip"
+    if not archive.exists():
+        shutil.make_archive(str(archive.with_suffix("")), "zip", PROJECT, "spark_sink")
+    fields = ("jars", *more) if FORMAT == "delta" else ("jars", "iceberg_jars", *more)
+    jars = [
+        one for name in fields for one in sorted(Settings.model_fields[name].default.glob("*.jar"))
+    ]
+    return [
+        *(str(spark_home() / "bin/spark-submit"), "--master", cluster.master),
+        *("--driver-memory", "1g", "--jars", ",".join(map(str, jars))),
+        *("--py-files", str(archive), "--conf", "spark.sql.shuffle.partitions=2"),
+        *(str(PROJECT / "spark_sink/__main__.py"), "--config", str(config), *arguments),
+    ]
+
+
+def submit_environment() -> dict[str, str]:
+    """Without PYTHONPATH, the sink is found in the archive alone."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return {**kept, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
 class Submitted(Installation):
     """A sink that is started by `spark-submit`."""
 
@@ -63,29 +88,11 @@ class Submitted(Installation):
         # All of the little that the machine can do is left to the merging.
         self.config.write_text(f"{self.config.read_text()}fresh: false\n")
         self._cluster = cluster
-        self.zip = folder / "spark_sink.zip"
-        shutil.make_archive(str(self.zip.with_suffix("")), "zip", PROJECT, "spark_sink")
         self.seq = 0
         self.held: dict[str, dict[int, str]] = {}
 
     def command(self, *arguments: str) -> list[str]:
-        fields = ("jars",) if FORMAT == "delta" else ("jars", "iceberg_jars")
-        jars = [
-            one
-            for name in fields
-            for one in sorted(Settings.model_fields[name].default.glob("*.jar"))
-        ]
-        return [
-            *(str(spark_home() / "bin/spark-submit"), "--master", self._cluster.master),
-            *("--driver-memory", "1g", "--jars", ",".join(map(str, jars))),
-            *("--py-files", str(self.zip), "--conf", "spark.sql.shuffle.partitions=2"),
-            *(str(PROJECT / "spark_sink/__main__.py"), "--config", str(self.config), *arguments),
-        ]
-
-    def environment(self) -> dict[str, str]:
-        # Without PYTHONPATH, the sink is found in the archive alone.
-        kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        return {**kept, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+        return submit_command(self._cluster, self.folder, self.config, *arguments)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -94,7 +101,7 @@ class Submitted(Installation):
             text=True,
             timeout=TIMEOUT,
             cwd=self.folder,
-            env=self.environment(),
+            env=submit_environment(),
         )
 
     @contextmanager
@@ -107,7 +114,7 @@ class Submitted(Installation):
                 text=True,
                 start_new_session=True,
                 cwd=self.folder,
-                env=self.environment(),
+                env=submit_environment(),
             )
         try:
             yield process
