@@ -15,6 +15,10 @@ from app.operations.migration.yaml_text import Path
 
 _TIME_ZONE = re.compile(r"UTC|GMT|[+-]\d{2}:\d{2}|\w+/[\w/+-]+")
 _ONLY_NEW = ("no_data", "schema_only")
+_WITH_ROWS = {
+    "initial": "initial", "initial_only": "initial_only", "when_needed": "when_needed", "always": "initial",
+}  # fmt: skip
+"""``snapshot.mode`` of a destination, by that of connectors which begin with existing rows."""
 _STOP_FIRST = "stop the connector first: two replicas with one server id interrupt each other"
 _OTHER_SERVERS = (
     "an offset's GTID set may lack other servers' transactions, which are then published"
@@ -97,19 +101,48 @@ def convert_offset(draft: Draft, path: Path, offset: Offset, file: File) -> None
         text = f"a part of a transaction is published already; {begin} is published again"
         draft.by_hand(entry, text)
     if offset.in_snapshot:
-        draft.by_hand(entry, "the snapshot had not ended; Aqueduct does not read the rows it lacks")
+        name = path[-1]
+        draft.by_hand(
+            entry,
+            f"the snapshot had not ended: run `python -m app snapshot start {name} --all` once the worker runs",
+        )
 
 
-def convert_snapshot_mode(draft: Draft, path: Path, connector: Connector) -> None:
-    """Put the start of a connector without an offset: the oldest change, or for some modes the newest."""
+def convert_snapshots(draft: Draft, path: Path, connector: Connector, *, resumes: bool) -> None:
+    """Put which existing rows are read; ``resumes``: whether an offset says where changes continue."""
+    signals = connector.get("signal.data.collection")
+    if signals:
+        # The name of the database comes first, and at some versions that of the server before it.
+        table = ".".join(signals.value.split(".")[-2:])
+        draft.take(signals, (*path, "snapshot", "signal_table"), table)
+        draft.by_hand(signals, f"{table} has to be a captured table; its rows are published too")
     mode = connector.get("snapshot.mode")
     value = mode.value.lower() if mode else "initial"
-    start = (*path, "start")
+    if not resumes:
+        _begin(draft, path, mode, value)
+    elif mode and value == "when_needed":
+        # With an offset the first start reads no rows.
+        text = "set snapshot.mode to when_needed, and leave out start, once the worker has run"
+        draft.by_hand(mode, text)
+
+
+def _begin(draft: Draft, path: Path, mode: Entry | None, value: str) -> None:
+    """Put the beginning of a connector without an offset."""
+    start, rows = (*path, "start"), (*path, "snapshot", "mode")
     if mode and value in _ONLY_NEW:
         draft.take(mode, start, "latest")
         draft.by_hand(mode, "give --offsets, or changes since the connector was stopped are lost")
     elif mode and value == "never":
         draft.take(mode, start, "earliest")
+    elif value in _WITH_ROWS:
+        reason = (
+            "all existing rows are published again; give --offsets to resume after the connector"
+        )
+        if mode:
+            draft.take(mode, rows, _WITH_ROWS[value])
+            draft.by_hand(mode, reason)
+        else:
+            draft.choose(rows, _WITH_ROWS[value], reason)
     else:
         reason = f"rows before the oldest change in the binlog are not read (snapshot.mode {value})"
         draft.choose(start, "earliest", f"{reason}; give --offsets to resume after the connector")

@@ -9,7 +9,7 @@ from app.operations.migration.debezium.connector import Connector, provided, rea
 from app.operations.migration.debezium.destination import (
     convert_destination,
     convert_offset,
-    convert_snapshot_mode,
+    convert_snapshots,
 )
 from app.operations.migration.debezium.known_keys import KNOWN
 from app.operations.migration.debezium.offsets import read_offset
@@ -36,10 +36,9 @@ def import_debezium(file: Path, *, offsets: Path | None, prefix: str) -> Importe
     convert_destination(draft, path, connector)
     convert_tables(draft, (*path, "filter"), connector)
     convert_columns(draft, connector)
-    if offsets is None:
-        convert_snapshot_mode(draft, path, connector)
-    else:
+    if offsets is not None:
         convert_offset(draft, path, read_offset(offsets), offsets)
+    convert_snapshots(draft, path, connector, resumes=offsets is not None)
     _account(draft, connector)
     return draft.result(settings_head=_SETTINGS, mapping_head=_MAPPING)
 

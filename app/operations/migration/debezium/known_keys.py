@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from app.operations.migration.draft import KnownKeys
 
-_NO_SNAPSHOT = "rows that exist before the start are not read; there is no snapshot"
+_SNAPSHOT = (
+    "existing rows are read without a lock while the stream continues, within the source's load: "
+    "docs/snapshots.md"
+)
 _HISTORY = (
     "the schema history is kept in the journal topic, in the Kafka transaction that has the rows"
 )
-_SIGNALS = "`python -m app` has commands for operators; there is no signalling table or topic"
+_SIGNALS = (
+    "signals are rows of snapshot.signal_table, or commands of `python -m app`; there is no topic"
+)
 _HEARTBEAT = "the cursor is committed for transactions of other tables too; heartbeat_seconds checks the stream"
 _BATCHES = (
     "records are grouped into Kafka transactions by publish.interval_ms and publish.max_bytes"
@@ -67,16 +72,17 @@ KNOWN = KnownKeys(
         "column.propagate.source.type": _SCHEMAS,
         "datatype.propagate.source.type": _SCHEMAS,
         "message.key.columns": "a mapping has the key of a table",
-        "snapshot.": _NO_SNAPSHOT,
-        "incremental.snapshot.": _NO_SNAPSHOT,
-        "read.only": _NO_SNAPSHOT,
-        "streaming.delay.ms": _NO_SNAPSHOT,
-        "min.row.count.to.stream.results": _NO_SNAPSHOT,
-        "query.fetch.size": _NO_SNAPSHOT,
+        "snapshot.": _SNAPSHOT,
+        "incremental.snapshot.": _SNAPSHOT,
+        "read.only": _SNAPSHOT,
+        "streaming.delay.ms": _SNAPSHOT,
+        "min.row.count.to.stream.results": _SNAPSHOT,
+        "query.fetch.size": _SNAPSHOT,
         "schema.history.internal": _HISTORY,
         "schema.history.internal.": _HISTORY,
         "database.history": _HISTORY,
         "database.history.": _HISTORY,
+        "signal.data.collection": "snapshot.signal_table",
         "signal.": _SIGNALS,
         "heartbeat.": _HEARTBEAT,
         "topic.heartbeat.": _HEARTBEAT,

@@ -105,6 +105,45 @@ def test_the_filter_captures_what_debezium_does_but_no_table_with_hidden_columns
 
 
 @pytest.mark.parametrize(
+    ("config", "mode", "has_start"),
+    [
+        ({}, "initial", False),
+        ({"snapshot.mode": "initial"}, "initial", False),
+        ({"snapshot.mode": "Always"}, "initial", False),
+        ({"snapshot.mode": "initial_only"}, "initial_only", False),
+        ({"snapshot.mode": "when_needed"}, "when_needed", False),
+        ({"snapshot.mode": "no_data"}, "never", True),
+        ({"snapshot.mode": "never"}, "never", True),
+        ({"snapshot.mode": "configuration_based"}, "never", True),
+    ],
+)
+def test_a_connector_without_an_offset_begins_with_its_rows_as_it_did(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    config: dict[str, str],
+    mode: str,
+    has_start: bool,
+) -> None:
+    settings = tmp_path / "aqueduct.yaml"
+    found = import_debezium(written(tmp_path, config), offsets=None, prefix="aq")
+    settings.write_text(found.settings)
+    create_password_files(settings)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(CONFIG_VARIABLE, str(settings))
+    (destination,) = load().destinations.values()
+    assert destination.snapshot.mode == mode
+    assert (destination.start is not None) == has_start
+    asked = "\n".join(one.text for one in found.of(Outcome.BY_HAND))
+    assert "give --offsets" in asked or mode == config.get("snapshot.mode") == "never"
+
+
+def test_the_table_of_signals_is_taken_over(tmp_path: Path) -> None:
+    config = {"signal.data.collection": "server1.shop.signals"}
+    found = import_debezium(written(tmp_path, config), offsets=None, prefix="aq")
+    assert "signal_table: shop.signals" in found.settings
+
+
+@pytest.mark.parametrize(
     ("text", "fault"),
     [
         ("[]", "no JSON object"),
