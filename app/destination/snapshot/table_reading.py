@@ -19,6 +19,7 @@ from app.destination.snapshot.entries import Committed, Entries
 from app.destination.snapshot.read_times import LaneTimes
 from app.destination.snapshot.selected_spool import SelectedSpool
 from app.failpoints import point
+from app.pipeline.capture.inlet import Entering
 from app.pipeline.number.changed_keys import NOT_PUBLISHED
 from app.pipeline.portions.selected_rows import SelectedRows
 from connectors.errors import (
@@ -240,15 +241,8 @@ class TableReading:
             attempt=self._attempt,
             server_id=self._server_id,
         )
-        committed = self._entries.hand_in(number, rows.entering, not_before=chunk.high)
-        point("snapshot.handed")
-        return _UnderWay(
-            since=since,
-            begins=number,
-            after=rows.after,
-            committed=committed,
-            read=self._times.hand_in(),
-            rows=rows,
+        return self._handed(
+            number, rows.entering, chunk.high, since=since, after=rows.after, rows=rows
         )
 
     def _entering(
@@ -290,6 +284,19 @@ class TableReading:
             )
 
         high = chunk.high if chunk is not None else None
+        return self._handed(number, entering, high, since=since, after=after)
+
+    def _handed(
+        self,
+        number: int,
+        entering: Entering,
+        high: Coordinates | None,
+        *,
+        since: int,
+        after: TableSnapshot,
+        rows: SelectedSpool | None = None,
+    ) -> _UnderWay:
+        """Hand in what enters at a position that is not before ``high``."""
         committed = self._entries.hand_in(number, entering, not_before=high)
         point("snapshot.handed")
         return _UnderWay(
@@ -298,6 +305,7 @@ class TableReading:
             after=after,
             committed=committed,
             read=self._times.hand_in(),
+            rows=rows,
         )
 
     async def _settled(self) -> bool:

@@ -38,13 +38,17 @@ from connectors.kafka.reading.newest_records import newest
 from connectors.kafka.reading.partition_reader import StoredRecord, read_first
 from connectors.mysql.ddl.definition import Table, TableName
 from connectors.mysql.schema.baseline import server_of
-from connectors.mysql.snapshot.chunk_reader import ChunkReader
+from connectors.mysql.snapshot.chunk_reader import MOST_ROWS, ChunkReader
 from connectors.mysql.snapshot.load_limits import LoadGate
 from connectors.mysql.snapshot.random_key import random_keys
 from connectors.mysql.snapshot.record_keys import RecordKeys
 from tables.routes.routes import Route
 
 _MOST_ATTEMPTS = 5
+
+
+_SAMPLE_ROWS = 1_000
+"""Most rows of each sample."""
 
 
 class TopicPass:
@@ -203,6 +207,7 @@ class TopicPass:
             definition=lambda: table,
             gate=self._gate,
             keeps_keys=True,
+            most_rows=MOST_ROWS if self._samples is None else _SAMPLE_ROWS,
         )
         looks = Looks(
             name=name,

@@ -42,7 +42,7 @@ TARGET_BYTES = 1536 * 1024
 """Bytes of a chunk's rows to aim for, as the server sends them."""
 _MOST_BYTES = 4 * TARGET_BYTES
 """Bytes after which a chunk ends, whatever the size of its rows; the rows that were read too are read again."""
-_FIRST_ROWS, _MOST_ROWS, _GROWTH = 1_000, 20_000, 16
+_FIRST_ROWS, MOST_ROWS, _GROWTH = 1_000, 20_000, 16
 """Rows of the first chunk where the server does not state their size, of any, and how many times as many as the
 last one the next may have."""
 _UNDIVIDED_BYTES = 64 * 1024 * 1024
@@ -104,6 +104,7 @@ class ChunkReader:
         gate: LoadGate | None = None,
         keeps_keys: bool = False,
         is_whole: bool = False,
+        most_rows: int = MOST_ROWS,
         clock: ReadClock | None = None,
         spools: Spools | None = None,
         is_divided: bool = True,
@@ -112,7 +113,8 @@ class ChunkReader:
 
         ``is_masked``: whether some of its values are hidden, so that errors have no texts of the server.
         ``where``: an operator's condition in SQL on the rows. ``gate``: where a read waits for its turn.
-        ``keeps_keys``: whether chunks have the key of each row. ``is_whole``: whether all rows are one chunk.
+        ``keeps_keys``: whether chunks have the key of each row. ``is_whole``: whether all rows are one chunk;
+        else ``most_rows``: of a chunk.
         ``clock``: that of ``ReadChunk.began_ms``; None: this machine's. ``spools``: where rows of a table
         without a key are; ``is_divided``: whether they may be several portions.
         """
@@ -121,7 +123,7 @@ class ChunkReader:
         self._may_lock = True
         self._asking: Any = None
         """A connection that asks how busy the source is, during a SELECT."""
-        self._keeps_keys, self._is_whole = keeps_keys, is_whole
+        self._keeps_keys, self._is_whole, self._most_rows = keeps_keys, is_whole, most_rows
         self._address, self._name, self._charsets, self._server = address, name, charsets, server
         self._definition, self._is_masked, self._where = definition, is_masked, where
         self._gate = gate
@@ -239,7 +241,7 @@ class ChunkReader:
     def _first_limit(self, cursor: Any) -> int:
         """The rows of the first chunk, by the size of a row as the server states it."""
         size = row_bytes(cursor, self._name)
-        return max(1, min(_MOST_ROWS, TARGET_BYTES // size)) if size else _FIRST_ROWS
+        return max(1, min(MOST_ROWS, TARGET_BYTES // size)) if size else _FIRST_ROWS
 
     def _estimate(self, cursor: Any) -> int | None:
         """The server's estimate of the rows to read, once."""
@@ -270,7 +272,7 @@ class ChunkReader:
         if self._limit is None:
             with self._connection.cursor() as cursor:
                 self._limit = self._first_limit(cursor)
-        limit = self._limit if is_part else _MOST_AT_ONCE
+        limit = min(self._limit, self._most_rows) if is_part else _MOST_AT_ONCE
         if is_part and self._gate is not None:
             limit = self._gate.most_rows(limit)
         order = key_order(table)
@@ -288,7 +290,7 @@ class ChunkReader:
         if found.rows:
             size = sum(map(len, found.blocks))
             by_size = found.rows * TARGET_BYTES // size
-            self._limit = max(1, min(_MOST_ROWS, by_size, _GROWTH * limit))
+            self._limit = max(1, min(MOST_ROWS, by_size, _GROWTH * limit))
         keys = self._keys(selected, key, found)
         return ReadChunk(
             table_map=selected.table_map,
@@ -378,7 +380,7 @@ class ChunkReader:
         """Spool all rows, within the limits of the source's load; return when the SELECT began."""
         assert self._views is not None, "_connect() comes first"
         most = TARGET_BYTES if self._is_divided else None
-        spooling = Spooling(spool, most_bytes=most, most_rows=_MOST_ROWS)
+        spooling = Spooling(spool, most_bytes=most, most_rows=MOST_ROWS)
         query = chunk_query(self._name, selected.select_list, key=(), after=None, limit=None)
         with self._locked_rows():
             clause = self._views.prove(sees, has_key=False, may_lock=self._may_lock)
@@ -395,7 +397,7 @@ class ChunkReader:
                 began_ms = self._clock.asked(cursor)
             select = PreparedSelect(self._connection)
             blocks = select.blocks(f"{query} {clause}", _types_of(selected))
-            some = _MOST_ROWS if self._gate is None else self._gate.most_rows(_MOST_ROWS)
+            some = MOST_ROWS if self._gate is None else self._gate.most_rows(MOST_ROWS)
             spooling.all(blocks, some=some, pause=pause)
         return began_ms
 

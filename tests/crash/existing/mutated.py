@@ -35,7 +35,7 @@ _SLOW_SECONDS = 0.1
 
 def small_chunks() -> None:
     """Chunks of some rows, so that a small table has many."""
-    reading._FIRST_ROWS, reading._MOST_ROWS = SMALL, MOST
+    reading._FIRST_ROWS, reading.MOST_ROWS = SMALL, MOST
 
 
 def slow_decoding() -> None:
