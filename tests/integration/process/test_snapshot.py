@@ -158,7 +158,14 @@ def test_existing_rows_and_changes_fold_to_the_source(
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("fault", ["commit.before", "commit.after", "produce.rows"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param("commit.before", marks=pytest.mark.long("kills at the other steps")),
+        "commit.after",
+        "produce.rows",
+    ],
+)
 def test_after_kills_it_resumes_and_publishes_no_row_twice(
     stack: Stack, filled: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:

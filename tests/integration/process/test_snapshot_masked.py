@@ -27,7 +27,7 @@ from tests.harness.worker import running, settings
 from tests.integration.process.test_masking import CANARY, everything, files, leaks
 
 ROWS = 6_000
-RATE = 400
+RATE = 800
 """Rows in a second, so that a kill meets the reading in its middle."""
 MAPPING = """
 tables:

@@ -99,7 +99,7 @@ def test_a_select_waits_for_changes_that_were_published_before_others_see_them(
     assert_folds_to_the_source(filled, changes)
 
 
-@pytest.mark.parametrize("filled", [NEWEST, MARIADB], indirect=True)
+@pytest.mark.parametrize("filled", [pytest.param(NEWEST, marks=LONG), MARIADB], indirect=True)
 def test_after_kills_it_resumes_and_publishes_no_row_twice(
     stack: Stack, filled: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

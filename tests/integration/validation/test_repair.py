@@ -216,7 +216,11 @@ def test_rows_that_come_back_between_the_select_and_its_entry_stay(
 
 @pytest.mark.parametrize(
     ("fault", "passes"),
-    [("snapshot.handed", (1,)), ("produce.rows", (1, 2)), ("commit.after", (1, 2))],
+    [
+        pytest.param("snapshot.handed", (1,), marks=pytest.mark.long("kills after a commit")),
+        pytest.param("produce.rows", (1, 2), marks=pytest.mark.long("kills after a commit")),
+        ("commit.after", (1, 2)),
+    ],
 )
 def test_after_kills_each_row_is_deleted_once(
     stack: Stack,

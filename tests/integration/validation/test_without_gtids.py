@@ -29,7 +29,7 @@ from tests.integration.validation.test_validate import (
 )
 
 NEWEST, MARIADB = f"9.7{WITHOUT_GTIDS}", "mariadb-11.8"
-LONG = pytest.mark.long("the newest MySQL without GTIDs, and MariaDB 11.8")
+LONG = pytest.mark.long("the newest MySQL without GTIDs; reads of MariaDB")
 LATE = "SET GLOBAL binlog_group_commit_sync_delay = 1000000"
 
 
@@ -51,7 +51,7 @@ def mysql(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Mysql]:
         NEWEST,
         pytest.param(f"8.0{WITHOUT_GTIDS}", marks=LONG),
         pytest.param("mariadb-10.11", marks=LONG),
-        MARIADB,
+        pytest.param(MARIADB, marks=LONG),
     ],
     indirect=True,
 )
@@ -78,7 +78,7 @@ def test_planted_differences_are_found_and_repaired_while_other_rows_change(
         assert worker.stop() == 0
 
 
-@pytest.mark.long("the newest MySQL without GTIDs, and MariaDB 11.8")
+@pytest.mark.long("the newest MySQL without GTIDs; reads of MariaDB")
 def test_a_server_that_shows_nothing_is_refused_by_name(stack: Stack, tmp_path: Path) -> None:
     made = "CREATE DATABASE shop", "CREATE TABLE shop.t (id int PRIMARY KEY)"
     with own_server(f"5.6{WITHOUT_GTIDS}", tmp_path / "server", *made) as mysql:
