@@ -34,6 +34,7 @@ _PREPARED = struct.Struct("<IHH")
 _EXECUTE = struct.Struct("<IBI")
 """The statement's number, no cursor, one execution."""
 Check = Callable[[list[int]], None]
+"""Is given the types of a result's columns, and raises if they are not as expected."""
 
 
 class Block(NamedTuple):

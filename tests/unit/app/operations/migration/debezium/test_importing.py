@@ -9,7 +9,7 @@ import pytest
 
 from app.operations.migration.debezium.importing import import_debezium
 from app.operations.migration.findings import Imported, Outcome
-from app.settings.model import CONFIG_VARIABLE, load
+from app.settings.model import CONFIG_VARIABLE, DestinationSettings, load
 from connectors.errors import UsageError
 from tables.table_filter import TableFilter
 from tests.unit.app.operations.migration.golden import assert_golden, create_password_files
@@ -29,6 +29,21 @@ def written(folder: Path, config: dict[str, str]) -> Path:
     path = folder / "connector.json"
     path.write_bytes(orjson.dumps(base | config))
     return path
+
+
+def loaded(
+    monkeypatch: pytest.MonkeyPatch, config: dict[str, str]
+) -> tuple[Imported, DestinationSettings]:
+    """What is imported of a connector without an offset, as the worker reads it in the present folder."""
+    folder = Path.cwd()
+    found = import_debezium(written(folder, config), offsets=None, prefix="aq")
+    settings = folder / "aqueduct.yaml"
+    settings.write_text(found.settings)
+    (folder / "mapping.yaml").write_text(found.mapping)
+    create_password_files(settings)
+    monkeypatch.setenv(CONFIG_VARIABLE, str(settings))
+    (destination,) = load().destinations.values()
+    return found, destination
 
 
 @pytest.mark.parametrize("case", NAMES)
@@ -91,14 +106,8 @@ def test_the_filter_captures_what_debezium_does_but_no_table_with_hidden_columns
     captured: str,
     others: str,
 ) -> None:
-    settings = tmp_path / "aqueduct.yaml"
-    found = import_debezium(written(tmp_path, config), offsets=None, prefix="aq")
-    settings.write_text(found.settings)
-    (tmp_path / "mapping.yaml").write_text(found.mapping)
-    create_password_files(settings)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(CONFIG_VARIABLE, str(settings))
-    (destination,) = load().destinations.values()
+    _, destination = loaded(monkeypatch, config)
     tables = TableFilter(destination.filter.include, destination.filter.black)
     assert [name for name in captured.split() if not tables.captures(*name.split("."))] == []
     assert [name for name in others.split() if tables.captures(*name.split(".", 1))] == []
@@ -124,13 +133,8 @@ def test_a_connector_without_an_offset_begins_with_its_rows_as_it_did(
     mode: str,
     has_start: bool,
 ) -> None:
-    settings = tmp_path / "aqueduct.yaml"
-    found = import_debezium(written(tmp_path, config), offsets=None, prefix="aq")
-    settings.write_text(found.settings)
-    create_password_files(settings)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(CONFIG_VARIABLE, str(settings))
-    (destination,) = load().destinations.values()
+    found, destination = loaded(monkeypatch, config)
     assert destination.snapshot.mode == mode
     assert (destination.start is not None) == has_start
     asked = "\n".join(one.text for one in found.of(Outcome.BY_HAND))
