@@ -18,6 +18,7 @@ from pymysql.constants import ER
 from app.failpoints import VARIABLE
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.beside import beside
 from tests.harness.servers import WITHOUT_GTIDS, own_server
 from tests.harness.sql import ask, connected, run
 from tests.harness.topics import Change, rows
@@ -58,9 +59,8 @@ def changing(mysql: Mysql, *, seed: int, pause: float = 0.0) -> Iterator[Callabl
     Each value is new, also beside writers of other seeds; of two that wait for each other one gives up.
     ``pause``: seconds between two changes.
     """
-    stop = threading.Event()
 
-    def change() -> None:
+    def change(stop: threading.Event) -> None:
         chance, number = random.Random(seed), 1_000_000 * seed
         with connected(mysql) as cursor:
             while not stop.wait(pause):
@@ -83,17 +83,8 @@ def changing(mysql: Mysql, *, seed: int, pause: float = 0.0) -> Iterator[Callabl
         else:
             cursor.execute("REPLACE INTO shop.many (a, b, v) VALUES (%s, %s, %s)", (a, b, number))
 
-    writer = threading.Thread(target=change)
-    writer.start()
-
-    def end() -> None:
-        stop.set()
-        writer.join()
-
-    try:
+    with beside(change) as end:
         yield end
-    finally:
-        end()
 
 
 def wanted_settings(stack: Stack, mysql: Mysql, folder: Path, **more: Any) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import pytest
 from app.failpoints import VARIABLE
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.beside import beside
 from tests.harness.servers import own_mysql
 from tests.harness.sql import ask, connected, run
 from tests.harness.topics import Change, rows
@@ -54,9 +55,8 @@ def wanted_settings(stack: Stack, mysql: Mysql, folder: Path, **snapshot: Any) -
 @contextlib.contextmanager
 def changing(mysql: Mysql, *statements: str, pause: float = 0.05) -> Iterator[Callable[[], None]]:
     """Execute these again and again, each with the number of the time, until the function is called."""
-    stop = threading.Event()
 
-    def change() -> None:
+    def change(stop: threading.Event) -> None:
         number = 0
         with connected(mysql) as cursor:
             while not stop.wait(pause):
@@ -64,17 +64,8 @@ def changing(mysql: Mysql, *statements: str, pause: float = 0.05) -> Iterator[Ca
                 for one in statements:
                     cursor.execute(one.format(number))
 
-    writer = threading.Thread(target=change)
-    writer.start()
-
-    def end() -> None:
-        stop.set()
-        writer.join()
-
-    try:
+    with beside(change) as end:
         yield end
-    finally:
-        end()
 
 
 def is_done(status: dict[str, Any]) -> bool:

@@ -19,6 +19,7 @@ import pytest
 from app.failpoints import VARIABLE
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.beside import beside
 from tests.harness.forked import run_command
 from tests.harness.servers import own_mysql
 from tests.harness.sql import ask, connected, run
@@ -79,9 +80,8 @@ def key_file(folder: Path, *names: str) -> None:
 @contextlib.contextmanager
 def changing(mysql: Mysql) -> Iterator[None]:
     """Rows of the table are changed, inserted, deleted, and get other keys."""
-    stop = threading.Event()
 
-    def change() -> None:
+    def change(stop: threading.Event) -> None:
         chance, number = random.Random(3), 0
         with connected(mysql) as cursor:
             while not stop.wait(0.005):
@@ -99,13 +99,8 @@ def changing(mysql: Mysql) -> Iterator[None]:
                     sql = "REPLACE INTO shop.members VALUES (%s, %s, %s)"
                     cursor.execute(sql, (name, number % 7, number))
 
-    writer = threading.Thread(target=change)
-    writer.start()
-    try:
+    with beside(change):
         yield
-    finally:
-        stop.set()
-        writer.join()
 
 
 def masked(name: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.beside import beside
 from tests.harness.sql import connected, run
 from tests.harness.worker import settings
 
@@ -96,9 +97,8 @@ def filled(mysql: Mysql) -> None:
 @contextlib.contextmanager
 def changing(mysql: Mysql, *, seed: int) -> Iterator[None]:
     """Rows are changed, deleted and inserted until the end of the block."""
-    stop = threading.Event()
 
-    def change() -> None:
+    def change(stop: threading.Event) -> None:
         chance, number = random.Random(seed), 1
         with connected(mysql) as cursor:
             cursor.execute(CALM[0])
@@ -119,13 +119,8 @@ def changing(mysql: Mysql, *, seed: int) -> Iterator[None]:
                     cursor.execute("REPLACE INTO shop.many (b, a, v) VALUES (%s, %s, %s)", row)
                 number += 1
 
-    writer = threading.Thread(target=change)
-    writer.start()
-    try:
+    with beside(change):
         yield
-    finally:
-        stop.set()
-        writer.join()
 
 
 def unlogged(mysql: Mysql, *statements: str) -> None:

@@ -28,6 +28,7 @@ from connectors.mysql.snapshot.record_keys import RecordKeys
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.snapshots.request import SnapshotAction
+from tests.harness.beside import beside
 from tests.harness.forked import run_command
 from tests.harness.servers import own_mysql
 from tests.harness.sql import connected, run
@@ -141,9 +142,8 @@ def test_all_rows_are_equal_afterwards_while_others_change(
 @contextmanager
 def coming_back(mysql: Mysql) -> Iterator[None]:
     """Rows that are extra are inserted, changed and deleted until the end of the block."""
-    stop = threading.Event()
 
-    def write() -> None:
+    def write(stop: threading.Event) -> None:
         chance, number = random.Random(4), 0
         with connected(mysql) as cursor:
             while not stop.is_set():
@@ -158,13 +158,8 @@ def coming_back(mysql: Mysql) -> Iterator[None]:
                 # So few that others are still to be deleted when their request comes.
                 stop.wait(0.03)
 
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
+    with beside(write):
         yield
-    finally:
-        stop.set()
-        writer.join()
 
 
 def test_of_a_row_that_comes_back_meanwhile_the_newest_image_wins(
