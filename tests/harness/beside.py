@@ -1,4 +1,4 @@
-"""What a test does beside its main course, such as changing rows, until it is told to stop."""
+"""What a test does beside its main course, such as changing rows, until it is stopped."""
 
 from __future__ import annotations
 

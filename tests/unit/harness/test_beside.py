@@ -18,7 +18,7 @@ def fails(stop: threading.Event) -> None:
     raise KeyError("beside")
 
 
-def test_it_ends_when_it_is_told_to_and_with_the_block() -> None:
+def test_it_ends_when_it_is_stopped_and_with_the_block() -> None:
     with beside(waits) as end:
         end()
     with beside(waits):
