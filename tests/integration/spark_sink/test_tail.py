@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import operator
 from collections.abc import AsyncIterator, Iterator
@@ -16,6 +17,7 @@ from devstack import Stack
 from spark_sink.errors import DataLost
 from spark_sink.settings import Settings
 from spark_sink.source.kafka import KafkaTopics
+from spark_sink.source.offsets import Offsets
 from spark_sink.source.tail import Tail
 from tests.harness import wait
 from tests.unit.spark_sink.conftest import spark
@@ -76,13 +78,14 @@ async def test_it_reads_each_committed_record_once_with_new_topics_and_partition
             await producer.send_and_wait(A, b"before", partition=0)
         tail = Tail(spark, settings, asked, start={(A, 0): 2})
         try:
+            reach(tail, {(A, 0): 2, (A, 1): 0})
             assert read(tail) == []
             async with producer.transaction():
                 await producer.send_and_wait(
                     A, b"one", key=b"k", partition=0, headers=[("h", b"\xff"), ("h", b"")]
                 )
                 await producer.send_and_wait(A, key=b"gone", partition=1)
-            ends = tail.ends()
+            ends = reach(tail, {(A, 0): 4, (A, 1): 2})
             (first, second) = tail.read(ends).orderBy("partition").collect()
             assert (first.offset, bytes(first.key), bytes(first.value)) == (2, b"k", b"one")
             assert [(one.key, bytes(one.value)) for one in first.headers] == [
@@ -95,20 +98,23 @@ async def test_it_reads_each_committed_record_once_with_new_topics_and_partition
                 None,
                 None,
             )
-            assert tail.until == ends == {(A, 0): 4, (A, 1): 2}
+            assert tail.until == ends
 
             await producer.begin_transaction()
             await producer.send_and_wait(A, b"never", partition=0)
             assert read(tail) == [], "an open transaction"
             await producer.abort_transaction()
+            reach(tail, {(A, 0): 6, (A, 1): 2})
             assert read(tail) == []
             assert tail.until[A, 0] == 6, "an aborted record, and the abort"
 
             await admin.create_topics([NewTopic(B, 1, 1)])
             await admin.create_partitions({A: NewPartitions(3)})
+            await known(producer, A, partition=2)
             async with producer.transaction():
                 await producer.send_and_wait(B, b"new topic", partition=0)
                 await producer.send_and_wait(A, b"new partition", partition=2)
+            reach(tail, {(A, 0): 6, (A, 1): 2, (A, 2): 2, (B, 0): 2})
             assert read(tail) == [
                 (B, 0, 0, None, b"new topic"),
                 (A, 2, 0, None, b"new partition"),
@@ -118,6 +124,19 @@ async def test_it_reads_each_committed_record_once_with_new_topics_and_partition
             tail.close()
     finally:
         await producer.stop()
+
+
+def reach(tail: Tail, ends: Offsets) -> Offsets:
+    """Wait for these ends: a broker answers a commit before its markers are in the partitions."""
+    wait.until(lambda: tail.ends() == ends, seconds=30, late=lambda: f"the ends are {tail.ends()}")
+    return ends
+
+
+async def known(producer: AIOKafkaProducer, topic: str, *, partition: int) -> None:
+    """Wait until the producer has a new partition: a broker's metadata follow the controller's answer."""
+    async with asyncio.timeout(30):
+        while partition not in await producer.partitions_for(topic):
+            await producer.client.force_metadata_update()
 
 
 async def test_of_very_many_records_it_reads_some_and_then_the_others(
