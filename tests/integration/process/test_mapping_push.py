@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 from app.__main__ import main
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.beside import beside
 from tests.harness.pair import Pair, pair_settings
 from tests.harness.sql import run
 from tests.harness.topics import on_kafka, values
@@ -27,25 +30,34 @@ def mysql(stack: Stack) -> Mysql:
     return stack.mysql
 
 
-class Writer(threading.Thread):
-    """Commits transactions of several rows until it is stopped; counts what was committed."""
+class Writer:
+    """Commits transactions of several rows; counts what was committed. It ends with its block at the latest:
+    others use the server afterwards."""
 
     def __init__(self, mysql: Mysql, table: str) -> None:
-        super().__init__(daemon=True)
         self.count = 0
         self._mysql, self._table = mysql, table
-        self._ended = threading.Event()
+        self._running = contextlib.ExitStack()
+        self._end: Callable[[], None] = lambda: None
 
-    def run(self) -> None:
-        while not self._ended.is_set():
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._running.close()
+
+    def start(self) -> None:
+        self._end = self._running.enter_context(beside(self._write))
+
+    def stop(self) -> None:
+        """Stop it; its error is raised here."""
+        self._end()
+
+    def _write(self, ended: threading.Event) -> None:
+        while not ended.wait(0.05):
             rows = ", ".join(f"({self.count + n}, 1)" for n in range(50))
             run(self._mysql, f"INSERT INTO {self._table} VALUES {rows}")
             self.count += 50
-            time.sleep(0.05)
-
-    def stop(self) -> None:
-        self._ended.set()
-        self.join()
 
 
 class Setter:
@@ -86,7 +98,7 @@ def test_pushed_versions_take_effect_at_one_boundary_each_also_over_takeovers(
     wanted = pair_settings(stack, mysql, tmp_path, database=database)
     wanted["mapping"] = {"store": "zookeeper"}
     push = Setter(tmp_path, database)
-    with Pair(wanted, tmp_path) as pair:
+    with Pair(wanted, tmp_path) as pair, Writer(mysql, f"{database}.shop") as writer:
         pair.write("one")
         monkeypatch.setenv("AQUEDUCT_CONFIG", str(pair.config("one")))
         assert push("first") == 0
@@ -109,7 +121,6 @@ def test_pushed_versions_take_effect_at_one_boundary_each_also_over_takeovers(
             before = len(ids_of(stack, wanted["prefix"], [topic])[topic])
             pair.until(lambda: len(ids_of(stack, wanted["prefix"], [topic])[topic]) > before)
 
-        writer = Writer(mysql, f"{database}.shop")
         writer.start()
         published_by(1, "first")
         # A push while rows are written, without a kill.
@@ -228,7 +239,7 @@ def test_rows_are_committed_while_versions_are_pushed_in_quick_succession(
     wanted = pair_settings(stack, mysql, tmp_path, database=database)
     wanted["mapping"] = {"store": "zookeeper"}
     push, names = Setter(tmp_path, database), ["first", "second"]
-    with Pair(wanted, tmp_path) as pair:
+    with Pair(wanted, tmp_path) as pair, Writer(mysql, f"{database}.shop") as writer:
         pair.write("one")
         monkeypatch.setenv("AQUEDUCT_CONFIG", str(pair.config("one")))
         assert push("first") == 0
@@ -242,7 +253,6 @@ def test_rows_are_committed_while_versions_are_pushed_in_quick_succession(
         def seq() -> int:
             return int((shown().get("cursor") or {}).get("seq", 0))
 
-        writer = Writer(mysql, f"{database}.shop")
         writer.start()
         pair.until(lambda: seq() > 0)
         last, commits, in_force = seq(), 0, {1}

@@ -92,7 +92,7 @@ def test_keys_are_over_more_partitions_from_a_boundary_on_that_readers_can_see(
         file.write_text(RULES.format(database, partitions, more))
         return main(["mapping", "set", str(file), "--why", "a test"])
 
-    with Pair(wanted, tmp_path) as pair:
+    with Pair(wanted, tmp_path) as pair, Writer(mysql, f"{database}.shop") as writer:
         pair.write("one")
         monkeypatch.setenv("AQUEDUCT_CONFIG", str(pair.config("one")))
         assert push(BEFORE) == 0
@@ -100,7 +100,6 @@ def test_keys_are_over_more_partitions_from_a_boundary_on_that_readers_can_see(
             pair.start(name)
         leader = pair.leader("shop")
         pair.settled()
-        writer = Writer(mysql, f"{database}.shop")
         writer.start()
 
         def mapping() -> dict[str, Any]:

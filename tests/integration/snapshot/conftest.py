@@ -1,4 +1,4 @@
-"""The database of these tests."""
+"""The database of these tests, new for each file: their tables share names."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.harness.sql import run
 from tests.integration.snapshot.both import DATABASE
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def database(stack: Stack) -> None:
     run(
         stack.mysql,
