@@ -53,6 +53,7 @@ from connectors.errors import SettingsError
 from connectors.kafka.append import append as append_record
 from connectors.kafka.client import KafkaClient
 from connectors.kafka.liveness import Liveness
+from connectors.kafka.reading.partition_reader import read_in_pieces
 from connectors.kafka.topics.topics import TopicPlan
 from connectors.zookeeper.kazoo_session import opens
 from tables.journal.faust_checkpoint import FaustCheckpoint
@@ -152,7 +153,12 @@ def build(settings: Settings) -> AqueductApp:
         value_serializer="raw",
         partitions=settings.topics.journal_partitions,
     )
-    journal_agent.install(app, topic, checkpoint)
+    journal_agent.install(
+        app,
+        topic,
+        checkpoint,
+        lambda part, start: read_in_pieces(options, journal.name, part, start=start),
+    )
 
     watch = KafkaWatch(Liveness(options).check, destinations.kafka)
 

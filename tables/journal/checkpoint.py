@@ -35,7 +35,10 @@ class Checkpoint(Protocol):
 
     @property
     def rows(self) -> Mapping[str, Row]:
-        """Each row is ``{"offset": int, "value": str}``; empty while it is being recovered."""
+        """Each row is ``{"offset": int, "value": str}``; none while it is being recovered.
+
+        They are looked at as a whole, so ask once for what belongs together.
+        """
         ...
 
 
@@ -117,15 +120,15 @@ def records_of_kind(kind: Kind[Any], checkpoint: Checkpoint) -> list[StoredRecor
     return sorted(records, key=lambda record: record.offset)
 
 
-def records_of(destination: str, checkpoint: Checkpoint) -> list[StoredRecord]:
-    """The checkpoint's records of one destination, in the journal's order."""
+def records_of(destination: str, rows: Mapping[str, Row]) -> list[StoredRecord]:
+    """The records of one destination among a checkpoint's rows, in the journal's order."""
     cursor, others = journal.cursor_key(destination).decode(), journal.quoted(destination)
-    rows = [
+    found = [
         StoredRecord(key.encode(), row["value"].encode(), row["offset"])
-        for key, row in checkpoint.rows.items()
+        for key, row in rows.items()
         if key == cursor or (key.count("/") > 1 and key.split("/", 2)[1] == others)
     ]
-    return sorted(rows, key=lambda record: record.offset)
+    return sorted(found, key=lambda record: record.offset)
 
 
 def resume_from(destination: str, checkpoint: Checkpoint) -> tuple[DestinationState, int]:
@@ -138,13 +141,14 @@ def resume_from(destination: str, checkpoint: Checkpoint) -> tuple[DestinationSt
     the fold begins at the first part of the cursor's newest checkpoint: the records that it lacks
     come after it.
     """
-    records = records_of(destination, checkpoint)
+    rows = checkpoint.rows
+    records = records_of(destination, rows)
     state = journal.fold(destination, records)
     nothing = DestinationState(destination), 0
     cursor = state.cursor
     if cursor is None or cursor.versions > state.version_count:
         return nothing
-    start = int(checkpoint.rows[journal.cursor_key(destination).decode()]["offset"]) + 1
+    start = int(rows[journal.cursor_key(destination).decode()]["offset"]) + 1
     if cursor.history is not None:
         head = state.history_fold.checkpoint_for(cursor.history)
         if head is None:

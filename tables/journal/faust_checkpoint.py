@@ -1,17 +1,23 @@
 """The checkpoint as a Faust table: the journal folded on every worker, backed by Faust's own
 changelog.
 
-Invariant: the rows of a partition are the fold of its records up to some offset. So there is one
-table, whose changelog has one order; a partition's first row states that it was folded from the
-journal's beginning, and from which topic, as a journal may be restored; rows without it are
-ignored; and a row that the changelog did not accept is sent again with all others. Rows that are
-not yet recovered only make the journal's replay longer.
+Invariant: the rows of a partition are used only while they are the fold of its records up to some
+offset. A global table alone is not: Faust writes into it what it reads of the changelog, later than
+a worker writes its own rows, and at each rebalance from the beginning, over newer rows; and a worker
+that has lost a partition may still send some. So a partition is folded beside the table, and each
+row has the sum of all rows that the partition has with it. Rows of the table whose sum is not that
+of the newest of them are ignored, which only makes the journal's replay longer.
+
+A partition's first row states that it was folded from the journal's beginning, and from which topic,
+as a journal may be restored. A row that the changelog did not accept is sent again with all others.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
@@ -24,6 +30,9 @@ log = logging.getLogger(__name__)
 
 _BEGINS = "begins/"
 """The prefix of the key of a partition's first row."""
+_ENDS = "ends/"
+"""The prefix of the key of a row that has a partition's sum where the record itself leaves no row."""
+_SUMS = 1 << 64
 _AGAIN_SECONDS = 1.0
 
 
@@ -35,11 +44,13 @@ class FaustCheckpoint:
         self._table: Any = app.GlobalTable(
             "checkpoint", partitions=partitions, recovery_buffer_size=1
         )
+        self._folds: dict[int, _Fold] = {}
+        """Of the partitions that this worker folds, or folded until others did."""
         self._restarted: set[int] = set()
         """Partitions that are to be folded from the journal's beginning."""
-        self._folded: dict[int, int] = {}
-        """The offset of the last record that a partition's rows hold."""
-        self._sent = _Sent(self._table)
+        self._times: defaultdict[int, int] = defaultdict(int)
+        """How often a partition was assigned to this worker."""
+        self._sent = _Sent(self._table, self._rows_to_send)
         self.journal = ""
         """The id of the journal's topic; empty if no broker reports it."""
 
@@ -50,87 +61,174 @@ class FaustCheckpoint:
 
     def begin(self, partition: int) -> bool:
         """Whether a partition is to be folded from the journal's beginning; call it before each fold of it."""
-        self._folded.pop(partition, None)
-        if self._is_whole(self._table.get(f"{_BEGINS}{partition}")):
-            self._restarted.discard(partition)
-            return False
-        self._restarted.add(partition)
-        return True
+        self._times[partition] += 1
+        found = self._whole().get(partition)
+        if found is None:
+            self._restarted.add(partition)
+            self._folds.pop(partition, None)
+            return True
+        self._restarted.discard(partition)
+        self._folds[partition] = found
+        return False
+
+    def assignment(self, partition: int) -> int:
+        """How often a partition was assigned: a fold that waits may be outdated afterwards."""
+        return self._times[partition]
+
+    def next_offset(self, partition: int) -> int:
+        """The offset after the last record that is folded."""
+        fold = self._folds.get(partition)
+        return 0 if fold is None else fold.end + 1
 
     def fold(self, record: StoredRecord, partition: int = 0) -> None:
         """Add a journal record; call it only while Faust iterates the journal's stream.
 
         A record that the rows already include changes nothing: its content may have been removed
-        since.
+        since. Nor does one that comes before ``begin``: it comes again after it.
         """
-        rows = _Rows(self._table, partition)
         if partition in self._restarted:
             self._restarted.discard(partition)
-            self._restart(rows, record)
-        if partition not in self._folded:
-            offsets = (row["offset"] for _, row in rows.own())
-            self._folded[partition] = max(offsets, default=-1)
-        if record.offset <= self._folded[partition]:
+            self._restart(partition, record)
+        fold = self._folds.get(partition)
+        if fold is None or record.offset <= fold.end:
             return
-        take(rows, record)
-        self._folded[partition] = record.offset
+        changes = _Changes(fold.rows)
+        take(changes, record)
+        for key in changes.removed:
+            row = fold.remove(key)
+            # The table may lack it for a moment, and would not send its removal.
+            self._table.setdefault(key, row)
+            del self._table[key]
+        # The record's own row is the last one: with it the sum is right again.
+        for key, row in changes.added.items():
+            self._table[key] = fold.put(key, row, partition)
+        fold.end = record.offset
+        if changes.removed and not changes.added:
+            self._table[f"{_ENDS}{partition}"] = fold.stated(partition)
 
-    def _is_whole(self, first: Row | None) -> bool:
-        """Whether a partition's first row is of this journal."""
-        return first is not None and first["value"] == self.journal
-
-    def _restart(self, rows: _Rows, record: StoredRecord) -> None:
-        for key, _ in list(rows.own()):
-            del rows[key]
-        rows[f"{_BEGINS}{rows.partition}"] = {
+    def _restart(self, partition: int, record: StoredRecord) -> None:
+        for key in [key for key, row in self._table.items() if row["partition"] == partition]:
+            del self._table[key]
+        self._table[f"{_BEGINS}{partition}"] = {
             "offset": record.offset - 1,
             "value": self.journal,
+            "partition": partition,
         }
-        self._folded[rows.partition] = record.offset - 1
+        self._folds[partition] = _Fold(end=record.offset - 1)
 
     @property
     def rows(self) -> Mapping[str, Row]:
-        """All rows of partitions that were folded from the journal's beginning."""
-        table = self._table
-        whole = {
-            row["partition"]
-            for key, row in table.items()
-            if key.startswith(_BEGINS) and self._is_whole(row)
-        }
+        """All rows of the partitions that were folded from the journal's beginning, each up to an offset."""
+        whole = self._whole()
+        for partition, fold in self._folds.items():
+            if partition not in whole or fold.end > whole[partition].end:
+                whole[partition] = fold
+        return {key: row for one in whole.values() for key, row in one.rows.items()}
+
+    def _rows_to_send(self, partition: int) -> dict[str, Row]:
+        """All rows of a partition, the first one too."""
+        held = {key: row for key, row in self._table.items() if row["partition"] == partition}
+        fold = self._folds.get(partition)
+        if fold is None:
+            return held
+        first = {key: row for key, row in held.items() if key.startswith((_BEGINS, _ENDS))}
+        return {**first, **fold.rows}
+
+    def _whole(self) -> dict[int, _Fold]:
+        """The partitions whose rows in the table are a fold of this journal."""
+        found: defaultdict[int, _Fold] = defaultdict(_Fold)
+        newest: dict[int, str | None] = {}
+        begun: set[int] = set()
+        for key, row in self._table.items():
+            partition = row["partition"]
+            if key.startswith(_BEGINS):
+                if row["value"] == self.journal:
+                    begun.add(partition)
+                continue
+            fold = found[partition]
+            if row["offset"] > fold.end:
+                fold.end, newest[partition] = row["offset"], row.get("sum")
+            if not key.startswith(_ENDS):
+                fold.add(key, row)
         return {
-            key: row
-            for key, row in table.items()
-            if row["partition"] in whole and not key.startswith(_BEGINS)
+            partition: fold
+            for partition, fold in found.items()
+            if partition in begun and newest[partition] == fold.sum
         }
 
 
-class _Rows(MutableMapping[str, Row]):
-    """A Faust table as a mapping with types, which writes rows of one partition."""
+class _Fold:
+    """The rows of one partition, up to an offset."""
 
-    def __init__(self, table: Any, partition: int) -> None:
-        self._table, self.partition = table, partition
+    def __init__(self, end: int = -1) -> None:
+        self.rows: dict[str, Row] = {}
+        self.end = end
+        """The offset of the last record."""
+        self._total = 0
 
-    def own(self) -> Iterator[tuple[str, Row]]:
-        """The rows of the partition."""
-        return (
-            (key, row) for key, row in self._table.items() if row["partition"] == self.partition
-        )
+    @property
+    def sum(self) -> str:
+        """The sum of all rows, of one partition whatever their order."""
+        return f"{self._total % _SUMS:x}"
 
-    def __getitem__(self, key: str) -> Row:
-        row: Row = self._table[key]
+    def add(self, key: str, row: Row) -> None:
+        """Add a row as it is."""
+        self.rows[key] = row
+        self._total += _part(key, row)
+
+    def put(self, key: str, row: Row, partition: int) -> Row:
+        """Add or replace a row; return it with the sum."""
+        if key in self.rows:
+            self.remove(key)
+        self._total += _part(key, row)
+        found = self.rows[key] = {**row, "partition": partition, "sum": self.sum}
+        return found
+
+    def remove(self, key: str) -> Row:
+        """Remove a row, and return it."""
+        row = self.rows.pop(key)
+        self._total -= _part(key, row)
         return row
 
+    def stated(self, partition: int) -> Row:
+        """The row that has the sum where a record leaves none."""
+        return {"offset": self.end, "value": "", "partition": partition, "sum": self.sum}
+
+
+def _part(key: str, row: Row) -> int:
+    """A row's part of the sum. Its key and its offset are enough: a journal's record never changes."""
+    text = f"{key} {row['offset']}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest())
+
+
+class _Changes(MutableMapping[str, Row]):
+    """Rows with the changes that one record makes, before they are written."""
+
+    def __init__(self, rows: Mapping[str, Row]) -> None:
+        self._rows = rows
+        self.added: dict[str, Row] = {}
+        self.removed: set[str] = set()
+
+    def __getitem__(self, key: str) -> Row:
+        if key in self.removed:
+            raise KeyError(key)
+        return self.added[key] if key in self.added else self._rows[key]
+
     def __setitem__(self, key: str, row: Row) -> None:
-        self._table[key] = {**row, "partition": self.partition}
+        self.removed.discard(key)
+        self.added[key] = row
 
     def __delitem__(self, key: str) -> None:
-        del self._table[key]
+        if self.added.pop(key, None) is None:
+            self[key]
+        if key in self._rows:
+            self.removed.add(key)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(list(self._table.keys()))
+        return iter([key for key in {**self._rows, **self.added} if key not in self.removed])
 
     def __len__(self) -> int:
-        return len(self._table)
+        return sum(1 for _ in self)
 
 
 class _Sent:
@@ -140,8 +238,9 @@ class _Sent:
     partition's first row is removed before and sent last, so that its rows are ignored in between.
     """
 
-    def __init__(self, table: Any) -> None:
+    def __init__(self, table: Any, rows: Callable[[int], dict[str, Row]]) -> None:
         self._table = table
+        self._rows = rows
         self._send: Callable[..., Any] = table.send_changelog
         self._failed: dict[int, asyncio.Task[None]] = {}
         table.send_changelog = self._followed
@@ -175,7 +274,7 @@ class _Sent:
     async def _send_all(self, partition: int) -> None:
         first = f"{_BEGINS}{partition}"
         await self._send(partition, first, None)
-        rows = {key: row for key, row in self._table.items() if row["partition"] == partition}
+        rows = self._rows(partition)
         begins = rows.pop(first, None)
         await asyncio.gather(*(self._send(partition, key, row) for key, row in rows.items()))
         if begins is not None:

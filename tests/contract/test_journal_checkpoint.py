@@ -19,7 +19,7 @@ from app.service import journal_agent
 from app.service.faust_app import AqueductApp
 from app.service.http import HttpServer
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading.partition_reader import read_to_end
+from connectors.kafka.reading.partition_reader import read_in_pieces, read_to_end
 from connectors.kafka.topics.topics import Topics
 from devstack import Stack
 from tables.cursor import Cursor
@@ -121,7 +121,10 @@ async def faust_worker(
         value_serializer="raw",
         partitions=1,
     )
-    journal_agent.install(app, topic, checkpoint)
+    name = plans.journal().name
+    journal_agent.install(
+        app, topic, checkpoint, lambda part, start: read_in_pieces(options, name, part, start=start)
+    )
     app.finalize()
     await app.start()
     try:

@@ -66,7 +66,7 @@ def known_choice(destination: str, checkpoint: Checkpoint) -> SourceChoice | Non
     if cursor_key(destination).decode() not in rows:
         return None
     state = DestinationState(destination)
-    for record in records_of(destination, checkpoint):
+    for record in records_of(destination, rows):
         if SOURCE.is_of(record.key):
             state.apply(record)
     return state.source_choice
@@ -128,7 +128,8 @@ async def last_claim(
     """The cursor and its leader, as far as the journal can be read without waiting; for use before the
     transactional id is taken over."""
     keys = (cursor_key(journal.destination), leader_key(journal.destination))
-    rows = {key: checkpoint.rows.get(key.decode()) for key in keys}
+    held = checkpoint.rows
+    rows = {key: held.get(key.decode()) for key in keys}
     found = {
         key: StoredRecord(key, row["value"].encode(), row["offset"])
         for key, row in rows.items()

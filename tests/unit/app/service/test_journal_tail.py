@@ -97,7 +97,7 @@ def test_a_kind_that_is_registered_is_folded_checkpointed_and_announced() -> Non
     record = StoredRecord(*NOTE, 5)
     rows = MemoryCheckpoint()
     rows.fold(record)
-    assert fold("shop", records_of("shop", rows), kinds=kinds).parts[LIMITS].all == [TWENTY]
+    assert fold("shop", records_of("shop", rows.rows), kinds=kinds).parts[LIMITS].all == [TWENTY]
     assert fold("other", [record], kinds=kinds).parts[LIMITS].all == []
     worker = Worker(kinds)
     worker.receives(NOTE)

@@ -38,7 +38,7 @@ def test_the_word_on_another_destination_changes_nothing() -> None:
 def test_a_checkpoint_keeps_it() -> None:
     checkpoint = MemoryCheckpoint()
     checkpoint.fold(record(PAUSED, 7))
-    assert fold("shop", records_of("shop", checkpoint)).control == PAUSED
+    assert fold("shop", records_of("shop", checkpoint.rows)).control == PAUSED
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,96 @@
+"""The journal's agent: where a partition is assigned, no record between its rows and the first is missed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from app.service import journal_agent
+from app.service.journal_agent import catch_up
+from connectors.errors import KafkaLost, TopicUnfit
+from connectors.kafka.reading.partition_reader import StoredRecord
+from tables.journal.faust_checkpoint import FaustCheckpoint
+from tests.unit.tables.journal.faust_table import Table, checkpoint_of, kept
+from tests.unit.tables.journal.test_rows import Written
+
+
+def records() -> list[StoredRecord]:
+    written = Written()
+    for pos in (200, 300, 400):
+        written.alter(pos)
+    return written.journal.records
+
+
+class Journal:
+    """Its records, in pieces of two; each error is raised once, in the midst."""
+
+    def __init__(self, records: list[StoredRecord], *errors: Exception) -> None:
+        self.records, self.errors = records, list(errors)
+        self.starts: list[int] = []
+
+    async def pieces(self, partition: int, start: int) -> AsyncGenerator[list[StoredRecord]]:
+        assert partition == 0
+        self.starts.append(start)
+        left = [one for one in self.records if one.offset >= start]
+        for at in range(0, len(left), 2):
+            yield left[at : at + 2]
+            if self.errors:
+                raise self.errors.pop()
+
+
+def continued(table: Table) -> FaustCheckpoint:
+    """Another worker's, to which the partition is assigned."""
+    checkpoint = checkpoint_of(table.recovered(0, len(table.changelog)))
+    checkpoint.begin(0)
+    return checkpoint
+
+
+@pytest.mark.parametrize("folded", [0, 3, 6])
+async def test_records_whose_rows_were_lost_are_folded_before_the_first_that_faust_passes_on(
+    folded: int,
+) -> None:
+    everything, table = records(), Table()
+    kept(table, everything[:folded])
+    checkpoint, last = continued(table), everything[-1]
+    journal = Journal(everything)
+    await catch_up(checkpoint, journal.pieces, 0, upto=last.offset)
+    start = everything[folded - 1].offset + 1 if folded else 0
+    assert journal.starts == [start]
+    checkpoint.fold(last, 0)
+    assert checkpoint.rows == kept(Table(), everything).rows
+    await catch_up(checkpoint, journal.pieces, 0, upto=last.offset + 1)
+    assert journal.starts == [start], "there is nothing to read"
+
+
+async def test_a_partition_that_is_assigned_again_meanwhile_is_left_to_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    everything = records()
+    checkpoint = continued(Table())
+    fold = checkpoint.fold
+
+    def folded(record: StoredRecord, partition: int) -> None:
+        fold(record, partition)
+        if record.offset == 2:
+            checkpoint.begin(0)
+
+    monkeypatch.setattr(checkpoint, "fold", folded)
+    await catch_up(checkpoint, Journal(everything).pieces, 0, upto=everything[-1].offset)
+    assert checkpoint.next_offset(0) == 3
+
+
+async def test_it_waits_while_kafka_does_not_answer_and_raises_what_does_not_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(journal_agent, "_AGAIN_SECONDS", 0.0)
+    everything = records()
+    checkpoint = continued(Table())
+    journal = Journal(everything, KafkaLost("no broker"), KafkaLost("no broker"))
+    await catch_up(checkpoint, journal.pieces, 0, upto=everything[-1].offset)
+    assert journal.starts == [0, *(everything[at].offset + 1 for at in (1, 3))]
+    assert checkpoint.next_offset(0) == everything[-2].offset + 1
+    with pytest.raises(TopicUnfit):
+        await catch_up(
+            continued(Table()), Journal(everything, TopicUnfit("truncated")).pieces, 0, upto=7
+        )
