@@ -146,7 +146,8 @@ class SchemaView:
 
     def versions(self) -> Iterator[tuple[TableName, Version]]:
         """Every table that ever existed, as of here; a dropped one as Dropped."""
-        for name in self._tables.names():
+        # Of a table that no step has, an operator may have given the definition.
+        for name in dict.fromkeys((*self._tables.names(), *self._amendments)):
             found = self._at(name)
             if found is not None:
                 version, since = found

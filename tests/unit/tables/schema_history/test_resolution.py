@@ -131,6 +131,22 @@ def test_statements_after_it_are_tried_again() -> None:
         assert names_of(history.at(offset(pos)).find(*name)) == expected
 
 
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_table_that_the_history_never_had_is_known_once_it_is_given(is_read: bool) -> None:
+    history = begun("log")
+    if is_read:
+        # The catalog of the statements to come exists already.
+        applied(history, 150, "ALTER TABLE log ADD a INT")
+    history.resolve(ORDERS, table("a"), at(200))
+    assert history.now().tables()[ORDERS] == table("a")
+    made = history.checkpoint(between(250), made_ms=0)
+    assert made.tables[ORDERS] == table("a")
+    assert ORDERS not in history.at(offset(150)).tables()
+    record = applied(history, 300, "ALTER TABLE orders ADD b INT")
+    assert record.outcome == "resolved"
+    assert names_of(history.find(*ORDERS)) == ["id", "a", "b"]
+
+
 def test_a_later_statement_that_cannot_be_resolved_ends_it() -> None:
     history = unresolved()
     applied(history, 300, "ALTER TABLE orders ADD odder NO_SUCH_TYPE_AT_ALL")
