@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from app.pipeline.piece import Piece
 from app.pipeline.publish.publisher import Publisher
 from app.pipeline.stage import StageSpec
 from app.schemas.parked_replay import Release
+from connectors.errors import HistoryTooShort, PositionUnknown
 from connectors.kafka.reading.partition_reader import read_in_pieces
 from connectors.mysql.ddl.definition import Database, TableName
 from connectors.wire import quarantine_topic
@@ -181,7 +182,9 @@ class QuarantineRelease:
         records: list[SchemaRecord] = []
         if resolution.table is not None:
             since = now if entry.is_given_up else entry.since
-            records += history.resolve(name, resolution.table, since, given)
+            # A history that began again after that position has nothing to correct there.
+            with suppress(HistoryTooShort, PositionUnknown):
+                records += history.resolve(name, resolution.table, since, given)
         final = release.definition(history.now().database(name[0]) or _DEFAULTS)
         if final is not None and history.find(*name) != final:
             records += history.resolve(name, final, now, given)

@@ -19,7 +19,13 @@ from app.operations.request_outcome import not_tried_error
 from app.operations.source_connection import ReportUnreachable, reachable_source
 from app.pipeline.gather.parked_event import is_of_rows, key_of
 from app.pipeline.hidden_statement import hidden_table
-from connectors.errors import NotApplied, NotQuarantined, UsageError
+from connectors.errors import (
+    HistoryTooShort,
+    NotApplied,
+    NotQuarantined,
+    PositionUnknown,
+    UsageError,
+)
 from connectors.kafka.reading.partition_reader import read_to_end
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Session, Table, TableName
@@ -156,7 +162,10 @@ async def _table(
 def _definition_before(waiting: TableToResolve) -> Table:
     """Return the history's definition before the table was quarantined."""
     history, entry = waiting.state.history(), waiting.entry
-    before = history.at(entry.since).find(*entry.name) if history is not None else None
+    try:
+        before = history.at(entry.since).find(*entry.name) if history is not None else None
+    except (HistoryTooShort, PositionUnknown):
+        before = None
     if before is None:
         raise UsageError(
             f"the history has no definition of {'.'.join(entry.name)} before it was quarantined; "
