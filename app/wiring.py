@@ -177,7 +177,8 @@ def _snapshot(settings: SnapshotSettings, data_dir: Path) -> SnapshotPlan:
         is_initial=settings.is_initial,
         is_only=settings.mode == "initial_only",
         replaces_gaps=settings.mode == "when_needed",
-        includes_new=settings.new_tables,
+        recovers=settings.recovers,
+        includes_new=settings.new_tables and not settings.recovers,
         signals=settings.signals,
         limits=LoadLimits(
             rows_per_second=settings.rows_per_second,

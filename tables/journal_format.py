@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 
 import orjson
 
-from connectors.errors import JournalDamaged, JournalTooNew, JournalUnreadable
+from connectors.errors import JournalTooNew, JournalUnreadable
 from connectors.kafka.reading.partition_reader import StoredRecord
 
 FORMAT = 1
@@ -69,7 +69,7 @@ def decoded(record: StoredRecord) -> dict[str, Any]:
     return value
 
 
-def damaged(what: str, record: StoredRecord, error: Exception) -> JournalDamaged:
+def damaged(what: str, record: StoredRecord, error: Exception) -> JournalUnreadable:
     """The error of a record of a known key whose value has an unexpected form."""
     key = record.key.decode("utf-8", "replace")
     return JournalUnreadable(f"{what} cannot be read: {error!r}", key=key, offset=record.offset)

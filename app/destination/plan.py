@@ -85,6 +85,8 @@ class SnapshotPlan:
     """Whether the destination stops once they are published."""
     replaces_gaps: bool = False
     """Whether they are published again where the source no longer has the changes since the cursor."""
+    recovers: bool = False
+    """Whether the schema history begins again at the cursor, once."""
     includes_new: bool = False
     """Whether a run publishes those of captured tables of which nothing was published yet."""
     signals: TableName | None = None

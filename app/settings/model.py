@@ -217,7 +217,7 @@ class DestinationSettings(RecordSettings):
     def _begins_once(self) -> Self:
         starts = [self.start, *(one.start for one in self.listed)]
         mode = self.snapshot.mode
-        if mode != "never" and any(one not in (None, "latest") for one in starts):
+        if mode not in ("never", "recovery") and any(one not in (None, "latest") for one in starts):
             raise ValueError(
                 f"snapshot.mode is {mode}, so changes are read from the end of the binlog: leave out start"
             )
@@ -284,6 +284,17 @@ class Settings(BaseSettings):
     def _store_answers(self) -> Self:
         if self.mapping.store == "zookeeper" and not self.zookeeper.hosts:
             raise ValueError("mapping.store is zookeeper, which needs zookeeper.hosts")
+        return self
+
+    @model_validator(mode="after")
+    def _has_history(self) -> Self:
+        if self.schema_history.store == "off":
+            for name, destination in self.destinations.items():
+                if destination.snapshot.recovers:
+                    raise ValueError(
+                        f"destinations.{name}: snapshot.mode is recovery, which begins the schema history "
+                        "again, and schema_history.store is off, so none is kept"
+                    )
         return self
 
     @model_validator(mode="after")

@@ -18,10 +18,13 @@ class SnapshotSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    mode: Literal["never", "no_data", "initial", "initial_only", "when_needed"] = "never"
+    mode: Literal["never", "no_data", "initial", "initial_only", "when_needed", "recovery"] = (
+        "never"
+    )
     """``initial``: they are published at the first start, while the stream continues; ``initial_only``: and
     then the destination stops; ``when_needed``: also after the source has purged changes that were not read
-    yet. ``no_data``: as ``never``, from the end of the binlog on."""
+    yet. ``no_data``: as ``never``, from the end of the binlog on. ``recovery``: none are published, and the
+    schema history begins again at the cursor."""
     new_tables: bool = False
     """Whether those of tables that are captured later are published too."""
     signal_table: str | None = None
@@ -41,7 +44,7 @@ class SnapshotSettings(BaseModel):
 
     @model_validator(mode="after")
     def _has_a_first(self) -> Self:
-        if self.new_tables and not self.is_initial:
+        if self.new_tables and not (self.is_initial or self.recovers):
             raise ValueError(
                 f"snapshot.new_tables is for destinations that began with their rows, and mode is {self.mode}"
             )
@@ -51,6 +54,11 @@ class SnapshotSettings(BaseModel):
     def is_initial(self) -> bool:
         """Return whether the first start publishes them."""
         return self.mode in ("initial", "initial_only", "when_needed")
+
+    @property
+    def recovers(self) -> bool:
+        """Return whether the schema history is to begin again at the cursor."""
+        return self.mode == "recovery"
 
     @property
     def signals(self) -> tuple[str, str] | None:

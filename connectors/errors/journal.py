@@ -17,7 +17,9 @@ class JournalUnreadable(JournalDamaged):
     remedy = (
         "Another program wrote it, or it was changed by hand: find out who writes to the topic. To write the "
         "previous record of its key again: python -m app journal repair DEST --why TEXT. Then: "
-        "python -m app destination restart DEST."
+        "python -m app destination restart DEST. If the key begins with history, baseline, resolved or "
+        "checkpoint, there is another way: set snapshot.mode to recovery and restart the worker, so that the "
+        "schema history begins again at the cursor."
     )
 
 

@@ -97,8 +97,9 @@ class HistoryTooShort(AqueductError):
     """The schema history begins after this position."""
 
     remedy = (
-        "Choose a position that it covers, or a new start with a new baseline; "
-        "raise schema_history.snapshot_expire_hours to keep more of it in future."
+        "Choose a position that it covers. If a worker reports this, set snapshot.mode to recovery and restart "
+        "it: the history begins again at the cursor. "
+        "Raise schema_history.snapshot_expire_hours to keep more of it in future."
     )
 
 

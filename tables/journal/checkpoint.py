@@ -96,7 +96,8 @@ def _forget_older(rows: MutableMapping[str, Row], key: str, *, head: Mapping[str
     records = tuple(f"{kind.name}/{beginning.partition('/')[2]}/" for kind in NUMBERED)
     for other in list(rows):
         if other.startswith(f"{beginning}/"):
-            is_replaced = int(other.rsplit("/", 2)[1]) < int(number)
+            own = other.rsplit("/", 2)[1]
+            is_replaced = own.isdecimal() and int(own) < int(number)
         else:
             is_replaced = other.startswith(records) and _number(rows[other]) <= head["count"]
         if is_replaced:

@@ -19,6 +19,7 @@ from tables.logical_schemas.decisions import DECIDED, DECISION
 from tables.mapping.in_force import MAPPING
 from tables.merge_cursor import MERGE
 from tables.operator.control import CONTROL
+from tables.operator.history_recovery import RECOVERY
 from tables.operator.interventions import INTERVENTION
 from tables.operator.request_outcome import OUTCOME
 from tables.operator.skips import SKIP
@@ -74,6 +75,7 @@ KINDS = Kinds(
         SKIP,
         SOURCE,
         INTERVENTION,
+        RECOVERY,
         OUTCOME,
         SNAPSHOT,
         SNAPSHOT_REQUEST,

@@ -22,6 +22,7 @@ from tables.journal_format import decoded, encoded, quoted, unquoted
 from tables.journal_kind import Parts
 from tables.mapping.in_force import MAPPING_PART, MappingsInForce
 from tables.operator.control import CONTROL_PART, Control
+from tables.operator.history_recovery import RECOVERY_PART, HistoryRecovery
 from tables.operator.interventions import INTERVENTION_PART, Interventions
 from tables.operator.skips import SKIP_PART, Skips
 from tables.operator.source_choice import SOURCE_PART, SourceChoice
@@ -59,6 +60,8 @@ class DestinationState:
     """Errors of the unreadable records, by key; a later record of the key clears each."""
     parts: Parts = field(init=False)
     """The parts that the kinds of records fold into."""
+    removed: tuple[bytes, ...] = ()
+    """Keys of the schema history that a later one is not to meet again, once it is to begin again."""
     _history: SchemaHistory | None = None
     _quoted: str = field(init=False)
 
@@ -130,6 +133,11 @@ class DestinationState:
         return self.parts[LEADER_PART].last
 
     @property
+    def recovery(self) -> HistoryRecovery | None:
+        """The last time that the schema history began again by request."""
+        return self.parts[RECOVERY_PART].last
+
+    @property
     def mappings(self) -> MappingsInForce:
         """The versions of the mapping that it was published by."""
         return self.parts[MAPPING_PART]
@@ -165,6 +173,29 @@ class DestinationState:
             self.parts[HISTORY_PART] = HistoryFold()
         return self._history
 
+    def new_history(self) -> SchemaHistory:
+        """A schema history that has not begun, with numbers that follow those in the journal."""
+        history, count = SchemaHistory(), None if self.cursor is None else self.cursor.history
+        history.init(self.destination, count=count or 0, checkpoints=self.history_fold.highest)
+        return history
+
+    def begin_history_again(self) -> None:
+        """Put a history that has not begun in place of the journal's, whatever is left of that.
+
+        Records of it that cannot be read are errors no more, but those in a newer format.
+        """
+        kept, damage = {}, []
+        for key, error in self.unreadable.items():
+            kind = self.kinds.of(key)
+            is_of_history = kind is not None and kind.part is HISTORY_PART
+            if is_of_history and not isinstance(error, JournalTooNew):
+                damage.append(key)
+            else:
+                kept[key] = error
+        self.removed = (*damage, *self.history_fold.given_keys())
+        self._history, self.unreadable = self.new_history(), kept
+        self.parts[HISTORY_PART] = HistoryFold()
+
     def apply(self, record: StoredRecord) -> None:
         """Fold one record in; those of other destinations change nothing.
 
@@ -181,7 +212,7 @@ class DestinationState:
 
     def check_readable(self) -> None:
         """Raise JournalUnreadable or JournalTooNew if the last record of a key cannot be read."""
-        for error in self.unreadable.values():
+        for error in (*self.unreadable.values(), *self.history_fold.unreadable):
             raise error
 
     def _apply(self, record: StoredRecord) -> None:
@@ -217,6 +248,12 @@ class DestinationState:
             return None
         head = self.history_fold.base(count) or self.history_fold.checkpoint_for(count)
         return head.number if head else None
+
+    @property
+    def lacks_history(self) -> bool:
+        """Whether it is the schema history that records are missing of, and nothing else."""
+        cursor = self.cursor
+        return cursor is not None and cursor.versions <= self.version_count and not self.is_whole()
 
     def lack(self) -> str:
         """The records that the cursor counts and that are missing here."""

@@ -50,13 +50,19 @@ class SchemaHistory:
         self._steps: Steps | None = None
         self._corrections = Corrections()
         self._checkpoints = 0
+        self._count = 0
+        """The number that the first record follows, before there is a baseline."""
         self._lock = threading.RLock()
 
-    def init(self, destination: str) -> bool:
-        """Reset to an empty history; return whether it is for another destination than before."""
+    def init(self, destination: str, *, count: int = 0, checkpoints: int = 0) -> bool:
+        """Reset to an empty history; return whether it is for another destination than before.
+
+        Its numbers follow ``count``, the last one of a record, and ``checkpoints``, that of a checkpoint.
+        """
         with self._lock:
             changed, self.destination = destination != self.destination, destination
-            self._steps, self._catalog, self._checkpoints = None, None, 0
+            self._steps, self._catalog = None, None
+            self._count, self._checkpoints = count, checkpoints
             self._corrections = Corrections()
             return changed
 
@@ -82,9 +88,8 @@ class SchemaHistory:
     ) -> SchemaCheckpoint:
         """Begin with these tables; earlier records no longer belong to this history."""
         with self._lock:
-            count = self._steps.count if self._steps else 0
             checkpoint = SchemaCheckpoint(
-                head=self._head(position, count, server, made_ms=made_ms, begins=True),
+                head=self._head(position, self.count, server, made_ms=made_ms, begins=True),
                 tables=dict(tables),
                 databases=dict(databases),
                 views=frozenset(views),
@@ -168,7 +173,7 @@ class SchemaHistory:
     @property
     def count(self) -> int:
         """The number of the last record."""
-        return self._steps.count if self._steps else 0
+        return self._steps.count if self._steps else self._count
 
     @property
     def records(self) -> tuple[SchemaRecord, ...]:

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from connectors.errors import JournalTooNew, JournalUnreadable
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.cursor import Cursor
 from tables.cursor_fold import CURSOR
 from tables.journal_format import Entry, damaged, decoded, is_tombstone, quoted, tombstone
-from tables.schema_history.codec.fold import CHECKPOINT, HEAD, NUMBERED
+from tables.schema_history.codec.fold import CHECKPOINT, HEAD, NUMBERED, removes_stray
 
 _RECORDS = frozenset(kind.name for kind in NUMBERED)
 
@@ -52,6 +53,8 @@ class Retention:
         self._heads: dict[int, _Head] = {}
         self._parts: dict[int, dict[str, bytes]] = {}
         """Of each checkpoint the present keys."""
+        self._unreadable: dict[bytes, JournalUnreadable | JournalTooNew] = {}
+        """Errors by key; a later record of the key clears each."""
 
     def take(self, record: StoredRecord) -> None:
         """Add a record of the journal; those of other destinations are ignored."""
@@ -61,13 +64,19 @@ class Retention:
         destination, *names = rest.split("/")
         if destination != quoted(self._destination):
             return
+        self._unreadable.pop(record.key, None)
         try:
+            if kind == CHECKPOINT.name and removes_stray(names, record):
+                return
             if kind == CHECKPOINT.name:
                 self._checkpoint(int(names[0]), names[1], record)
             elif kind in _RECORDS:
                 self._record(record)
+        except (JournalUnreadable, JournalTooNew) as error:
+            self._unreadable[record.key] = error
         except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise damaged("a record of the schema history", record, error) from error
+            found = damaged("a record of the schema history", record, error)
+            self._unreadable[record.key] = found
 
     def _record(self, record: StoredRecord) -> None:
         if is_tombstone(record):
@@ -91,7 +100,12 @@ class Retention:
             )
 
     def expired(self, expire_ms: int, *, needed: int | None = None) -> Expired:
-        """The expired records; ``needed`` is the least count of records that must stay within reach."""
+        """The expired records; ``needed`` is the least count of records that must stay within reach.
+
+        Raises JournalUnreadable or JournalTooNew if the last record of a key cannot be read.
+        """
+        for error in self._unreadable.values():
+            raise error
         count = self._cursor.history if self._cursor else None
         if count is None:
             return Expired(checkpoint=None, entries=[])

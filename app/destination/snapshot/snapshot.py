@@ -312,7 +312,10 @@ def snapshot_of(
         if spec.rules.routes.of(name) is None:
             return None
         now = history.now() if history is not None else None
-        if now is None or isinstance(now.state(*name), Unresolved):
+        found = now.state(*name) if now is not None else None
+        # A history that began late may lack a table that exists.
+        is_missing = found is None and name in led.names
+        if now is None or isinstance(found, Unresolved) or is_missing:
             raise DefinitionChanged("its definition is not known")
         return now.find(*name)
 

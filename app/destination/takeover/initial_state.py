@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from app.destination.takeover.cursor_verification import CursorVerification
@@ -41,6 +41,8 @@ from tables.schema_history.codec.journal_records import (
 )
 from tables.schema_history.history import SchemaHistory
 from tables.schema_history.position import HistoryPosition
+from tables.schema_history.record import Unresolved
+from tables.schema_history.view import SchemaView
 
 log = logging.getLogger(__name__)
 
@@ -131,11 +133,13 @@ class InitialStateBuilder:
         if self.policy is None:
             return InitialState(cursor=replace(cursor, history=None), history=None)
         history = state.history()
-        if history is None or is_new_start:
-            return self._from_earlier(cursor, history)
+        if history is None or is_new_start or not history.has_begun:
+            return self._from_earlier(cursor, history or state.new_history())
+        quarantine = state.quarantine
+        waiting = {*quarantine.quarantined, *quarantine.given_up}
         if self.moved is not None:
-            return self._continued(history, cursor, before.offset)
-        return self._rolled_back(history, cursor)
+            return self._continued(history, cursor, before.offset, waiting)
+        return self._rolled_back(history, cursor, waiting)
 
     @property
     def _proving(self) -> CursorVerification:
@@ -150,7 +154,11 @@ class InitialStateBuilder:
         return self._proving.reads_by_coordinates(cursor.offset, cursor.proof)
 
     def _continued(
-        self, history: SchemaHistory, cursor: Cursor, before: SourceOffset
+        self,
+        history: SchemaHistory,
+        cursor: Cursor,
+        before: SourceOffset,
+        waiting: Collection[TableName],
     ) -> InitialState:
         """The history at the old server's position, continued at this one.
 
@@ -166,7 +174,7 @@ class InitialStateBuilder:
             cursor=replace(cursor, history=history.count),
             history=history,
             notes=notes,
-            is_partial=self._lacks(history),
+            is_partial=self._lacks(history, waiting),
         )
 
     def _first(self) -> InitialState:
@@ -233,9 +241,13 @@ class InitialStateBuilder:
         if changed and not has_column_names(self.facts):
             log.warning(
                 "%s: it is not known what these were at %s, and their rows are quarantined until a statement "
-                "creates them again: %s", self.destination, cursor.offset.coordinates, _listed(changed),
+                "creates them again, or `python -m app schema resolve` gives their definition: %s",
+                self.destination, cursor.offset.coordinates, _listed(changed),
             )  # fmt: skip
-        return self._new_history(cursor, kept, baseline.databases, before, views=views)
+        opened = self._new_history(cursor, kept, baseline.databases, before, views=views)
+        # A table that has a past is missed by more than its rows, such as a snapshot under way.
+        is_partial = before is not None and has_column_names(self.facts) and bool(changed)
+        return replace(opened, is_partial=is_partial)
 
     def _certain(
         self, cursor: Cursor, baseline: Baseline
@@ -296,15 +308,17 @@ class InitialStateBuilder:
             notes=checkpoint_records(checkpoint),
         )
 
-    def _rolled_back(self, history: SchemaHistory, cursor: Cursor) -> InitialState:
+    def _rolled_back(
+        self, history: SchemaHistory, cursor: Cursor, waiting: Collection[TableName]
+    ) -> InitialState:
         """The history rolled back to the cursor; later changes are read again."""
         history.policy = self.policy or history.policy
         history.serve(server_of(self.facts))
         notes = rewound_records(history.rollback(cursor.offset))
         is_near = self._is_near(cursor.offset)
-        lacks = self._lacks(history)
+        lacks = self._lacks(history, waiting)
         if lacks and is_near:
-            notes += self._added(history, cursor)
+            notes += self._added(history, cursor, waiting)
         return InitialState(
             cursor=replace(cursor, history=history.count),
             history=history,
@@ -312,21 +326,29 @@ class InitialStateBuilder:
             is_partial=lacks and not is_near,
         )
 
-    def _lacks(self, history: SchemaHistory) -> bool:
-        """Whether the server has tables or views that the history has never recorded."""
+    def _lacks(self, history: SchemaHistory, waiting: Collection[TableName]) -> bool:
+        """Whether the server has tables or views that the history has never recorded, or tables that it does
+        not know though their rows are read; ``waiting``: those whose rows are not."""
         now, server = history.now(), server_of(self.facts)
         with connected(self.address) as cursor:
             reader = InventoryReader(cursor, server)
-            if any(now.state(*name) is None for name in self.names or reader.names()):
+            if any(self._is_lacking(now, name, waiting) for name in self.names or reader.names()):
                 return True
             return any(not now.has_view(*name) for name in reader.views())
 
-    def _added(self, history: SchemaHistory, cursor: Cursor) -> list[Note]:
+    def _is_lacking(self, now: SchemaView, name: TableName, waiting: Collection[TableName]) -> bool:
+        state = now.state(*name)
+        is_read = has_column_names(self.facts) and name not in waiting
+        return state is None or (isinstance(state, Unresolved) and is_read)
+
+    def _added(
+        self, history: SchemaHistory, cursor: Cursor, waiting: Collection[TableName]
+    ) -> list[Note]:
         """Add the tables that are certain at the history's end, which is the cursor's position."""
         baseline = self._baseline()
         kept, _, views = self._certain(cursor, baseline)
         now = history.now()
-        news = {name: table for name, table in kept.items() if now.state(*name) is None}
+        news = {name: table for name, table in kept.items() if self._is_lacking(now, name, waiting)}
         at = HistoryPosition.between(cursor.offset, ts_ms=_now_ms())
         records = history.add_baseline(news, baseline.databases if news else {}, at, views)
         if news:

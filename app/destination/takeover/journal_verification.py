@@ -21,6 +21,10 @@ from tables.journal.installation import installation_key
 from tables.journal.partition import JournalPartition
 from tables.journal.state import DestinationState
 
+_BEGIN_AGAIN = (
+    "Restore the journal from a backup of the topic; or set snapshot.mode to recovery and restart the worker, "
+    "so that the schema history begins again at the cursor."
+)
 _RESTORE = "Restore it from a backup of the topic; or begin in new topics, with another prefix."
 
 
@@ -45,7 +49,12 @@ class Verification:
     ) -> None:
         """Raise JournalDamaged or ForeignInstallation if the state cannot be trusted."""
         if not state.is_whole():
-            raise JournalDamaged(state.lack(), destination=state.destination, topic=journal.topic)
+            raise JournalDamaged(
+                state.lack(),
+                destination=state.destination,
+                topic=journal.topic,
+                remedy=_BEGIN_AGAIN if state.lacks_history else "",
+            )
         if self.confirm is not None:
             await self.confirm(is_new=state.cursor is None)
         if state.cursor is None:

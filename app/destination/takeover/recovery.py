@@ -95,11 +95,12 @@ async def recover(
     verification: Verification,
     *,
     whole_history: bool = False,
+    without_history: bool = False,
 ) -> DestinationState:
     """The verified state of a destination; call it after its producer's ``init_transactions``.
 
     Its schema history begins with the newest checkpoint, with ``whole_history`` the oldest one
-    kept.
+    kept. ``without_history``: it has not begun, whatever the journal has of it.
     """
     destination = journal.destination
 
@@ -109,7 +110,10 @@ async def recover(
         log.info("%s: journal read from offset %d, %d record(s)", destination, start, count)
 
     try:
-        state = await folded(destination, checkpoint, read, whole_history=whole_history)
+        if without_history:
+            state = await folded_without_history(destination, read)
+        else:
+            state = await folded(destination, checkpoint, read, whole_history=whole_history)
     except (JournalUnreadable, JournalTooNew) as error:
         context = {
             "destination": destination,
@@ -178,5 +182,17 @@ async def folded(
         # The schema history begins with a different checkpoint from the one that was kept.
         state = DestinationState.with_history_from(destination, base)
         await read(state, 0)
+    state.check_readable()
+    return state
+
+
+async def folded_without_history(destination: str, read: Read) -> DestinationState:
+    """The state of a destination in the journal, whose schema history is to begin again.
+
+    All of it is read, as each record that cannot be read is to be removed.
+    """
+    state = DestinationState.with_history_from(destination, OLDEST)
+    await read(state, 0)
+    state.begin_history_again()
     state.check_readable()
     return state

@@ -20,6 +20,7 @@ from app.coordination.write_permit import StopRequested
 from app.destination.background import beside, in_its_own_thread
 from app.destination.failover.source_selection import SelectedSource, Sources
 from app.destination.plan import Accepted, Plan, Signals, Source
+from app.destination.takeover.history_recovery import HistoryReading
 from app.destination.takeover.initial_snapshots import snapshots_of_run
 from app.destination.takeover.initial_state import InitialState, InitialStateBuilder
 from app.destination.takeover.journal_verification import Confirm, Verification
@@ -38,13 +39,7 @@ from app.mapping_versions.choice import MappingChoice
 from app.pipeline.hidden_statement import hidden_table
 from app.pipeline.publish.publisher import Publisher
 from app.service.status import DestinationStatus, State
-from connectors.errors import (
-    HistoryTooShort,
-    PositionGone,
-    RuleImpossible,
-    RunRestarts,
-    WitnessesDiffer,
-)
+from connectors.errors import PositionGone, RuleImpossible, RunRestarts, WitnessesDiffer
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.follower import Follower
 from connectors.kafka.topics.topics import Topics
@@ -247,7 +242,12 @@ class Takeover:
     ) -> TakenOver:
         """Determine the position to resume from, and whether the server has it."""
         plan = self.plan
-        state = await self._recovered(installation, confirm)
+        reading = HistoryReading(
+            destination=plan.name,
+            recovers=plan.snapshot.recovers,
+            read=partial(self._recovered, installation, confirm),
+        )
+        state = await reading.state()
         self.phases.reached("journal read")
         if self.mapping is not None:
             self.mapping.journal_read(state)
@@ -255,6 +255,7 @@ class Takeover:
         selected = await self._selected(state, installation, early)
         self.phases.reached("server asked")
         facts, address = selected.facts, selected.address
+        reading.check(state, selected.source.start)
         opening = InitialStateBuilder(
             destination=plan.name,
             installation=installation,
@@ -272,11 +273,7 @@ class Takeover:
         )
         missed = False
         try:
-            opened = await asyncio.to_thread(opening.open, state)
-        except HistoryTooShort:
-            # The cursor was set back to before the newest checkpoint; the journal holds older ones.
-            state = await self._recovered(installation, confirm, whole_history=True)
-            opened = await asyncio.to_thread(opening.open, state)
+            state, opened = await reading.opened(state, opening.open)
         except PositionGone as error:
             if not (plan.snapshot.replaces_gaps and error.is_gap) or state.cursor is None:
                 raise
@@ -287,7 +284,9 @@ class Takeover:
             )  # fmt: skip
             opened = await asyncio.to_thread(opening.after_gap, state)
         self.phases.reached("history opened")
-        opened.notes.extend(selected.notes)
+        notes = [*reading.notes(state, opened), *opened.notes, *selected.notes]
+        opened = replace(opened, notes=notes)
+        self.status.warnings["recovery"] = reading.warnings(state, opened)
         wanted = snapshots_of_run(
             plan, state, opened.history, (selected.facts, selected.address), missed=missed
         )
@@ -394,6 +393,7 @@ class Takeover:
         confirm: Confirm,
         *,
         whole_history: bool = False,
+        without_history: bool = False,
     ) -> DestinationState:
         plan = self.plan
         return await recover(
@@ -401,6 +401,7 @@ class Takeover:
             self.checkpoint,
             Verification(installation=installation, confirm=confirm),
             whole_history=whole_history,
+            without_history=without_history,
         )
 
     def _leads(self, cursor: Cursor) -> None:

@@ -86,7 +86,8 @@ class _Records:
                     destination=self.state.destination,
                     offset=record.offset,
                     key=key.decode("utf-8", "replace"),
-                    remedy="Write the record again as it was, or restore the topic from a backup.",
+                    remedy="Write the record again as it was, or restore the topic from a backup. If it is one "
+                    "of the schema history, snapshot.mode: recovery does without it.",
                 )
         keys = sorted(self.bad, key=lambda key: key == cursor)
         return [(self.bad[key], self.good[key]) for key in keys]

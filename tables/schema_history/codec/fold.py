@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from connectors.errors import JournalTooNew, JournalUnreadable
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import Change
 from tables.journal_format import damaged, decoded, is_tombstone
 from tables.journal_kind import Kind, StatePart
-from tables.schema_history.checkpoint import CheckpointHead
+from tables.schema_history.checkpoint import CheckpointHead, SchemaCheckpoint
 from tables.schema_history.codec.record_json import Reading
 from tables.schema_history.history import SchemaHistory
 from tables.schema_history.record import SchemaRecord
@@ -33,6 +34,10 @@ OLDEST = -1
 _UNREAD = 10_000
 """The limit of unread records: a checkpoint usually replaces most of them before they need to be read."""
 _NUMBER = re.compile(rb'"number":(\d+)')
+_FAULTS = (KeyError, TypeError, ValueError, IndexError, AttributeError)
+"""The errors of a value that is not of the expected form."""
+
+Unreadable = JournalUnreadable | JournalTooNew
 
 
 @dataclass(slots=True)
@@ -53,6 +58,8 @@ class HistoryFold:
         self._base = base
         self._reading = Reading()
         self._unread: dict[bytes, StoredRecord] = {}
+        self._unreadable: dict[bytes, tuple[StoredRecord, Unreadable]] = {}
+        """Those that could not be read when that was due; a later record of the key replaces each."""
         self._records: dict[bytes, _Kept] = {}
         self._more: dict[bytes, dict[int, tuple[Change, ...]]] = {}
         """Changes that did not fit, by the record's key and their part."""
@@ -65,15 +72,31 @@ class HistoryFold:
 
     def take(self, kind: str, names: list[str], record: StoredRecord) -> None:
         """Fold a record in; ``names`` follow the destination's in its key."""
+        self._unreadable.pop(record.key, None)
         try:
             if kind == CHECKPOINT.name:
-                self._checkpoint(int(names[0]), names[1], record)
+                if not removes_stray(names, record):
+                    self._checkpoint(int(names[0]), names[1], record)
             elif self._base == NEWEST:
                 self._let_wait(record)
             else:
                 self._record(record)
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+        except _FAULTS as error:
             raise damaged("a record of the schema history", record, error) from error
+
+    @property
+    def unreadable(self) -> tuple[Unreadable, ...]:
+        """The errors of records that were read later than they were folded in."""
+        return tuple(error for _, error in self._unreadable.values())
+
+    @property
+    def highest(self) -> int:
+        """The highest number that a checkpoint ever had; 0 before the first."""
+        return self._highest
+
+    def given_keys(self) -> list[bytes]:
+        """The keys of the definitions that operators gave."""
+        return [key for key in self._records if RESOLVED.is_of(key)]
 
     def _let_wait(self, record: StoredRecord) -> None:
         self._unread[record.key] = record
@@ -86,8 +109,11 @@ class HistoryFold:
         for record in unread.values():
             try:
                 self._record(record)
-            except (KeyError, TypeError, ValueError, IndexError) as error:
-                raise damaged("a record of the schema history", record, error) from error
+            except (JournalUnreadable, JournalTooNew) as error:
+                self._unreadable[record.key] = record, error
+            except _FAULTS as error:
+                found = damaged("a record of the schema history", record, error)
+                self._unreadable[record.key] = record, found
 
     def _record(self, record: StoredRecord) -> None:
         if is_tombstone(record):
@@ -136,10 +162,12 @@ class HistoryFold:
 
     def _forget_before(self, count: int) -> None:
         for key, record in list(self._unread.items()):
-            number = _NUMBER.search(record.value)
-            if number and int(number[1]) <= count and not RESOLVED.is_of(key):
+            if _is_within(record, count):
                 del self._unread[key]
                 self._records.pop(key, None)
+        for key, (record, _) in list(self._unreadable.items()):
+            if _is_within(record, count):
+                del self._unreadable[key]
         for key, kept in list(self._records.items()):
             if kept.record.number <= count and kept.record.kind != "resolution":
                 del self._records[key]
@@ -231,7 +259,7 @@ class HistoryFold:
         numbered = self._numbered(count)
         history = SchemaHistory()
         history.load(
-            self._reading.checkpoint(head, self._items(head)),
+            self._content(head),
             [numbered[number].record for number in range(head.count + 1, count + 1)],
             heads=[one for one in self._candidates(count) if one.number > head.number],
             resolutions=[one.record for one in self._kept_resolutions()],
@@ -243,13 +271,38 @@ class HistoryFold:
         found = [one for one in self._records.values() if one.record.kind == "resolution"]
         return sorted(found, key=lambda one: one.offset)
 
+    def _content(self, head: CheckpointHead) -> SchemaCheckpoint:
+        """A checkpoint with all its schemas; raises JournalUnreadable."""
+        try:
+            return self._reading.checkpoint(head, self._items(head))
+        except _FAULTS as error:
+            record = self._part(head, HEAD, b"")
+            raise damaged("a checkpoint of the schema history", record, error) from error
+
     def _items(self, head: CheckpointHead) -> Iterator[list[Any]]:
         """The items of a checkpoint, part by part: reading all at once would need much more memory."""
         for part in range(head.parts):
             value = self._parts[head.number][part]
             assert value is not None, "a history that is not whole"
-            record = StoredRecord(b"checkpoint", value, self._first[head.number])
-            yield from decoded(record)["items"]
+            yield from decoded(self._part(head, part, value))["items"]
+
+    def _part(self, head: CheckpointHead, part: int | str, value: bytes) -> StoredRecord:
+        """A part of a checkpoint, at the offset of its first one."""
+        key = CHECKPOINT.key(head.destination, str(head.number), str(part))
+        return StoredRecord(key, value, self._first[head.number])
+
+
+def removes_stray(names: list[str], record: StoredRecord) -> bool:
+    """Whether a record removes one whose key is that of no checkpoint's part, and so changes nothing."""
+    is_part = len(names) == 2 and names[0].isdecimal() and names[1].isdecimal()
+    is_head = len(names) == 2 and names[0].isdecimal() and names[1] == HEAD
+    return not (is_part or is_head) and is_tombstone(record)
+
+
+def _is_within(record: StoredRecord, count: int) -> bool:
+    """Whether a checkpoint of so many records holds a record that is not read."""
+    number = _NUMBER.search(record.value)
+    return bool(number and int(number[1]) <= count and not RESOLVED.is_of(record.key))
 
 
 HISTORY_PART = StatePart(lambda _: HistoryFold())

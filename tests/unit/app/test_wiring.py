@@ -92,3 +92,22 @@ def test_the_rules_are_those_of_the_settings_and_travel_to_decoders(
 def test_seconds_are_made_of_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
     given = settings(monkeypatch)
     assert destination_plan(given, "shop", {}, topic_plans(given)).interval == 0.2
+
+
+@pytest.mark.parametrize("new_tables", [False, True])
+def test_recovery_is_planned_with_any_start_and_publishes_no_rows(
+    monkeypatch: pytest.MonkeyPatch, new_tables: bool
+) -> None:
+    mode = {"mode": "recovery", "new_tables": new_tables}
+    given = settings(monkeypatch, start={"file": "b.000002"}, snapshot=mode)
+    plan = destination_plan(given, "shop", {}, topic_plans(given))
+    assert plan.start == AtCoordinates(Coordinates("b.000002", 4))
+    snapshot = plan.snapshot
+    assert (snapshot.recovers, snapshot.is_initial, snapshot.is_only) == (True, False, False)
+    assert (snapshot.replaces_gaps, snapshot.includes_new) == (False, False)
+
+
+def test_no_other_mode_recovers(monkeypatch: pytest.MonkeyPatch) -> None:
+    for mode in ("never", "no_data", "initial", "initial_only", "when_needed"):
+        given = settings(monkeypatch, snapshot={"mode": mode})
+        assert not destination_plan(given, "shop", {}, topic_plans(given)).snapshot.recovers

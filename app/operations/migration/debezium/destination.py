@@ -19,6 +19,7 @@ _WITH_ROWS = {
     "initial": "initial", "initial_only": "initial_only", "when_needed": "when_needed", "always": "initial",
 }  # fmt: skip
 """``snapshot.mode`` of a destination, by that of connectors which begin with existing rows."""
+_RECOVERS = ("recovery", "schema_only_recovery")
 _STOP_FIRST = "stop the connector first: two replicas with one server id interrupt each other"
 _OTHER_SERVERS = (
     "an offset's GTID set may lack other servers' transactions, which are then published"
@@ -118,11 +119,23 @@ def convert_snapshots(draft: Draft, path: Path, connector: Connector, *, resumes
         draft.by_hand(signals, f"{table} has to be a captured table; its rows are published too")
     mode = connector.get("snapshot.mode")
     value = mode.value.lower() if mode else "initial"
-    if not resumes:
+    if mode and value in _RECOVERS:
+        _recover(draft, path, mode, resumes=resumes)
+    elif not resumes:
         _begin(draft, path, mode, value)
     elif mode and value == "when_needed":
         # With an offset the first start reads no rows.
         text = "set snapshot.mode to when_needed, and leave out start, once the worker has run"
+        draft.by_hand(mode, text)
+
+
+def _recover(draft: Draft, path: Path, mode: Entry, *, resumes: bool) -> None:
+    """Put that the schema history begins at the offset; ``resumes``: whether there is one."""
+    draft.take(mode, (*path, "snapshot", "mode"), "recovery")
+    if resumes:
+        draft.by_hand(mode, "set snapshot.mode to never once the worker has run")
+    else:
+        text = "give --offsets: it continues at a stored position, and without one the worker refuses to begin"
         draft.by_hand(mode, text)
 
 

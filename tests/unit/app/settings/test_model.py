@@ -306,3 +306,13 @@ def test_a_data_dir_that_is_no_folder_is_named(tmp_path: Path, below: str) -> No
 def test_a_data_dir_is_made(tmp_path: Path) -> None:
     refuse_unwritable(tmp_path / "a" / "b")
     assert list((tmp_path / "a" / "b").iterdir()) == []
+
+
+def test_recovery_needs_a_history_to_recover(write: Write) -> None:
+    recovers = GOOD + "    snapshot: {mode: recovery}\n"
+    write(recovers)
+    assert load().destinations["shop"].snapshot.recovers
+    write(recovers + "schema_history: {store: 'off'}\n")
+    assert "destinations.shop: snapshot.mode is recovery" in message()
+    write(GOOD + "schema_history: {store: 'off'}\n")
+    load()

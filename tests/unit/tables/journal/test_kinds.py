@@ -18,7 +18,14 @@ from tables.journal.leader import Leader
 from tables.journal.leader import note_of as leader_note
 from tables.journal.state import DestinationState, cursor_key, fold, version_key
 from tables.journal_kind import Audience, Kind
-from tables.operator import control, interventions, request_outcome, skips, source_choice
+from tables.operator import (
+    control,
+    history_recovery,
+    interventions,
+    request_outcome,
+    skips,
+    source_choice,
+)
 from tables.quarantine import GIVE_UP, Entry, Resolution
 from tables.quarantine import note_of as quarantine_note
 from tables.schema_history.codec.fold import OLDEST
@@ -62,6 +69,7 @@ def keys() -> dict[str, bytes]:
         epoch=1,
         ts_ms=1,
     )
+    recovery = history_recovery.HistoryRecovery(destination=NAME, at="b:4", why="w", ts_ms=1)
     leader = Leader(destination=NAME, worker="w", address="", process="p", epoch=1, ts_ms=1)
     return {
         "installation": installation_key("0f3a"),
@@ -79,6 +87,7 @@ def keys() -> dict[str, bytes]:
         "current": source_choice.note_of(current)[0],
         "intervention": interventions.note_of(intervention)[0],
         "applied": request_outcome.note_of(applied)[0],
+        "recovery": history_recovery.note_of(recovery)[0],
     }
 
 
@@ -99,6 +108,7 @@ def test_keys_are_written_as_they_always_were() -> None:
         "current": f"source/{QUOTED}/current".encode(),
         "intervention": f"intervention/{QUOTED}/0f".encode(),
         "applied": f"applied/{QUOTED}/w%2F1".encode(),
+        "recovery": f"recovery/{QUOTED}/last".encode(),
     }
 
 

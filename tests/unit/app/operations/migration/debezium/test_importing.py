@@ -32,11 +32,11 @@ def written(folder: Path, config: dict[str, str]) -> Path:
 
 
 def loaded(
-    monkeypatch: pytest.MonkeyPatch, config: dict[str, str]
+    monkeypatch: pytest.MonkeyPatch, config: dict[str, str], offsets: Path | None = None
 ) -> tuple[Imported, DestinationSettings]:
-    """What is imported of a connector without an offset, as the worker reads it in the present folder."""
+    """What is imported of a connector, as the worker reads it in the present folder."""
     folder = Path.cwd()
-    found = import_debezium(written(folder, config), offsets=None, prefix="aq")
+    found = import_debezium(written(folder, config), offsets=offsets, prefix="aq")
     settings = folder / "aqueduct.yaml"
     settings.write_text(found.settings)
     (folder / "mapping.yaml").write_text(found.mapping)
@@ -139,6 +139,26 @@ def test_a_connector_without_an_offset_begins_with_its_rows_as_it_did(
     assert (destination.start is not None) == has_start
     asked = "\n".join(one.text for one in found.of(Outcome.BY_HAND))
     assert "give --offsets" in asked or mode == config.get("snapshot.mode") == "never"
+
+
+@pytest.mark.parametrize("mode", ["recovery", "RECOVERY", "schema_only_recovery"])
+def test_recovery_is_taken_over_and_begins_at_the_offset_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found, destination = loaded(monkeypatch, {"snapshot.mode": mode})
+    assert (destination.snapshot.mode, destination.start) == ("recovery", None)
+    asked = [one.text for one in found.of(Outcome.BY_HAND) if one.key == "snapshot.mode"]
+    assert ["give --offsets" in text for text in asked] == [True]
+    offsets = tmp_path / "offsets.json"
+    offsets.write_text(
+        '{"offsets":[{"partition":{"server":"s"},"offset":{"file":"b.000003","pos":157}}]}'
+    )
+    found, destination = loaded(monkeypatch, {"snapshot.mode": mode}, offsets)
+    assert destination.snapshot.mode == "recovery"
+    assert destination.start is not None
+    asked = [one.text for one in found.of(Outcome.BY_HAND) if one.key == "snapshot.mode"]
+    assert asked == ["set snapshot.mode to never once the worker has run"]
 
 
 def test_the_table_of_signals_is_taken_over(tmp_path: Path) -> None:
