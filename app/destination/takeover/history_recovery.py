@@ -24,6 +24,7 @@ from connectors.errors import (
     JournalDamaged,
     PositionUnknown,
     StateUnknown,
+    printed,
 )
 from connectors.mysql.lookup.start import Latest, Start
 from tables.journal.state import DestinationState
@@ -98,7 +99,9 @@ class HistoryReading:
         it is not the history that the error is about."""
         if not self.recovers:
             raise error
-        return await self._begun_again(f"{error.name}: {error.detail}")
+        where = {name: error.context[name] for name in ("key", "offset") if name in error.context}
+        parts = [error.detail, *(f"{name} {printed(value)}" for name, value in where.items())]
+        return await self._begun_again(f"{error.name}: {', '.join(parts)}")
 
     async def _begun_again(self, why: str) -> DestinationState:
         self.why = why

@@ -160,6 +160,8 @@ def test_a_damaged_and_wrong_history_begins_again_once_and_nothing_is_lost_or_re
         assert "which is done once" in worker.log
         insert(mysql, 6, *TABLES)
         worker.wait(lambda status: status["rows"] == 4)
+        same = schema(tmp_path, "check", "shop")
+        assert same.returncode == 0, same.stdout + same.stderr
         assert worker.stop() == 0
     assert beginnings(journal) == 2
     plain = [{"id": n, "a": 10 * n, "b": 100 * n} for n in range(1, 7)]

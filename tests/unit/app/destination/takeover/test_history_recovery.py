@@ -176,7 +176,8 @@ async def test_a_history_that_cannot_be_used_at_the_cursor_begins_again(
     error: AqueductError,
 ) -> None:
     journal = Journal()
-    assert (await recovered(journal, fails(error))).why == f"{error.name}: {error.detail}"
+    key = ", key history/shop/s/b/4" if error is UNREADABLE else ""
+    assert (await recovered(journal, fails(error))).why == f"{error.name}: {error.detail}{key}"
     with pytest.raises(type(error)):
         await recovered(journal, fails(error), recovers=False)
 
@@ -233,5 +234,7 @@ async def test_while_the_mode_is_set_each_run_asks_to_set_it_back(
     journal.errors["newest"] = UNREADABLE
     reading = journal.reading()
     (warning,) = reading.warnings(await reading.state(), opened())
-    assert "as it could not be used: JournalUnreadable: x; set the mode back" in warning
+    assert (
+        "could not be used: JournalUnreadable: x, key history/shop/s/b/4; set the mode" in warning
+    )
     assert journal.reading(recovers=False).warnings(journal.state, opened()) == []
