@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Container, Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -19,7 +20,7 @@ from app.destination.takeover.initial_state import InitialState
 from app.destination.takeover.takeover import Takeover
 from app.destination.takeover.timings import Phases
 from app.service.status import DestinationStatus
-from connectors.errors import RunRestarts, SourceLost, TopicGone
+from connectors.errors import JournalUnreadable, RunRestarts, SourceLost, StateUnknown, TopicGone
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.topics.topics import TopicPlan
 from connectors.mysql.lookup.start import Latest
@@ -30,6 +31,7 @@ from tables.journal import state as journal
 from tables.journal.checkpoint import MemoryCheckpoint
 from tables.journal.installation import installation_key
 from tables.journal.partition import JournalPartition
+from tables.journal_format import Entry
 from tables.mapping.yaml_form import from_yaml
 from tables.operator.source_choice import Current, note_of
 from tables.routes.routes import Routes
@@ -58,6 +60,9 @@ class Scene:
         self.records: list[StoredRecord] = []
         """Of the journal."""
         self.claimed: list[Cursor] = []
+        self.noted: list[Entry] = []
+        """What the claim has beside the cursor."""
+        self.status = DestinationStatus("shop")
         self.checkpoint = MemoryCheckpoint()
         self.signals = Signals(permit=WritePermit(lease=PermanentLease()))
         self.plan = cast(
@@ -148,7 +153,8 @@ class Scene:
         def publisher(*_: Any, cursor: Cursor, **__: Any) -> Any:
             scene.claimed.append(cursor)
 
-            async def claim(_: Any) -> None:
+            async def claim(notes: list[Entry]) -> None:
+                scene.noted = notes
                 scene.events.append("claimed")
 
             return SimpleNamespace(claim=claim)
@@ -190,7 +196,7 @@ class Scene:
             checkpoint=self.checkpoint,
             signals=self.signals,
             sources=self.sources,
-            status=DestinationStatus("shop"),
+            status=self.status,
             phases=Phases(),
         )
         try:
@@ -362,3 +368,36 @@ def test_an_epoch_is_greater_than_the_last_one_and_than_any_that_a_lost_journal_
     last: int, term: int, now: float, epoch: int
 ) -> None:
     assert next_epoch(last, term=term, now=now) == epoch
+
+
+DAMAGED = b"history/shop/s/b.000001/4"
+
+
+@pytest.mark.parametrize("recovers", [True, False])
+async def test_a_recovery_is_claimed_with_the_removal_of_what_cannot_be_read(
+    scene: Scene, recovers: bool
+) -> None:
+    cast(Any, scene.plan).snapshot = SnapshotPlan(recovers=recovers)
+    counted = replace(cursor("i"), history=1)
+    scene.write(installation_note("i"), (DAMAGED, b"not json"))
+    scene.write((journal.cursor_key("shop"), journal.encoded(counted.to_json())))
+    if not recovers:
+        with pytest.raises(JournalUnreadable, match=r"snapshot\.mode to recovery"):
+            await scene.lead()
+        assert "claimed" not in scene.events
+        return
+    await scene.lead()
+    keys = [key for key, _ in scene.noted]
+    assert keys[:2] == [DAMAGED, b"recovery/shop/last"]
+    (warning,) = scene.status.warnings["recovery"]
+    assert "JournalUnreadable" in warning
+
+
+async def test_a_recovery_without_a_cursor_is_refused_where_it_would_begin_at_the_end(
+    scene: Scene,
+) -> None:
+    cast(Any, scene.plan).snapshot = SnapshotPlan(recovers=True)
+    scene.write(installation_note("i"))
+    with pytest.raises(StateUnknown):
+        await scene.lead()
+    assert "claimed" not in scene.events
