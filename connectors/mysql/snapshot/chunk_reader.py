@@ -9,10 +9,9 @@ of the binlog after it.
 
 from __future__ import annotations
 
-import contextlib
 import struct
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,17 +25,17 @@ from connectors.mysql.schema.server_columns import end_of_binlog
 from connectors.mysql.server.facts import SourceAddress, connection_to, translated
 from connectors.mysql.snapshot.chunk_query import chunk_query, key_order
 from connectors.mysql.snapshot.discreet_errors import WITHOUT_TABLE, without_values
+from connectors.mysql.snapshot.keyless_reader import KeylessReader
 from connectors.mysql.snapshot.load_limits import LoadGate
 from connectors.mysql.snapshot.prepared_select import Check, PreparedSelect, SelectedPackets
 from connectors.mysql.snapshot.read_clock import ReadClock, WorkerClock
-from connectors.mysql.snapshot.read_views import ROW_LOCKED, VISIBLE_SECONDS, ReadViews, Seen
+from connectors.mysql.snapshot.read_views import VISIBLE_SECONDS, ReadViews, Seen
 from connectors.mysql.snapshot.row_condition import check_condition
+from connectors.mysql.snapshot.row_locks import RowLocked, locked_rows
 from connectors.mysql.snapshot.select_list import SESSION
 from connectors.mysql.snapshot.selected_table import SelectedTable
 from connectors.mysql.snapshot.spool import Spool, Spools
-from connectors.mysql.snapshot.spooling import SESSION as KEEPS_SENDING
-from connectors.mysql.snapshot.spooling import Spooling
-from connectors.mysql.snapshot.table_size import data_bytes, estimated_rows, row_bytes
+from connectors.mysql.snapshot.table_size import estimated_rows, row_bytes
 
 TARGET_BYTES = 1536 * 1024
 """Bytes of a chunk's rows to aim for, as the server sends them."""
@@ -45,8 +44,6 @@ _MOST_BYTES = 4 * TARGET_BYTES
 _FIRST_ROWS, MOST_ROWS, _GROWTH = 1_000, 20_000, 16
 """Rows of the first chunk where the server does not state their size, of any, and how many times as many as the
 last one the next may have."""
-_UNDIVIDED_BYTES = 64 * 1024 * 1024
-"""Most bytes of a table without a key of which all rows are one portion, or are locked while they are read."""
 _MOST_AT_ONCE = 1_000_000
 """Most rows of a chunk that has to be whole."""
 _ANSWER_SECONDS = 600.0
@@ -54,14 +51,6 @@ _ANSWER_SECONDS = 600.0
 
 class DefinitionChanged(Exception):
     """The table at the server is no longer what the definition says."""
-
-
-class _RowLocked(Exception):
-    """A row of a SELECT that has to lock its rows is being changed."""
-
-
-class _TooManyLocked(_RowLocked):
-    """A SELECT has locked more rows than it may; the server is sending them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,10 +108,10 @@ class ChunkReader:
         without a key are; ``is_divided``: whether they may be several portions.
         """
         self._clock = clock or WorkerClock()
-        self._spools, self._is_divided = spools or Spools(), is_divided
-        self._may_lock = True
-        self._asking: Any = None
-        """A connection that asks how busy the source is, during a SELECT."""
+        self._spools = spools or Spools()
+        self._keyless = KeylessReader(
+            address, name, is_divided=is_divided, gate=gate, clock=self._clock
+        )
         self._keeps_keys, self._is_whole, self._most_rows = keeps_keys, is_whole, most_rows
         self._address, self._name, self._charsets, self._server = address, name, charsets, server
         self._definition, self._is_masked, self._where = definition, is_masked, where
@@ -136,9 +125,10 @@ class ChunkReader:
 
     def close(self) -> None:
         """End the connection, from any thread; a SELECT that runs ends with SourceLost."""
-        for connection in (self._connection, self._asking):
-            if connection is not None:
-                connection._force_close()
+        connection = self._connection
+        if connection is not None:
+            connection._force_close()
+        self._keyless.close()
 
     def rest(self) -> None:
         """End the connection until the next read, from the thread that reads."""
@@ -204,7 +194,7 @@ class ChunkReader:
                     self._gate.wait(cursor)
             try:
                 return self._read(table, after, sees)
-            except _RowLocked:
+            except RowLocked:
                 self._limit = max(1, (self._limit or _FIRST_ROWS) // 2)
                 if time.monotonic() > deadline:
                     raise SourceLost(
@@ -323,7 +313,7 @@ class ChunkReader:
     ) -> tuple[int, SelectedPackets]:
         """When the SELECT began, and its rows."""
         assert self._views is not None, "_connect() comes first"
-        with self._locked_rows():
+        with locked_rows(self._views, self._clock):
             clause = self._views.prove(sees, has_key=True)
             with self._connection.cursor() as cursor:
                 began_ms = self._clock.asked(cursor)
@@ -331,39 +321,29 @@ class ChunkReader:
             check = _types_of(selected)
             return began_ms, select.packets(f"{query} {clause}", check, most_bytes=most_bytes)
 
-    @contextlib.contextmanager
-    def _locked_rows(self) -> Iterator[None]:
-        """Raise _RowLocked for the server's error."""
-        assert self._views is not None, "_connect() comes first"
-        try:
-            yield
-        except pymysql.MySQLError as error:
-            if error.args and error.args[0] in ROW_LOCKED:
-                self._views.was_locked()
-                self._clock.drop()
-                raise _RowLocked from None
-            raise
-
     def _read_spooled(self, selected: SelectedTable, sees: Seen) -> ReadChunk:
         """Read all rows of a table without a key."""
+        assert self._views is not None, "_connect() comes first"
         spool = Spool(self._spools, self._name)
         try:
             with self._connection.cursor() as cursor:
                 estimate = self._estimate(cursor)
-                spool.expect(data_bytes(cursor, self._name))
-                cursor.execute(KEEPS_SENDING)
-            began_ms = self._spool(spool, selected, sees)
+            began_ms = self._keyless.fill(
+                spool,
+                self._connection,
+                self._views,
+                sees=sees,
+                select_list=selected.select_list,
+                check=_types_of(selected),
+                portion=(TARGET_BYTES, MOST_ROWS),
+            )
             high = self._end(sees)
         except BaseException as error:
             spool.close()
-            if type(error) is not _RowLocked:
+            if type(error) is not RowLocked:
                 # The server may be sending more rows.
                 self.rest()
             raise
-        finally:
-            if self._asking is not None:
-                self._asking._force_close()
-                self._asking = None
         return ReadChunk(
             table_map=selected.table_map,
             blocks=(),
@@ -374,49 +354,6 @@ class ChunkReader:
             began_ms=began_ms,
             spool=spool,
             estimate=estimate,
-        )
-
-    def _spool(self, spool: Spool, selected: SelectedTable, sees: Seen) -> int:
-        """Spool all rows, within the limits of the source's load; return when the SELECT began."""
-        assert self._views is not None, "_connect() comes first"
-        most = TARGET_BYTES if self._is_divided else None
-        spooling = Spooling(spool, most_bytes=most, most_rows=MOST_ROWS)
-        query = chunk_query(self._name, selected.select_list, key=(), after=None, limit=None)
-        with self._locked_rows():
-            clause = self._views.prove(sees, has_key=False, may_lock=self._may_lock)
-
-            def pause(rows: int) -> None:
-                if spooling.bytes > _UNDIVIDED_BYTES and not self._is_divided:
-                    raise self._undivided()
-                if spooling.bytes > _UNDIVIDED_BYTES and clause:
-                    self._may_lock = False
-                    raise _TooManyLocked
-                self._pause(rows)
-
-            with self._connection.cursor() as cursor:
-                began_ms = self._clock.asked(cursor)
-            select = PreparedSelect(self._connection)
-            blocks = select.blocks(f"{query} {clause}", _types_of(selected))
-            some = MOST_ROWS if self._gate is None else self._gate.most_rows(MOST_ROWS)
-            spooling.all(blocks, some=some, pause=pause)
-        return began_ms
-
-    def _pause(self, rows: int) -> None:
-        """Count rows of a SELECT, and wait until it may continue."""
-        if self._gate is None:
-            return
-        self._gate.read(rows)
-        if self._asking is None:
-            self._asking = connection_to(self._address, use_unicode=False, conv={})
-        with self._asking.cursor() as cursor:
-            self._gate.wait(cursor)
-
-    def _undivided(self) -> SnapshotUnsupported:
-        return SnapshotUnsupported(
-            f"it has no primary key, and more than {_UNDIVIDED_BYTES >> 20} MiB of rows, which are one Kafka "
-            "transaction, as its mapping publishes no deletes: rows could not be replaced after a part of them",
-            table=".".join(self._name),
-            remedy="Let its mapping publish deletes, give it a primary key, or leave it out with a filter.",
         )
 
     def _end(self, sees: Seen) -> Coordinates:

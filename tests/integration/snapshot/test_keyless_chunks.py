@@ -53,10 +53,10 @@ def test_a_table_without_a_key_is_read_at_once_in_portions(
     monkeypatch.setattr("connectors.mysql.snapshot.spooling._PAUSE_BYTES", 10_000)
     with closing(reader_of(stack, "portions", is_divided=False)) as reader:
         assert spooled(reader)[1] == [32_768]
-        monkeypatch.setattr("connectors.mysql.snapshot.chunk_reader._UNDIVIDED_BYTES", 200_000)
+        monkeypatch.setattr("connectors.mysql.snapshot.keyless_reader._UNDIVIDED_BYTES", 200_000)
         with pytest.raises(SnapshotUnsupported, match="its mapping publishes no deletes"):
             spooled(reader)
-        monkeypatch.setattr("connectors.mysql.snapshot.chunk_reader._UNDIVIDED_BYTES", 9_000_000)
+        monkeypatch.setattr("connectors.mysql.snapshot.keyless_reader._UNDIVIDED_BYTES", 9_000_000)
         assert spooled(reader)[1] == [32_768], "after a SELECT that was given up"
 
 
@@ -80,7 +80,7 @@ def test_a_spool_is_filled_within_the_limits_of_the_sources_load(stack: Stack) -
         assert spooled(reader)[0].rows == 9
         # After two rows each, and after the last one.
         assert sum(waited) == pytest.approx(4.5)
-        assert reader._asking is None
+        assert reader._keyless._asking is None
 
 
 def test_a_table_without_a_key_is_one_read_up_to_a_limit(stack: Stack, tmp_path: Path) -> None:

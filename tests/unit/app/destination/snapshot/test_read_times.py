@@ -15,9 +15,9 @@ from app.destination.completeness_watch import CompletenessWatch
 from app.destination.snapshot.read_times import LaneTimes, ReadTimes
 from connectors.mysql.lookup.binlog_end import BinlogEnd
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.snapshot import chunk_reader
 from connectors.mysql.snapshot.chunk_reader import ChunkReader
 from connectors.mysql.snapshot.read_views import ROW_LOCKED
+from connectors.mysql.snapshot.row_locks import RowLocked
 from tests.unit.app.destination.snapshot.test_table_reading import Stream, Table, reading_of
 
 SOURCE_MS = 5_000
@@ -145,7 +145,7 @@ def test_a_select_whose_rows_are_locked_holds_nothing_back_until_it_is_tried_aga
         raise pymysql.OperationalError(min(ROW_LOCKED), "locked")
 
     reader._connection._execute_command = locked
-    with pytest.raises(chunk_reader._RowLocked):
+    with pytest.raises(RowLocked):
         reader._packets("SELECT", Coordinates("b.000001", 4), SimpleNamespace(), None)
     assert waited == ["x"]
     assert times.stated(9_000) == 9_000
