@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from connectors.errors import AqueductError
+from connectors.mysql.ddl.definition import TableName
 
 
 class NotComparable(AqueductError):
@@ -11,6 +12,18 @@ class NotComparable(AqueductError):
 
 class TableChanged(AqueductError):
     """The definition of a table, or its rules, changed while it was compared."""
+
+    def __init__(self, detail: str, changed: TableName) -> None:
+        super().__init__(detail, table=".".join(changed))
+        self.changed = changed
+
+
+class NotRepaired(AqueductError):
+    """The rows of a table were not published again."""
+
+    remedy = (
+        "Once its snapshot has ended, validate it again; see `python -m app snapshot status DEST`."
+    )
 
 
 class PublishingStalled(AqueductError):

@@ -87,7 +87,10 @@ class ExpectedRows:
 
     def of(self, name: TableName, chunk: ReadChunk) -> tuple[list[SelectedRow], int]:
         """Return the rows of a chunk as they would be published, and the count of those that would be dead
-        letters; raises TableChanged if it is not published as before."""
+        letters.
+
+        Raises TableChanged if it is not published as before, NotComparable if its rows make no records.
+        """
         route = self._spec.rules.routes.of(name)
         assert route is not None
         self._pieces(KeyWatch(start=chunk.high, tables=frozenset({name}), id=0))
@@ -108,9 +111,13 @@ class ExpectedRows:
             )
         )
         if piece.error is not None:
-            raise piece.error
-        if piece.entered[0].refused is not None:
-            raise TableChanged(piece.entered[0].refused)
+            why = f"its rows make no records: {piece.error.name}: {piece.error.detail}"
+            raise NotComparable(why) from piece.error
+        entered = piece.entered[0]
+        if entered.unreadable is not None:
+            raise NotComparable(entered.unreadable)
+        if entered.refused is not None:
+            raise TableChanged(entered.refused, name)
         found = list(_rows(piece, route, chunk, self._written.get(name)))
         return found, len(piece.dead_letters)
 

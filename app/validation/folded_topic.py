@@ -58,6 +58,14 @@ Order = tuple[int, int]
 """Epoch and seq of a record."""
 
 
+class UnknownVersion(LookupError):
+    """A record is of a version of its table that is not known."""
+
+    def __init__(self, table: TableName, number: int) -> None:
+        super().__init__(table, number)
+        self.table, self.number = table, number
+
+
 class SelectedRow(NamedTuple):
     """A row of the source as it would be published."""
 
@@ -93,6 +101,7 @@ class _Owner:
     """A real table whose records are folded."""
 
     number: int
+    name: TableName
     images: PresentImages
     floor: tuple[int, int] = (0, 0)
     """The numbers of its last TRUNCATE: earlier rows are gone."""
@@ -131,7 +140,7 @@ class FoldedTopic:
         self.destination, self._claims = destination, claims
         self.reached: dict[int, Order] = {}
         """The greatest numbers of a record of the destination in each partition."""
-        self._owners = {name: _Owner(n, one) for n, (name, one) in enumerate(images.items())}
+        self._owners = {name: _Owner(n, name, one) for n, (name, one) in enumerate(images.items())}
         forms = [(one.images.form, one) for one in self._owners.values()]
         self._by_logical = {form.logical: one for form, one in forms if not form.names_real}
         self._shared = {form.logical for form, _ in forms if form.names_real}
@@ -150,9 +159,20 @@ class FoldedTopic:
     def take(self, part: int, record: StoredRecord) -> None:
         """Fold a record.
 
-        Raises NotComparable for one that cannot be folded, LookupError for one of an unknown table version.
+        Raises NotComparable for one that cannot be folded, UnknownVersion for one of an unknown table version.
         """
         self.records += 1
+        try:
+            self._take(part, record)
+        except (ValueError, KeyError, TypeError) as error:
+            # Without the text of the error, which may have values.
+            raise NotComparable(
+                f"its topic has a record that no worker wrote, in partition {part} at offset {record.offset}"
+            ) from error
+        if len(self._waiting.records) + len(self._waiting.tombstones) >= _BATCH:
+            self.flush()
+
+    def _take(self, part: int, record: StoredRecord) -> None:
         key, headers = record.key, dict(record.headers)
         if not record.value:
             if key:
@@ -161,8 +181,6 @@ class FoldedTopic:
             self._in_form(record, headers, part)
         else:
             self._value(key, orjson.loads(record.value), part, record.offset)
-        if len(self._waiting.records) + len(self._waiting.tombstones) >= _BATCH:
-            self.flush()
 
     def _value(self, key: bytes | None, value: dict[str, Any], part: int, at: int) -> None:
         source = value["source"]
@@ -253,7 +271,7 @@ class FoldedTopic:
             return owner.images.only()
         images = owner.images.of(number)
         if images is None:
-            raise LookupError(number)
+            raise UnknownVersion(owner.name, number)
         return images
 
     def image_of(self, table: TableName, record: StoredRecord) -> Image | None:

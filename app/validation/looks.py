@@ -17,13 +17,14 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from app.destination.background import in_its_own_thread
 from app.validation.errors import NotComparable, TableChanged
 from app.validation.expected_rows import ExpectedRows
 from app.validation.folded_topic import FoldedTopic
 from app.validation.published_position import PublishedPosition
-from connectors.errors import SnapshotUnsupported
+from connectors.errors import SnapshotUnsupported, TableUnreadable
 from connectors.kafka.reading.catching_up import read_to_ends
 from connectors.kafka.reading.follower import Follower, Partition
 from connectors.kafka.reading.partition_reader import StoredRecord
@@ -35,7 +36,10 @@ LOOK_SECONDS = 3.0
 """The time for which chunks are read in one look."""
 _AGAIN_SECONDS = 1.0
 _MOST_ATTEMPTS = 5
+_TRIED_SECONDS = 60.0
+"""The time after which what failed is not tried again, however few attempts there were."""
 
+T = TypeVar("T")
 After = Sequence[str] | None
 Places = dict[Partition, int]
 """An offset in each partition."""
@@ -82,7 +86,8 @@ class Looks:
         """Look at the rows after a key, as many as can be read in a few seconds.
 
         Raises TableChanged if its definition or its rules changed meanwhile, SnapshotUnsupported if the rows
-        cannot be read exactly, NotComparable if the table is emptied each time.
+        cannot be read exactly, TableUnreadable if they cannot be read now, NotComparable if the table is
+        emptied each time.
         """
         return await self._look([after], seconds=self.seconds)
 
@@ -119,19 +124,25 @@ class Looks:
         return Look(rows=rows, dead_letters=dead, began=began, last=after, is_last=chunk.is_last)
 
     async def _read(self, after: After, sees: Seen) -> ReadChunk:
-        """Read a chunk; a statement on the table that is not published yet is waited for."""
-        attempt = 0
+        chunk = await self.tried(lambda: self.reader.read(after, sees))
+        if chunk is None:
+            raise NotComparable("it does not exist any more")
+        return chunk
+
+    async def tried(self, read: Callable[[], T]) -> T:
+        """Read something of the table at the source, in a thread, and again if it cannot be read now.
+
+        So a statement on the table that is not published yet is waited for, and a short trouble of it alone. An
+        error of the server is raised at once.
+        """
+        attempt, until = 0, self.clock() + _TRIED_SECONDS
         while True:
             try:
-                chunk = await in_its_own_thread(lambda: self.reader.read(after, sees))
-            except (DefinitionChanged, SnapshotUnsupported) as error:
+                return await in_its_own_thread(read)
+            except (DefinitionChanged, SnapshotUnsupported, TableUnreadable) as error:
                 attempt += 1
-                if attempt == _MOST_ATTEMPTS:
+                if attempt == _MOST_ATTEMPTS or self.clock() >= until:
                     raise _reason(error) from error
-            else:
-                if chunk is None:
-                    raise NotComparable("it does not exist any more")
-                return chunk
             await asyncio.sleep(_AGAIN_SECONDS)
             await self.published.settled()
             await self._check_same()
@@ -141,11 +152,13 @@ class Looks:
         changes = self.published.changes
         if changes != self.changes:
             if not await self.is_same():
-                raise TableChanged("a statement or a rule changed it", table=".".join(self.name))
+                raise TableChanged("a statement or a rule changed it", self.name)
             self.changes = changes
 
 
-def _reason(error: DefinitionChanged | SnapshotUnsupported) -> NotComparable | SnapshotUnsupported:
-    if isinstance(error, SnapshotUnsupported):
+def _reason(
+    error: DefinitionChanged | SnapshotUnsupported | TableUnreadable,
+) -> NotComparable | SnapshotUnsupported | TableUnreadable:
+    if not isinstance(error, DefinitionChanged):
         return error
     return NotComparable(f"the source's table is not as its schema history has it: {error}")

@@ -65,7 +65,7 @@ class TableResult:
     later: int = 0
     """Rows of the topic that were written while the table was compared, and not selected: no difference."""
     not_compared: str | None = None
-    """Why it could not be compared at all."""
+    """Why it could not be compared at all, or to its end."""
     notes: list[str] = field(default_factory=list)
     """What may explain differences, and what was not looked for."""
     key: tuple[str, ...] = ()
@@ -113,10 +113,14 @@ class TableResult:
     def lines(self) -> list[str]:
         """The result as text."""
         name = ".".join(self.name)
-        if self.not_compared is not None:
-            return [f"{name}: not compared: {self.not_compared}"]
         counts = " ".join(f"{kind.value}={self.counts[kind]}" for kind in Kind)
-        found = [f"{name}: rows={self.rows} {counts}"]
+        if self.not_compared is None:
+            found = [f"{name}: rows={self.rows} {counts}"]
+        else:
+            found = [f"{name}: not compared: {self.not_compared}"]
+            if not self.differences:
+                return found
+            found.append(f"  until then: rows={self.rows} {counts}")
         found += [f"  {one.line()}" for one in self.listed]
         if self.differences > len(self.listed):
             found.append(f"  … and {self.differences - len(self.listed)} more")

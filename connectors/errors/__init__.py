@@ -95,6 +95,7 @@ from connectors.errors.source import ServerIdConflict as ServerIdConflict
 from connectors.errors.source import SourceLost as SourceLost
 from connectors.errors.source import SourceRefused as SourceRefused
 from connectors.errors.source import StatementBasedChange as StatementBasedChange
+from connectors.errors.source import TableUnreadable as TableUnreadable
 from connectors.errors.source import UnsupportedEvent as UnsupportedEvent
 from connectors.errors.worker import DecoderLost as DecoderLost
 from connectors.errors.worker import DecoderStalled as DecoderStalled

@@ -25,6 +25,12 @@ class SourceRefused(AqueductError):
     remedy = "Check the account, its password and its grants; Aqueduct retries by itself."
 
 
+class TableUnreadable(AqueductError):
+    """MySQL does not return the rows of a table now."""
+
+    retry = Retry.TIMED
+
+
 class ServerIdConflict(AqueductError):
     """Another replica uses this destination's server_id."""
 

@@ -28,6 +28,7 @@ from connectors.errors import (
     SnapshotUnsupported,
     SourceLost,
     SourceRefused,
+    TableUnreadable,
 )
 from connectors.mysql.position import Coordinates
 from connectors.mysql.snapshot.chunk_reader import ChunkReader, DefinitionChanged, ReadChunk
@@ -166,7 +167,7 @@ class TableReading:
         except SnapshotUnsupported as error:
             self._times.drop()
             return self._hand_in(reached, None, error=f"{error.name}: {error}")
-        except (SourceLost, SourceRefused, MappingError) as error:
+        except (SourceLost, SourceRefused, TableUnreadable, MappingError) as error:
             self._times.drop()
             if self._is_stopping:
                 return None

@@ -1,7 +1,7 @@
 """The repair after a validation: the running worker reads rows that are missing, different or extra again.
 
 Invariant: one request after the other, each once the rows of the one before are published, as a table has one
-snapshot at a time.
+snapshot at a time. A table whose rows are not published does not end the repair of others.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from app.operations.journal_access import Journal
 from app.operations.snapshot.request import WantedSnapshot, request_snapshots
 from app.operations.source_connection import ReportUnreachable
 from app.operations.validation.validation import Validation
-from app.validation.repair import request_removal, request_repair
-from connectors.errors import NotApplied
+from app.validation.errors import NotRepaired
+from app.validation.repair import RequestRows, request_removal, request_repair
+from app.validation.table_result import TableResult
+from connectors.errors import SnapshotUnsupported, TableUnreadable, UsageError
 from connectors.mysql.ddl.definition import TableName
 from tables.journal.state import DestinationState
 from tables.snapshots.request import SnapshotAction
@@ -33,9 +35,13 @@ class Repaired:
     extra: int
     """Count of extra rows."""
     requests: int
+    failed: str | None = None
+    """Why not all of it was published."""
 
     def line(self) -> str:
         """It as text."""
+        if self.failed is not None:
+            return f"{'.'.join(self.name)}: not repaired: {self.failed}"
         done = [f"{self.rows} row(s) published again"] if self.rows else []
         done += [f"{self.extra} extra row(s) deleted if still gone"] if self.extra else []
         return f"{'.'.join(self.name)}: {', '.join(done)}, by {self.requests} request(s)"
@@ -46,17 +52,28 @@ async def repair(
 ) -> list[Repaired]:
     """Have all rows that differ, as many as the result has the keys of, published again, or deleted.
 
-    Raises NotApplied if a worker did not publish them in time.
+    Raises NotApplied if no worker takes a request, and the errors of the source and of Kafka.
     """
     request = _Requests(journal=journal, report=report, by=by)
-    repaired = []
-    for one in found.tables:
-        rows, extra = len(one.repairable), len(one.removable)
-        if rows or extra:
-            count = await request_repair(request, one.name, one.key, one.repairable)
-            count += await request_removal(request, one.name, one.key, one.removable)
-            repaired.append(Repaired(name=one.name, rows=rows, extra=extra, requests=count))
-    return repaired
+    return [
+        await _repaired(request, one) for one in found.tables if one.repairable or one.removable
+    ]
+
+
+async def _repaired(request: RequestRows, one: TableResult) -> Repaired:
+    count, failed = 0, None
+    try:
+        count = await request_repair(request, one.name, one.key, one.repairable)
+        count += await request_removal(request, one.name, one.key, one.removable)
+    except (NotRepaired, UsageError, SnapshotUnsupported, TableUnreadable) as error:
+        failed = f"{error.name}: {error}"
+    return Repaired(
+        name=one.name,
+        rows=len(one.repairable),
+        extra=len(one.removable),
+        requests=count,
+        failed=failed,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +103,4 @@ class _Requests:
             why = (
                 f"not within {_READ_SECONDS:.0f} s" if one is None else one.error or one.state.value
             )
-            raise NotApplied(
-                f"rows to repair were requested, and not published: {why}",
-                destination=self.journal.plan.name,
-                table=".".join(table),
-            )
+            raise NotRepaired(why, destination=self.journal.plan.name, table=".".join(table))

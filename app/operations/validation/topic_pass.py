@@ -15,7 +15,6 @@ from itertools import count
 
 from app.auditing.topics.claim_checks import Claims
 from app.auditing.topics.shares import Shares
-from app.destination.background import in_its_own_thread
 from app.merge.start_check import origin_of
 from app.operations.journal_access import Journal
 from app.operations.source_connection import ReachableSource
@@ -24,14 +23,14 @@ from app.pipeline.encode.oversize import claim_store
 from app.pipeline.formats.registry import form_named
 from app.validation.errors import NotComparable, TableChanged
 from app.validation.extra_rows import ExtraRows
-from app.validation.folded_topic import FoldedTopic
+from app.validation.folded_topic import FoldedTopic, UnknownVersion
 from app.validation.looks import Looks
 from app.validation.merge_wait import Goals, MergeWait
 from app.validation.present_images import PresentImages, TableForm, names_its_table
 from app.validation.published_position import PublishedPosition
 from app.validation.table_result import TableResult
 from app.validation.table_validation import TableValidation
-from connectors.errors import SnapshotUnsupported
+from connectors.errors import SnapshotUnsupported, TableUnreadable, printed
 from connectors.kafka.reading.catching_up import Take, read_to_ends
 from connectors.kafka.reading.follower import Follower, Partition
 from connectors.kafka.reading.newest_records import newest
@@ -81,18 +80,22 @@ class TopicPass:
     async def compare(self, topic: str, names: Sequence[TableName]) -> list[TableResult]:
         """Return the results of real tables whose records are in one topic; of a share, the one that it is
         merged into is compared."""
-        why = ""
-        for _ in range(_MOST_ATTEMPTS):
+        results, remaining, changes = list[TableResult](), list(names), Counter[TableName]()
+        while remaining:
             try:
-                return await self._compare(topic, names)
+                return results + await self._compare(topic, remaining)
             except TableChanged as error:
-                why = error.detail
+                name = error.changed
+                changes[name] += 1
+                if changes[name] == _MOST_ATTEMPTS:
+                    why = f"it changed each time it was compared: {error.detail}"
+                    results.append(self._refused(topic, name, NotComparable(why)))
+                    remaining.remove(name)
                 self._changes = self._published.changes
                 self._definitions = await definitions_now(self._journal, self._source.facts)
             except NotComparable as error:
-                return [self._refused(topic, name, error) for name in names]
-        changed = NotComparable(f"it changed each time it was compared: {why}")
-        return [self._refused(topic, name, changed) for name in names]
+                return results + [self._refused(topic, name, error) for name in remaining]
+        return results
 
     async def _compare(self, topic: str, names: Sequence[TableName]) -> list[TableResult]:
         results, images = list[TableResult](), dict[TableName, PresentImages]()
@@ -111,8 +114,9 @@ class TopicPass:
             def take(partition: Partition, record: StoredRecord) -> None:
                 try:
                     folded.take(partition[1], record)
-                except LookupError as error:
-                    raise TableChanged(f"version {error} of its columns is new") from error
+                except UnknownVersion as error:
+                    why = f"version {error.number} of its columns is new"
+                    raise TableChanged(why, error.table) from error
 
             await read_to_ends(self._follower, partitions, take)
             wait = self._merge_wait(topic, folded, partitions, take) if home != topic else None
@@ -205,6 +209,7 @@ class TopicPass:
             charsets=facts.charsets,
             server=server_of(facts),
             definition=lambda: table,
+            is_masked=self._is_masked(name),
             gate=self._gate,
             keeps_keys=True,
             most_rows=MOST_ROWS if self._samples is None else _SAMPLE_ROWS,
@@ -234,9 +239,10 @@ class TopicPass:
                 if self._samples is None:
                     await validation.whole()
                 else:
-                    await validation.samples(await self._random_keys(name, table, self._samples))
-            except (NotComparable, SnapshotUnsupported) as error:
-                result.not_compared = error.detail
+                    keys = self._random_keys(name, table, self._samples)
+                    await validation.samples(await looks.tried(keys))
+            except (NotComparable, SnapshotUnsupported, TableUnreadable) as error:
+                result.not_compared = _reason(error)
         if result.extra and result.not_compared is None:
             self._find_removable(result, table)
 
@@ -249,22 +255,25 @@ class TopicPass:
         result.removable, obstacles = ExtraRows(route, table, keys).removable(result.extra)
         result.notes += [f"a repair leaves extra rows: {one}" for one in sorted(obstacles)]
 
-    async def _random_keys(
+    def _random_keys(
         self, name: TableName, table: Table, samples: int
-    ) -> list[tuple[str, ...] | None]:
+    ) -> Callable[[], list[tuple[str, ...] | None]]:
         facts = self._source.facts
-        return await in_its_own_thread(
-            partial(
-                random_keys,
-                self._source.address,
-                name,
-                table,
-                charsets=facts.charsets,
-                server=server_of(facts),
-                count=samples,
-                chance=random.Random(),  # noqa: S311 - any rows do
-            )
+        return partial(
+            random_keys,
+            self._source.address,
+            name,
+            table,
+            charsets=facts.charsets,
+            server=server_of(facts),
+            is_masked=self._is_masked(name),
+            count=samples,
+            chance=random.Random(),  # noqa: S311 - any rows do
         )
+
+    def _is_masked(self, name: TableName) -> bool:
+        route = self._definitions.rules.routes.of(name)
+        return route is not None and route.masks
 
     async def _is_same(self, name: TableName) -> bool:
         """Return whether a table is still published by the definitions that it is compared by."""
@@ -298,4 +307,10 @@ class TopicPass:
     def _refused(
         self, topic: str, name: TableName, error: NotComparable | SnapshotUnsupported
     ) -> TableResult:
-        return TableResult(name=name, topic=topic, not_compared=error.detail)
+        return TableResult(name=name, topic=topic, not_compared=_reason(error))
+
+
+def _reason(error: NotComparable | SnapshotUnsupported | TableUnreadable) -> str:
+    """Why a table is not compared, and what to do where the source's table has to change."""
+    advice = f". {error.advice}" if isinstance(error, TableUnreadable) else ""
+    return printed(f"{error.detail}{advice}")

@@ -17,12 +17,12 @@ from typing import Any
 
 import pymysql
 
-from connectors.errors import SnapshotUnsupported, SourceLost
+from connectors.errors import SnapshotUnsupported, SourceLost, TableUnreadable
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableName
 from connectors.mysql.position import Coordinates
 from connectors.mysql.schema.server_columns import end_of_binlog
-from connectors.mysql.server.facts import SourceAddress, connection_to, translated
+from connectors.mysql.server.facts import SourceAddress, connection_to
 from connectors.mysql.snapshot.chunk_query import chunk_query, key_order
 from connectors.mysql.snapshot.discreet_errors import WITHOUT_TABLE, without_values
 from connectors.mysql.snapshot.keyless_reader import KeylessReader
@@ -35,6 +35,7 @@ from connectors.mysql.snapshot.row_locks import RowLocked, locked_rows
 from connectors.mysql.snapshot.select_list import SESSION
 from connectors.mysql.snapshot.selected_table import SelectedTable
 from connectors.mysql.snapshot.spool import Spool, Spools
+from connectors.mysql.snapshot.table_errors import UNLOCK, error_of_read, is_interrupted
 from connectors.mysql.snapshot.table_size import estimated_rows, row_bytes
 
 TARGET_BYTES = 1536 * 1024
@@ -142,7 +143,7 @@ class ChunkReader:
         since, the first rows are read again: another order has other rows after that one.
 
         Raises DefinitionChanged if the server's table differs from the definition, SnapshotUnsupported if its
-        rows cannot be read exactly, SourceLost and related errors.
+        rows cannot be read exactly, TableUnreadable if they cannot be read now, SourceLost and related errors.
         """
         table = self._definition()
         if table is None:
@@ -159,11 +160,13 @@ class ChunkReader:
         except pymysql.MySQLError as raised:
             self._drop_if_broken(raised)
             error = without_values(raised) if self._is_masked else raised
-            if self._where is not None and self._can_read_all():
+            if self._where is not None and not is_interrupted(error) and self._can_read_all():
                 raise self._bad_condition(error) from error
             if error.args and error.args[0] in WITHOUT_TABLE:
                 raise DefinitionChanged(str(error)) from error
-            raise translated(error, self._address) from error
+            # After some errors the server ends the connection.
+            self.rest()
+            raise error_of_read(error, self._name, self._address) from error
         except (OSError, AttributeError, ValueError) as error:
             # A connection that was closed meanwhile raises any of these.
             self._connection = None
@@ -192,16 +195,22 @@ class ChunkReader:
             if self._gate is not None:
                 with self._connection.cursor() as cursor:
                     self._gate.wait(cursor)
+            assert self._views is not None, "_connect() comes first"
             try:
-                return self._read(table, after, sees)
-            except RowLocked:
+                with locked_rows(self._views, self._clock):
+                    return self._read(table, after, sees)
+            except RowLocked as locked:
                 self._limit = max(1, (self._limit or _FIRST_ROWS) // 2)
                 if time.monotonic() > deadline:
-                    raise SourceLost(
-                        f"for {VISIBLE_SECONDS:.0f} s rows of {'.'.join(self._name)} were locked by "
-                        "transactions that had not ended",
-                        source=self._address,
-                    ) from None
+                    raise self._still_locked(locked) from None
+
+    def _still_locked(self, locked: RowLocked) -> TableUnreadable:
+        return TableUnreadable(
+            f"for {VISIBLE_SECONDS:.0f} s other sessions had locked it, or rows of it: {locked}",
+            table=".".join(self._name),
+            source=self._address,
+            remedy=UNLOCK,
+        )
 
     def _bad_condition(self, error: pymysql.MySQLError) -> SnapshotUnsupported:
         return SnapshotUnsupported(
@@ -237,8 +246,9 @@ class ChunkReader:
         """The server's estimate of the rows to read, once."""
         if self._is_estimated:
             return None
+        found = estimated_rows(cursor, self._name, self._where, self._server)
         self._is_estimated = True
-        return estimated_rows(cursor, self._name, self._where, self._server)
+        return found
 
     def _selected_table(self, table: Table) -> SelectedTable:
         if self._made is None or self._made[0] is not table:

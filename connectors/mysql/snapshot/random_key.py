@@ -10,14 +10,16 @@ import random
 
 import pymysql
 
-from connectors.errors import SnapshotUnsupported
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableName
-from connectors.mysql.server.facts import SourceAddress, connection_to, translated
+from connectors.mysql.server.facts import SourceAddress, connection_to
 from connectors.mysql.snapshot.chunk_query import chunk_query, key_order
+from connectors.mysql.snapshot.chunk_reader import DefinitionChanged
+from connectors.mysql.snapshot.discreet_errors import WITHOUT_TABLE, without_values
 from connectors.mysql.snapshot.prepared_select import PreparedSelect
 from connectors.mysql.snapshot.select_list import SESSION
 from connectors.mysql.snapshot.selected_table import SelectedTable
+from connectors.mysql.snapshot.table_errors import error_of_read
 
 _ANSWER_SECONDS = 600.0
 _COUNT = (
@@ -33,12 +35,13 @@ def random_keys(
     *,
     charsets: Charsets,
     server: Server,
+    is_masked: bool = False,
     count: int,
     chance: random.Random,
 ) -> list[tuple[str, ...] | None]:
     """Return keys to read after, as ``ReadChunk.last`` has them, in no order; None: the table's beginning.
 
-    Raises SourceLost or SourceRefused, SnapshotUnsupported if its rows cannot be read exactly.
+    ``is_masked``: see ChunkReader, whose errors are raised.
     """
     selected = SelectedTable(name, table, charsets, server=server)
     query = chunk_query(name, selected.select_list, key=table.primary_key, after=None, limit=1)
@@ -48,7 +51,7 @@ def random_keys(
 
     def check(types: list[int]) -> None:
         if difference := selected.difference(types):
-            raise SnapshotUnsupported(f"its definition changed: {difference}", table=".".join(name))
+            raise DefinitionChanged(difference)
 
     try:
         with connection.cursor() as cursor:
@@ -67,8 +70,11 @@ def random_keys(
                 else:
                     literals = selected.key_literals(row, table.primary_key)
                     found.append((key_order(table), *literals))
-    except pymysql.MySQLError as error:
-        raise translated(error, address) from error
+    except pymysql.MySQLError as raised:
+        error = without_values(raised) if is_masked else raised
+        if error.args and error.args[0] in WITHOUT_TABLE:
+            raise DefinitionChanged(str(error)) from error
+        raise error_of_read(error, name, address) from error
     finally:
         connection.close()
     return found

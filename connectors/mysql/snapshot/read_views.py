@@ -29,7 +29,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from connectors.errors import SnapshotUnsupported, SourceLost
+from connectors.errors import SnapshotUnsupported, SourceLost, TableUnreadable
 from connectors.mysql.ddl.definition import Server, TableName
 from connectors.mysql.ddl.server_version import since
 from connectors.mysql.gtid import GtidSet
@@ -51,7 +51,7 @@ FIRST_COUNTED = (5, 7, 6)
 _FOR_SHARE = (8, 0, 22)
 """The first MySQL whose ``FOR SHARE`` needs no privilege but SELECT."""
 ROW_LOCKED = {1205, 3572}
-"""Errors of a SELECT whose rows are locked by others: of MariaDB and of MySQL."""
+"""Errors of a SELECT whose rows are locked by others: of MariaDB, and of a locked table; of MySQL."""
 
 _COMMITS = (
     "SHOW GLOBAL STATUS LIKE 'Ongoing_anonymous_transaction_count'",
@@ -99,7 +99,7 @@ class ReadViews:
 
         With a clause it fails with one of ROW_LOCKED while others change its rows. Where the table has no key,
         and all rows would be locked, that is the last resort; there is none unless it ``may_lock`` them. Raises
-        SourceLost without a proof in time.
+        SourceLost without a proof in time; TableUnreadable if only tables like this one have none.
         """
         with self._connection.cursor() as cursor:
             if self._server.mariadb:
@@ -120,8 +120,22 @@ class ReadViews:
         if has_key and self._can_share(cursor):
             is_proven = _until(is_quiet, self._patience)
             return "" if is_proven else self._sharing(cursor, "FOR SHARE NOWAIT")
-        self._await(is_quiet, "what is in its binlog, as there is no moment without a commit")
+        try:
+            self._await(is_quiet, "what is in its binlog, as there is no moment without a commit")
+        except SourceLost as error:
+            if self._has_clause():
+                raise self._of_table(error) from error
+            raise
         return ""
+
+    def _of_table(self, error: SourceLost) -> TableUnreadable:
+        """The error of a table whose rows cannot be locked, where those of others can."""
+        return TableUnreadable(
+            f"{error.detail}, and its rows cannot be locked",
+            table=".".join(self._name),
+            source=self._address,
+            remedy="Read it while less is written, or set gtid_mode to ON.",
+        )
 
     def _at_mariadb(self, cursor: Any, *, may_lock: bool) -> str:
         if self._engine(cursor) in _AT_ONCE or self._have_groups_passed(cursor):
@@ -172,8 +186,10 @@ class ReadViews:
 
     def _can_share(self, cursor: Any) -> bool:
         """Whether shared locks are a proof, and may be taken by an account that may only read."""
-        has_clause = since(self._server, mysql=_FOR_SHARE, mariadb=(0, 0, 0))
-        return has_clause and self._engine(cursor) == "innodb"
+        return self._has_clause() and self._engine(cursor) == "innodb"
+
+    def _has_clause(self) -> bool:
+        return since(self._server, mysql=_FOR_SHARE, mariadb=(0, 0, 0))
 
     def _engine(self, cursor: Any) -> str:
         if self._known_engine is None:

@@ -16,19 +16,24 @@ from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.server.facts import SourceAddress, connected
 from connectors.mysql.snapshot.chunk_query import chunk_query
 from connectors.mysql.snapshot.select_list import SESSION
+from connectors.mysql.snapshot.table_errors import error_of_read
 
 
 def check_readable(address: SourceAddress, names: Iterable[TableName], where: str | None) -> None:
     """Select no row of each table by the condition.
 
-    Raises UsageError if the server cannot evaluate it, SourceRefused or SourceLost if a table cannot be read.
+    Raises UsageError if the server cannot evaluate it, TableUnreadable, SourceRefused or SourceLost if a table
+    cannot be read.
     """
     with connected(address) as cursor:
         # As it is evaluated later: another mode may refuse a zero date in it.
         for statement in SESSION:
             cursor.execute(statement)
         for name in names:
-            cursor.execute(_none_of(name))
+            try:
+                cursor.execute(_none_of(name))
+            except pymysql.MySQLError as error:
+                raise error_of_read(error, name, address) from error
             if where is None:
                 continue
             try:

@@ -1,6 +1,7 @@
-"""Rows that others have locked, where a SELECT has to lock its own as a proof of what it sees.
+"""Locks of other sessions: on rows, where a SELECT locks its own as a proof of what it sees, or on a table.
 
-Invariant: a lock is never waited for; the SELECT is given up, and tried again with fewer rows.
+Invariant: a row's lock is never waited for, and a table's for some seconds; then the SELECT is given up, and
+tried again with fewer rows.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from connectors.mysql.snapshot.read_views import ROW_LOCKED, ReadViews
 
 
 class RowLocked(Exception):
-    """A row of a SELECT that has to lock its rows is being changed."""
+    """A row of a SELECT that has to lock its rows is being changed, or the table is locked."""
 
 
 class TooManyLocked(RowLocked):
@@ -31,5 +32,6 @@ def locked_rows(views: ReadViews, clock: ReadClock) -> Iterator[None]:
         if error.args and error.args[0] in ROW_LOCKED:
             views.was_locked()
             clock.drop()
-            raise RowLocked from None
+            code, *text = error.args
+            raise RowLocked(f"{''.join(map(str, text))} (error {code})") from None
         raise

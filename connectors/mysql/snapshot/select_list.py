@@ -19,6 +19,8 @@ SESSION = (
     "SET SESSION time_zone = '+00:00'",
     # Text is not converted: characters that another set lacks would be replaced.
     "SET SESSION character_set_results = NULL",
+    # A table that is locked is tried again; without this a SELECT waits for a year.
+    "SET SESSION lock_wait_timeout = 5",
 )
 """Statements before the first SELECT."""
 

@@ -6,16 +6,20 @@ a SELECT that does not wait for them returns older rows than the topic has.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from app.operations.validation.validation import Report, ValidationRequest, validate
+from app.settings.model import load
+from connectors.mysql.snapshot import chunk_reader, read_views
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.forked import run_command
 from tests.harness.servers import WITHOUT_GTIDS, Options, own_server
-from tests.harness.sql import run
+from tests.harness.sql import connected, run
 from tests.harness.worker import running, settings
 from tests.integration.validation.shop import changing, filled, wanted_settings
 from tests.integration.validation.test_repair import repaired
@@ -56,7 +60,7 @@ def mysql(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Mysql]:
     indirect=True,
 )
 def test_planted_differences_are_found_and_repaired_while_other_rows_change(
-    stack: Stack, mysql: Mysql, tmp_path: Path
+    stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = wanted_settings(stack, mysql, tmp_path)
     with running(wanted, tmp_path) as worker:
@@ -74,8 +78,30 @@ def test_planted_differences_are_found_and_repaired_while_other_rows_change(
             assert_equal(tmp_path)
             sampled = validated(tmp_path, *KEYED, "--sample", "2", code=0)
             assert sampled["shop.many"]["rows"] > 0
+        monkeypatch.setenv("AQUEDUCT_CONFIG", str(tmp_path / "aqueduct.yaml"))
+        assert_others_are_compared_while_a_row_is_locked(mysql, monkeypatch)
         assert worker.destination()["state"] == "RUNNING"
         assert worker.stop() == 0
+
+
+def assert_others_are_compared_while_a_row_is_locked(
+    mysql: Mysql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing but locks shows what a SELECT sees, and they are waited for for a second instead of a minute."""
+    for name, value in (("_COMMITS", ("SELECT 1",)), ("_QUIET_SECONDS", 0.01)):
+        monkeypatch.setattr(read_views, name, value)
+    monkeypatch.setattr(read_views, "_MOST_SECONDS", 0.01)
+    monkeypatch.setattr(chunk_reader, "VISIBLE_SECONDS", 1.0)
+    tables = ("shop", "customers"), ("shop", "kinds"), ("shop", "orders_1")
+    request = ValidationRequest(destination="shop", tables=tables)
+    report = Report(unreachable=print, progress=lambda _: None, busy=print)
+    with connected(mysql, autocommit=False) as cursor:
+        cursor.execute("SELECT * FROM shop.kinds WHERE id = 3 FOR UPDATE")
+        results = asyncio.run(validate(load(), request, report)).tables
+    reasons = {one.name[1]: one.not_compared for one in results}
+    locked = reasons.pop("kinds") or ""
+    assert "for 1 s other sessions had locked it, or rows of it" in locked
+    assert reasons == {"customers": None, "orders_1": None}
 
 
 @pytest.mark.long("the newest MySQL without GTIDs; reads of MariaDB")

@@ -143,6 +143,15 @@ def test_tables_without_a_key_and_quarantined_ones_are_refused() -> None:
         expected(known=odd).definition(NAME, odd)
 
 
+def test_rows_that_make_no_records_are_a_reason_not_to_compare_their_table() -> None:
+    made, whole = expected(), chunk(ROWS)
+    with pytest.raises(NotComparable, match="a row is not in the form of its columns"):
+        made.of(NAME, replace(whole, blocks=(whole.blocks[0][:-3],)))
+    chinese = table(column("varchar(9)", "name", charset="gbk", nullable=False), key="name")
+    with pytest.raises(NotComparable, match="its rows make no records: MalformedEvent: "):
+        expected(known=chinese).of(NAME, chunk([(b"\xff\xff",)], chinese))
+
+
 def test_rows_of_another_definition_are_not_compared() -> None:
     made = expected(known=table(*COLUMNS, column("int", "more"), key="id"))
     with pytest.raises(TableChanged, match="its definition changed"):

@@ -9,7 +9,7 @@ import pytest
 
 from app.auditing.topics.claim_checks import Claims
 from app.validation.errors import NotComparable
-from app.validation.folded_topic import PARTIAL, FoldedTopic, SelectedRow, Unequal
+from app.validation.folded_topic import PARTIAL, FoldedTopic, SelectedRow, Unequal, UnknownVersion
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tests.unit.app.validation.records import NAME, images, key, record, selected, tombstone
 
@@ -144,5 +144,17 @@ def test_a_record_in_another_format_and_one_of_an_unknown_version_are_refused(
     canal = StoredRecord(key(1), b"{}", 0, (("format", b"canal"),))
     with pytest.raises(NotComparable, match="in the format canal"):
         folded.take(0, canal)
-    with pytest.raises(LookupError):
+    with pytest.raises(UnknownVersion) as raised:
         folded.take(0, record(1, "a", at=0, schema=2))
+    assert (raised.value.table, raised.value.number) == (NAME, 2)
+
+
+@pytest.mark.parametrize("value", [b"secret", b'["secret"]', b'{"secret": 1}', b'{"source": {}}'])
+def test_a_record_that_no_worker_wrote_is_named_by_its_place_alone(
+    folded: FoldedTopic, value: bytes
+) -> None:
+    with pytest.raises(NotComparable) as raised:
+        folded.take(3, StoredRecord(key(1), value, 41))
+    assert raised.value.detail == (
+        "its topic has a record that no worker wrote, in partition 3 at offset 41"
+    )

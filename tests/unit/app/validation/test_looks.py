@@ -16,7 +16,7 @@ from app.validation.folded_topic import FoldedTopic
 from app.validation.looks import Looks
 from app.validation.table_result import Kind, TableResult
 from app.validation.table_validation import TableValidation
-from connectors.errors import SnapshotUnsupported
+from connectors.errors import SnapshotUnsupported, SourceLost, TableUnreadable
 from connectors.kafka.reading.catching_up import read_to_ends
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.snapshot.chunk_reader import DefinitionChanged
@@ -187,6 +187,7 @@ async def test_what_changed_before_the_first_look_is_noticed_too() -> None:
     [
         (DefinitionChanged("no column v"), NotComparable),
         (SnapshotUnsupported("a value of column 'v'"), SnapshotUnsupported),
+        (TableUnreadable("SELECT command denied (error 1142)"), TableUnreadable),
     ],
 )
 async def test_a_table_that_cannot_be_read_is_tried_again_and_then_refused(
@@ -204,3 +205,47 @@ async def test_a_table_that_cannot_be_read_is_tried_again_and_then_refused(
     with pytest.raises(reported):
         await case.run()
     assert len(tries) == 5
+
+
+class Failing(Reader):
+    """A reader that fails some times at each place, and takes so many seconds of the clock."""
+
+    def __init__(self, world: World, error: Exception, *, times: int, seconds: float = 0.0) -> None:
+        super().__init__(world)
+        self.error, self.times, self.seconds = error, times, seconds
+        self.failed: Counter[Any] = Counter()
+        self.now = 0.0
+
+    def read(self, after: Any, sees: Any) -> Any:
+        if self.failed[after] == self.times:
+            return super().read(after, sees)
+        self.failed[after] += 1
+        self.now += self.seconds
+        raise self.error
+
+
+async def test_a_short_trouble_of_a_table_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.validation.looks._AGAIN_SECONDS", 0.0)
+    case = Case(9, wrong={120: 5000})
+    case.reader = failing = Failing(case.world, TableUnreadable("killed (error 1317)"), times=2)
+    result = await case.run()
+    assert found(result) == {120: (Kind.DIFFERENT, ("v",))}
+    assert len(failing.failed) > 3, "each chunk was tried again"
+
+
+async def test_a_table_that_took_a_minute_to_fail_is_not_tried_again() -> None:
+    case = Case(10)
+    failing = Failing(case.world, TableUnreadable("locked"), times=9, seconds=61.0)
+    looks = case.looks()
+    looks.reader, looks.clock = cast(Any, failing), lambda: failing.now
+    with pytest.raises(TableUnreadable, match="locked"):
+        await looks.at(None)
+    assert failing.failed.total() == 1
+
+
+async def test_an_error_of_the_server_is_raised_at_once() -> None:
+    case = Case(11)
+    case.reader = failing = Failing(case.world, SourceLost("gone away"), times=9)
+    with pytest.raises(SourceLost, match="gone away"):
+        await case.run()
+    assert failing.failed.total() == 1

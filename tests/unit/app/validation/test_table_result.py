@@ -35,6 +35,10 @@ def test_a_table_is_one_line_and_its_differences_follow() -> None:
 def test_a_table_that_is_not_compared_is_not_called_equal() -> None:
     found = result(not_compared="it is quarantined")
     assert found.lines() == ["shop.t: not compared: it is quarantined"]
+    # What was read before its trouble was equal.
+    assert result(not_compared="it is locked", rows=7).lines() == [
+        "shop.t: not compared: it is locked"
+    ]
     whole = Validation(destination="shop", tables=(result(rows=1), found))
     assert (whole.differences, whole.is_complete) == (0, False)
     assert whole.to_json()["equal"] is False
@@ -48,3 +52,14 @@ def test_keys_for_a_repair_are_bounded() -> None:
         found.add(Kind.EXTRA, b"{}")
     assert (len(found.repairable), len(found.extra), found.differences) == (10_000, 10_000, 20_010)
     assert found.listed == []
+
+
+def test_what_was_found_of_a_table_before_its_trouble_is_shown() -> None:
+    found = result(rows=9, not_compared="it is locked")
+    found.add(Kind.DIFFERENT, b'{"id":1}', columns=["v"], literals=("1",))
+    assert found.lines() == [
+        "shop.t: not compared: it is locked",
+        "  until then: rows=9 missing=0 extra=0 different=1",
+        '  different: {"id":1}: v',
+    ]
+    assert not found.is_complete

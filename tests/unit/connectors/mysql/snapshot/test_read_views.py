@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from connectors.errors import SnapshotUnsupported, SourceLost
+from connectors.errors import SnapshotUnsupported, SourceLost, TableUnreadable
 from connectors.mysql.ddl.definition import Server
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.mariadb_gtid import MariadbGtidList
@@ -138,14 +138,18 @@ def test_a_server_that_always_commits_is_read_with_locks_that_are_not_waited_for
 
 
 @pytest.mark.parametrize(
-    ("server", "engine", "has_key"),
-    [(OLD, b"InnoDB", True), (NEWEST, b"MyISAM", True), (NEWEST, b"InnoDB", False)],
+    ("server", "engine", "has_key", "error"),
+    [
+        (OLD, b"InnoDB", True, SourceLost),
+        (NEWEST, b"MyISAM", True, TableUnreadable),
+        (NEWEST, b"InnoDB", False, TableUnreadable),
+    ],
 )
 def test_where_locks_cannot_be_taken_or_are_too_many_the_moment_is_waited_for(
-    server: Server, engine: bytes, has_key: bool
+    server: Server, engine: bytes, has_key: bool, error: type[Exception]
 ) -> None:
     source = Source(anonymous=[b"5"], engine=engine)
-    with pytest.raises(SourceLost, match="there is no moment without a commit"):
+    with pytest.raises(error, match="there is no moment without a commit"):
         prove(source, server, has_key=has_key)
 
 
