@@ -1,7 +1,7 @@
 """The records that a worker would publish of selected rows, by the worker's own pipeline.
 
 Invariant: key, columns, rules, masking and filters are those of its gather, number and encode; nothing is
-published, and no image is put into a claim store.
+published, and no image is put into a claim store. Rows with a masked key have nothing raw of it.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ class ExpectedRows:
         self._stage.encoder.envelopes_only = True
         self._written: dict[TableName, WrittenImage] = {}
         """Makes the images of tables whose records are no envelopes."""
+        self._raw_keys = set[TableName]()
+        """The tables whose keys are published as the source has them."""
         self._numbers = Numbers(seq=0, safe=_NO_POSITION)
 
     def captures(self, name: TableName) -> bool:
@@ -60,11 +62,17 @@ class ExpectedRows:
         captured = self.captured(name, table)
         if reason := _obstacle(captured):
             raise NotComparable(reason)
+        if captured.has_row_keys:
+            self._raw_keys.add(name)
         found, name_of_format = captured.definition, captured.route.format
         if name_of_format != DEBEZIUM:
             form = form_named(name_of_format, self._spec.rules)
             self._written[name] = form.written(name, found)
         return found
+
+    def masks_key(self, name: TableName) -> bool:
+        """Return whether the keys of a table that ``definition`` was called for are published masked."""
+        return name not in self._raw_keys
 
     def written(self, name: TableName) -> WrittenImage | None:
         """Return what makes the images of a table that ``definition`` was called for; None: the envelope's are
@@ -119,6 +127,8 @@ class ExpectedRows:
         if entered.refused is not None:
             raise TableChanged(entered.refused, name)
         found = list(_rows(piece, route, chunk, self._written.get(name)))
+        if self.masks_key(name):
+            found = [one._replace(literals=()) for one in found]
         return found, len(piece.dead_letters)
 
     def _pieces(self, portion: Portion) -> list[Piece]:
@@ -135,7 +145,8 @@ def _plain(rules: Rules) -> Rules:
 def _obstacle(table: CapturedTable) -> str | None:
     """Why the folded topic of a table does not have the source's rows; None if it has."""
     route = table.route
-    if not table.has_row_keys:
+    # A rule that could make two keys one is refused for a key's column.
+    if not table.identifies_rows:
         return "its records have no key that identifies rows"
     rules = route.mapped.rules if route.mapped is not None else None
     if rules is not None and not route.publishes_all:

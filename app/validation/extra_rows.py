@@ -21,6 +21,7 @@ from tables.routes.routes import Route
 _SHARED = (
     "its keys do not name the real table (shard_in_key: never), so another one may have the row"
 )
+_MASKED = "its key is masked, so the source's row cannot be looked for"
 _PLACED = "partition_by has columns that are not in its key"
 
 
@@ -69,6 +70,8 @@ class ExtraRows:
 
     def _obstacle(self, values: dict[str, Any]) -> str | None:
         mapped = self._route.mapped
+        if not self._own.keys().isdisjoint(self._route.column_rules):
+            return _MASKED
         if mapped is not None and mapped.rules.shard_in_key == "never":
             return _SHARED
         if place_columns(self._route, values) is None:

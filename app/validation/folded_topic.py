@@ -73,7 +73,7 @@ class SelectedRow(NamedTuple):
     image: bytes
     """See ``stored``."""
     literals: tuple[str, ...]
-    """Its key as SQL."""
+    """Its key as SQL; none where that is masked."""
 
 
 class Unequal(NamedTuple):
@@ -366,7 +366,7 @@ class FoldedTopic:
             if any(one[1] == digest for one in present):
                 continue
             doubts = [one[2] for one in present if one[2] is not None]
-            row = SelectedRow(key, image, tuple(literals.split("\0")))
+            row = SelectedRow(key, image, tuple(literals.split("\0")) if literals else ())
             yield Unequal(
                 row,
                 is_missing=not present,

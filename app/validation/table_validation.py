@@ -72,12 +72,12 @@ class TableValidation:
     async def _add(self, one: Unequal) -> None:
         result, row = self._result, one.row
         if one.is_missing:
-            result.add(Kind.MISSING, row.key, literals=row.literals)
+            result.add(Kind.MISSING, row.key, literals=row.literals or None)
         elif one.doubt is not None:
             result.unjudged[one.doubt] += 1
         else:
             columns = await self._columns(one) if result.lists_more else ()
-            result.add(Kind.DIFFERENT, row.key, columns=columns, literals=row.literals)
+            result.add(Kind.DIFFERENT, row.key, columns=columns, literals=row.literals or None)
 
     async def _columns(self, one: Unequal) -> tuple[str, ...]:
         """Return the columns in which a row differs from the last record of its key."""

@@ -112,6 +112,27 @@ def test_the_rules_of_a_mapping_hold() -> None:
     assert found[2][:2] == ({"__shard": shard, "id": 3}, {"id": 3, "name": masked})
 
 
+def test_a_masked_key_is_that_of_the_record_and_its_literals_are_not_kept() -> None:
+    made = expected(
+        "tables: {trade.orders: {from: ['shop.orders'], column_actions: {id: {hmac: k}}}}"
+    )
+    made.definition(NAME, ORDERS)
+    assert made.masks_key(NAME)
+    masked = "k:" + hmac.new(KEY, b"1", hashlib.sha256).hexdigest()
+    image = {"id": masked, "name": "name1", "price": "1.50"}
+    assert published(made, ROWS[1:2]) == [({"id": masked}, image, ())]
+    assert len({key["id"] for key, _, _ in published(made, ROWS)}) == len(ROWS)
+
+
+def test_a_column_of_the_key_that_is_only_renamed_is_no_masked_one() -> None:
+    made = expected(
+        "tables: {trade.orders: {from: ['shop.orders'], column_actions: {id: {rename: nr}}}}"
+    )
+    made.definition(NAME, ORDERS)
+    assert not made.masks_key(NAME)
+    assert published(made, ROWS[1:2])[0][::2] == ({"nr": 1}, ("1",))
+
+
 def test_a_row_too_large_for_its_topic_is_compared_with_its_image() -> None:
     made = expected(oversize="claim_check", largest=10, claims="/nowhere")
     assert len(published(made, ROWS)) == len(ROWS)
@@ -122,7 +143,9 @@ def test_a_row_too_large_for_its_topic_is_compared_with_its_image() -> None:
     [
         ("operations: [insert]", "only these operations are published of it: insert"),
         ("key: [name]", "no key that identifies rows"),
-        ("column_actions: {id: {hmac: k}}", "no key that identifies rows"),
+        ("column_actions: {id: {redact: x}}", "different rows could have one key"),
+        ("column_actions: {ID: drop}", "different rows could have one key"),
+        ("key: [name], column_actions: {id: {hmac: k}}", "no key that identifies rows"),
         ("columns: [nothing]", "nothing"),
     ],
 )

@@ -7,6 +7,7 @@ import pytest
 from app.validation.extra_rows import ExtraRow, ExtraRows
 from connectors.mysql.snapshot.record_keys import RecordKeys
 from tables.mapping.yaml_form import from_yaml
+from tables.masking.keys import MaskingKeys
 from tables.routes.routes import Routes
 from tests.unit.connectors.mysql.snapshot.tables import CHARSETS, MYSQL, NAME, column, table
 
@@ -22,7 +23,8 @@ def extra(rules: str | None = None) -> ExtraRows:
     mapping = None
     if rules is not None:
         mapping = from_yaml(f"tables: {{trade.o: {{from: ['shop.orders'], topic: t, {rules}}}}}")
-    routes = Routes(prefix="aq", destination="shop", mapping=mapping)
+    keys = MaskingKeys((("k", bytes(range(32))),))
+    routes = Routes(prefix="aq", destination="shop", mapping=mapping, keys=keys)
     route = routes.of(NAME)
     assert route is not None
     return ExtraRows(route, TABLE, RecordKeys(NAME, TABLE, CHARSETS, server=MYSQL))
@@ -49,6 +51,7 @@ def test_the_real_table_is_no_column_and_names_are_the_tables_own() -> None:
     [
         ("shard_in_key: never", b'{"name":"a","Id":1}', "do not name the real table"),
         ("partition_by: [price]", b'{"name":"a","Id":1}', "partition_by has columns"),
+        ("column_actions: {NAME: {hmac: k}}", b'{"name":"a","Id":1}', "its key is masked"),
         ("partitions: 2", b'{"name":"a"}', "its key had other columns"),
         ("partitions: 2", b'{"name":"a","Id":1,"price":2}', "its key had other columns"),
         ("partitions: 2", b'{"name":7,"Id":1}', "a value of column 'name'"),

@@ -158,3 +158,9 @@ def test_a_record_that_no_worker_wrote_is_named_by_its_place_alone(
     assert raised.value.detail == (
         "its topic has a record that no worker wrote, in partition 3 at offset 41"
     )
+
+
+def test_a_row_of_a_masked_key_has_no_literals(folded: FoldedTopic) -> None:
+    folded.begin_look()
+    (found,) = compared(folded, selected(1, "a")._replace(literals=()))
+    assert found.row.literals == ()

@@ -12,7 +12,7 @@ import pytest
 
 from app.auditing.topics.claim_checks import Claims
 from app.validation.errors import NotComparable, TableChanged
-from app.validation.folded_topic import FoldedTopic
+from app.validation.folded_topic import FoldedTopic, SelectedRow
 from app.validation.looks import Looks
 from app.validation.table_result import Kind, TableResult
 from app.validation.table_validation import TableValidation
@@ -20,7 +20,7 @@ from connectors.errors import SnapshotUnsupported, SourceLost, TableUnreadable
 from connectors.kafka.reading.catching_up import read_to_ends
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.snapshot.chunk_reader import DefinitionChanged
-from tests.unit.app.validation.records import NAME, images, record
+from tests.unit.app.validation.records import NAME, images, record, selected
 from tests.unit.app.validation.world import (
     CHUNK,
     PARTITION,
@@ -114,6 +114,19 @@ async def test_each_planted_difference_is_found_and_no_other(seed: int) -> None:
     }
     assert sorted(result.repairable) == [("-3",), ("120",), ("700",)]
     assert result.extra == [b'{"id":105}', b'{"id":139}']
+
+
+async def test_of_rows_without_literals_none_is_kept_for_a_repair(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def masked(_: Any, _name: Any, chunk: Any) -> tuple[list[SelectedRow], int]:
+        rows = (selected(key, value) for key, value in chunk.found)
+        return [one._replace(literals=()) for one in rows], 0
+
+    monkeypatch.setattr(Expected, "of", masked)
+    result = await Case(12, wrong={120: 5000, 700: 5}).run()
+    assert {kind for kind, _ in found(result).values()} == {Kind.DIFFERENT, Kind.MISSING}
+    assert result.repairable == []
 
 
 async def test_a_row_that_changes_all_the_time_is_judged_too() -> None:
