@@ -5,8 +5,8 @@ the process. Faust would acknowledge it all the same, commit it on an orderly st
 
 Where a partition is assigned, Faust continues after the offset that its group has committed. The rows of
 records before it may be lost, as it commits an offset though the changelog has not accepted them yet; and what
-it fetched before it was told where to begin may come first. So what is between the rows and the first record is
-read here.
+it fetched before it was sent to the right offset may come first. So what is between the rows and the first
+record is read here.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def records() -> list[StoredRecord]:
 
 
 class Journal:
-    """Its records, in pieces of two; each error is raised once, in the midst."""
+    """Its records, in pieces of two; each error is raised once, during one reading."""
 
     def __init__(self, records: list[StoredRecord], *errors: Exception) -> None:
         self.records, self.errors = records, list(errors)

@@ -153,12 +153,12 @@ def test_what_a_worker_reads_of_its_own_rows_later_changes_none_of_them() -> Non
     for number, record in enumerate(records, 1):
         checkpoint.fold(record, 0)
         for late in range(len(table.changelog)):
-            behind = Table()
-            applied_to(behind, table.changelog[:late])
-            held, table.data = table.data, behind.data
+            older = Table()
+            applied_to(older, table.changelog[:late])
+            held, table.data = table.data, older.data
             assert offsets(checkpoint.rows) == whole[number]
             table.data = held
-        # It goes on while its table lacks what was written last.
+        # The next is folded while its table lacks what was written last.
         table.data = {key: row for key, row in table.data.items() if row["offset"] < number - 3}
     other = Table()
     applied_to(other, table.changelog)
