@@ -10,10 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
 from devstack import Stack
 from tests.harness.servers import own_stack
+
+# An example that takes long on a busy machine is no failure.
+settings.register_profile("untimed", settings.default, deadline=None)
+settings.load_profile("untimed")
 
 
 def pytest_configure() -> None:

@@ -29,6 +29,7 @@ class TableUnreadable(AqueductError):
     """MySQL does not return the rows of a table now."""
 
     retry = Retry.TIMED
+    remedy = "Check the table's locks and the account's SELECT on it; its rows are read again by themselves."
 
 
 class ServerIdConflict(AqueductError):
