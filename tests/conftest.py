@@ -100,15 +100,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give files to the jobs, but all files of a shared Spark session to one.
+    """Give files to the jobs, but all files of a shared Spark session to one, and all checks of our own files.
 
     A session is expensive: its first batches take five times as long as later ones. With two, both processors
-    are busy to the end.
+    are busy to the end. What is checked of our own files is parsed once.
     """
     scheduler: Any = LoadFileScheduling(config, log)
     by_file = scheduler._split_scope
 
     def scope(test: str) -> Any:
+        if test.startswith(_OWN_FILES):
+            return _OWN_FILES
         session = next((name for name, files in _SPARK.items() if files.match(test)), None)
         return session or by_file(test)
 
@@ -133,12 +135,17 @@ def _longest_first(items: list[pytest.Item]) -> None:
 
 
 _SPARK = {
-    "batches": re.compile("tests/unit/spark_sink/(background|batch|source)/"),
+    "batches": re.compile(
+        "tests/(unit/spark_sink/(background|batch|load|source)/|crash/test_sink_quick.py"
+        "|integration/spark_sink/test_(load_ranges|sink).py)"
+    ),
     "others": re.compile(
-        "tests/(unit/spark_sink/|contract/test_(columns|dead_letters|recent_changes|warehouses).py)"
+        "tests/(unit/spark_sink/|contract/test_(columns|dead_letters|recent_changes|warehouses).py"
+        "|integration/spark_sink/test_cuts.py)"
     ),
 }
 """Files that share a Spark session, by its name; the first that matches a node id decides."""
+_OWN_FILES = "tests/architecture/"
 _RARE = {"5.5", "8.0", "10.11"}
 """Of these there is another on either side; `make test-servers` asks them too."""
 _REAL = {"stack", "servers", "children"}

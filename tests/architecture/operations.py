@@ -61,7 +61,7 @@ def shell_in_operations(modules: Iterable[Module]) -> Iterator[str]:
         for source, name in sorted(set(module.imports())):
             if _is_in(SHELL_MODULES, source) or _is_in(SHELL_MODULES, f"{source}.{name}"):
                 yield f"{path} imports {source}"
-        tree = ast.parse(module.file.text)
+        tree = module.syntax()
         yield from (f"{path} calls {name}" for name in _calls(tree) if name in SHELL_CALLS)
         yield from (f"{path} uses {name}" for name in _names(tree) if name in SHELL_NAMES)
 
@@ -72,7 +72,7 @@ def event_loops(modules: Iterable[Module]) -> Iterator[str]:
         path = module.file.path
         if not path.startswith(PACKAGES) or path == EVENT_LOOP or path in OTHER_LOOPS:
             continue
-        for name in _calls(ast.parse(module.file.text)):
+        for name in _calls(module.syntax()):
             package, _, last = name.rpartition(".")
             if last in LOOP_CALLS and (package == "asyncio" or last.startswith("run_")):
                 yield f"{path} calls {name}"
@@ -92,7 +92,7 @@ def work_in_commands(modules: Iterable[Module]) -> Iterator[str]:
 def mutable_results(modules: Iterable[Module]) -> Iterator[str]:
     """Dataclasses that operations offer and that are not frozen."""
     for module in _below(OPERATIONS, modules):
-        for node in ast.walk(ast.parse(module.file.text)):
+        for node in ast.walk(module.syntax()):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 marks = [ast.unparse(mark) for mark in node.decorator_list]
                 if any("dataclass" in mark and "frozen=True" not in mark for mark in marks):

@@ -45,10 +45,10 @@ class Module:
 
     def imports(self) -> Iterator[tuple[str, str]]:
         """Each import, within functions too, as (module, name in it or empty)."""
-        for node in ast.walk(_parsed(self.file.text)):
+        for node in _import_nodes(self.file.text):
             if isinstance(node, ast.Import):
                 yield from ((alias.name, "") for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
+            else:
                 source = self._absolute(node)
                 yield from ((source, alias.name) for alias in node.names)
 
@@ -103,6 +103,12 @@ def _parsed(text: str) -> ast.Module:
     finally:
         if was_enabled:
             gc.enable()
+
+
+@cache
+def _import_nodes(text: str) -> tuple[ast.Import | ast.ImportFrom, ...]:
+    nodes = ast.walk(_parsed(text))
+    return tuple(node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom))
 
 
 def module_from(path: str, text: str) -> Module:
