@@ -14,6 +14,9 @@ TIMEOUT = 150.0
 """The default deadline in seconds."""
 GLANCE = 0.05
 """Seconds between two checks."""
+PAUSE, LONGEST = 2.0, 0.5
+"""After a check the others have the processor for so many times as long as it took, up to these seconds: one
+that reads a topic again and again would slow down what it waits for."""
 
 Found = TypeVar("Found")
 
@@ -31,11 +34,13 @@ def until(
 
     Raises ``error`` with ``late`` on timeout, and at once if it is ``hopeless``.
     """
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
+    deadline = began + seconds
     while not (found := reached()):
         if hopeless() or time.monotonic() >= deadline:
             raise error(str(late()))
-        time.sleep(glance)
+        time.sleep(max(glance, min(PAUSE * (time.monotonic() - began), LONGEST)))
+        began = time.monotonic()
     return found
 
 
