@@ -51,7 +51,8 @@ def servers(stack: Stack, mysql: Mysql) -> Iterator[Servers]:
                 with connected(server, autocommit=False) as cursor:
                     keys = range(ROWS if shard else LARGE)
                     cursor.executemany(
-                        f"INSERT INTO shop.orders_{shard} VALUES (%s, 0)", [(key,) for key in keys]
+                        f"INSERT INTO shop.orders_{shard} VALUES (%s, %s)",
+                        [(key, 0) for key in keys],
                     )
                     cursor.execute("COMMIT")
         yield found

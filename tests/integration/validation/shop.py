@@ -88,8 +88,9 @@ def filled(mysql: Mysql) -> None:
     )
     with connected(mysql, autocommit=False) as cursor:
         cursor.executemany(
-            "INSERT INTO shop.many VALUES (%s, %s, 0, 'note')",
-            [(b, a) for a in range(ROWS // 10) for b in LETTERS],
+            # With a literal among them PyMySQL would send each row by itself.
+            "INSERT INTO shop.many VALUES (%s, %s, %s, %s)",
+            [(b, a, 0, "note") for a in range(ROWS // 10) for b in LETTERS],
         )
         cursor.execute("COMMIT")
 
@@ -102,7 +103,7 @@ def changing(mysql: Mysql, *, seed: int) -> Iterator[None]:
         chance, number = random.Random(seed), 1
         with connected(mysql) as cursor:
             cursor.execute(CALM[0])
-            while not stop.is_set():
+            while not stop.wait(0.002):
                 a, b = chance.randrange(QUIET), chance.choice(LETTERS)
                 what = chance.random()
                 if what < 0.5:
