@@ -50,7 +50,15 @@ def test_a_cursor_written_by_hand_is_refused(
     assert outcome.survived, outcome.line()
 
 
-@pytest.mark.parametrize("name", ["read-uncommitted", "row-skipped"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "read-uncommitted",
+        pytest.param(
+            "row-skipped", marks=pytest.mark.long("another guard; make crash breaks each")
+        ),
+    ],
+)
 def test_a_broken_guard_is_seen(
     running: Servers, tmp_path_factory: pytest.TempPathFactory, name: str
 ) -> None:

@@ -32,6 +32,7 @@ def mariadb(children: Children, tmp_path_factory: pytest.TempPathFactory) -> Ite
     server.kill()
 
 
+@pytest.mark.long("process/test_masking.py has it with MySQL; test_worker.py a worker of MariaDB")
 def test_a_masked_value_of_a_mariadb_is_in_no_topic_log_report_or_file(
     stack: Stack, mariadb: Mysql, tmp_path: Path
 ) -> None:

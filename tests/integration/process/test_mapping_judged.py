@@ -33,7 +33,7 @@ VERSIONS = (
 NEWEST = "shop.shop: {topic: five, columns: [id], row_filter: 'id < 0'}"
 
 
-@pytest.fixture(params=["ON", "OFF"])
+@pytest.fixture(params=["ON", pytest.param("OFF", marks=pytest.mark.long("with GTIDs"))])
 def mysql(request: pytest.FixtureRequest, stack: Stack) -> Iterator[Mysql]:
     """A server of the test's own, with and without GTIDs."""
     gtids = {"gtid_mode": str(request.param), "enforce_gtid_consistency": str(request.param)}

@@ -132,11 +132,11 @@ def test_what_a_trial_reports_is_what_is_published_after_the_switch(
     assert tried["in_force"] == "version 1"
     assert [one["version"] for one in history(tmp_path)] == [1]
     # The same trial by other ways to give its beginning.
-    assert trial(tmp_path, "--gtid", begin["gtid_set"])["tables"] == tried["tables"]
+    assert in_json(tmp_path, "--gtid", begin["gtid_set"])["tables"] == tried["tables"]
     # The statements of the fixture are before the position.
-    assert trial(tmp_path, "--last", "30m")["totals"]["old"] == tried["totals"]["old"] + 2
-    assert trial(tmp_path, "--last", "1", code=0)["totals"]["old"] == 2
-    assert trial(tmp_path, "--from", "cursor", code=0)["totals"]["old"] == 0
+    assert in_json(tmp_path, "--last", "30m")["totals"]["old"] == tried["totals"]["old"] + 2
+    assert in_json(tmp_path, "--last", "1", code=0)["totals"]["old"] == 2
+    assert in_json(tmp_path, "--from", "cursor", code=0)["totals"]["old"] == 0
     assert ends(stack, str(wanted["prefix"])) == sizes, "a trial wrote to a topic"
     command(tmp_path, "mapping", "set", str(tmp_path / "new.yaml"), "--why", "second")
     where = ("--file", begin["file"], "--pos", str(begin["pos"]))
@@ -157,7 +157,7 @@ def test_what_a_trial_reports_is_what_is_published_after_the_switch(
     # A version that fits the quarantined table would bring it back.
     run(mysql, "INSERT INTO shop.torn VALUES (5)")
     (tmp_path / "new.yaml").write_text(NEW.replace(", columns: [id, gone]", ""))
-    returned = trial(tmp_path, "--last", "1")["totals"]
+    returned = in_json(tmp_path, "--last", "1")["totals"]
     assert (returned["old"], returned["new"], returned["appears"]) == (0, 1, 1)
     # The topic has five partitions now, and a rule that states another number is refused.
     (tmp_path / "new.yaml").write_text(NEW.replace("partitions: 5", "partitions: 7"))
@@ -175,10 +175,10 @@ def test_a_trial_follows_a_server_beside_the_worker_and_names_what_it_cannot_do(
         worker.wait(lambda status: status["state"] == "RUNNING")
         run(mysql, "INSERT INTO shop.t VALUES (1, 1)")
         reached(worker, mysql)
-        assert trial(tmp_path)["totals"]["old"] == 1
+        assert in_json(tmp_path)["totals"]["old"] == 1
         assert refused(tmp_path, "--from", "binlog.000001:4").startswith("HistoryTooShort")
         epoch = worker.destination()["cursor"]["epoch"]
-        quiet = trial(tmp_path, "--seconds", "1", code=0)
+        quiet = in_json(tmp_path, "--seconds", "1", code=0)
         assert (quiet["in_force"], quiet["totals"]["old"]) == ("no mapping", 0)
         live = while_written(mysql, lambda: trial(tmp_path, "--seconds", "2"))
         assert live["totals"]["topic"] == live["totals"]["old"] > 0
@@ -249,13 +249,8 @@ def trial(folder: Path, *words: str, code: int = 3) -> dict[str, Any]:
     """The result of a trial, whose report in either form has nothing of the canary."""
     report = tried_by(folder, *words, "--samples", "50")
     assert report.returncode == code, report.stdout + report.stderr
-    done = tried_by(folder, *words, "--samples", "50", "--json")
-    assert done.returncode == code, done.stdout + done.stderr
-    for text in (report.stdout, report.stderr, done.stdout, done.stderr):
-        assert CANARY not in text
-        assert str(NUMBER)[:-1] not in text
-        assert "xx" not in text
-    found: dict[str, Any] = json.loads(done.stdout)
+    assert_nothing_of_the_canary(report.stdout, report.stderr)
+    found = in_json(folder, *words, code=code)
     last = report.stdout.splitlines()[-1]
     assert last.startswith("trial: old=")
     if "--seconds" not in words:
@@ -264,6 +259,22 @@ def trial(folder: Path, *words: str, code: int = 3) -> dict[str, Any]:
             for name in ("old", "new", "equal", *RESPECTS, "refused")
         )
     return found
+
+
+def in_json(folder: Path, *words: str, code: int = 3) -> dict[str, Any]:
+    """The same, of the form for programs alone."""
+    done = tried_by(folder, *words, "--samples", "50", "--json")
+    assert done.returncode == code, done.stdout + done.stderr
+    assert_nothing_of_the_canary(done.stdout, done.stderr)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def assert_nothing_of_the_canary(*texts: str) -> None:
+    for text in texts:
+        assert CANARY not in text
+        assert str(NUMBER)[:-1] not in text
+        assert "xx" not in text
 
 
 def command(folder: Path, *words: str) -> str:

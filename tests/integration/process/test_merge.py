@@ -221,7 +221,7 @@ def test_a_stalled_shard_is_passed_and_kills_repeat_nothing(
             pair.start(name)
         monkeypatch.setenv("AQUEDUCT_CONFIG", str(pair.config("one")))
         with Load(shards):
-            for _ in range(3):
+            for _ in range(2):
                 leader = pair.until(lambda: busy(pair))
                 pair.end(leader, signal.SIGKILL)
                 pair.start(leader)

@@ -32,6 +32,7 @@ from tests.integration.process.test_merge import (
 
 MARIADB = "mariadb-11.8"
 EXISTING = range(1_000_000, 1_006_000)
+KILLS = ("commit.before", "snapshot.handed", "commit.after")
 
 
 @pytest.fixture
@@ -202,15 +203,26 @@ def test_existing_rows_come_in_the_order_of_the_merge_and_none_late(
 
 
 @pytest.mark.parametrize(
-    "mysql", [None, pytest.param(MARIADB, marks=pytest.mark.long("MySQL"))], indirect=True
+    ("mysql", "kills"),
+    [
+        (None, KILLS[1:]),
+        pytest.param(None, KILLS, marks=pytest.mark.long("two of these kills")),
+        pytest.param(MARIADB, KILLS, marks=pytest.mark.long("MySQL")),
+    ],
+    indirect=["mysql"],
 )
 def test_after_kills_no_row_comes_twice(
-    stack: Stack, mysql: Mysql, shards: Shards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stack: Stack,
+    mysql: Mysql,
+    shards: Shards,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kills: tuple[str, ...],
 ) -> None:
     wanted = settings(shards, stack, tmp_path, stalled="wait", stalled_after_seconds=60)
     prefix = str(wanted["prefix"])
     with Pair(wanted, tmp_path) as pair, Changing(mysql, shards):
-        for fault in ("snapshot.handed", "commit.before", "commit.after"):
+        for fault in kills:
             with monkeypatch.context() as faults:
                 faults.setenv(VARIABLE, f"{fault}=kill@5")
                 pair.start("one")

@@ -303,7 +303,7 @@ def test_a_resolution_by_the_binlog_waits_for_the_first_row_of_its_table(
         run(mysql, "INSERT INTO shop.torn (id, a, b) VALUES (1, 10, 100)")
         worker.process.wait(30)
     # The resolution comes before the row, which this worker reads with a delay.
-    monkeypatch.setenv(VARIABLE, "read.chunk=stall:5")
+    monkeypatch.setenv(VARIABLE, "read.chunk=stall:3")
     with running(wanted, tmp_path) as worker:
         waits(worker)
         answer = schema(tmp_path, "resolve", "shop", "shop.torn", "--binlog")

@@ -33,6 +33,14 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         yield stack
 
 
+@pytest.fixture(autouse=True)
+def all_there(own: Stack) -> None:
+    """Start what an earlier test has ended."""
+    for server in (own.kafka_server, own.mysql):
+        if server.child is None:
+            server.start()
+
+
 @pytest.fixture
 def mysql(own: Stack) -> Mysql:
     return own.mysql
@@ -85,29 +93,22 @@ def test_it_ends_in_order_while_kafka_and_mysql_are_away(
 ) -> None:
     with running(wanted(own, tmp_path), tmp_path) as worker:
         worker.wait(lambda shown: shown["state"] == "RUNNING")
-        try:
-            own.kafka_server.kill()
-            mysql.kill()
-            worker.wait(lambda shown: shown["state"] == "RETRYING")
-            worker.process.send_signal(signal.SIGINT)
-            assert worker.process.wait(TIMEOUT) == 0
-            assert "Traceback" not in worker.log
-            assert len(lines(worker)) < 40
-        finally:
-            own.kafka_server.start()
-            mysql.start()
+        own.kafka_server.kill()
+        mysql.kill()
+        worker.wait(lambda shown: shown["state"] == "RETRYING")
+        worker.process.send_signal(signal.SIGINT)
+        assert worker.process.wait(TIMEOUT) == 0
+        assert "Traceback" not in worker.log
+        assert len(lines(worker)) < 40
 
 
 @pytest.mark.long("the end without Kafka is in the test above")
 def test_it_ends_before_kafka_was_ever_there(own: Stack, tmp_path: Path) -> None:
     first = wanted(own, tmp_path)
     own.kafka_server.kill()
-    try:
-        with running(first, tmp_path) as worker:
-            worker.wait(lambda _: bool(error(worker)))
-            worker.process.send_signal(signal.SIGTERM)
-            assert worker.process.wait(TIMEOUT) == 0
-            assert "Traceback" not in worker.log
-            assert worker.log.count("KafkaLost") == 1
-    finally:
-        own.kafka_server.start()
+    with running(first, tmp_path) as worker:
+        worker.wait(lambda _: bool(error(worker)))
+        worker.process.send_signal(signal.SIGTERM)
+        assert worker.process.wait(TIMEOUT) == 0
+        assert "Traceback" not in worker.log
+        assert worker.log.count("KafkaLost") == 1

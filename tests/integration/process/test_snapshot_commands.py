@@ -21,7 +21,7 @@ from tests.harness.wait import until
 from tests.harness.worker import Worker, running, settings
 
 Say = Callable[..., tuple[int, str, str]]
-ROWS = 6_000
+ROWS = 4_000
 SLOW = {"rows_per_second": 400}
 """So slow that a request meets the reading in its middle."""
 

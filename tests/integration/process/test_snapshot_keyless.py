@@ -27,6 +27,7 @@ from tests.harness.worker import Worker, running, settings
 DOUBLED = 13
 ROWS = 10 << DOUBLED
 """Rows of about 250 bytes, so that they are more than a spool has in memory."""
+KILLS = ("commit.after=kill@12", "produce.rows=kill@8", "commit.before=kill@14")
 
 
 @pytest.fixture
@@ -118,12 +119,24 @@ def spooled_files(worker: Worker, folder: Path) -> list[str]:
     return [one for one in found if one.startswith(f"{folder}/")]
 
 
+@pytest.mark.parametrize(
+    "kills",
+    [
+        KILLS[:2],
+        pytest.param(KILLS, marks=pytest.mark.long("the first two of these kills")),
+    ],
+    ids=["two", "three"],
+)
 def test_all_rows_enter_together_after_kills_between_their_transactions(
-    stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stack: Stack,
+    mysql: Mysql,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kills: tuple[str, ...],
 ) -> None:
     wanted = wanted_settings(stack, mysql, tmp_path)
     with changing(mysql, "REPLACE INTO shop.small VALUES ({0} MOD 9, {0})", pause=0.5):
-        for fault in ("commit.after=kill@12", "produce.rows=kill@8", "commit.before=kill@14"):
+        for fault in kills:
             with monkeypatch.context() as faults:
                 faults.setenv(VARIABLE, fault)
                 with running(wanted, tmp_path) as worker:
@@ -169,6 +182,9 @@ def test_no_row_enters_while_the_table_changes_and_all_do_once_it_does_not(
     assert [one.value["op"] for one in changes].count("t") == 1
 
 
+@pytest.mark.long(
+    "unit/connectors/mysql/snapshot/test_spool.py has the file, the tests above the rows"
+)
 def test_a_kill_while_rows_are_spooled_leaves_no_file_and_the_stream_continues_meanwhile(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:

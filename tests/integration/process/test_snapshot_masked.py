@@ -51,8 +51,9 @@ def mysql(stack: Stack) -> Iterator[Mysql]:
     ) as server:
         with connected(server, autocommit=False) as cursor:
             cursor.executemany(
-                "INSERT INTO shop.members VALUES (%s, %s, 0)",
-                [(f"{CANARY}{n:05}", n % 7) for n in range(ROWS)],
+                # With a literal among them PyMySQL would send each row by itself.
+                "INSERT INTO shop.members VALUES (%s, %s, %s)",
+                [(f"{CANARY}{n:05}", n % 7, 0) for n in range(ROWS)],
             )
             cursor.executemany(
                 "INSERT INTO shop.badges VALUES (%s, %s, %s)",
@@ -185,6 +186,9 @@ def test_a_masked_key_is_read_on_after_kills_and_key_rotations_and_is_nowhere_ra
     assert {json.loads(one[one.index(b"{") :])["after"][1] for one in places} >= {"s1", "s2"}
 
 
+@pytest.mark.long(
+    "the test above has the missing key; test_snapshot_commands.py a stop and another start"
+)
 def test_a_key_that_is_lost_for_good_is_passed_by_a_new_start(
     stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,7 +123,10 @@ def test_a_transaction_in_the_binlog_is_seen_before_others_see_it(
     reader.close()
 
 
-@pytest.mark.parametrize("is_another", [False, True])
+@pytest.mark.parametrize(
+    "is_another",
+    [pytest.param(False, marks=pytest.mark.long("another session commits it")), True],
+)
 @pytest.mark.parametrize("name", NAMES[-2:])
 def test_an_xa_transaction_is_prepared_until_others_see_it(
     servers: Servers, name: str, is_another: bool

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -17,15 +19,28 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from pyspark.sql import SparkSession
 
 from devstack import Stack
 from devstack.ports import free_port
-from spark_sink.warehouse.opening import Format
+from spark_sink.errors import ForeignWarehouse
+from spark_sink.lag.report import lag_lines
+from spark_sink.metrics import Metrics
+from spark_sink.recent.reading import current
+from spark_sink.settings import read
+from spark_sink.source.kafka import KafkaTopics
+from spark_sink.stream import Sink
+from spark_sink.warehouse.opening import Format, open_warehouse
 from tests.harness import wait
-from tests.unit.spark_sink.conftest import FORMAT
+from tests.unit.spark_sink.conftest import FORMAT, spark
 from tests.unit.spark_sink.history import Change, schema
 
-pytestmark = [pytest.mark.stack, pytest.mark.spark]
+__all__ = ["spark"]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
 
 COLUMNS = (("id", "int"), ("v", "varchar(20)"))
 TIMEOUT = 400.0
@@ -175,7 +190,11 @@ def until_ended(pids: list[int]) -> None:
     ],
 )
 async def test_rows_arrive_exactly_and_a_lost_checkpoint_loses_and_repeats_nothing(
-    stack: Stack, tmp_path: Path, table_format: Format
+    stack: Stack,
+    spark: SparkSession,
+    tmp_path: Path,
+    table_format: Format,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     prefix = f"sinktest{table_format}"
     at = Installation(tmp_path, stack.kafka, prefix, table_format=table_format)
@@ -205,25 +224,54 @@ async def test_rows_arrive_exactly_and_a_lost_checkpoint_loses_and_repeats_nothi
 
     shutil.rmtree(tmp_path / "wh/__checkpoint")
     await at.write(insert(4, "after"))
-    again = at.run("--mode", "available-now")
-    assert again.returncode == 0, again.stderr
-    assert "checkpoint lost" in again.stderr
-    assert "rows=1 " in again.stderr
-    assert at.rows("t") == {(1, "kept"), (2, "kept"), (4, "after")}
+    with caplog.at_level(logging.INFO, "spark_sink"):
+        Sink(spark, read(at.config, mode="available-now"), Metrics()).run(threading.Event())
+    assert "checkpoint lost" in caplog.text
+    assert "rows=1 " in caplog.text
+    held = current(spark, f"{tmp_path}/wh", "shop", "t").collect()
+    assert sorted((row.id, row.v) for row in held) == [(1, "kept"), (2, "kept"), (4, "after")]
+    await at.write(insert(5, "not merged"))
+    warehouse = open_warehouse(spark, f"{tmp_path}/wh", table_format=table_format)
+    ranges = KafkaTopics(spark, read(at.config)).ranges(())
+    assert_one_row_is_missing(at, "\n".join(lag_lines(warehouse, *ranges)))
+    other = other_than(table_format)
+    with pytest.raises(ForeignWarehouse, match=f"is in {table_format}, and {other} is wanted"):
+        open_warehouse(spark, f"{tmp_path}/wh", table_format=other)
+
+
+def assert_one_row_is_missing(at: Installation, lag: str) -> None:
+    """What `lag` says once a row was written that no sink has read."""
+    merged = offsets_in(lag, at.topic("t"))
+    # The row and the marker of its transaction.
+    assert merged[0] == merged[1] == merged[2] - 2
+    assert "not merged: 2 offsets; not visible: 2 offsets; last batch merged: " in lag
+
+
+def other_than(table_format: Format) -> Format:
+    return "iceberg" if table_format == "delta" else "delta"
+
+
+@pytest.mark.long(
+    "the test above has the rows, the lag and the refusal, of what a process has left"
+)
+async def test_commands_show_the_rows_and_what_is_missing_and_another_format_is_refused(
+    stack: Stack, tmp_path: Path
+) -> None:
+    at = Installation(tmp_path, stack.kafka, "sinkcommands")
+    await at.make_topics(f"{at.prefix}.__schemas", at.topic("t"))
+    await at.write(schema(*COLUMNS), insert(1, "kept"), insert(2, "kept"))
+    applied = at.run("--mode", "available-now")
+    assert applied.returncode == 0, applied.stderr
+    assert at.rows("t") == {(1, "kept"), (2, "kept")}
     await at.write(insert(5, "not merged"))
     lag = at.run("lag")
     assert lag.returncode == 0, lag.stderr
-    merged = offsets_in(lag.stdout, at.topic("t"))
-    # The row and the marker of its transaction.
-    assert merged[0] == merged[1] == merged[2] - 2
-    assert "not merged: 2 offsets; not visible: 2 offsets; last batch merged: " in lag.stdout
-    other = "iceberg" if table_format == "delta" else "delta"
-    at.config.write_text(
-        at.config.read_text().replace(f"format: {table_format}", f"format: {other}")
-    )
+    assert_one_row_is_missing(at, lag.stdout)
+    other = other_than(FORMAT)
+    at.config.write_text(at.config.read_text().replace(f"format: {FORMAT}", f"format: {other}"))
     refused = at.run("--mode", "available-now")
     assert refused.returncode == 1
-    wanted = f"ForeignWarehouse: .*/wh is in {table_format}, and {other} is wanted"
+    wanted = f"ForeignWarehouse: .*/wh is in {FORMAT}, and {other} is wanted"
     assert re.search(wanted, refused.stderr)
 
 

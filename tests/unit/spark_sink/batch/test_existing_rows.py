@@ -61,7 +61,10 @@ KEYED = [
 THERE = {1: image(1, 11), 2: image(2, 22), 5: image(5, 41), 6: image(6, 60)}
 
 
-@pytest.mark.parametrize("deletes", ["soft", "hard"])
+@pytest.mark.parametrize(
+    "deletes",
+    [pytest.param("soft", marks=pytest.mark.long("soft deletes are in the other tests")), "hard"],
+)
 def test_a_table_is_the_fold_of_its_rows_and_changes_in_any_order(
     spark: SparkSession, tmp_path: Path, deletes: str
 ) -> None:
@@ -151,9 +154,13 @@ def pairs(rows: Iterable[Image]) -> list[tuple[Any, Any]]:
 @pytest.mark.parametrize(
     "batches",
     [
-        pytest.param([BEFORE, READ, AFTER], id="in order"),
+        pytest.param([BEFORE, READ, AFTER], id="in order", marks=pytest.mark.long("backwards")),
         pytest.param([[*READ[2:], *AFTER], READ[:2], BEFORE], id="backwards"),
-        pytest.param([[*BEFORE, *READ[1:]], [READ[0], *AFTER]], id="its first row last"),
+        pytest.param(
+            [[*BEFORE, *READ[1:]], [READ[0], *AFTER]],
+            id="its first row last",
+            marks=pytest.mark.long("backwards, where others are before the first row too"),
+        ),
     ],
 )
 def test_without_a_key_the_rows_that_are_read_replace_what_was_published_before(

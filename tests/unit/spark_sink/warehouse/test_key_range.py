@@ -126,20 +126,42 @@ def test_rows_at_hand_are_listed_without_a_job(spark: SparkSession) -> None:
 
 TEXTS = ("", "A", "a", "z" * 150, "é", "Ω" * 40, "\uffee", "🚀", "🚀" * 40)
 """The bounds of long texts are cut, and ordered by bytes as Spark does."""
+OF_TEXTS = ("string",), tuple((text,) for text in TEXTS)
+
+
+NUMBERS = (-(2**31), -1, 0, 7, 2**31 - 1, 8, 9, 10, 11)
+DECIMALS = tuple(map(Decimal, (0, 2**63, 2**64 - 1, 1, 2, 3, 4, 5, 6)))
+SINGLE = [
+    ("int", NUMBERS[:5]),
+    ("decimal(20,0)", DECIMALS[:3]),
+    ("string", TEXTS),
+]
 
 
 @pytest.mark.parametrize(
-    ("kind", "keys"),
+    ("kinds", "keys"),
     [
-        ("int", (-(2**31), -1, 0, 7, 2**31 - 1)),
-        ("decimal(20,0)", (Decimal(0), Decimal(2**63), Decimal(2**64 - 1))),
-        ("string", TEXTS),
+        # The range has a condition for each column: a wrong one of any kind excludes rows.
+        pytest.param(
+            ("int", "decimal(20,0)", "string"),
+            tuple(zip(NUMBERS, DECIMALS, TEXTS, strict=True)),
+            id="all",
+        ),
+        *(
+            pytest.param(
+                (kind,),
+                tuple((value,) for value in values),
+                id=kind,
+                marks=pytest.mark.long("a key of all three"),
+            )
+            for kind, values in SINGLE
+        ),
     ],
 )
 def test_a_merge_finds_every_row_that_has_a_key_of_the_batch(
-    spark: SparkSession, tmp_path: Path, kind: str, keys: tuple[Any, ...]
+    spark: SparkSession, tmp_path: Path, kinds: tuple[str, ...], keys: tuple[tuple[Any, ...], ...]
 ) -> None:
-    _check_merges(spark, tmp_path, kind, keys, table_format=FORMAT)
+    _check_merges(spark, tmp_path, kinds, keys, table_format=FORMAT)
 
 
 def test_a_merge_finds_them_in_a_large_table_too(
@@ -147,27 +169,35 @@ def test_a_merge_finds_them_in_a_large_table_too(
 ) -> None:
     for module in (newest_keys, iceberg_tables):
         monkeypatch.setattr(module, "LARGE", 1)
-    _check_merges(spark, tmp_path, "string", TEXTS, table_format=FORMAT)
+    _check_merges(spark, tmp_path, *OF_TEXTS, table_format=FORMAT)
 
 
 @pytest.mark.skipif(FORMAT == "iceberg", reason="is the test above in that format")
 @pytest.mark.long("the same in Delta; the key ranges are those of every format")
 def test_a_merge_into_iceberg_finds_every_text(spark: SparkSession, tmp_path: Path) -> None:
-    _check_merges(spark, tmp_path, "string", TEXTS, table_format="iceberg")
+    _check_merges(spark, tmp_path, *OF_TEXTS, table_format="iceberg")
 
 
 def _check_merges(
-    spark: SparkSession, folder: Path, kind: str, keys: tuple[Any, ...], *, table_format: Format
+    spark: SparkSession,
+    folder: Path,
+    kinds: tuple[str, ...],
+    keys: tuple[tuple[Any, ...], ...],
+    *,
+    table_format: Format,
 ) -> None:
-    shape = _shape(("id", kind))
+    shape = _shape(*((f"id{number}", kind) for number, kind in enumerate(kinds)))
     tables = open_warehouse(spark, str(folder), table_format=table_format).tables
     tables.evolve(None, shape)
     for half in (keys[::2], keys[1::2]):  # a file of each
-        tables.merge(shape, _rows(spark, shape, *((key,) for key in half)))
-    tables.merge(shape, _rows(spark, shape, (keys[-1],), seq=2))
-    tables.merge(shape, _rows(spark, shape, *((key,) for key in keys), seq=100))
-    found = tables.current("shop", "t").collect()
-    assert sorted((str(row.id), row.v) for row in found) == sorted((str(key), 100) for key in keys)
+        tables.merge(shape, _rows(spark, shape, *half))
+    tables.merge(shape, _rows(spark, shape, keys[-1], seq=2))
+    tables.merge(shape, _rows(spark, shape, *keys, seq=100))
+    found = [
+        tuple(row[name] for name in (*shape.key, "v"))
+        for row in tables.current("shop", "t").collect()
+    ]
+    assert sorted(map(str, found)) == sorted(str((*key, 100)) for key in keys)
 
 
 @pytest.mark.parametrize("table_format", FORMATS_LONG)

@@ -95,7 +95,10 @@ def test_a_table_is_partitioned_when_it_is_made_or_replaced(
     assert seen(kept) == [(1, 20), (2, 20), (3, None)]
 
 
-@pytest.mark.parametrize(("deletes", "left"), [("hard", 0), ("soft", 1)])
+@pytest.mark.parametrize(
+    ("deletes", "left"),
+    [("hard", 0), pytest.param("soft", 1, marks=pytest.mark.long("the other parameter"))],
+)
 def test_what_a_deletion_vector_marks_is_removed_from_the_files_where_deletes_are_hard(
     spark: SparkSession, tmp_path: Path, deletes: str, left: int
 ) -> None:
