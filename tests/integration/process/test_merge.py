@@ -294,6 +294,7 @@ async def delete_all_records(stack: Stack, topic: str) -> None:
         await admin.close()
 
 
+@pytest.mark.long("unit/app/merge/test_shares.py has the error, and that it can be accepted")
 def test_records_that_a_shard_lost_before_they_were_merged_stop_the_merge_until_accepted(
     stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -154,6 +154,7 @@ def test_all_rows_enter_together_after_kills_between_their_transactions(
     assert whole == list(range(whole[0], whole[0] + ROWS + 1))
 
 
+@pytest.mark.long("unit/app/destination/snapshot/test_keyless_reading.py reads again what changed")
 def test_no_row_enters_while_the_table_changes_and_all_do_once_it_does_not(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:

@@ -76,7 +76,9 @@ def test_a_deleted_row_is_removed_and_an_older_change_of_its_key_does_not_bring_
     assert stored(hard) == {1: 12, 2: 21, 3: 31}
 
 
-@pytest.mark.parametrize("at", ["marker", "row"])
+@pytest.mark.parametrize(
+    "at", ["marker", pytest.param("row", marks=pytest.mark.long("killed at the marker"))]
+)
 def test_no_row_is_removed_before_its_marker_is_stored_and_a_killed_batch_is_applied_again(
     hard: Warehouse, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
