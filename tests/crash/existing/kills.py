@@ -202,9 +202,12 @@ def test_another_worker_takes_the_reading_over(stack: Stack, tmp_path: Path) -> 
 
 
 def chunks(pair: Pair, name: str) -> bool:
-    """Whether a worker that leads has read some rows."""
-    found = pair.status(name)["destinations"]["shop"].get("snapshot", {})
-    return any(one["state"] == "reading" and one["rows"] for one in found.values())
+    """Whether a worker that leads has read some rows; all of them, where the other takes long to come back."""
+    status = pair.status(name)["destinations"]["shop"]
+    found = status.get("snapshot", {})
+    return is_read(status) or any(
+        one["state"] == "reading" and one["rows"] for one in found.values()
+    )
 
 
 KEYS = {
