@@ -109,12 +109,11 @@ class FaustCheckpoint:
     def _restart(self, partition: int, record: StoredRecord) -> None:
         for key in [key for key, row in self._table.items() if row["partition"] == partition]:
             del self._table[key]
-        self._table[f"{_BEGINS}{partition}"] = {
-            "offset": record.offset - 1,
-            "value": self.journal,
-            "partition": partition,
-        }
+        self._table[f"{_BEGINS}{partition}"] = self._first_row(partition)
         self._folds[partition] = _Fold(end=record.offset - 1)
+
+    def _first_row(self, partition: int) -> Row:
+        return {"offset": -1, "value": self.journal, "partition": partition}
 
     @property
     def rows(self) -> Mapping[str, Row]:
@@ -131,8 +130,10 @@ class FaustCheckpoint:
         fold = self._folds.get(partition)
         if fold is None:
             return held
-        first = {key: row for key, row in held.items() if key.startswith((_BEGINS, _ENDS))}
-        return {**first, **fold.rows}
+        # The table has lost its first row if Faust has read that it was removed.
+        first = {f"{_BEGINS}{partition}": self._first_row(partition)}
+        ends = {key: row for key, row in held.items() if key.startswith(_ENDS)}
+        return {**first, **ends, **fold.rows}
 
     def _whole(self) -> dict[int, _Fold]:
         """The partitions whose rows in the table are a fold of this journal."""

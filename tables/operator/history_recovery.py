@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from connectors.errors import JournalUnreadable
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.folded_offsets import FoldedOffsets
 from tables.journal_format import Entry as Note
-from tables.journal_format import decoded, encoded
+from tables.journal_format import damaged, decoded, encoded
 from tables.journal_kind import Kind, StatePart
 
 
@@ -46,7 +45,7 @@ class Recoveries:
         try:
             self.last = HistoryRecovery(**value)
         except TypeError as error:
-            raise JournalUnreadable(f"a recovery cannot be read: {error!r}") from error
+            raise damaged("a recovery", record, error) from error
 
 
 RECOVERY_PART = StatePart(lambda _: Recoveries())

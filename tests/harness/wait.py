@@ -39,9 +39,14 @@ def until(
     while not (found := reached()):
         if hopeless() or time.monotonic() >= deadline:
             raise error(str(late()))
-        time.sleep(max(glance, min(PAUSE * (time.monotonic() - began), LONGEST)))
+        time.sleep(_pause(glance, time.monotonic() - began))
         began = time.monotonic()
     return found
+
+
+def _pause(glance: float, took: float) -> float:
+    """Seconds from a check, which took some, to the next one."""
+    return max(glance, min(PAUSE * took, LONGEST))
 
 
 async def until_async(
@@ -52,11 +57,13 @@ async def until_async(
     late: Callable[[], object] = lambda: "not in time",
 ) -> Found:
     """The same for a coroutine."""
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
+    deadline = began + seconds
     while not (found := await reached()):
         if time.monotonic() >= deadline:
             raise AssertionError(str(late()))
-        await asyncio.sleep(glance)
+        await asyncio.sleep(_pause(glance, time.monotonic() - began))
+        began = time.monotonic()
     return found
 
 

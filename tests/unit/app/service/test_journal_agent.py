@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from app.service import journal_agent
-from app.service.journal_agent import catch_up
+from app.service.journal_agent import catch_up, install
 from connectors.errors import KafkaLost, TopicUnfit
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal.faust_checkpoint import FaustCheckpoint
@@ -44,6 +46,59 @@ def continued(table: Table) -> FaustCheckpoint:
     checkpoint = checkpoint_of(table.recovered(0, len(table.changelog)))
     checkpoint.begin(0)
     return checkpoint
+
+
+class Stream:
+    """What Faust passes on to the agent; before one of them, a partition is assigned again."""
+
+    def __init__(
+        self, passed: list[StoredRecord], checkpoint: FaustCheckpoint, *, again: int = -1
+    ) -> None:
+        self._passed, self._checkpoint, self._again = passed, checkpoint, again
+
+    async def events(self) -> AsyncGenerator[Any]:
+        for record in self._passed:
+            if record.offset == self._again:
+                self._checkpoint.begin(0)
+            message = SimpleNamespace(
+                partition=0, key=record.key, value=record.value, offset=record.offset
+            )
+            yield SimpleNamespace(message=message)
+
+
+async def passed_on(stream: Stream, checkpoint: FaustCheckpoint, journal: Journal) -> None:
+    """Run the agent as Faust does."""
+    agents: list[Any] = []
+    app: Any = SimpleNamespace(agent=lambda *_, **__: agents.append)
+    install(app, SimpleNamespace(), checkpoint, journal.pieces)
+    await agents[0](stream)
+
+
+async def test_the_agent_reads_what_is_missing_once_for_each_assignment() -> None:
+    everything, table = records(), Table()
+    kept(table, everything[:3])
+    checkpoint, journal = continued(table), Journal(everything)
+    last = everything[-1].offset
+    await passed_on(Stream(everything[6:], checkpoint, again=last), checkpoint, journal)
+    assert checkpoint.rows == kept(Table(), everything).rows
+    assert journal.starts == [everything[2].offset + 1]
+
+
+async def test_the_agent_leaves_a_record_to_the_assignment_that_came_while_it_read_what_is_missing() -> (
+    None
+):
+    everything = records()
+    checkpoint = continued(Table())
+
+    class Assigned(Journal):
+        async def pieces(self, partition: int, start: int) -> AsyncGenerator[list[StoredRecord]]:
+            assert partition == 0
+            yield [one for one in self.records if one.offset >= start][:3]
+            checkpoint.begin(0)
+
+    last = everything[-1]
+    await passed_on(Stream([last], checkpoint), checkpoint, Assigned(everything))
+    assert checkpoint.next_offset(0) == everything[2].offset + 1
 
 
 @pytest.mark.parametrize("folded", [0, 3, 6])

@@ -65,6 +65,8 @@ async def test_a_row_that_the_changelog_did_not_take_is_sent_again_with_all_othe
     assert "checkpoint/shop/1/head" not in lost.rows
     for _ in range(10):
         await asyncio.sleep(0)
+    # Faust has read that the first row was removed.
+    table.data.pop("begins/0")
     table.refused = set()
     whole = checkpoint_of(Table())
     while "checkpoint/shop/1/head" not in whole.rows:
