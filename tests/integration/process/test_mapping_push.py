@@ -200,19 +200,22 @@ def test_a_transaction_in_parts_ends_by_the_version_it_began_with_on_another_wor
             one: dict[str, Any] = pair.status(leader)["destinations"]["shop"]
             return {**one["mapping"], "seq": one["cursor"]["seq"]}
 
+        # The DDL statements of earlier tests count in seq too: they have been read once this row is published.
+        run(mysql, f"INSERT INTO {database}.shop VALUES (0, 1)")
+        pair.until(lambda: len(ids_of(stack, wanted["prefix"], ["first"])["first"]) == 1)
         begun = shown()["seq"]
         run(
             mysql,
             "SET SESSION cte_max_recursion_depth = 100000",
             f"INSERT INTO {database}.shop WITH RECURSIVE n AS "
-            f"(SELECT 0 AS id UNION ALL SELECT id + 1 FROM n WHERE id < {rows - 1}) SELECT id, 1 FROM n",
+            f"(SELECT 1 AS id UNION ALL SELECT id + 1 FROM n WHERE id < {rows - 1}) SELECT id, 1 FROM n",
         )
         pair.until(lambda: shown()["seq"] > begun + 100)
         assert push("second") == 0
         pair.until(lambda: shown()["waiting"] == 2)
         pair.end(leader, signal.SIGKILL)
         # What was committed last is visible once the broker has written the markers of its commit.
-        within = until(lambda: len(ids_of(stack, wanted["prefix"], ["first"])["first"]))
+        within = until(lambda: len(ids_of(stack, wanted["prefix"], ["first"])["first"]) - 1)
         other = "two" if leader == "one" else "one"
 
         def in_force() -> bool:
@@ -228,7 +231,7 @@ def test_a_transaction_in_parts_ends_by_the_version_it_began_with_on_another_wor
             return found if sum(map(len, found.values())) > rows else None
 
         found = until(all_published, glance=0.5)
-    assert 0 < within < rows
+    assert 0 < within < rows - 1
     assert [id_ for _, id_ in found["first"]] == list(range(rows))
     assert [id_ for _, id_ in found["second"]] == [rows]
 
