@@ -6,7 +6,8 @@ one is refused by name. Removal is a value too, so there are no tombstones.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 import orjson
@@ -18,6 +19,7 @@ FORMAT = 1
 
 Entry = tuple[bytes, bytes]
 """A key and a value, for the journal."""
+Read = TypeVar("Read")
 
 
 def quoted(name: str) -> str:
@@ -73,3 +75,16 @@ def damaged(what: str, record: StoredRecord, error: Exception) -> JournalUnreada
     """The error of a record of a known key whose value has an unexpected form."""
     key = record.key.decode("utf-8", "replace")
     return JournalUnreadable(f"{what} cannot be read: {error!r}", key=key, offset=record.offset)
+
+
+def read_as(what: str, record: StoredRecord, read: Callable[[dict[str, Any]], Read]) -> Read:
+    """The content of a record as an object.
+
+    ``read`` raises KeyError, TypeError, ValueError or AttributeError for a value of another form. Raises
+    JournalTooNew and JournalUnreadable, which calls the record ``what``.
+    """
+    value = decoded(record)
+    try:
+        return read(value)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise damaged(what, record, error) from error

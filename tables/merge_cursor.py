@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from connectors.kafka.reading.partition_reader import StoredRecord
-from tables.journal_format import Entry, damaged, decoded, encoded
+from tables.journal_format import Entry, encoded, read_as
 from tables.journal_kind import Kind, StatePart
 
 
@@ -40,10 +40,7 @@ class MergeCursors:
 
     def take(self, _kind: str, _names: list[str], record: StoredRecord) -> None:
         """Fold a journal record in."""
-        try:
-            found = MergeCursor(**decoded(record))
-        except TypeError as error:
-            raise damaged("the cursor of a merge", record, error) from error
+        found = read_as("the cursor of a merge", record, lambda value: MergeCursor(**value))
         self.by_topic[found.topic] = found
 
     def offset(self, topic: str, partition: int) -> int | None:

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from connectors.errors import JournalDamaged
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import Table, TableName
+from tables.folded_offsets import FoldedOffsets
 from tables.journal_format import Entry as Note
-from tables.journal_format import decoded, encoded
+from tables.journal_format import encoded, read_as
 from tables.journal_kind import Kind, StatePart
 from tables.schema_history.codec.record_json import Reading, given_from, given_json, position_json
 from tables.schema_history.definition_json import table_json
@@ -90,20 +90,17 @@ class Resolution:
 
     @classmethod
     def from_json(cls, value: dict[str, Any], reading: Reading) -> Resolution:
-        """Read what ``to_json`` wrote; raise JournalDamaged if it is not that."""
-        try:
-            definition = value["definition"]
-            return cls(
-                destination=value["destination"],
-                name=(value["database"], value["table"]),
-                id=value["id"],
-                table=None if definition is None else reading.definitions.table(definition),
-                by=value["by"],
-                ts_ms=value["ts_ms"],
-                source=value.get("source", ""),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise JournalDamaged(f"a resolution cannot be read: {error!r}") from error
+        """Read what ``to_json`` wrote; raises KeyError, TypeError or ValueError if it is not that."""
+        definition = value["definition"]
+        return cls(
+            destination=value["destination"],
+            name=(value["database"], value["table"]),
+            id=value["id"],
+            table=None if definition is None else reading.definitions.table(definition),
+            by=value["by"],
+            ts_ms=value["ts_ms"],
+            source=value.get("source", ""),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,32 +157,36 @@ class Entry:
 
     @classmethod
     def from_json(cls, value: dict[str, Any], reading: Reading) -> Entry:
-        """Read what ``to_json`` wrote; raise JournalDamaged if it is not that."""
-        try:
-            definition = value["definition"]
-            return cls(
-                destination=value["destination"],
-                name=(value["database"], value["table"]),
-                since=reading.position(value["since"]),
-                why=value["why"],
-                outcome=Outcome(value["outcome"]),
-                offset=value["offset"],
-                resolution=value["resolution"],
-                reason=value["reason"],
-                table=None if definition is None else reading.definitions.table(definition),
-                given=given_from(value.get("given")),
-                lost=value.get("lost", 0),
-                is_by_rule=value.get("by_rule", False),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise JournalDamaged(
-                f"the record of a quarantined table cannot be read: {error!r}"
-            ) from error
+        """Read what ``to_json`` wrote; raises KeyError, TypeError or ValueError if it is not that."""
+        definition = value["definition"]
+        return cls(
+            destination=value["destination"],
+            name=(value["database"], value["table"]),
+            since=reading.position(value["since"]),
+            why=value["why"],
+            outcome=Outcome(value["outcome"]),
+            offset=value["offset"],
+            resolution=value["resolution"],
+            reason=value["reason"],
+            table=None if definition is None else reading.definitions.table(definition),
+            given=given_from(value.get("given")),
+            lost=value.get("lost", 0),
+            is_by_rule=value.get("by_rule", False),
+        )
 
 
 def resolution_in(record: StoredRecord) -> Resolution:
     """The content of a journal record whose key begins with ``resolution``."""
-    return Resolution.from_json(decoded(record), Reading())
+    return _resolution(record, Reading())
+
+
+def _resolution(record: StoredRecord, reading: Reading) -> Resolution:
+    return read_as("a resolution", record, lambda value: Resolution.from_json(value, reading))
+
+
+def _entry(record: StoredRecord, reading: Reading) -> Entry:
+    what = "the record of a quarantined table"
+    return read_as(what, record, lambda value: Entry.from_json(value, reading))
 
 
 @dataclass(slots=True)
@@ -195,19 +196,20 @@ class Quarantine:
     destination: str = ""
     entries: dict[TableName, Entry] = field(default_factory=dict)
     resolutions: dict[TableName, Resolution] = field(default_factory=dict)
-    _offsets: dict[bytes, int] = field(default_factory=dict, compare=False)
+    _folded: FoldedOffsets = field(default_factory=FoldedOffsets, compare=False)
     _reading: Reading = field(default_factory=Reading, compare=False)
 
     def take(self, kind: str, names: list[str], record: StoredRecord) -> None:
         """Fold a journal record in; one that was folded before changes nothing."""
-        if record.offset <= self._offsets.get(record.key, -1):
-            return
-        self._offsets[record.key] = record.offset
-        name, value = (names[0], names[1]), decoded(record)
+        name = names[0], names[1]
         if kind == QUARANTINE.name:
-            self.entries[name] = Entry.from_json(value, self._reading)
+            entry = _entry(record, self._reading)
+            if self._folded.is_new(record):
+                self.entries[name] = entry
         else:
-            self.resolutions[name] = Resolution.from_json(value, self._reading)
+            resolution = _resolution(record, self._reading)
+            if self._folded.is_new(record):
+                self.resolutions[name] = resolution
 
     @property
     def quarantined(self) -> dict[TableName, Entry]:

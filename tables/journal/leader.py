@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from connectors.kafka.reading.partition_reader import StoredRecord
-from tables.journal_format import Entry, damaged, decoded, encoded
+from tables.journal_format import Entry, encoded, read_as
 from tables.journal_kind import Kind, StatePart
 
 
@@ -29,11 +29,8 @@ class Leader:
 
 
 def leader_in(record: StoredRecord) -> Leader:
-    """The content of such a record; raise JournalDamaged."""
-    try:
-        return Leader(**decoded(record))
-    except TypeError as error:
-        raise damaged("who leads", record, error) from error
+    """The content of such a record; raise JournalUnreadable."""
+    return read_as("who leads", record, lambda value: Leader(**value))
 
 
 @dataclass(slots=True)

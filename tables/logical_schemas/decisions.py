@@ -14,7 +14,7 @@ from typing import Any
 
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import TableName
-from tables.journal_format import Entry, damaged, decoded, encoded
+from tables.journal_format import Entry, encoded, read_as
 from tables.journal_kind import Kind, StatePart
 
 UNIT = "logical.schemas"
@@ -179,23 +179,21 @@ DECIDED: Kind[Any] = Kind(name="shards_decided", part=DECISIONS_PART)
 
 
 def decision_in(record: StoredRecord) -> Decision:
-    """The decision in a record; raise JournalDamaged."""
-    value = decoded(record)
-    try:
-        return _decision({**value, "offset": record.offset})
-    except (KeyError, TypeError, ValueError) as error:
-        raise damaged("a decision on shards", record, error) from error
+    """The decision in a record; raise JournalUnreadable."""
+    return read_as(
+        "a decision on shards", record, lambda value: _decision({**value, "offset": record.offset})
+    )
 
 
 def decided_in(record: StoredRecord) -> Decided:
-    """The outcome in a record; raise JournalDamaged."""
-    value = decoded(record)
-    try:
+    """The outcome in a record; raise JournalUnreadable."""
+
+    def read(value: dict[str, Any]) -> Decided:
         lists = {name: tuple(value[name]) for name in ("table", "subject", "among")}
         held = value["in_force"]
         return Decided(**{**value, **lists, "in_force": _decision(held) if held else None})
-    except (KeyError, TypeError, ValueError) as error:
-        raise damaged("what a worker decided on shards", record, error) from error
+
+    return read_as("what a worker decided on shards", record, read)
 
 
 def _decision(value: Mapping[str, Any]) -> Decision:

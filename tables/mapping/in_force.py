@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from connectors.kafka.reading.partition_reader import StoredRecord
-from tables.journal_format import Entry, damaged, decoded, encoded
+from tables.journal_format import Entry, encoded, read_as
 from tables.journal_kind import Kind, StatePart
 
 
@@ -39,10 +39,7 @@ class MappingsInForce:
 
     def take(self, _kind: str, _names: list[str], record: StoredRecord) -> None:
         """Fold a journal record in."""
-        try:
-            found = MappingInForce(**decoded(record))
-        except TypeError as error:
-            raise damaged("the mapping in force", record, error) from error
+        found = read_as("the mapping in force", record, lambda value: MappingInForce(**value))
         self.by_version[found.version] = found
 
     def in_order(self) -> list[MappingInForce]:

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from connectors.errors import JournalDamaged
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal_format import Entry as Note
-from tables.journal_format import decoded, encoded
+from tables.journal_format import encoded, read_as
 from tables.journal_kind import Audience, Kind, StatePart
 
 
@@ -63,9 +62,9 @@ class Control:
 
 
 def control_in(record: StoredRecord) -> Control:
-    """The content of a journal record whose key begins with ``control``; raise JournalDamaged."""
-    value = decoded(record)
-    try:
+    """The content of a journal record whose key begins with ``control``; raise JournalUnreadable."""
+
+    def read(value: dict[str, Any]) -> Control:
         return Control(
             destination=value["destination"],
             desired=DesiredState(value["wish"]),
@@ -74,8 +73,8 @@ def control_in(record: StoredRecord) -> Control:
             ts_ms=value["ts_ms"],
             offset=record.offset,
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise JournalDamaged(f"a control record cannot be read: {error!r}") from error
+
+    return read_as("a control record", record, read)
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.folded_offsets import FoldedOffsets
 from tables.journal_format import Entry as Note
-from tables.journal_format import damaged, decoded, encoded
+from tables.journal_format import encoded, read_as
 from tables.journal_kind import Kind, StatePart
 
 
@@ -39,13 +39,9 @@ class Recoveries:
 
     def take(self, _kind: str, _names: list[str], record: StoredRecord) -> None:
         """Fold a journal record in; one that was folded before changes nothing."""
-        if not self._folded.is_new(record):
-            return
-        value: dict[str, Any] = decoded(record)
-        try:
-            self.last = HistoryRecovery(**value)
-        except TypeError as error:
-            raise damaged("a recovery", record, error) from error
+        recovery = read_as("a recovery", record, lambda value: HistoryRecovery(**value))
+        if self._folded.is_new(record):
+            self.last = recovery
 
 
 RECOVERY_PART = StatePart(lambda _: Recoveries())

@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from connectors.errors import JournalDamaged
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal_format import Entry as Note
-from tables.journal_format import decoded, encoded
+from tables.journal_format import encoded, read_as
 from tables.journal_kind import Kind, StatePart
 
 
@@ -45,11 +44,7 @@ class Interventions:
 
     def take(self, _kind: str, _names: list[str], record: StoredRecord) -> None:
         """Fold a journal record in."""
-        value: dict[str, Any] = decoded(record)
-        try:
-            intervention = Intervention(**value)
-        except TypeError as error:
-            raise JournalDamaged(f"an intervention cannot be read: {error!r}") from error
+        intervention = read_as("an intervention", record, lambda value: Intervention(**value))
         self.all[intervention.id] = intervention
 
     def in_order(self) -> list[Intervention]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from connectors.kafka.reading.partition_reader import StoredRecord
-from tables.journal_format import Entry, damaged, decoded, encoded
+from tables.journal_format import Entry, encoded, read_as
 from tables.journal_kind import Audience, Kind
 
 FINAL = ("RUNNING", "PAUSED", "STOPPED", "FAILED", "FENCED")
@@ -40,11 +40,8 @@ class Applied:
 
 
 def applied_in(record: StoredRecord) -> Applied:
-    """The content of such a record; raise JournalDamaged."""
-    try:
-        return Applied(**decoded(record))
-    except TypeError as error:
-        raise damaged("what a worker applied", record, error) from error
+    """The content of such a record; raise JournalUnreadable."""
+    return read_as("what a worker applied", record, lambda value: Applied(**value))
 
 
 OUTCOME = Kind(

@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from connectors.errors import JournalDamaged
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.folded_offsets import FoldedOffsets
 from tables.journal_format import Entry as Note
-from tables.journal_format import decoded, encoded
+from tables.journal_format import encoded, read_as
 from tables.journal_kind import Kind, StatePart
 
 
@@ -45,14 +44,9 @@ class Skips:
 
     def take(self, _kind: str, _names: list[str], record: StoredRecord) -> None:
         """Fold a journal record in; one that was folded before changes nothing."""
-        if not self._folded.is_new(record):
-            return
-        value: dict[str, Any] = decoded(record)
-        try:
-            skip = Skip(**value)
-        except TypeError as error:
-            raise JournalDamaged(f"a skip cannot be read: {error!r}") from error
-        self.all[skip.transaction] = skip
+        skip = read_as("a skip", record, lambda value: Skip(**value))
+        if self._folded.is_new(record):
+            self.all[skip.transaction] = skip
 
     @property
     def pending(self) -> dict[str, Skip]:

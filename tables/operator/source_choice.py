@@ -7,11 +7,10 @@ once, and its outcome is recorded with the current source.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from connectors.errors import JournalDamaged
 from connectors.kafka.reading.partition_reader import StoredRecord
-from tables.journal_format import Entry, decoded, encoded
+from tables.journal_format import Entry, encoded, read_as
 from tables.journal_kind import Kind, StatePart
 
 _Stored = TypeVar("_Stored")
@@ -71,11 +70,7 @@ class SourceChoice:
 
 
 def _read(kind: type[_Stored], record: StoredRecord) -> _Stored:
-    value: dict[str, Any] = decoded(record)
-    try:
-        return kind(**value)
-    except TypeError as error:
-        raise JournalDamaged(f"a source cannot be read: {error!r}", offset=record.offset) from error
+    return read_as("a source", record, lambda value: kind(**value))
 
 
 def _request_in(record: StoredRecord) -> SourceRequest | None:

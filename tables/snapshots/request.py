@@ -12,11 +12,10 @@ from enum import StrEnum
 from itertools import chain
 from typing import Any
 
-from connectors.errors import JournalDamaged
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.folded_offsets import FoldedOffsets
 from tables.journal_format import Entry as Note
-from tables.journal_format import decoded, encoded
+from tables.journal_format import encoded, read_as
 from tables.journal_kind import Kind, StatePart
 from tables.snapshots.table_snapshot import (
     Name,
@@ -72,25 +71,23 @@ class SnapshotRequests:
 
     def take(self, _kind: str, _names: list[str], record: StoredRecord) -> None:
         """Fold a journal record in; one that was folded before changes nothing."""
+        found = request_in(record)
         if self._folded.is_new(record):
-            found = request_in(record)
             self.all[found.name] = found
 
 
 def request_in(record: StoredRecord) -> SnapshotRequest:
-    """The content of such a record; raise JournalDamaged."""
-    value: dict[str, Any] = decoded(record)
-    try:
-        return SnapshotRequest(
-            **{
-                **value,
-                "action": SnapshotAction(value["action"]),
-                "removes": tuple(value.get("removes", ())),
-                "offset": record.offset,
-            }
-        )
-    except (TypeError, ValueError, KeyError) as error:
-        raise JournalDamaged(f"a request for a snapshot cannot be read: {error!r}") from error
+    """The content of such a record; raise JournalUnreadable."""
+
+    def read(value: dict[str, Any]) -> SnapshotRequest:
+        more = {
+            "action": SnapshotAction(value["action"]),
+            "removes": tuple(value.get("removes", ())),
+            "offset": record.offset,
+        }
+        return SnapshotRequest(**{**value, **more})
+
+    return read_as("a request for a snapshot", record, read)
 
 
 SNAPSHOT_REQUEST_PART = StatePart(lambda _: SnapshotRequests())

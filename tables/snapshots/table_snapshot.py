@@ -11,11 +11,10 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from connectors.errors import JournalDamaged
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.folded_offsets import FoldedOffsets
 from tables.journal_format import Entry as Note
-from tables.journal_format import decoded, encoded
+from tables.journal_format import encoded, read_as
 from tables.journal_kind import Kind, StatePart
 
 Name = tuple[str, str]
@@ -103,22 +102,9 @@ class Snapshots:
 
     def take(self, _kind: str, _names: list[str], record: StoredRecord) -> None:
         """Fold a journal record in; one that was folded before changes nothing."""
-        if not self._folded.is_new(record):
-            return
-        value: dict[str, Any] = decoded(record)
-        try:
-            after = value.pop("after")
-            found = TableSnapshot(
-                **{
-                    **value,
-                    "state": SnapshotState(value["state"]),
-                    "after": None if after is None else tuple(after),
-                    "removes": tuple(value.get("removes", ())),
-                }
-            )
-        except (TypeError, ValueError, KeyError) as error:
-            raise JournalDamaged(f"a snapshot cannot be read: {error!r}") from error
-        self.all[found.name] = found
+        found = read_as("a snapshot", record, _from_json)
+        if self._folded.is_new(record):
+            self.all[found.name] = found
 
     def add(self, snapshots: Iterable[TableSnapshot]) -> None:
         """Add those that the journal gets now."""
@@ -128,6 +114,16 @@ class Snapshots:
     def pending(self) -> list[TableSnapshot]:
         """Those of which there is more to read, in the order of their names."""
         return [one for _, one in sorted(self.all.items()) if one.is_pending]
+
+
+def _from_json(value: dict[str, Any]) -> TableSnapshot:
+    after = value["after"]
+    more = {
+        "state": SnapshotState(value["state"]),
+        "after": None if after is None else tuple(after),
+        "removes": tuple(value.get("removes", ())),
+    }
+    return TableSnapshot(**{**value, **more})
 
 
 SNAPSHOT_PART = StatePart(lambda _: Snapshots())

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from connectors.errors import JournalTooNew
+from connectors.errors import JournalTooNew, JournalUnreadable
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.position import Coordinates
 from tables.fingerprints import FINGERPRINTS
@@ -162,6 +162,23 @@ def test_a_newer_version_of_any_kind_that_is_folded_is_refused_by_name(
     with pytest.raises(JournalTooNew, match="format 2"):
         state.check_readable()
     assert state.unreadable[key].context["offset"] == 7
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.part], ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    "value", [b'{"format":1}', b'{"format":1,"before":[],"state":[],"action":{}}']
+)
+def test_a_record_of_any_kind_in_another_form_is_named_each_time_it_is_folded(
+    kind: Kind[Any], value: bytes
+) -> None:
+    key = kind.key("shop", *(() if kind.is_plain else ("1", "head")))
+    state = DestinationState.with_history_from("shop", OLDEST)
+    # What lies between a checkpoint and the journal's records may be folded again.
+    for _ in range(2):
+        state.apply(StoredRecord(key, value, 7))
+        with pytest.raises(JournalUnreadable, match="cannot be read") as caught:
+            state.check_readable()
+        assert caught.value.context.items() >= {"offset": 7, "key": key.decode()}.items()
 
 
 def test_the_checkpoint_returns_the_records_of_one_kind_in_the_journals_order() -> None:

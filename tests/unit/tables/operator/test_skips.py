@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
-from connectors.errors import JournalDamaged
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal.state import DestinationState, fold
-from tables.journal_format import Entry, encoded
+from tables.journal_format import Entry
 from tables.operator.interventions import Intervention
 from tables.operator.interventions import note_of as intervention_note
 from tables.operator.skips import Skip, note_of
@@ -66,9 +63,3 @@ def test_interventions_are_reported_in_the_order_of_their_epochs() -> None:
     second = replace(first, id="a", epoch=4, ts_ms=8)
     notes = intervention_note(second), intervention_note(first)
     assert state_of(*notes).interventions.in_order() == [first, second]
-
-
-@pytest.mark.parametrize("kind", [b"skip/shop/x", b"intervention/shop/x"])
-def test_a_record_of_another_form_is_refused(kind: bytes) -> None:
-    with pytest.raises(JournalDamaged):
-        state_of((kind, encoded({"destination": "shop"})))
