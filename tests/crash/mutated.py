@@ -33,6 +33,7 @@ leading, publishing = (
     _of("app.destination.takeover.takeover"),
     _of("app.pipeline.publish.publisher"),
 )
+answers = _of("app.destination.takeover.source_answers")
 Publisher: Any = publishing.Publisher
 Numbers: Any = _of("app.pipeline.number.numbers").Numbers
 _EARLY = 6
@@ -105,7 +106,7 @@ def fencing_off() -> None:
         return real(f"{name}.{uuid.uuid4()}", **more)
 
     leading.TransactionalProducer = producer
-    leading.uuid = types.SimpleNamespace(UUID=uuid.UUID, uuid5=lambda *_: uuid.uuid4())
+    answers.uuid = types.SimpleNamespace(UUID=uuid.UUID, uuid5=lambda *_: uuid.uuid4())
     _of("app.destination.plan").Signals.check = lambda _self: None
     _of("app.destination.supervisor").Destination.observe = lambda _self, _cursor: None
     _of("app.destination.takeover.other_workers").OtherWorkers.check = _leads_all_the_same

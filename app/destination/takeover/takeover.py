@@ -10,46 +10,37 @@ import asyncio
 import contextlib
 import logging
 import time
-import uuid
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from app import metrics
 from app.coordination.write_permit import StopRequested
-from app.destination.background import beside, in_its_own_thread
-from app.destination.failover.source_selection import SelectedSource, Sources
-from app.destination.plan import Accepted, Plan, Signals, Source
+from app.destination.background import beside
+from app.destination.failover.source_selection import Sources
+from app.destination.plan import Accepted, Plan, Signals
 from app.destination.takeover.history_recovery import HistoryReading
 from app.destination.takeover.initial_snapshots import snapshots_of_run
 from app.destination.takeover.initial_state import InitialState, InitialStateBuilder
 from app.destination.takeover.journal_verification import Confirm, Verification
 from app.destination.takeover.leader_record import claim_of
 from app.destination.takeover.other_workers import OtherWorkers
-from app.destination.takeover.recovery import (
-    installation_of,
-    known_choice,
-    known_installation,
-    recover,
-)
+from app.destination.takeover.recovery import installation_of, known_installation, recover
+from app.destination.takeover.source_answers import EarlyAnswer, SourceAnswers
 from app.destination.takeover.timings import Phases
 from app.destination.takeover.weak_topics import WeakTopics
 from app.failpoints import point
 from app.mapping_versions.choice import MappingChoice
 from app.pipeline.hidden_statement import hidden_table
 from app.pipeline.publish.publisher import Publisher
-from app.service.status import DestinationStatus, State
+from app.service.status import DestinationStatus
 from connectors.errors import PositionGone, RuleImpossible, RunRestarts, WitnessesDiffer
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.follower import Follower
 from connectors.kafka.topics.topics import Topics
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import Coordinates
-from connectors.mysql.schema.baseline import server_of
-from connectors.mysql.schema.information_schema import InventoryReader
-from connectors.mysql.server import preflight
-from connectors.mysql.server.existing_tables import with_excluded_databases
-from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected, facts_of
+from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from tables.cursor import Cursor, next_epoch
 from tables.journal.checkpoint import Checkpoint
 from tables.journal.state import DestinationState
@@ -59,13 +50,8 @@ from tables.quarantine import Quarantine, note_of
 from tables.routes.repartitions import Growth, Spread, growth, partitions_of, spread_of, tag_counts
 from tables.schema_history.position import HistoryPosition
 from tables.snapshots.table_snapshot import note_of as snapshot_note
-from tables.table_filter import named_databases
 
 log = logging.getLogger(__name__)
-
-Answer = tuple[SourceAddress, ServerFacts]
-_REPLICAS = uuid.UUID("5b1c2a52-6d0e-4a5c-8f2e-3f1f0c7d9a11")
-"""The namespace of our destinations' replica UUIDs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,15 +71,6 @@ class TakenOver:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _EarlyAnswer:
-    """A source's answer, requested while the journal is read."""
-
-    source: Source | None
-    """None if it is not known which to ask."""
-    answer: asyncio.Task[Answer | None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Takeover:
     """The takeover of one destination by this worker."""
 
@@ -107,8 +84,6 @@ class Takeover:
     """The factor by which Kafka's time limits for a transaction are extended."""
     mapping: MappingChoice | None = None
     """The version of the mapping that this run is to publish by; None if it is read from a file."""
-    names: dict[str, frozenset[TableName]] = field(default_factory=dict)
-    """The tables of the servers that were asked, by address."""
 
     @contextlib.asynccontextmanager
     async def lead(self, unreadable: list[WitnessesDiffer]) -> AsyncIterator[TakenOver]:
@@ -222,10 +197,17 @@ class Takeover:
             await self.plan.topics.ready(topics, self.plan.name, is_new=is_new)
 
         # The previous leader is fenced, so the server has all transactions that the journal mentions.
-        first = self._first()
-        async with beside(self._answer(first, installation)) as answer:
-            early = _EarlyAnswer(source=first, answer=answer)
-            led = await self._read(producer, topics, installation, early, confirm=confirm)
+        answers = SourceAnswers(
+            plan=self.plan,
+            installation=installation,
+            sources=self.sources,
+            signals=self.signals,
+            status=self.status,
+        )
+        first = answers.first(self.checkpoint)
+        async with beside(answers.answer(first)) as answer:
+            early = EarlyAnswer(source=first, answer=answer)
+            led = await self._read(producer, topics, answers, early, confirm=confirm)
         point("recover.after")
         # If this took long since the first check, the id may have been taken from a later leader.
         await lease.confirm()
@@ -235,8 +217,8 @@ class Takeover:
         self,
         producer: TransactionalProducer,
         topics: Topics,
-        installation: str,
-        early: _EarlyAnswer,
+        answers: SourceAnswers,
+        early: EarlyAnswer,
         *,
         confirm: Confirm,
     ) -> TakenOver:
@@ -245,20 +227,20 @@ class Takeover:
         reading = HistoryReading(
             destination=plan.name,
             recovers=plan.snapshot.recovers,
-            read=partial(self._recovered, installation, confirm),
+            read=partial(self._recovered, answers.installation, confirm),
         )
         state = await reading.state()
         self.phases.reached("journal read")
         if self.mapping is not None:
             self.mapping.journal_read(state)
         self._check_desired_state(state)
-        selected = await self._selected(state, installation, early)
+        selected = await answers.selected(state, early)
         self.phases.reached("server asked")
         facts, address = selected.facts, selected.address
         reading.check(state, selected.source.start)
         opening = InitialStateBuilder(
             destination=plan.name,
-            installation=installation,
+            installation=answers.installation,
             start=selected.source.start,
             facts=facts,
             address=address,
@@ -269,7 +251,7 @@ class Takeover:
             hidden=partial(hidden_table, routes=plan.rules.routes),
             accepts_incomplete=plan.accepts(Accepted.INCOMPLETE_START),
             accepts_unproven=plan.accepts(Accepted.UNPROVEN),
-            names=self.names.get(str(address), frozenset()),
+            names=answers.names.get(str(address), frozenset()),
         )
         missed = False
         try:
@@ -310,72 +292,8 @@ class Takeover:
             opened=opened,
             facts=facts,
             address=address,
-            names=self.names.get(str(address), frozenset()),
+            names=answers.names.get(str(address), frozenset()),
         )
-
-    def _first(self) -> Source | None:
-        """The source to ask first according to Faust's tables, so that it can be asked early."""
-        if not self.sources.can_switch:
-            return self.sources.current
-        choice = known_choice(self.plan.name, self.checkpoint)
-        return self.sources.first(choice) if choice is not None else None
-
-    async def _answer(self, source: Source | None, installation: str) -> Answer | None:
-        if source is None:
-            return None
-        return await in_its_own_thread(lambda: self._query(source, installation))
-
-    def _query(self, source: Source, installation: str) -> Answer:
-        """Ask a server; raises if it cannot be captured at all."""
-        replica = str(uuid.uuid5(_REPLICAS, f"{installation}.{self.plan.name}"))
-        address = replace(source.address, replica_uuid=replica)
-        has_history = self.plan.history is not None
-        with connected(address) as cursor:
-            facts, routes = facts_of(cursor), self.plan.rules.routes
-            if not self.plan.accepts(Accepted.BINLOG_FILTERS):
-                facts = with_excluded_databases(facts, cursor, routes.include, routes.captures)
-            preflight.check(
-                facts,
-                address,
-                history=has_history,
-                databases=named_databases(routes.include),
-                permissive=self.plan.accepts(Accepted.ANONYMOUS_TRANSACTIONS),
-            )
-            names = InventoryReader(cursor, server_of(facts)).names()
-            self.names[str(address)] = frozenset(names)
-        return address, facts
-
-    async def _selected(
-        self, state: DestinationState, installation: str, early: _EarlyAnswer
-    ) -> SelectedSource:
-        """The first source that fits; waits for one. The first one may have been asked already."""
-        status = self.status
-        answers: dict[str, asyncio.Task[Answer | None]] = {}
-        if early.source is not None and self.sources.first(state.source_choice) is early.source:
-            await asyncio.wait([early.answer])
-            answers[str(early.source.address)] = early.answer
-
-        def judge(source: Source) -> Answer:
-            # An answer is used once; a second request asks the server again.
-            task = answers.pop(str(source.address), None)
-            answer = task.result() if task is not None else None
-            return answer or self._query(source, installation)
-
-        def show_wait(why: str) -> None:
-            status.show(State.RETRYING, why)
-
-        last_request = state.source_choice.request
-        self.signals.tried_ms = last_request.ts_ms if last_request is not None else 0
-        self.signals.leave = None
-        try:
-            selected = await in_its_own_thread(lambda: self.sources.select(state, judge, show_wait))
-        finally:
-            status.sources = self.sources.to_json()
-        if selected.facts.has_gtids or not self.plan.failover.fingerprints:
-            selected.notes.extend(state.fingerprints.clear())
-        elif state.cursor is not None:
-            selected.notes.extend(state.fingerprints.cut(state.cursor.offset))
-        return selected
 
     def _check_desired_state(self, state: DestinationState) -> None:
         """Raise Leaving if the desired state is not to run; this worker may not have seen it yet."""

@@ -17,6 +17,7 @@ from app.coordination.write_permit import WritePermit
 from app.destination.failover.source_selection import Sources
 from app.destination.plan import Failover, Plan, Signals, SnapshotPlan, Source
 from app.destination.takeover.initial_state import InitialState
+from app.destination.takeover.source_answers import SourceAnswers
 from app.destination.takeover.takeover import Takeover
 from app.destination.takeover.timings import Phases
 from app.service.status import DestinationStatus
@@ -137,7 +138,7 @@ class Scene:
         async def nothing(_: Any) -> None:
             pass
 
-        def asked(_: Takeover, source: Source, __: str) -> tuple[SourceAddress, ServerFacts]:
+        def asked(_: SourceAnswers, source: Source) -> tuple[SourceAddress, ServerFacts]:
             host = source.address.host
             scene.asked.append(host)
             if host in scene.silent:
@@ -177,7 +178,7 @@ class Scene:
             "app.destination.takeover.journal_verification.Published",
             lambda **_: SimpleNamespace(check=nothing),
         )
-        monkeypatch.setattr("app.destination.takeover.takeover.Takeover._query", asked)
+        monkeypatch.setattr("app.destination.takeover.source_answers.SourceAnswers.query", asked)
         monkeypatch.setattr("app.destination.takeover.takeover.InitialStateBuilder", opening)
         monkeypatch.setattr("app.destination.takeover.takeover.Publisher", publisher)
 
