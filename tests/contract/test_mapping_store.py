@@ -18,6 +18,7 @@ from connectors.zookeeper.protocol import Session
 from devstack import Stack
 from tables.mapping.stored_version import StoredVersion
 from tables.mapping.yaml_form import from_yaml
+from tests.harness.wait import TIMEOUT
 
 Opens = Callable[[Callable[[], None]], AbstractAsyncContextManager[Session]]
 
@@ -78,6 +79,6 @@ async def test_a_new_version_is_noticed(opens: Opens, root: str) -> None:
         assert await reader.numbers() == [1]
         noticed.clear()
         await author.add(version(2))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(TIMEOUT):
             await noticed.wait()
         assert await reader.numbers() == [1, 2]

@@ -19,6 +19,7 @@ from aqueduct_client.records import Partition, RawRecord
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics.topics import TopicPlan, Topics
 from devstack import Stack
+from tests.harness.wait import TIMEOUT
 
 Write = Callable[[int, Sequence[bytes | None]], Awaitable[None]]
 
@@ -107,7 +108,7 @@ class Assigned:
 
     async def until(self, count: int, consumer: Consumer) -> None:
         """Wait for so many partitions."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(TIMEOUT):
             while not self.each or len(self.each[-1]) != count:
                 await consumer.poll(seconds=0.05, most=1)
 
@@ -115,7 +116,7 @@ class Assigned:
 async def polled(consumer: Consumer, count: int) -> list[tuple[int, int, bytes | None]]:
     """The given number of records, as partition, offset and value."""
     found: list[RawRecord] = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(TIMEOUT):
         while len(found) < count:
             found += await consumer.poll(seconds=0.2, most=count - len(found))
     return [(raw.partition.number, raw.offset, raw.value) for raw in found]

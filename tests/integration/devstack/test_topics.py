@@ -15,6 +15,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from connectors.kafka.protocol_requests import Ask
 from devstack import Stack, topics
+from tests.harness.wait import TIMEOUT
 
 pytestmark = pytest.mark.stack
 
@@ -74,7 +75,10 @@ async def test_the_broker_lists_no_transaction_that_is_open_or_ended(
         await producer.send_and_wait(topic, b"committed", partition=0)
     await producer.begin_transaction()
     await producer.send_and_wait(topic, b"open", partition=0)
-    async with asyncio.timeout(10), AIOKafkaConsumer(bootstrap_servers=stack.kafka) as consumer:
+    async with (
+        asyncio.timeout(TIMEOUT),
+        AIOKafkaConsumer(bootstrap_servers=stack.kafka) as consumer,
+    ):
         await topics.until_marked(consumer._client)
     await producer.abort_transaction()
 

@@ -16,6 +16,7 @@ from devstack import Stack
 from tables.journal.checkpoint import MemoryCheckpoint
 from tables.journal_kind import Addressed
 from tables.operator.control import Control, DesiredState, note_of
+from tests.harness.wait import TIMEOUT
 
 
 async def test_a_request_that_no_row_has_is_found_and_one_after_an_open_transaction_is_left_to_the_tail(
@@ -52,7 +53,7 @@ async def test_a_request_that_no_row_has_is_found_and_one_after_an_open_transact
             follower = asyncio.create_task(tail.run())
             await tail.placed()
             assert await known() == {"east": DesiredState.RUN, "west": DesiredState.PAUSE}
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(TIMEOUT):
             notice = await notices.get()
         assert isinstance(notice, Control)
         assert (notice.destination, notice.desired) == ("west", DesiredState.RUN)

@@ -21,6 +21,7 @@ from connectors.kafka.reading.tail import Tail
 from connectors.kafka.topics.topics import TopicPlan, Topics
 from devstack import Stack
 from devstack.ports import free_port
+from tests.harness.wait import TIMEOUT
 
 PARTITIONS = 2
 
@@ -48,7 +49,7 @@ class Received:
         self._more.set()
 
     async def until(self, count: int) -> list[tuple[int, str]]:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(TIMEOUT):
             while len(self.keys) < count:
                 self._more.clear()
                 await self._more.wait()
@@ -111,7 +112,7 @@ async def test_what_is_written_during_an_outage_comes_once_it_is_over(
     await append(options, topic, 1, key=b"one", value=b"")
     await heard.until(1)
     broken.set()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(TIMEOUT):
         await heard.tail._failed.wait()
     await append(options, topic, 1, key=b"two", value=b"")
     assert await heard.until(2) == [(1, "one"), (1, "two")]

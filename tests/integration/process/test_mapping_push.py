@@ -21,7 +21,7 @@ from tests.harness.beside import beside
 from tests.harness.pair import Pair, pair_settings
 from tests.harness.sql import run
 from tests.harness.topics import on_kafka, values
-from tests.harness.wait import until
+from tests.harness.wait import TIMEOUT, until
 
 FEWEST = 25
 """Versions that are pushed in quick succession, at the least."""
@@ -262,7 +262,7 @@ def test_rows_are_committed_while_versions_are_pushed_in_quick_succession(
         writer.start()
         pair.until(lambda: seq() > 0)
         last, commits, in_force = seq(), 0, {1}
-        pushed, ends = 1, time.monotonic() + 25
+        pushed, ends = 1, time.monotonic() + TIMEOUT
         while (now := time.monotonic()) < ends and not (
             pushed > FEWEST and commits >= 3 and len(in_force) >= 3
         ):

@@ -128,13 +128,13 @@ async def test_it_reads_each_committed_record_once_with_new_topics_and_partition
 
 def reach(tail: Tail, ends: Offsets) -> Offsets:
     """Wait for these ends: a broker answers a commit before its markers are in the partitions."""
-    wait.until(lambda: tail.ends() == ends, seconds=30, late=lambda: f"the ends are {tail.ends()}")
+    wait.until(lambda: tail.ends() == ends, late=lambda: f"the ends are {tail.ends()}")
     return ends
 
 
 async def known(producer: AIOKafkaProducer, topic: str, *, partition: int) -> None:
     """Wait until the producer has a new partition: a broker's metadata follow the controller's answer."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(wait.TIMEOUT):
         while partition not in await producer.partitions_for(topic):
             await producer.client.force_metadata_update()
 
@@ -182,6 +182,6 @@ async def test_records_that_kafka_has_removed_and_topics_that_are_gone_are_lost(
         await admin.delete_topics([B])
         with pytest.raises(DataLost, match=r"topic tail\.shop-x\.b_1, partition 0 is no longer"):
             # The broker answers before it has deleted the topic.
-            wait.until(lambda: not tail.ends(), seconds=60, late=lambda: "the topic is there")
+            wait.until(lambda: not tail.ends(), late=lambda: "the topic is there")
     finally:
         tail.close()

@@ -75,7 +75,6 @@ def _rest(server: Mysql) -> None:
         events = f"SHOW BINLOG EVENTS IN '{file}'"
         until(
             lambda: noted in [(row[2], row[5]) for row in ask(server, events)],
-            seconds=30,
             glance=0.02,
         )
 

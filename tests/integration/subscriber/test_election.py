@@ -9,7 +9,7 @@ import pytest
 
 from aqueduct_client import ZooKeeperTurn
 from devstack import Stack
-from tests.harness.wait import until_in_loop
+from tests.harness.wait import TIMEOUT, until_in_loop
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def group() -> str:
 
 
 async def until_mine(turn: ZooKeeperTurn) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(TIMEOUT):
         while not await turn.mine(0.2):
             pass
 
