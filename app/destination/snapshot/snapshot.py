@@ -239,6 +239,8 @@ class Snapshot:
             clock=times,
             spools=self.spools,
             is_divided=self.can_replace(one.name),
+            # Later rows come with the stream only where all changes are published.
+            is_bounded=self.can_remove(one.name),
         )
         reading = TableReading(
             one,

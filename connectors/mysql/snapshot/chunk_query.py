@@ -73,20 +73,23 @@ def chunk_query(
     key: Sequence[str],
     after: Sequence[str] | None,
     limit: int | None,
+    until: Sequence[str] | None = None,
     where: str | None = None,
 ) -> str:
     """The SELECT of up to ``limit`` rows whose keys come after one, in their order.
 
     ``key``: the names of the key's columns; ``after``: literals of the key that was read last, None for
-    the first rows. Without a key all rows are one chunk, without an order and a limit. ``where``: an operator's
-    condition.
+    the first rows; ``until``: of the last key to read, None for all. Without a key all rows are one chunk,
+    without an order and a limit. ``where``: an operator's condition.
     """
     database, table = map(quoted, name)
     text = f"SELECT {select_list} FROM {database}.{table}"  # noqa: S608 - quoted names
     # The line's end closes a comment at the end of the operator's condition.
     conditions = [f"({where}\n)"] if where is not None else []
     if after is not None:
-        conditions.append(f"({_later(list(map(quoted, key)), after)})")
+        conditions.append(f"({_beyond(list(map(quoted, key)), after, side='>', last='>')})")
+    if until is not None:
+        conditions.append(f"({_beyond(list(map(quoted, key)), until, side='<', last='<=')})")
     if conditions:
         text += f" WHERE {' AND '.join(conditions)}"
     if key:
@@ -94,14 +97,21 @@ def chunk_query(
     return text if limit is None else f"{text} LIMIT {limit}"
 
 
-def _later(columns: Sequence[str], after: Sequence[str]) -> str:
-    """The condition on rows whose keys come after one.
+def last_row_query(name: TableName, select_list: str, *, key: Sequence[str]) -> str:
+    """The SELECT of the last row in the order of the key, or of none."""
+    order = ", ".join(f"{quoted(one)} DESC" for one in key)
+    database, table = map(quoted, name)
+    return f"SELECT {select_list} FROM {database}.{table} ORDER BY {order} LIMIT 1"  # noqa: S608
+
+
+def _beyond(columns: Sequence[str], key: Sequence[str], *, side: str, last: str) -> str:
+    """The condition on rows whose keys are on one side of a key; ``last``: how the last column is compared.
 
     MySQL finds no range of an index in a comparison of rows, so it is written out, with the first column's
     range as a condition of its own.
     """
-    first, value = columns[0], after[0]
+    first, value = columns[0], key[0]
     if len(columns) == 1:
-        return f"{first} > {value}"
-    rest = _later(columns[1:], after[1:])
-    return f"{first} >= {value} AND ({first} > {value} OR ({first} = {value} AND {rest}))"
+        return f"{first} {last} {value}"
+    rest = _beyond(columns[1:], key[1:], side=side, last=last)
+    return f"{first} {side}= {value} AND ({first} {side} {value} OR ({first} = {value} AND {rest}))"

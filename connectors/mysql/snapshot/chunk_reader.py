@@ -23,7 +23,7 @@ from connectors.mysql.ddl.definition import Server, Table, TableName
 from connectors.mysql.position import Coordinates
 from connectors.mysql.schema.server_columns import end_of_binlog
 from connectors.mysql.server.facts import SourceAddress, connection_to
-from connectors.mysql.snapshot.chunk_query import chunk_query, key_order
+from connectors.mysql.snapshot.chunk_query import chunk_query, key_order, last_row_query
 from connectors.mysql.snapshot.discreet_errors import WITHOUT_TABLE, without_values
 from connectors.mysql.snapshot.keyless_reader import KeylessReader
 from connectors.mysql.snapshot.load_limits import LoadGate
@@ -98,6 +98,7 @@ class ChunkReader:
         clock: ReadClock | None = None,
         spools: Spools | None = None,
         is_divided: bool = True,
+        is_bounded: bool = False,
     ) -> None:
         """``definition``: the table as its history has it now; None if it does not exist.
 
@@ -107,6 +108,7 @@ class ChunkReader:
         else ``most_rows``: of a chunk.
         ``clock``: that of ``ReadChunk.began_ms``; None: this machine's. ``spools``: where rows of a table
         without a key are; ``is_divided``: whether they may be several portions.
+        ``is_bounded``: whether rows are omitted that come after all those there were after the first chunk.
         """
         self._clock = clock or WorkerClock()
         self._spools = spools or Spools()
@@ -114,6 +116,9 @@ class ChunkReader:
             address, name, is_divided=is_divided, gate=gate, clock=self._clock
         )
         self._keeps_keys, self._is_whole, self._most_rows = keeps_keys, is_whole, most_rows
+        self._is_bounded = is_bounded
+        self._until: tuple[str, ...] | None = None
+        """The order of the key, and literals of the last row's key; None: not known yet."""
         self._address, self._name, self._charsets, self._server = address, name, charsets, server
         self._definition, self._is_masked, self._where = definition, is_masked, where
         self._gate = gate
@@ -276,9 +281,14 @@ class ChunkReader:
         if is_part and self._gate is not None:
             limit = self._gate.most_rows(limit)
         order = key_order(table)
-        after = after[1:] if after is not None and after[0] == order else None
         query = chunk_query(
-            self._name, selected.select_list, key=key, after=after, limit=limit, where=self._where
+            self._name,
+            selected.select_list,
+            key=key,
+            after=_in_order(after, order),
+            limit=limit,
+            until=_in_order(self._until, order),
+            where=self._where,
         )
         with self._connection.cursor() as cursor:
             if self._where is not None and not self._is_estimated:
@@ -292,12 +302,15 @@ class ChunkReader:
             by_size = found.rows * TARGET_BYTES // size
             self._limit = max(1, min(MOST_ROWS, by_size, _GROWTH * limit))
         keys = self._keys(selected, key, found)
+        is_last = found.rows < limit and not found.is_cut
+        if self._is_bounded and not is_last and _in_order(self._until, order) is None:
+            self._until = self._bound(selected, key, order)
         return ReadChunk(
             table_map=selected.table_map,
             blocks=found.blocks,
             rows=found.rows,
             last=(order, *keys[-1]) if keys else None,
-            is_last=found.rows < limit and not found.is_cut,
+            is_last=is_last,
             high=high,
             began_ms=began_ms,
             estimate=estimate,
@@ -317,6 +330,20 @@ class ChunkReader:
                 "a row is not in the form of its columns", table=".".join(self._name)
             ) from None
         return [selected.key_literals(row, key) for row in rows]
+
+    def _bound(
+        self, selected: SelectedTable, key: Sequence[str], order: str
+    ) -> tuple[str, ...] | None:
+        """The last row's key, after a chunk.
+
+        Rows that are not visible by now are in the stream, so a table has an end though it grows as fast as it
+        is read.
+        """
+        select = PreparedSelect(self._connection)
+        query = last_row_query(self._name, selected.select_list, key=key)
+        found = select.packets(query, _types_of(selected))
+        keys = self._keys(selected, key, found)
+        return (order, *keys[-1]) if keys else None
 
     def _packets(
         self, query: str, sees: Seen, selected: SelectedTable, most_bytes: int | None
@@ -377,6 +404,11 @@ class ChunkReader:
                 source=self._address,
             )
         return high
+
+
+def _in_order(key: Sequence[str] | None, order: str) -> Sequence[str] | None:
+    """Literals of a key that was noted with its order; None if the order is another one now."""
+    return key[1:] if key is not None and key[0] == order else None
 
 
 def _types_of(selected: SelectedTable) -> Check:

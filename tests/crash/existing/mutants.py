@@ -56,6 +56,7 @@ MUTANTS: dict[str, Mutant] = {
     "chunk-repeated": Mutant(storm=True),
     "key-order": Mutant(test=f"{_CHUNKS}::test_text_keys_of_any_characters", storm=True),
     "last-row-twice": Mutant(test=f"{_CHUNKS}::test_text_keys_of_any_characters", storm=True),
+    "last-row-omitted": Mutant(test=f"{_CHUNKS}::test_text_keys_of_any_characters", storm=True),
     "keys-forgotten": Mutant(
         test=f"{_ROWS}::test_a_generation_that_another_read_needs_is_kept", storm=True
     ),

@@ -92,15 +92,21 @@ def key_order() -> None:
 
 def last_row_twice() -> None:
     """A chunk begins with the last row of the one before: >= instead of >."""
+    _compared({">": ">="})
 
-    def later(columns: list[str], after: list[str]) -> str:
-        first, value = columns[0], after[0]
-        if len(columns) == 1:
-            return f"{first} >= {value}"
-        rest = later(columns[1:], after[1:])
-        return f"{first} >= {value} AND ({first} > {value} OR ({first} = {value} AND {rest}))"
 
-    query._later = later
+def last_row_omitted() -> None:
+    """The last row that there was at the beginning is omitted: < instead of <=."""
+    _compared({"<=": "<"})
+
+
+def _compared(others: dict[str, str]) -> None:
+    real = query._beyond
+
+    def beyond(columns: list[str], key: list[str], *, side: str, last: str) -> str:
+        return str(real(columns, key, side=side, last=others.get(last, last)))
+
+    query._beyond = beyond
 
 
 def keys_forgotten() -> None:
@@ -198,6 +204,7 @@ PATCHES: dict[str, Patch] = {
     "chunk-repeated": chunk_repeated,
     "key-order": key_order,
     "last-row-twice": last_row_twice,
+    "last-row-omitted": last_row_omitted,
     "keys-forgotten": keys_forgotten,
     "dropped-too-early": dropped_too_early,
     "refused-alone": refused_alone,

@@ -90,9 +90,11 @@ def sizes(reader: ChunkReader, *, limit: int) -> list[int]:
         after = chunk.last
 
 
-@pytest.mark.parametrize("limit", [1, 2])
+@pytest.mark.parametrize(("limit", "is_bounded"), [(1, True), (2, False)])
 @pytest.mark.parametrize("kind", KEYS)
-def test_each_row_is_in_one_chunk_whatever_its_key(stack: Stack, kind: str, limit: int) -> None:
+def test_each_row_is_in_one_chunk_whatever_its_key(
+    stack: Stack, kind: str, limit: int, is_bounded: bool
+) -> None:
     columns, rows = KEYS[kind]
     names = ", ".join(one.split()[0] for one in columns.split(", "))
     table = f"keys_{kind}"
@@ -104,7 +106,7 @@ def test_each_row_is_in_one_chunk_whatever_its_key(stack: Stack, kind: str, limi
         f"INSERT INTO {table} ({names}) VALUES {', '.join(f'({one})' for one in rows)}",
         database=DATABASE,
     )
-    found = sizes(reader_of(stack, table), limit=limit)
+    found = sizes(reader_of(stack, table, is_bounded=is_bounded), limit=limit)
     assert sum(found) == len(rows)
     assert set(found[:-1]) <= {limit}
 
@@ -151,7 +153,72 @@ def test_text_keys_of_any_characters(stack: Stack) -> None:
             database=DATABASE,
         )
         ((count,),) = ask(stack.mysql, f"SELECT COUNT(*) FROM {DATABASE}.{table}")
-        assert sum(sizes(reader_of(stack, table), limit=7)) == count
+        for is_bounded in (False, True):
+            reader = reader_of(stack, table, is_bounded=is_bounded)
+            assert sum(sizes(reader, limit=7)) == count
+
+
+@pytest.mark.parametrize("key", ["a, k", "k, a", "k"])
+def test_rows_after_the_last_one_of_the_beginning_are_omitted(stack: Stack, key: str) -> None:
+    """They are in the stream; else a table that grows as fast as it is read would have no end."""
+    run(
+        stack.mysql,
+        "DROP TABLE IF EXISTS longer",
+        f"CREATE TABLE longer (a INT, k VARCHAR(20), v INT, PRIMARY KEY ({key}))",
+        "INSERT INTO longer SELECT n DIV 7, LPAD(n, 5, '0'), 0 FROM numbers LIMIT 40",
+        database=DATABASE,
+    )
+    with closing(reader_of(stack, "longer", is_bounded=True, keeps_keys=True)) as reader:
+        found, after, is_last = list[tuple[str, ...]](), None, False
+        for chunks in range(20):
+            reader._limit = 4
+            chunk = reader.read(after, GtidSet())
+            assert chunk is not None
+            found += chunk.keys
+            after, is_last = chunk.last or after, chunk.is_last
+            if is_last:
+                break
+            # As many as were read, after all others in each order.
+            later = f"LPAD(n + {100 * chunks + 100}, 5, '0')"
+            run(
+                stack.mysql,
+                f"INSERT INTO longer SELECT 100, {later}, 1 FROM numbers LIMIT 4",
+                database=DATABASE,
+            )
+        assert is_last
+    assert len(set(found)) == len(found) == 40
+
+
+def test_the_last_row_of_another_order_of_the_key_is_another_one(stack: Stack) -> None:
+    run(
+        stack.mysql,
+        "DROP TABLE IF EXISTS turned",
+        "CREATE TABLE turned (a INT, b INT, PRIMARY KEY (a))",
+        "INSERT INTO turned SELECT n, 1000 - n FROM numbers LIMIT 20",
+        database=DATABASE,
+    )
+    facts, name = known_facts(stack.mysql), (DATABASE, "turned")
+    with closing(reader_of(stack, "turned", is_bounded=True)) as reader:
+        reader._limit = 5
+        first = reader.read(None, GtidSet())
+        assert first is not None
+        reader.rest()
+        run(
+            stack.mysql,
+            "ALTER TABLE turned DROP PRIMARY KEY, ADD PRIMARY KEY (b)",
+            database=DATABASE,
+        )
+        after = definition_of(stack.mysql, name, facts)
+        reader._definition = lambda: after
+        found, last = 0, first.last
+        while True:
+            reader._limit = 6
+            chunk = reader.read(last, GtidSet())
+            assert chunk is not None
+            found, last = found + chunk.rows, chunk.last
+            if chunk.is_last:
+                break
+    assert found == 20
 
 
 @pytest.mark.parametrize(

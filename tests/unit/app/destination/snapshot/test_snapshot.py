@@ -230,6 +230,17 @@ async def test_rows_to_be_looked_for_are_read_at_once(monkeypatch: pytest.Monkey
         assert [made[one].reader._is_whole for one in ("x", "y")] == [True, False]
 
 
+async def test_rows_after_the_last_one_are_left_to_the_stream_where_it_has_all_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with run(monkeypatch, can_remove=lambda name: name != ("shop", "x")) as scene:
+        scene.ask("x", SnapshotAction.START, "new")
+        scene.ask("y", SnapshotAction.START, "new")
+        await scene.until(lambda: {"x", "y"} <= FakeReading.made.keys())
+        made = FakeReading.made
+        assert [made[one].reader._is_bounded for one in ("x", "y")] == [False, True]
+
+
 async def test_rows_that_cannot_be_removed_fail_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     async with run(monkeypatch, can_remove=lambda _: False) as scene:
         scene.ask("x", SnapshotAction.START, "new", removes=('{"id":1}',))
