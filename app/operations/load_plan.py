@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -19,12 +19,15 @@ from app.operations.validation.definitions import Definitions, definitions_now
 from app.operations.validation.validation import wanted_tables
 from app.pipeline.gather.captured_tables import CapturedTable
 from app.validation.errors import NotComparable
-from connectors.errors import SnapshotUnsupported
+from connectors.errors import SnapshotUnsupported, TableUnreadable, printed
 from connectors.mysql.ddl.definition import Table, TableName
+from connectors.mysql.server.facts import SourceAddress
 from connectors.mysql.snapshot.empty_tables import empty_tables
 from tables.mapping.rules import DEBEZIUM
 
 FORM = 1
+FORM_WITH_REFUSED = 2
+"""That of a plan with refused tables, which an earlier sink would pass by."""
 _BY_WORKER = "Let the worker read the existing rows: see docs/snapshots.md."
 _FIRST_ROW = (
     "Publish one row, and so the columns, of each of them first: python -m app snapshot start {destination} "
@@ -45,28 +48,37 @@ class LoadPlan:
     tables: Sequence[dict[str, Any]]
     empty: Sequence[TableName] = ()
     """Real tables that have no row, and of which nothing was published: all of their rows will be."""
+    refused: Mapping[TableName, str] = field(default_factory=dict)
+    """Logical tables of which a SELECT does not return what their topic has: why, and what to do."""
 
     def to_json(self) -> dict[str, Any]:
         """What the sink reads: see docs/bulk-load.md."""
+        refused = [{"logical": list(name), "why": why} for name, why in self.refused.items()]
         return {
             "what": "aqueduct load plan",
-            "form": FORM,
+            "form": FORM_WITH_REFUSED if self.refused else FORM,
             "destination": self.destination,
             "prefix": self.prefix,
             "server_uuid": self.server_uuid,
             "made_ms": self.made_ms,
             "tables": list(self.tables),
             "empty": [list(name) for name in self.empty],
+            **({"refused": refused} if refused else {}),
         }
 
 
 async def plan_load(
-    journal: Journal, given: Iterable[TableName], report: ReportUnreachable
+    journal: Journal,
+    given: Iterable[TableName],
+    report: ReportUnreachable,
+    *,
+    keeps_refused: bool = False,
 ) -> LoadPlan:
     """Return the plan for tables, real or logical ones; of a logical one, for all its real tables.
 
-    Raises UsageError for a table that is not captured, SnapshotUnsupported if rows cannot be read by a
-    SELECT alone, and NotComparable if no schema history is kept.
+    A plan that ``keeps_refused`` has tables whose rows cannot be read by a SELECT alone, with the reason; else
+    SnapshotUnsupported is raised for the first one. Raises UsageError for a table that is not captured, and
+    NotComparable if no schema history is kept.
     """
     state = await journal.state()
     assert state.cursor is not None
@@ -86,18 +98,76 @@ async def plan_load(
     names = [one for one in wanted_tables(definitions, ()) if _logical(definitions, one) in logical]
     # Read before the tables are: a row that comes later is published.
     unpublished = [one for one in names if one not in definitions.state.versions]
-    empty = await in_its_own_thread(partial(empty_tables, source.address, unpublished))
+    refused = dict[TableName, str]() if keeps_refused else None
+    read_empty = partial(_empty, definitions, source.address, unpublished, refused)
+    empty = await in_its_own_thread(read_empty)
     filled = [one for one in names if one not in empty] or names
-    captured = {one: _captured(definitions, one, name) for one in filled}
-    _check_published(definitions, captured, name)
+    captured = _readable(definitions, filled, name, refused)
     return LoadPlan(
         destination=name,
         prefix=journal.plan.rules.prefix,
         server_uuid=source.facts.server_uuid,
         made_ms=time.time_ns() // 1_000_000,
-        tables=[_planned(definitions, own, one) for one, own in captured.items()],
+        tables=[
+            _planned(definitions, own, one)
+            for one, own in captured.items()
+            if own.route.logical not in (refused or {})
+        ],
         empty=[one for one in names if one not in filled],
+        refused=refused or {},
     )
+
+
+def _empty(
+    definitions: Definitions,
+    address: SourceAddress,
+    names: Iterable[TableName],
+    refused: dict[TableName, str] | None,
+) -> set[TableName]:
+    """Those of these tables that have no row; adds the logical names of unreadable ones to ``refused``."""
+    if refused is None:
+        return empty_tables(address, names)
+    found = set[TableName]()
+    for name in names:
+        try:
+            found |= empty_tables(address, [name])
+        except TableUnreadable as error:
+            _refuse(definitions, name, error, refused)
+    return found
+
+
+def _readable(
+    definitions: Definitions,
+    names: Iterable[TableName],
+    destination: str,
+    refused: dict[TableName, str] | None,
+) -> dict[TableName, CapturedTable]:
+    """How tables are published of which a SELECT returns that; adds the logical names of others to ``refused``.
+
+    Without it, raises SnapshotUnsupported.
+    """
+    found = dict[TableName, CapturedTable]()
+    for name in names:
+        try:
+            found[name] = _captured(definitions, name, destination)
+        except SnapshotUnsupported as error:
+            _refuse(definitions, name, error, refused)
+    for lacking in _unpublished(definitions, found, each=refused is not None):
+        unpublished = _not_published(definitions, lacking, destination)
+        _refuse(definitions, lacking[0], unpublished, refused)
+    return found
+
+
+def _refuse(
+    definitions: Definitions,
+    name: TableName,
+    error: SnapshotUnsupported | TableUnreadable,
+    refused: dict[TableName, str] | None,
+) -> None:
+    if refused is None:
+        raise error
+    why = printed(f"{error.detail}. {error.advice}")
+    refused.setdefault(_logical(definitions, name), why)
 
 
 def _logical(definitions: Definitions, name: TableName) -> TableName:
@@ -140,21 +210,25 @@ def _planned(definitions: Definitions, captured: CapturedTable, name: TableName)
     }
 
 
-def _check_published(
-    definitions: Definitions, captured: Mapping[TableName, CapturedTable], destination: str
-) -> None:
-    """Raises SnapshotUnsupported for tables whose present columns are not on the schemas topic."""
+def _unpublished(
+    definitions: Definitions, captured: Mapping[TableName, CapturedTable], *, each: bool
+) -> list[list[TableName]]:
+    """The tables whose present columns are not on the schemas topic: each by itself, or all in one."""
     versions = definitions.state.versions
     lacking = [
         name
         for name, own in captured.items()
         if name not in versions or not versions[name].definition.is_same(own.definition)
     ]
-    if not lacking:
-        return
+    return [[name] for name in lacking] if each else [lacking] if lacking else []
+
+
+def _not_published(
+    definitions: Definitions, lacking: Sequence[TableName], destination: str
+) -> SnapshotUnsupported:
     first = lacking[0]
     more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
-    raise SnapshotUnsupported(
+    return SnapshotUnsupported(
         f"no record of {', '.join('.'.join(one) for one in lacking[:_NAMED])}{more} was published since its "
         "columns are what they are, so the sink does not know them",
         destination=destination,

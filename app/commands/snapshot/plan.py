@@ -27,6 +27,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     arguments.add_destination(parser)
     arguments.add_tables(parser)
+    parser.add_argument(
+        "--keep-refused",
+        action="store_true",
+        help="keep tables that the sink cannot read in the plan, with the reason, for `spark_sink validate`, "
+        "which reports them; `spark_sink load` refuses such a plan",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -35,6 +41,8 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("name the tables to read")
     settings = run_operation(with_mapping_in_force(load(), options.destination))
     journal = Journal.of(settings, options.destination)
-    plan = run_operation(plan_load(journal, options.tables, report_unreachable))
+    plan = run_operation(
+        plan_load(journal, options.tables, report_unreachable, keeps_refused=options.keep_refused)
+    )
     sys.stdout.write(json.dumps(plan.to_json(), indent=2) + "\n")
     return 0

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pymysql
+
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.server.facts import SourceAddress, connected
 from connectors.mysql.snapshot.chunk_query import chunk_query
+from connectors.mysql.snapshot.table_errors import error_of_read
 
 
 def empty_tables(address: SourceAddress, names: Iterable[TableName]) -> set[TableName]:
-    """Return those of these tables; raise SourceRefused or SourceLost if one cannot be read."""
+    """Return those of these tables; raise TableUnreadable, or an error of the source."""
     found = set()
     with connected(address) as cursor:
         for name in names:
-            cursor.execute(chunk_query(name, "1", key=(), after=None, limit=1))
+            try:
+                cursor.execute(chunk_query(name, "1", key=(), after=None, limit=1))
+            except pymysql.MySQLError as error:
+                raise error_of_read(error, name, address) from error
             if not cursor.fetchall():
                 found.add(name)
     return found

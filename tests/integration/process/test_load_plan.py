@@ -85,6 +85,7 @@ def test_a_plan_has_what_a_select_returns_and_no_other_table(
         assert "values are hidden of: v" in refused("shop.secrets")
         assert "its mapping filters rows or operations" in refused("shop.few")
         assert "it has no primary key" in refused("shop.plain")
+        assert_refused_tables_are_kept(config)
         assert 'snapshot start shop shop.unseen --where "id = …"' in refused("shop.unseen")
         # A row that no binlog has is none that the stream has.
         unlogged = "INSERT INTO shop.notes_2 VALUES (1, 'a', 1)"
@@ -112,6 +113,22 @@ def test_a_plan_has_what_a_select_returns_and_no_other_table(
         assert unknown.returncode == 2
         assert "shop.none is no table that the destination captures" in unknown.stderr
         assert worker.stop() == 0
+
+
+def assert_refused_tables_are_kept(config: Path) -> None:
+    tables = ("shop.plain", "shop.notes_1", "shop.few", "shop.unseen")
+    made = run_command(config, "snapshot", "plan", "shop", *tables, "--keep-refused")
+    assert made.returncode == 0, made.stderr
+    plan = json.loads(made.stdout)
+    # A sink that does not know refused tables is to refuse it.
+    assert plan["form"] == 2
+    assert [one["table"] for one in plan["tables"]] == ["notes_0", "notes_1"]
+    why = {one["logical"][1]: one["why"] for one in plan["refused"]}
+    assert list(why) == ["few", "plain"]
+    assert "its mapping filters rows or operations. Let the worker read the existing" in why["few"]
+    assert "shop.plain cannot be read by the sink, as it has no primary key" in why["plain"]
+    # It has no row, so all of its rows will be published.
+    assert plan["empty"] == [["shop", "notes_2"], ["shop", "unseen"]]
 
 
 @pytest.mark.parametrize("words", [(), ("shop",)])
