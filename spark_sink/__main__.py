@@ -1,6 +1,7 @@
 """`python -m spark_sink`, and the script that `spark-submit` is given.
 
-Invariant: exit 0 for a stop that was asked for, 1 for a named error in one line, 2 for bad usage.
+Invariant: exit 0 for a stop that was asked for, 1 for a named error in one line, 2 for bad usage;
+3 for a comparison in which nothing differs, but not all could be judged.
 """
 
 from __future__ import annotations
@@ -31,7 +32,12 @@ from spark_sink.background.maintain import ask, check, outcome_lines
 from spark_sink.background.presence import has_ended, is_running
 from spark_sink.cuts.reading import ConsistentCut, as_of
 from spark_sink.cuts.report import cut_lines
-from spark_sink.errors import BadSettings, MetastoreIncomplete, SinkError
+from spark_sink.errors import (
+    BadSettings,
+    ComparisonIncomplete,
+    MetastoreIncomplete,
+    SinkError,
+)
 from spark_sink.lag.report import lag_lines
 from spark_sink.load.command import load, validate
 from spark_sink.log import configure
@@ -211,7 +217,13 @@ def _of_plan(
             timeout=options.timeout,
             stop=stop,
         )
-    return validate(*given, most=options.limit, timeout=options.timeout, stop=stop)
+    return validate(
+        *given,
+        most=options.limit,
+        as_json=options.format == "json",
+        timeout=options.timeout,
+        stop=stop,
+    )
 
 
 def _register(spark: SparkSession, settings: Settings) -> None:
@@ -253,7 +265,8 @@ def _print(*lines: str) -> None:
 
 def _print_all(lines: Iterable[str]) -> None:
     for line in lines:
-        print(printed(line))  # noqa: T201 - what was asked for
+        # Each as it comes: the next one may take hours.
+        print(printed(line), flush=True)  # noqa: T201 - what was asked for
 
 
 def _table(text: str) -> tuple[str, str]:
@@ -287,6 +300,8 @@ def _failed(fault: SinkError) -> int:
         print(fault, file=sys.stderr)  # noqa: T201 - the settings, so the log too, are not read
     else:
         _log.error("%s", fault)
+    if isinstance(fault, ComparisonIncomplete):
+        return 3
     return 2 if isinstance(fault, BadSettings) else 1
 
 
@@ -375,9 +390,17 @@ def _parser() -> argparse.ArgumentParser:
         "load", help="fill tables with the rows that their source has, read by Spark in parallel"
     )
     validate = commands.add_parser(
-        "validate", help="compare tables with the rows that their source has now"
+        "validate",
+        help="compare tables with the rows that their source has now",
+        epilog="Exit code 0: all rows are equal; 1: some differ, or an error; 3: none differs among those that "
+        "could be judged.",
     )
-    validate.add_argument("--limit", type=_count, default=20, help="keys that are listed (20)")
+    validate.add_argument(
+        "--limit", type=_count, default=20, help="keys of each kind that are listed (20)"
+    )
+    validate.add_argument(
+        "--format", choices=("text", "json"), default="text", help="output format (text)"
+    )
     load.add_argument(
         "--again",
         action="store_true",

@@ -123,6 +123,10 @@ class LoadRefused(SinkError):
     """Rows cannot be loaded from the source."""
 
 
+class RowsRefused(LoadRefused):
+    """Rows of a table cannot be read from the source exactly."""
+
+
 class LoadStale(SinkError):
     """The source, or what is published of it, has changed in a way that a load cannot continue."""
 
@@ -133,6 +137,17 @@ class TablesDiffer(SinkError):
 
 class ComparisonIncomplete(SinkError):
     """Not all rows were judged, and those that were are equal."""
+
+
+class NotComparable(SinkError):
+    """A table cannot be compared with its source."""
+
+
+class TableUnreadable(SinkError):
+    """MySQL does not return the rows of a table."""
+
+    code: int = 0
+    """MySQL's number of the error."""
 
 
 class SourceUnreachable(SinkError):

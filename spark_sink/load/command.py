@@ -5,12 +5,14 @@ Invariant: a table is loaded once the sink has put it in place; until then a rep
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -21,6 +23,8 @@ from spark_sink.load.origin import Origin
 from spark_sink.load.plan import LoadPlan, read_plans
 from spark_sink.load.server import SourceServer
 from spark_sink.load.state import Loads, LoadState
+from spark_sink.load.table_result import TableResult, Validation
+from spark_sink.load.trouble import check_warehouse
 from spark_sink.load.validation import Validator
 from spark_sink.settings import Settings
 from spark_sink.source.kafka import KafkaTopics, read_schemas
@@ -29,6 +33,9 @@ from spark_sink.table_rules import TableRules
 from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.reload_request import request_reload
 from spark_sink.warehouse.waiting_tables import Request, Waits
+
+_LOCK_SECONDS: Final = 60
+"""How long a comparison waits for a table that another session has locked, as `python -m app validate` does."""
 
 
 def load(
@@ -46,14 +53,15 @@ def load(
     """Loads tables of plans, all of them without a name; returns what to print.
 
     Those that have a history are refused, unless it is to be `without_history`.
-    Raises BadSettings, LoadRefused, LoadStale, SourceUnreachable, ReloadRefused.
+    Raises BadSettings, LoadRefused, LoadStale, TableUnreadable, SourceUnreachable, ReloadRefused.
     """
     found = read_plans(plans, settings.prefix)
     wanted = found.only(names)
+    wanted.check_none_refused()
     if not without_history:
-        check_no_history(wanted, TableRules(settings.tables))
+        check_no_history(wanted.tables, TableRules(settings.tables))
     with loader(spark, settings, warehouse, found, timeout=timeout, stop=stop) as own:
-        for name, sources in wanted.items():
+        for name, sources in wanted.tables.items():
             state = own.read(name, sources, again=again)
             if put_in_place(warehouse, state, settings.name, timeout=timeout, stop=stop):
                 own.finished(state)
@@ -68,26 +76,50 @@ def validate(
     names: Collection[Name],
     *,
     most: int,
+    as_json: bool,
     timeout: float,
     stop: threading.Event,
 ) -> Iterator[str]:
     """Compares tables of plans with their source, all of them without a name; returns what to print.
 
-    Raises TablesDiffer and ComparisonIncomplete after the last line, and what a load raises.
+    A table that cannot be compared is a line of it; what prevents the comparison of any table is raised. Raises
+    TablesDiffer and ComparisonIncomplete after the last line.
     """
-    found = read_plans(plans, settings.prefix)
-    differ = in_flight = 0
-    with loader(spark, settings, warehouse, found, timeout=timeout, stop=stop) as own:
-        validator = Validator(loader=own, waits=Waits(warehouse.waits, time.time))
-        for name, sources in found.only(names).items():
-            one = validator.compare(name, sources)
-            yield from one.lines(most)
-            differ += one.count
-            in_flight += one.in_flight
-    if differ:
-        raise TablesDiffer(f"{differ} rows", advice="See docs/bulk-load.md#validation")
-    if in_flight:
-        raise ComparisonIncomplete(f"{in_flight} rows", advice="Run the command again")
+    wanted = read_plans(plans, settings.prefix).only(names)
+    results = []
+    with loader(
+        spark, settings, warehouse, wanted, timeout=timeout, stop=stop, lock_seconds=_LOCK_SECONDS
+    ) as own:
+        check_warehouse(own)
+        validator = Validator(loader=own, waits=Waits(warehouse.waits, time.time), most_listed=most)
+        for name in sorted(wanted.refused | wanted.tables):
+            one = TableResult(name=name, not_compared=wanted.refused.get(name))
+            if one.not_compared is None:
+                one = validator.compare(name, wanted.tables[name])
+            results.append(one)
+            if not as_json:
+                yield from one.lines()
+    found = Validation(destinations=wanted.destinations, tables=results)
+    yield from json.dumps(found.to_json(), indent=2).splitlines() if as_json else [found.line()]
+    check_equal(found)
+
+
+def check_equal(found: Validation) -> None:
+    """Raises TablesDiffer if rows differ, and ComparisonIncomplete if none does, but not all was judged."""
+    if found.differences:
+        raise TablesDiffer(f"{found.differences} rows", advice="See docs/bulk-load.md#validation")
+    if found.is_complete:
+        return
+    parts = []
+    if found.not_compared:
+        parts.append(f"{found.not_compared} of {len(found.tables)} tables not compared")
+    if found.in_flight:
+        parts.append(f"{found.in_flight} rows that were still written")
+    advice = "Remove what the lines of those tables name" if found.not_compared else ""
+    again = "run the command again" if advice else "Run the command again"
+    raise ComparisonIncomplete(
+        ", ".join(parts), advice=", and ".join(filter(None, (advice, again)))
+    )
 
 
 def check_no_history(names: Iterable[Name], rules: TableRules) -> None:
@@ -109,9 +141,11 @@ def loader(
     *,
     timeout: float,
     stop: threading.Event,
+    lock_seconds: int | None = None,
 ) -> Iterator[Loader]:
-    """What loads the tables of a plan. Raises BadSettings, JarMissing."""
-    servers = {one: settings.load.of(one) for one in plan.destinations}
+    """What loads the tables of a plan. `lock_seconds`: see SourceServer. Raises BadSettings, JarMissing."""
+    read = sorted({one.destination for own in plan.tables.values() for one in own})
+    servers = {one: settings.load.of(one) for one in read}
     if lacking := [one for one, own in servers.items() if not own.server]:
         raise BadSettings(
             f"load.server is not set, nor load.destinations.{lacking[0]}.server",
@@ -120,7 +154,7 @@ def loader(
     topics = KafkaTopics(spark, settings)
     origins = {
         one: Origin(
-            server=SourceServer(spark, own),
+            server=SourceServer(spark, own, lock_seconds=lock_seconds),
             cursors=Cursors(topics=topics, prefix=settings.prefix, destination=one),
             stopped=stop.wait,
             timeout=timeout,

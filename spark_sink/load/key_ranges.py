@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from spark_sink.errors import LoadRefused
-from spark_sink.load.server import SourceServer, literals
+from spark_sink.errors import RowsRefused
+from spark_sink.load.mysql_sql import identifier, literals, whole_name
+from spark_sink.load.server import SourceServer, Table
 
 _INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 _NUMBERS: Final = _INTEGERS | {"decimal", "year"}
@@ -52,25 +53,22 @@ class KeyColumn:
             return literals([value])
         if self.kind in _NUMBERS or self.kind in ("enum", "set", "bit", "float", "double"):
             if not re.fullmatch(r"-?[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?", value):
-                raise LoadRefused(f"{value!r} is no value of the key's column {self.name}")
+                raise RowsRefused(f"{value!r} is no value of the key's column {self.name}")
             return value
         return f"X'{_hex(value)}'"
 
 
-def identifier(name: str) -> str:
-    """A name in MySQL's SQL."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def key_ranges(
-    server: SourceServer, table: tuple[str, str], key: Sequence[KeyColumn], *, rows: int
+    server: SourceServer, table: Table, key: Sequence[KeyColumn], *, rows: int
 ) -> list[str]:
-    """The conditions of ranges of about so many rows each; one, that is true, for a small table."""
-    name = ".".join(map(identifier, table))
+    """The conditions of ranges of about so many rows each; one, that is true, for a small table.
+
+    Raises RowsRefused, TableUnreadable.
+    """
     if len(key) == 1 and key[0].kind in _INTEGERS:
-        limits: Iterator[tuple[str, ...]] = _even_limits(server, name, key[0], rows=rows)
+        limits: Iterator[tuple[str, ...]] = _even_limits(server, table, key[0], rows=rows)
     else:
-        limits = _found_limits(server, name, key, rows=rows)
+        limits = _found_limits(server, table, key, rows=rows)
     return conditions(key, list(limits))
 
 
@@ -90,11 +88,12 @@ def conditions(key: Sequence[KeyColumn], limits: Sequence[tuple[str, ...]]) -> l
 
 
 def _even_limits(
-    server: SourceServer, table: str, key: KeyColumn, *, rows: int
+    server: SourceServer, table: Table, key: KeyColumn, *, rows: int
 ) -> Iterator[tuple[str, ...]]:
     """Limits between ranges that the server's estimate says are small enough, of an integer key."""
     column = identifier(key.name)
-    low, high = server.ask(f"SELECT MIN({column}), MAX({column}) FROM {table}")[0]  # noqa: S608
+    ends = f"SELECT MIN({column}), MAX({column}) FROM {whole_name(table)}"  # noqa: S608
+    low, high = server.ask(ends, table=table)[0]
     if low is None or high is None:
         return
     found: list[int] = []
@@ -110,17 +109,18 @@ def _even_limits(
         yield (str(one),)
 
 
-def _estimate(server: SourceServer, table: str, column: str, first: int, end: int) -> int:
+def _estimate(server: SourceServer, table: Table, column: str, first: int, end: int) -> int:
     """The rows in a range, by the index."""
     within = f"{column} >= {first} AND {column} < {end}"
-    explained = server.ask(f"EXPLAIN FORMAT=TRADITIONAL SELECT 1 FROM {table} WHERE {within}")  # noqa: S608
+    select = f"SELECT 1 FROM {whole_name(table)} WHERE {within}"  # noqa: S608
+    explained = server.ask(f"EXPLAIN FORMAT=TRADITIONAL {select}", table=table)
     # id, select_type, table, partitions, type, possible_keys, key, key_len, ref, rows, filtered, Extra
     estimated, share = explained[0][9], explained[0][10]
     return int(int(estimated or 0) * float(share or 100) / 100)
 
 
 def _found_limits(
-    server: SourceServer, table: str, key: Sequence[KeyColumn], *, rows: int
+    server: SourceServer, table: Table, key: Sequence[KeyColumn], *, rows: int
 ) -> Iterator[tuple[str, ...]]:
     """Every so many rows a key, by walking along the index."""
     columns = [identifier(column.name) for column in key]
@@ -129,7 +129,8 @@ def _found_limits(
     for _ in range(_MOST):
         where = f" WHERE {last}" if last else ""
         found = server.ask(
-            f"SELECT {select} FROM {table}{where} ORDER BY {order} LIMIT 1 OFFSET {rows}"  # noqa: S608
+            f"SELECT {select} FROM {whole_name(table)}{where} ORDER BY {order} LIMIT 1 OFFSET {rows}",  # noqa: S608
+            table=table,
         )
         if not found:
             return
@@ -166,5 +167,5 @@ def _before(columns: Sequence[str], values: Sequence[str]) -> str:
 
 def _hex(value: str) -> str:
     if not re.fullmatch(r"[0-9A-Fa-f]*", value):
-        raise LoadRefused(f"{value!r} is no key in hexadecimal digits")
+        raise RowsRefused(f"{value!r} is no key in hexadecimal digits")
     return value

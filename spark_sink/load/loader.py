@@ -14,7 +14,8 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from typing import Final
@@ -24,7 +25,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.batch.columns import traced_to
-from spark_sink.errors import LoadRefused, LoadStale
+from spark_sink.errors import LoadRefused, LoadStale, RowsRefused
 from spark_sink.load.origin import BEGIN, Origin
 from spark_sink.load.plan import SourceTable
 from spark_sink.load.rows import selected_rows
@@ -66,7 +67,7 @@ class Loader:
     def read(self, name: Name, sources: tuple[SourceTable, ...], *, again: bool) -> LoadState:
         """Reads all rows of a table that are not read yet, and waits until the stream has reached them.
 
-        Raises LoadRefused, LoadStale, SourceUnreachable and the errors of Kafka.
+        Raises LoadRefused, LoadStale, TableUnreadable, SourceUnreachable and the errors of Kafka.
         """
         state = self._continued(name, sources) if not again else None
         if state is None:
@@ -229,6 +230,19 @@ class Loader:
         first, last = state.read, state.read + self.settings.connections
         group = state.ranges[first:last]
         place = f"{first:06}"
+        touched = [state.sources[index] for index in sorted({index for index, _ in group})]
+        with self._errors_of_read(touched):
+            rows = self._selected(state, traced, group)
+            self._write(state, to(rows) if to is not None else rows, place)
+        for source in touched:
+            self.origins[source.destination].check_columns(source)
+        highs = {name: dict(own) for name, own in state.highs.items()}
+        for name, origin in self._of(touched).items():
+            highs.setdefault(name, {})[servers[name]] = origin.server.executed()
+        return replace(state, read=first + len(group), folders=(*state.folders, place), highs=highs)
+
+    def _selected(self, state: LoadState, traced: Traced, group: Sequence[Range]) -> DataFrame:
+        """The rows of ranges; nothing but their columns is asked for yet."""
         rows: DataFrame | None = None
         for number, (source, version) in enumerate(
             zip(state.sources, traced.versions, strict=True)
@@ -247,21 +261,30 @@ class Loader:
             )
             rows = part if rows is None else rows.unionByName(part)
         assert rows is not None
-        self._write(state, to(rows) if to is not None else rows, place)
-        touched = [state.sources[index] for index in sorted({index for index, _ in group})]
-        for source in touched:
-            self.origins[source.destination].check_columns(source)
-        highs = {name: dict(own) for name, own in state.highs.items()}
-        for name, origin in self._of(touched).items():
-            highs.setdefault(name, {})[servers[name]] = origin.server.executed()
-        return replace(state, read=first + len(group), folders=(*state.folders, place), highs=highs)
+        return rows
+
+    @contextmanager
+    def _errors_of_read(self, sources: Sequence[SourceTable]) -> Iterator[None]:
+        """Raises TableUnreadable or SourceUnreachable for an error of MySQL's in a read of these tables."""
+        try:
+            yield
+        except (PySparkException, Py4JError) as fault:
+            servers = [self.origins[source.destination].server for source in sources]
+            error = servers[0].error_of_read(fault, sources[0].real)
+            if error is None:
+                raise
+            if len(sources) > 1:
+                for server, source in zip(servers, sources, strict=True):
+                    # Finds the one that cannot be read at all.
+                    server.check_readable(source.real)
+            raise error from fault
 
     def _write(self, state: LoadState, rows: DataFrame, place: str) -> None:
         try:
             self.loads.write(state, rows, place)
         except (PySparkException, Py4JError) as fault:
             if record := refused_record(str(fault)):
-                raise LoadRefused(
+                raise RowsRefused(
                     record,
                     advice="Let the worker read the table's existing rows: see docs/snapshots.md",
                 ) from fault

@@ -14,8 +14,9 @@ from typing import Final
 from spark_sink.errors import LoadStale
 from spark_sink.load.cursor import Cursors, SourceCursor
 from spark_sink.load.key_ranges import KeyColumn, key_ranges
+from spark_sink.load.mysql_sql import literals
 from spark_sink.load.plan import SourceTable
-from spark_sink.load.server import SourceServer, literals, wait_for
+from spark_sink.load.server import SourceServer, wait_for
 
 BEGIN: Final = "Make a new plan, and begin again with --again"
 _WIDTH: Final = re.compile(r"^((?:tiny|small|medium|big)?int|year)\(\d+\)")
@@ -57,8 +58,11 @@ class Origin:
             )
 
     def check_columns(self, source: SourceTable) -> None:
-        """Raises LoadStale if a column is not what the plan says."""
+        """Raises LoadStale if a column is not what the plan says, TableUnreadable if none can be read."""
         there = {column: kind for column, kind, _ in self._columns(source)}
+        if lacking := [column for _, column, _ in source.columns if column not in there]:
+            # The account sees none on which it has no privilege.
+            self.server.check_readable(source.real, lacking)
         for _, column, kind in source.columns:
             if column not in there or _plain(there[column]) != _plain(kind):
                 raise LoadStale(
@@ -71,12 +75,12 @@ class Origin:
         """The conditions of ranges of about so many rows each."""
         kinds = {name: base for name, _, base in self._columns(source)}
         key = [KeyColumn(name, kinds[name]) for name in source.key]
-        return key_ranges(self.server, (source.database, source.table), key, rows=rows)
+        return key_ranges(self.server, source.real, key, rows=rows)
 
     def _columns(self, source: SourceTable) -> list[tuple[str, str, str]]:
         rows = self.server.ask(
             "SELECT column_name, column_type, data_type FROM information_schema.columns WHERE "  # noqa: S608
-            f"(table_schema, table_name) = ({literals([source.database, source.table])})"
+            f"(table_schema, table_name) = ({literals(source.real)})"
         )
         return [(name or "", kind or "", base or "") for name, kind, base in rows]
 

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from spark_sink.errors import BadSettings
+from spark_sink.errors import BadSettings, LoadRefused
 from spark_sink.source.schemas import VersionKey
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.protocol import Name
 
 _WHAT: Final = "aqueduct load plan"
-_FORM: Final = 1
+_FORMS: Final = (1, 2)
+"""The second one has tables that are refused, which a version that does not know them would pass by."""
 _MAKE: Final = "Make it with: python -m app snapshot plan DEST TABLE > FILE"
 
 
@@ -40,6 +41,11 @@ class SourceTable:
     columns: tuple[tuple[str, str, str], ...]
 
     @property
+    def real(self) -> tuple[str, str]:
+        """Its name at the source."""
+        return self.database, self.table
+
+    @property
     def version_key(self) -> VersionKey:
         """The version of its columns in the schemas topic."""
         return VersionKey(self.destination, self.database, self.table, self.version)
@@ -57,31 +63,50 @@ class LoadPlan:
 
     prefix: str
     tables: dict[Name, tuple[SourceTable, ...]]
+    refused: dict[Name, str] = field(default_factory=dict)
+    """Other tables, of which a SELECT does not return what the topics have: why, and what to do."""
+    destinations: tuple[str, ...] = ()
+    """Those whose plans it is of."""
 
-    @property
-    def destinations(self) -> list[str]:
-        """Whose tables they are."""
-        return sorted({one.destination for own in self.tables.values() for one in own})
-
-    def only(self, names: Collection[Name]) -> dict[Name, tuple[SourceTable, ...]]:
-        """The tables that are named, all without a name. Raises BadSettings for others."""
+    def only(self, names: Collection[Name]) -> LoadPlan:
+        """The plan of the tables that are named, all without a name. Raises BadSettings for others."""
         for name in names:
-            if name not in self.tables:
-                there = ", ".join(".".join(one) for one in self.tables)
+            if name not in self.tables and name not in self.refused:
+                there = ", ".join(".".join(one) for one in (*self.tables, *self.refused))
                 raise BadSettings(f"the plan has no table {'.'.join(name)}, but: {there}")
-        return {name: own for name, own in self.tables.items() if not names or name in names}
+        if not names:
+            return self
+        return replace(
+            self,
+            tables={name: own for name, own in self.tables.items() if name in names},
+            refused={name: why for name, why in self.refused.items() if name in names},
+        )
+
+    def check_none_refused(self) -> None:
+        """Raises LoadRefused if there is a table that a SELECT does not return."""
+        for name, why in self.refused.items():
+            raise LoadRefused(f"{'.'.join(name)}: {why}")
 
 
 def read_plans(files: Sequence[Path], prefix: str) -> LoadPlan:
     """The plans in several files, as one. Raises BadSettings."""
     tables: dict[Name, tuple[SourceTable, ...]] = {}
-    for file in files:
-        for name, own in read_plan(file, prefix).tables.items():
+    refused: dict[Name, str] = {}
+    plans = [(file, read_plan(file, prefix)) for file in files]
+    for file, plan in plans:
+        refused |= plan.refused
+        for name, own in plan.tables.items():
             held = tables.get(name, ())
             if twice := {one.destination for one in held} & {one.destination for one in own}:
                 raise BadSettings(f"{file}: another plan has {'.'.join(name)} of {twice.pop()} too")
             tables[name] = (*held, *own)
-    return LoadPlan(prefix=prefix, tables=tables)
+    return LoadPlan(
+        prefix=prefix,
+        # A table is compared, or loaded, with all its sources.
+        tables={name: own for name, own in tables.items() if name not in refused},
+        refused=refused,
+        destinations=tuple(sorted({one for _, plan in plans for one in plan.destinations})),
+    )
 
 
 def read_plan(file: Path, prefix: str) -> LoadPlan:
@@ -90,8 +115,8 @@ def read_plan(file: Path, prefix: str) -> LoadPlan:
         body = json.loads(file.read_text(encoding="utf-8"))
         if body["what"] != _WHAT:
             raise ValueError(f"it is {body['what']!r}")
-        if body["form"] != _FORM:
-            raise ValueError(f"it has form {body['form']}, and this version reads {_FORM}")
+        if body["form"] not in _FORMS:
+            raise ValueError(f"it has form {body['form']}, and this version reads {_FORMS[-1]}")
         plan = _parsed(body)
     except (OSError, ValueError, KeyError, TypeError) as fault:
         reason = f"{fault} is missing" if isinstance(fault, KeyError) else str(fault)
@@ -118,6 +143,14 @@ def _parsed(body: dict[str, Any]) -> LoadPlan:
             ),
         )
         tables[database, table] = (*tables.get((database, table), ()), source)
-    if not tables:
+    refused = {
+        (one["logical"][0], one["logical"][1]): one["why"] for one in body.get("refused", ())
+    }
+    if not tables and not refused:
         raise ValueError("it has no tables")
-    return LoadPlan(prefix=body["prefix"], tables=tables)
+    return LoadPlan(
+        prefix=body["prefix"],
+        tables=tables,
+        refused=refused,
+        destinations=(body["destination"],),
+    )

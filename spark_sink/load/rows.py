@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.batch.compact import steps
 from spark_sink.load.cursor import SourceCursor
-from spark_sink.load.key_ranges import identifier
+from spark_sink.load.mysql_sql import identifier, whole_name
 from spark_sink.load.plan import SourceTable
 from spark_sink.load.select_list import Selected, selected
 from spark_sink.names import literal, quoted
@@ -75,7 +75,7 @@ def derived_table(source: SourceTable, names: Sequence[str], columns: Sequence[S
         f"{column.sql.format(column=identifier(name))} AS {_COLUMN}{number}"
         for number, (name, column) in enumerate(zip(names, columns, strict=True))
     ]
-    table = f"{identifier(source.database)}.{identifier(source.table)}"
+    table = whole_name(source.real)
     return f"(SELECT {', '.join(listed)} FROM {table}) AS t"  # noqa: S608 - quoted names
 
 

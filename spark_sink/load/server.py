@@ -13,8 +13,16 @@ from typing import Any, Final
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
-from spark_sink.errors import JarMissing, LoadRefused, SourceUnreachable
+from spark_sink.errors import (
+    JarMissing,
+    LoadRefused,
+    SinkError,
+    SourceUnreachable,
+    TableUnreadable,
+)
 from spark_sink.java import java_class
+from spark_sink.load.mysql_sql import identifier, whole_name
+from spark_sink.load.table_errors import NO_COLUMN, concerns_table, sql_error, unreadable
 from spark_sink.settings import LoadServer
 
 DRIVER: Final = "org.mariadb.jdbc.Driver"
@@ -30,14 +38,20 @@ _CONNECT_MS: Final = 10_000
 _SECONDS: Final = 1.0
 
 Row = tuple[str | None, ...]
+Table = tuple[str, str]
 
 
 class SourceServer:
     """One connection of the driver, and what executors need for theirs."""
 
-    def __init__(self, spark: SparkSession, settings: LoadServer) -> None:
-        """Raises JarMissing."""
-        self._settings = settings
+    def __init__(
+        self, spark: SparkSession, settings: LoadServer, *, lock_seconds: int | None = None
+    ) -> None:
+        """`lock_seconds`: how long a statement waits for a lock; None: as long as the server lets it.
+
+        Raises JarMissing.
+        """
+        self._spark, self._settings, self._lock_seconds = spark, settings, lock_seconds
         self._jvm: Any = spark._jvm
         try:
             java_class(self._jvm, _REGISTRY).register(DRIVER)
@@ -65,13 +79,30 @@ class SourceServer:
             "isolationLevel": "READ_COMMITTED",
         }
 
-    def ask(self, sql: str) -> list[Row]:
-        """The rows of a statement, as text. Raises SourceUnreachable."""
+    def ask(self, sql: str, *, table: Table | None = None) -> list[Row]:
+        """The rows of a statement, as text. `table` is one that it reads.
+
+        Raises SourceUnreachable, and TableUnreadable for an error of that table alone.
+        """
         try:
             return self._asked(sql)
         except Py4JJavaError as fault:
             self.close()
-            raise self._fault(fault) from fault
+            raise self._fault(fault, table) from fault
+
+    def check_readable(self, table: Table, columns: Sequence[str] = ()) -> None:
+        """Raises TableUnreadable if a table, or a column that it has, may not be read."""
+        for name in map(identifier, columns) if columns else ("1",):
+            try:
+                self.ask(f"SELECT {name} FROM {whole_name(table)} LIMIT 0", table=table)  # noqa: S608
+            except TableUnreadable as error:
+                if error.code != NO_COLUMN:
+                    raise
+
+    def error_of_read(self, fault: Exception, table: Table) -> SinkError | None:
+        """The error for a failure of executors that read a table; None if MySQL did not cause it."""
+        found = sql_error(self._spark, fault)
+        return self._of_sql(*found, table) if found is not None else None
 
     def one(self, sql: str) -> str | None:
         """The first value of a statement's first row; None without a row."""
@@ -144,14 +175,22 @@ class SourceServer:
             **self._settings.options,
             # Spark has a dialect for the scheme of MySQL only.
             "permitMysqlScheme": "true",
-            "sessionVariables": _SESSION,
+            "sessionVariables": _SESSION + self._lock_wait(),
             "allowLocalInfile": "false",
         }
         parts = "&".join(f"{name}={value}" for name, value in options.items())
         return f"jdbc:mysql://{self._settings.server}/?{parts}"
 
-    def _fault(self, fault: Py4JJavaError) -> SourceUnreachable:
+    def _lock_wait(self) -> str:
+        return "" if self._lock_seconds is None else f",lock_wait_timeout={self._lock_seconds}"
+
+    def _fault(self, fault: Py4JJavaError, table: Table | None) -> SinkError:
         text = " ".join(str(fault.java_exception.getMessage()).split())
+        return self._of_sql(*(sql_error(self._spark, fault) or (0, text)), table)
+
+    def _of_sql(self, code: int, text: str, table: Table | None) -> SinkError:
+        if table is not None and concerns_table(code):
+            return unreadable(code, text, table)
         return SourceUnreachable(
             f"{self.where}: {text}",
             advice="Check that it runs, load.server, load.user, its password, and its SELECT on the tables",
@@ -169,8 +208,3 @@ def wait_for(server: SourceServer, gtids: str, *, seconds: float, stopped: Any) 
             )
         if stopped(_SECONDS):
             raise LoadRefused("it was stopped", advice="Run the command again: it continues")
-
-
-def literals(values: Sequence[str]) -> str:
-    """Text values as a list for IN."""
-    return ", ".join("'" + one.replace("\\", "\\\\").replace("'", "''") + "'" for one in values)

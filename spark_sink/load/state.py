@@ -95,8 +95,12 @@ class Loads:
     """The states of all loads into a warehouse, and their rows."""
 
     def __init__(self, spark: SparkSession, root: str, notes: Notes) -> None:
-        self._spark, self._files, self._root = spark, Files(spark), root.rstrip("/")
+        self._spark, self._files, self.root = spark, Files(spark), root.rstrip("/")
         self._notes = notes
+
+    def make(self) -> None:
+        """Makes the folder of all loads, and proves that files can be written there."""
+        self._files.make(f"{self.root}/{LOADS}")
 
     def of(self, name: Name) -> LoadState | None:
         """The last load of a table; None without one that this version knows."""
@@ -147,7 +151,7 @@ class Loads:
         self._files.delete(self._folder(state))
 
     def _folder(self, state: LoadState) -> str:
-        return f"{self._root}/{_folder(state.name)}/{state.number}"
+        return f"{self.root}/{_folder(state.name)}/{state.number}"
 
     def _place(self, state: LoadState, place: str) -> str:
         return f"{self._folder(state)}/{place}"

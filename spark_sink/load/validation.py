@@ -12,18 +12,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 
-from spark_sink.errors import LoadRefused, UnknownTable
-from spark_sink.load.key_ranges import identifier
+from spark_sink.errors import LoadRefused, NotComparable
 from spark_sink.load.loader import Loader, Range
+from spark_sink.load.mysql_sql import identifier
 from spark_sink.load.plan import SourceTable
 from spark_sink.load.state import LoadState
+from spark_sink.load.table_result import Finding, Kind, TableResult
+from spark_sink.load.trouble import check_all, check_key, table_trouble
 from spark_sink.names import literal, quoted
 from spark_sink.warehouse.identity import key_parts, source_parts, source_sql
 from spark_sink.warehouse.protocol import Name
@@ -38,38 +41,8 @@ _SECONDS: Final = 1.0
 _SUMS: Final = "__sums"
 _SOURCE: Final = ("__destination", "__source_database", "__source_table")
 _ASIDE: Final = "__unrepresentable"
-_DIFFERENT: Final = ("missing", "extra", "different")
 _IN_FLIGHT: Final = "in flight"
 _TEMPORAL: Final = frozenset({"date", "timestamp", "timestamp_ntz"})
-
-
-@dataclass(slots=True, kw_only=True)
-class Comparison:
-    """What was found of one table."""
-
-    name: Name
-    rows: int = 0
-    """Rows of the source that were read."""
-    differences: dict[str, list[str]] = field(
-        default_factory=lambda: {one: [] for one in _DIFFERENT}
-    )
-    """Keys of missing, extra and different rows as JSON, the last with the columns that differ."""
-    in_flight: int = 0
-    """Rows that were still written when they were read the last time, and so are not judged."""
-
-    @property
-    def count(self) -> int:
-        """The number of rows that differ."""
-        return sum(len(keys) for keys in self.differences.values())
-
-    def lines(self, most: int) -> Iterator[str]:
-        """The result as text, with so many keys of each kind at most."""
-        numbers = " ".join(f"{kind}={len(keys)}" for kind, keys in self.differences.items())
-        yield f"{'.'.join(self.name)}: rows={self.rows} {numbers}"
-        for kind, keys in self.differences.items():
-            yield from (f"  {kind}: {key}" for key in sorted(keys)[:most])
-        if self.in_flight:
-            yield f"  written while it was compared, and not judged: {self.in_flight} rows"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,18 +51,27 @@ class Validator:
 
     loader: Loader
     waits: Waits
+    most_listed: int = 20
+    """Rows of each kind that are listed."""
 
-    def compare(self, name: Name, sources: tuple[SourceTable, ...]) -> Comparison:
-        """Compares all rows. Raises UnknownTable, LoadRefused, and what a load raises."""
-        shape = self.loader.warehouse.tables.shape(*name)
-        if shape is None:
-            raise UnknownTable(".".join(name))
-        if not shape.keyed:
-            raise LoadRefused(f"{'.'.join(name)} has no key by which rows could be compared")
-        result = Comparison(name=name)
+    def compare(self, name: Name, sources: tuple[SourceTable, ...]) -> TableResult:
+        """The result of one table; what prevents its comparison is in it.
+
+        Raises what would prevent that of any table: SourceUnreachable, KafkaUnreachable, WarehouseUnusable, and
+        LoadRefused where worker or sink do not run or the server has no GTIDs.
+        """
+        result = TableResult(name=name, most_listed=self.most_listed)
+        with table_trouble(result, partial(check_all, self.loader, sources)):
+            self._compare(result, sources)
+        return result
+
+    def _compare(self, result: TableResult, sources: tuple[SourceTable, ...]) -> None:
+        name = result.name
+        shape = self._shape(name)
         again: dict[str, list[Range]] = {}
         for number in range(_ROUNDS):
             traced = self.loader.traced(name, sources)
+            check_key(shape, traced.wanted)
             compared = Compared(shape=shape, wanted=traced.wanted)
             only = [one for ranges in again.values() for one in ranges]
             state = self.loader.begun(name, sources, only=only)
@@ -106,7 +88,29 @@ class Validator:
                 break
             _log.info("rows in flight are read again table=%s.%s rows=%d", *name, len(again))
         result.in_flight = len(again)
-        return result
+
+    def _shape(self, name: Name) -> Shape:
+        """The table's shape in the warehouse. Raises NotComparable, ForeignTable."""
+        self._check_not_waiting(name)
+        shape = self.loader.warehouse.tables.shape(*name)
+        if shape is None:
+            raise NotComparable(
+                f"the warehouse has no table {'.'.join(name)}",
+                advice="The sink makes it with its first change, or with rows that "
+                "`python -m spark_sink load` reads; check include and exclude in the settings",
+            )
+        if not shape.keyed:
+            raise NotComparable(f"{'.'.join(name)} has no key by which rows could be compared")
+        return shape
+
+    def _check_not_waiting(self, name: Name) -> None:
+        """Raises NotComparable if the table waits."""
+        self.waits.refresh()
+        if (held := self.waits.waiting(name)) is not None:
+            raise NotComparable(
+                f"{'.'.join(name)} waits: {held.error}: {held.reason}",
+                advice=held.action or "See: python -m spark_sink status",
+            )
 
     def _await_sink(self, state: LoadState) -> None:
         """Waits until the table has all that any SELECT has seen."""
@@ -115,12 +119,7 @@ class Validator:
         _, ends = loader.topics.ranges({source.topic for source in state.sources})
         deadline = time.monotonic() + loader.timeout
         while True:
-            self.waits.refresh()
-            if (held := self.waits.waiting(state.name)) is not None:
-                raise LoadRefused(
-                    f"{'.'.join(state.name)} waits: {held.error}: {held.reason}",
-                    advice=held.action or "See: python -m spark_sink status",
-                )
+            self._check_not_waiting(state.name)
             applied = loader.warehouse.ledger.applied()
             if all(applied.get(at, 0) >= end for at, end in ends.items()):
                 return
@@ -135,7 +134,7 @@ class Validator:
         compared: Compared,
         state: LoadState,
         again: Collection[str],
-        result: Comparison,
+        result: TableResult,
     ) -> dict[str, list[Range]]:
         """Adds the rows that differ; returns those in flight: their keys, and what to read of them."""
         found = compared.unlike(self.loader.loads.rows(state), self._held(compared, state), state)
@@ -145,10 +144,10 @@ class Validator:
         for row in found.toLocalIterator():
             if row.kind == _IN_FLIGHT:
                 in_flight[row.key] = compared.ranges_of(row, state)
-            elif row.kind == "different":
-                result.differences[row.kind].append(f"{row.key}: {', '.join(row.columns)}")
             else:
-                result.differences[row.kind].append(row.key)
+                kind = Kind(row.kind)
+                columns = tuple(row.columns) if kind is Kind.DIFFERENT else ()
+                result.add(Finding(kind=kind, key=row.key, columns=columns))
         return in_flight
 
     def _held(self, compared: Compared, state: LoadState) -> DataFrame:

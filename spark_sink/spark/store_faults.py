@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from py4j.protocol import Py4JError
-
 from spark_sink.errors import WarehouseUnusable
 from spark_sink.spark.error_mapping import cause
 
@@ -50,7 +48,7 @@ def advice(text: str) -> str:
     return next((found for symptom, found in _FAULTS if symptom.search(text)), "")
 
 
-def unusable(folder: str, fault: Py4JError) -> WarehouseUnusable:
+def unusable(folder: str, fault: Exception) -> WarehouseUnusable:
     """The error for a folder of the warehouse or the checkpoint that cannot be read or made."""
     text = str(fault)
     return WarehouseUnusable(

@@ -82,11 +82,17 @@ class Fixed:
 
 @contextmanager
 def loading(
-    spark: SparkSession, mysql: Mysql, folder: Path, schemas: list[str], **more: Any
+    spark: SparkSession,
+    mysql: Mysql,
+    folder: Path,
+    schemas: list[str],
+    *,
+    lock_seconds: int | None = None,
+    **more: Any,
 ) -> Iterator[Loader]:
     """A loader without a worker."""
     settings = Load(**load_settings(mysql, **more))
-    server = SourceServer(spark, settings)
+    server = SourceServer(spark, settings, lock_seconds=lock_seconds)
     fixed: Any = Fixed(server)
     origin = Origin(server=server, cursors=fixed, stopped=lambda _: False, timeout=5)
     warehouse = open_warehouse(spark, str(folder / "wh"), table_format=FORMAT)

@@ -175,7 +175,9 @@ def test_shards_of_two_destinations_are_loaded_into_one_table(
             compared = at.run("validate", *both)
             assert compared.returncode == 0, (compared.stdout, compared.stderr)
             assert re.fullmatch(
-                r"trade\.orders: rows=\d+ missing=0 extra=0 different=0\n", compared.stdout
+                r"trade\.orders: rows=(\d+) missing=0 extra=0 different=0\n"
+                r"validation of shop, west: tables=1 not_compared=0 rows=\1 differences=0\n",
+                compared.stdout,
             )
         run(
             servers["west"],

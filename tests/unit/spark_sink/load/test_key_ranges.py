@@ -46,7 +46,8 @@ class Answers:
         self.keys = keys
         self.asked: list[str] = []
 
-    def ask(self, sql: str) -> list[tuple[Any, ...]]:
+    def ask(self, sql: str, *, table: tuple[str, str]) -> list[tuple[Any, ...]]:
+        assert table == ("shop", "t")
         self.asked.append(sql)
         if sql.startswith("SELECT MIN"):
             return [(str(min(self.keys)), str(max(self.keys)))] if self.keys else [(None, None)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spark_sink.errors import BadSettings
+from spark_sink.errors import BadSettings, LoadRefused
 from spark_sink.load.plan import read_plan, read_plans
 
 TABLE = {
@@ -47,7 +47,7 @@ def test_real_tables_are_grouped_by_the_table_that_they_fill(tmp_path: Path) -> 
     (first, second) = plan.tables["trade", "orders"]
     assert first.columns == (("id", "order_id", "int"),)
     assert second.source(("trade", "orders")).database == "trade_08"
-    assert list(plan.only([("trade", "items")])) == [("trade", "items")]
+    assert list(plan.only([("trade", "items")]).tables) == [("trade", "items")]
     with pytest.raises(BadSettings, match=r"no table trade\.x, but: trade\.orders, trade\.items"):
         plan.only([("trade", "x")])
 
@@ -57,7 +57,7 @@ def test_real_tables_are_grouped_by_the_table_that_they_fill(tmp_path: Path) -> 
     [
         ("", "is no load plan: Expecting value"),
         ({**PLAN, "what": "aqueduct cursor"}, "it is 'aqueduct cursor'"),
-        ({**PLAN, "form": 2}, "it has form 2, and this version reads 1"),
+        ({**PLAN, "form": 3}, "it has form 3, and this version reads 2"),
         ({**PLAN, "tables": []}, "it has no tables"),
         ({**PLAN, "tables": [{"database": "x"}]}, "'logical' is missing"),
         ({**PLAN, "prefix": "bq"}, "is for the prefix 'bq', not 'aq'"),
@@ -73,7 +73,7 @@ def test_plans_of_several_destinations_are_one(tmp_path: Path) -> None:
     east = written(tmp_path, PLAN)
     west = written(tmp_path / "west", {**PLAN, "destination": "west", "tables": [TABLE]})
     plan = read_plans([east, west], "aq")
-    assert plan.destinations == ["shop", "west"]
+    assert plan.destinations == ("shop", "west")
     orders = plan.tables["trade", "orders"]
     assert [(one.destination, one.database) for one in orders] == [
         ("shop", "trade_07"),
@@ -84,6 +84,26 @@ def test_plans_of_several_destinations_are_one(tmp_path: Path) -> None:
     # A plan has all real tables of its destination.
     with pytest.raises(BadSettings, match=r"another plan has trade\.orders of west too"):
         read_plans([east, west, west], "aq")
+
+
+def test_a_table_that_a_plan_refuses_is_kept_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "west").mkdir()
+    refused = [{"logical": ["trade", "orders"], "why": "it has no primary key. Let the worker …"}]
+    east = written(tmp_path, PLAN)
+    west = written(
+        tmp_path / "west",
+        {**PLAN, "form": 2, "destination": "west", "tables": [], "refused": refused},
+    )
+    plan = read_plans([east, west], "aq")
+    # Without the rows of one destination a table would differ.
+    assert list(plan.tables) == [("trade", "items")]
+    assert plan.refused == {("trade", "orders"): "it has no primary key. Let the worker …"}
+    assert plan.destinations == ("shop", "west")
+    plan.only([("trade", "items")]).check_none_refused()
+    orders = plan.only([("trade", "orders")])
+    assert not orders.tables
+    with pytest.raises(LoadRefused, match=r"trade\.orders: it has no primary key\. Let the"):
+        orders.check_none_refused()
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:

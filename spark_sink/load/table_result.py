@@ -1,0 +1,163 @@
+"""The result of the validation of one table of the warehouse, and that of all, as the worker's command has it.
+
+Invariant: each difference is counted, the first ones of each kind are listed by their keys, and what was not
+judged is named: a table is equal only if nothing differs, and everything was judged.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final
+
+from spark_sink.warehouse.protocol import Name
+
+_IN_FLIGHT: Final = "rows that were still written when they were read the last time"
+
+
+class Kind(Enum):
+    """How a row differs."""
+
+    MISSING = "missing"
+    """The source has it, the warehouse does not."""
+    EXTRA = "extra"
+    """The warehouse has it, the source does not."""
+    DIFFERENT = "different"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A row that differs."""
+
+    kind: Kind
+    key: str
+    """Its key, JSON."""
+    columns: tuple[str, ...] = ()
+    """The columns that differ."""
+
+    def line(self) -> str:
+        """The finding as text."""
+        more = f": {', '.join(self.columns)}" if self.columns else ""
+        return f"{self.kind.value}: {self.key}{more}"
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {"kind": self.kind.value, "key": self.key, "columns": list(self.columns)}
+
+
+@dataclass(slots=True, kw_only=True)
+class TableResult:
+    """The result of one table; filled while it is compared."""
+
+    name: Name
+    most_listed: int = 20
+    """Rows of each kind that are listed."""
+    rows: int = 0
+    """Rows of the source that were compared."""
+    counts: Counter[Kind] = field(default_factory=Counter)
+    in_flight: int = 0
+    """Rows that were still written when they were read the last time, and so are not judged."""
+    not_compared: str | None = None
+    """Why it could not be compared at all, or to its end."""
+    _listed: dict[Kind, list[Finding]] = field(default_factory=dict)
+
+    @property
+    def differences(self) -> int:
+        """The number of rows that differ."""
+        return self.counts.total()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all was judged."""
+        return self.not_compared is None and not self.in_flight
+
+    @property
+    def listed(self) -> list[Finding]:
+        """The rows that are listed: those with the first keys, of each kind."""
+        return [one for kind in Kind for one in self._listed.get(kind, ())]
+
+    def add(self, found: Finding) -> None:
+        """Counts a difference, and lists it while its key is one of the first."""
+        self.counts[found.kind] += 1
+        held = self._listed.setdefault(found.kind, [])
+        insort(held, found, key=lambda one: one.key)
+        del held[self.most_listed :]
+
+    def lines(self) -> Iterator[str]:
+        """The result as text."""
+        name = ".".join(self.name)
+        counts = f"rows={self.rows} " + " ".join(f"{one.value}={self.counts[one]}" for one in Kind)
+        if self.not_compared is None:
+            yield f"{name}: {counts}"
+        else:
+            yield f"{name}: not compared: {self.not_compared}"
+            if not self.differences:
+                return
+            yield f"  until then: {counts}"
+        yield from (f"  {one.line()}" for one in self.listed)
+        if more := self.differences - len(self.listed):
+            yield f"  … and {more} more"
+        yield from (f"  not judged: {what}: {n}" for what, n in self._unjudged().items())
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "table": ".".join(self.name),
+            "rows": self.rows,
+            **{one.value: self.counts[one] for one in Kind},
+            "findings": [one.to_json() for one in self.listed],
+            "not_judged": self._unjudged(),
+            "not_compared": self.not_compared,
+        }
+
+    def _unjudged(self) -> dict[str, int]:
+        return {_IN_FLIGHT: self.in_flight} if self.in_flight else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validation:
+    """The results of all tables."""
+
+    destinations: Sequence[str]
+    tables: Sequence[TableResult]
+
+    @property
+    def differences(self) -> int:
+        """The number of rows that differ."""
+        return sum(one.differences for one in self.tables)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all was judged."""
+        return all(one.is_complete for one in self.tables)
+
+    @property
+    def not_compared(self) -> int:
+        """The number of tables that could not be compared, or not to their end."""
+        return sum(one.not_compared is not None for one in self.tables)
+
+    @property
+    def in_flight(self) -> int:
+        """The number of rows that are not judged."""
+        return sum(one.in_flight for one in self.tables)
+
+    def line(self) -> str:
+        """All in one line."""
+        rows = sum(one.rows for one in self.tables)
+        return (
+            f"validation of {', '.join(self.destinations)}: tables={len(self.tables)} "
+            f"not_compared={self.not_compared} rows={rows} differences={self.differences}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "destinations": list(self.destinations),
+            "equal": not self.differences and self.is_complete,
+            "differences": self.differences,
+            "complete": self.is_complete,
+            "tables": [one.to_json() for one in self.tables],
+        }
