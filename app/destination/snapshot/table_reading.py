@@ -45,6 +45,13 @@ DEPTH = 4
 _AGAIN_SECONDS = 0.5
 _MOST_SECONDS = 60.0
 _LOST_SECONDS = 5.0
+_DIFFERS_SECONDS = 10.0
+"""The time after which a table that is not as its schema history has it is reported. A statement on it may only
+be on its way."""
+_COMPARE = (
+    "A statement that the stream has not reached yet is waited for. If there is none, run `python -m app "
+    "schema check`; after one that was not logged, begin the history again by snapshot.mode recovery."
+)
 
 
 @dataclass(slots=True)
@@ -101,6 +108,8 @@ class TableReading:
         """Why rows that were read cannot be decoded."""
         self._reported: str | None = None
         """The error that prevents reading now."""
+        self._differs_since: float | None = None
+        """Since when the server's table is not as its history has it."""
         self._under_way: deque[_UnderWay] = deque()
 
     def stop(self) -> None:
@@ -161,7 +170,7 @@ class TableReading:
                 chunk = await in_its_own_thread(lambda: self._reader.read(last, self._sees))
         except DefinitionChanged as error:
             self._times.drop()
-            log.debug("%s: %s", ".".join(reached.name), error)
+            self._differs(error)
             await asyncio.sleep(_AGAIN_SECONDS)
             return None
         except SnapshotUnsupported as error:
@@ -176,8 +185,18 @@ class TableReading:
             await asyncio.sleep(_LOST_SECONDS)
             return None
         self._trouble(None)
+        self._differs_since = None
         point("snapshot.read")
         return self._hand_in(reached, chunk)
+
+    def _differs(self, error: DefinitionChanged) -> None:
+        """Report a definition that the server's table does not have, once it has lasted."""
+        name, now = ".".join(self._snapshot.name), time.monotonic()
+        log.debug("%s: %s", name, error)
+        since = self._differs_since = self._differs_since or now
+        if now - since >= _DIFFERS_SECONDS:
+            why = f"the source's table is not as its schema history has it: {error}"
+            self._trouble(TableUnreadable(why, table=name, remedy=_COMPARE))
 
     def _trouble(self, error: AqueductError | None) -> None:
         """Report what prevents reading, once."""

@@ -35,7 +35,12 @@ from connectors.mysql.snapshot.row_locks import RowLocked, locked_rows
 from connectors.mysql.snapshot.select_list import SESSION
 from connectors.mysql.snapshot.selected_table import SelectedTable
 from connectors.mysql.snapshot.spool import Spool, Spools
-from connectors.mysql.snapshot.table_errors import UNLOCK, error_of_read, is_interrupted
+from connectors.mysql.snapshot.table_errors import (
+    UNLOCK,
+    error_of_read,
+    is_interrupted,
+    text_of,
+)
 from connectors.mysql.snapshot.table_size import estimated_rows, row_bytes
 
 TARGET_BYTES = 1536 * 1024
@@ -168,7 +173,7 @@ class ChunkReader:
             if self._where is not None and not is_interrupted(error) and self._can_read_all():
                 raise self._bad_condition(error) from error
             if error.args and error.args[0] in WITHOUT_TABLE:
-                raise DefinitionChanged(str(error)) from error
+                raise DefinitionChanged(text_of(error)) from error
             # After some errors the server ends the connection.
             self.rest()
             raise error_of_read(error, self._name, self._address) from error

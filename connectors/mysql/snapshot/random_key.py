@@ -19,7 +19,7 @@ from connectors.mysql.snapshot.discreet_errors import WITHOUT_TABLE, without_val
 from connectors.mysql.snapshot.prepared_select import PreparedSelect
 from connectors.mysql.snapshot.select_list import SESSION
 from connectors.mysql.snapshot.selected_table import SelectedTable
-from connectors.mysql.snapshot.table_errors import error_of_read
+from connectors.mysql.snapshot.table_errors import error_of_read, text_of
 
 _ANSWER_SECONDS = 600.0
 _COUNT = (
@@ -73,7 +73,7 @@ def random_keys(
     except pymysql.MySQLError as raised:
         error = without_values(raised) if is_masked else raised
         if error.args and error.args[0] in WITHOUT_TABLE:
-            raise DefinitionChanged(str(error)) from error
+            raise DefinitionChanged(text_of(error)) from error
         raise error_of_read(error, name, address) from error
     finally:
         connection.close()

@@ -65,13 +65,18 @@ def error_of_read(
     code = error.args[0] if error.args else None
     if not isinstance(code, int) or not concerns_table(code):
         return translated(error, address)
-    text = error.args[1] if len(error.args) > 1 else error
     return TableUnreadable(
-        f"{text} (error {code})",
+        text_of(error),
         table=".".join(name),
         source=address,
         remedy=_remedy(code, name, address),
     )
+
+
+def text_of(error: pymysql.MySQLError) -> str:
+    """Return the server's text with its number."""
+    code, *text = error.args
+    return f"{text[0] if text else error} (error {code})"
 
 
 def is_interrupted(error: pymysql.MySQLError) -> bool:

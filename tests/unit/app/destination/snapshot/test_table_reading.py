@@ -307,6 +307,23 @@ async def test_a_definition_that_the_server_no_longer_has_is_waited_for(
     assert (shown[-1].state, shown[-1].rows) == (SnapshotState.DONE, 5)
 
 
+async def test_a_definition_that_the_server_does_not_have_for_long_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(module, "_DIFFERS_SECONDS", 0.03)
+    lacking: list[Exception] = [DefinitionChanged("Unknown column 'v' (error 1054)")] * 9
+    shown = await read(Table(3, errors={0: lacking}), Stream())
+    assert [(one.state, bool(one.error)) for one in shown] == [
+        (SnapshotState.WAITING, True), (SnapshotState.WAITING, False), (SnapshotState.READING, False),
+        (SnapshotState.DONE, False),
+    ]  # fmt: skip
+    error = shown[0].error or ""
+    assert error.startswith("TableUnreadable: ")
+    assert "not as its schema history has it: Unknown column 'v' (error 1054)" in error
+    assert "schema check" in error
+
+
 async def test_a_table_that_is_gone_and_one_that_cannot_be_read_end_with_that_state() -> None:
     shown = await read(Table(5, exists=False), Stream())
     assert [(one.state, one.rows) for one in shown] == [(SnapshotState.GONE, 0)]
