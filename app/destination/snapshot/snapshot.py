@@ -30,6 +30,7 @@ from app.service.status import DestinationStatus
 from connectors.errors import SnapshotUnsupported
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableName
+from connectors.mysql.schema.unseen_tables import seen_in_part
 from connectors.mysql.server.facts import SourceAddress
 from connectors.mysql.snapshot.chunk_reader import ChunkReader, DefinitionChanged
 from connectors.mysql.snapshot.load_limits import LoadGate
@@ -309,6 +310,7 @@ def snapshot_of(
 ) -> Snapshot:
     """The snapshot of a run, with what the journal has of it."""
     history, before = led.opened.history, led.state.snapshot_requests.all
+    in_part = seen_in_part(led.address, led.facts, led.names)
 
     def definition(name: TableName) -> Table | None:
         if spec.rules.routes.of(name) is None:
@@ -318,7 +320,7 @@ def snapshot_of(
         # A history that began late may lack a table that exists.
         is_missing = found is None and name in led.names
         if now is None or isinstance(found, Unresolved) or is_missing:
-            raise DefinitionChanged("its definition is not known")
+            raise DefinitionChanged(in_part.get(name, "its definition is not known"))
         return now.find(*name)
 
     shadows = spec.rules.shadow_rules()

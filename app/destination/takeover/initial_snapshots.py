@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from app.destination.plan import Plan
 from connectors.errors import SnapshotUnsupported
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.schema.baseline import server_of
+from connectors.mysql.schema.unseen_tables import seen_in_part
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from connectors.mysql.snapshot.read_views import FIRST_COUNTED, shows_what_is_visible
 from tables.journal.state import DestinationState
@@ -23,12 +24,14 @@ def snapshots_of_run(
     server: tuple[ServerFacts, SourceAddress],
     *,
     missed: bool,
+    names: Collection[TableName] = (),
 ) -> list[TableSnapshot]:
     """The snapshots that a run begins, besides those that are pending.
 
     At the first start that of all captured tables, if so set. Once changes were ``missed``, it is that of all
     captured tables, and of all that were published before, whose rows may be gone. Else it is, if so set, that
-    of captured tables of which nothing was published yet.
+    of captured tables of which nothing was published yet. ``names``: the server's tables, of which one that is
+    granted in part waits until the history has it.
     Raises SnapshotUnsupported if the first ones cannot be read exactly at this server.
     """
     facts, address = server
@@ -41,7 +44,8 @@ def snapshots_of_run(
         raise refusal
     if refusal is not None or history is None:
         return []
-    tables = history.now().tables()
+    known_tables = history.now().tables()
+    tables = {*known_tables, *seen_in_part(address, facts, {*names} - known_tables.keys())}
     if missed:
         return _of(plan, {*tables, *state.versions}, replaces=True)
     known = set() if is_first else {*state.snapshots.all, *state.versions}

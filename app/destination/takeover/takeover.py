@@ -270,7 +270,12 @@ class Takeover:
         opened = replace(opened, notes=notes)
         self.status.warnings["recovery"] = reading.warnings(state, opened)
         wanted = snapshots_of_run(
-            plan, state, opened.history, (selected.facts, selected.address), missed=missed
+            plan,
+            state,
+            opened.history,
+            (selected.facts, selected.address),
+            missed=missed,
+            names=self.names.get(str(address), frozenset()),
         )
         state.snapshots.add(wanted)
         opened.notes.extend(map(snapshot_note, wanted))

@@ -16,9 +16,14 @@ from app.destination.background import in_its_own_thread
 from app.destination.takeover.initial_snapshots import unsupported
 from app.operations.journal_access import Journal
 from app.operations.request_outcome import not_tried_error
-from app.operations.source_connection import ReportUnreachable, reachable_source
+from app.operations.source_connection import (
+    ReachableSource,
+    ReportUnreachable,
+    reachable_source,
+)
 from connectors.errors import UsageError
 from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.schema.unseen_tables import unseen_tables
 from connectors.mysql.snapshot.row_condition import check_readable
 from tables.journal.state import DestinationState
 from tables.snapshots.request import SnapshotAction, SnapshotRequest, note_of
@@ -63,14 +68,16 @@ async def request_snapshots(
     """
     state = await journal.state()
     if wanted.action is SnapshotAction.START:
-        names = _tables_to_start(journal, state, wanted.tables)
+        source = await reachable_source(journal, state, report)
+        unseen = await in_its_own_thread(partial(_unseen, source, state))
+        names = _tables_to_start(journal, state, wanted.tables, unseen)
         if wanted.where is not None:
             _check_keys(state, names)
         if wanted.replaces:
             _check_replaceable(journal, names)
         if wanted.removes:
             _check_removable(journal, names)
-        await _check_readable(journal, state, names, wanted.where, report)
+        await _check_readable(source, state, names, wanted.where)
     else:
         names = _tables_to_change(state, wanted.action, wanted.tables)
     name, now_ms = uuid.uuid4().hex[:12], time.time_ns() // 1_000_000
@@ -94,12 +101,26 @@ async def request_snapshots(
     return RequestedSnapshots(requests=requests, applied=applied)
 
 
+def _known(state: DestinationState) -> Collection[TableName]:
+    history = state.history()
+    return history.now().tables().keys() if history is not None else ()
+
+
+def _unseen(source: ReachableSource, state: DestinationState) -> Collection[TableName]:
+    """The tables that the history lacks, as only some of their columns are granted; they wait for it."""
+    if state.history() is None:
+        return ()
+    return unseen_tables(source.address, source.facts, _known(state)).keys()
+
+
 def _tables_to_start(
-    journal: Journal, state: DestinationState, given: Sequence[TableName]
+    journal: Journal,
+    state: DestinationState,
+    given: Sequence[TableName],
+    unseen: Collection[TableName],
 ) -> list[TableName]:
     """The captured tables among those given, or all; raises UsageError for one that cannot be started."""
-    history, routes = state.history(), journal.plan.rules.routes
-    known = history.now().tables() if history is not None else ()
+    known, routes = {*_known(state), *unseen}, journal.plan.rules.routes
     captured = {name for name in known if routes.captures(*name)}
     if not given and not captured:
         raise UsageError("the destination captures no table that exists")
@@ -166,14 +187,12 @@ def _tables_to_change(
 
 
 async def _check_readable(
-    journal: Journal,
+    source: ReachableSource,
     state: DestinationState,
     names: Collection[TableName],
     where: str | None,
-    report: ReportUnreachable,
 ) -> None:
     """Check that the source returns rows of the tables by the condition."""
-    source = await reachable_source(journal, state, report)
     has_history = state.history() is not None
     refusal = unsupported(source.facts, source.address, has_history=has_history)
     if refusal is not None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from app.destination.background import in_its_own_thread
 from app.operations.journal_access import Journal
 from app.operations.source_connection import ReportUnreachable, reachable_source
 from app.operations.validation.definitions import Definitions, definitions_now
@@ -24,6 +26,7 @@ from connectors.kafka.reading.follower import Follower
 from connectors.kafka.reading.partition_reader import end_of
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.schema.baseline import server_of
+from connectors.mysql.schema.unseen_tables import unseen_tables
 from connectors.mysql.server.facts import ServerFacts
 from connectors.mysql.snapshot.load_limits import LoadGate, LoadLimits
 from connectors.mysql.snapshot.read_views import FIRST_COUNTED, shows_what_is_visible
@@ -107,7 +110,10 @@ async def validate(settings: Settings, request: ValidationRequest, report: Repor
     source = await reachable_source(journal, state, report.unreachable, server_uuid=server)
     _check(source.facts, server, request.destination)
     definitions = await definitions_now(journal, source.facts)
-    names = wanted_tables(definitions, request.tables)
+    unseen = await in_its_own_thread(
+        partial(unseen_tables, source.address, source.facts, definitions.tables.keys())
+    )
+    names = wanted_tables(definitions, request.tables, unseen)
     async with AsyncExitStack() as stack:
         follower = await stack.enter_async_context(Follower.opened(journal.options))
         await follower.follow({(journal.topic, journal.partition): start})
@@ -125,8 +131,14 @@ async def validate(settings: Settings, request: ValidationRequest, report: Repor
             samples=request.samples,
             most_listed=request.most_listed,
         )
-        results: list[TableResult] = []
-        for topic, own in _by_topic(definitions, names):
+        results = [
+            TableResult(
+                name=name, topic=definitions.rules.routes.topic(name), not_compared=unseen[name]
+            )
+            for name in names
+            if name in unseen
+        ]
+        for topic, own in _by_topic(definitions, [name for name in names if name not in unseen]):
             results += await one_pass.compare(topic, own)
     results.sort(key=lambda one: one.name)
     return Validation(destination=request.destination, tables=tuple(results))
@@ -147,11 +159,16 @@ def _check(facts: ServerFacts, server_uuid: str, destination: str) -> None:
         )
 
 
-def wanted_tables(definitions: Definitions, given: Iterable[TableName]) -> list[TableName]:
-    """Return the captured real tables that are meant, all if none is given; raise UsageError for others."""
+def wanted_tables(
+    definitions: Definitions, given: Iterable[TableName], unseen: Iterable[TableName] = ()
+) -> list[TableName]:
+    """Return the captured real tables that are meant, all if none is given; raise UsageError for others.
+
+    ``unseen``: tables that exist, and are not in the schema history.
+    """
     captured = {
         name: definitions.rules.routes.of(name)
-        for name in sorted(definitions.tables)
+        for name in sorted({*definitions.tables, *unseen})
         if definitions.expected.captures(name)
     }
     wanted = set[TableName]()

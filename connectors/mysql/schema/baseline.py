@@ -269,11 +269,11 @@ class _Reading:
         restless: Collection[TableName] = (),
     ) -> Baseline:
         """The tables with a certain state, and the reasons why others are missing."""
-        user, privileges = self._account(), Privileges(self._facts.grants)
+        user, in_part = self._account(), Privileges(self._facts.grants).in_part
         unseen = {
             name: f"only some of its columns may be seen: {remedy(name, user)}"
             for name in inventory.tables
-            if privileges.may_lack_columns(name)
+            if name in in_part
         }
         for name in inventory.undescribed:
             unseen[name] = f"its columns cannot be seen: {remedy(name, user)}"

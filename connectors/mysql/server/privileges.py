@@ -61,8 +61,9 @@ class _Extent:
             return True
         return name in self._tables or any(one.fullmatch(name[0]) for one in self._databases)
 
-    def covers_in_part(self, name: TableName) -> bool:
-        return name in self._in_part and not self.covers(name)
+    @property
+    def in_part(self) -> set[TableName]:
+        return {name for name in self._in_part if not self.covers(name)}
 
     @property
     def is_nothing(self) -> bool:
@@ -88,9 +89,14 @@ class Privileges:
         """Whether a table may be read."""
         return self._reads.covers(name)
 
+    @property
+    def in_part(self) -> set[TableName]:
+        """The tables of which only some columns may be shown, whether they exist or not."""
+        return self._shows.in_part
+
     def may_lack_columns(self, name: TableName) -> bool:
         """Whether only some of a table's columns may be shown."""
-        return self._shows.covers_in_part(name)
+        return name in self.in_part
 
 
 def remedy(name: TableName, to: str) -> str:

@@ -2,7 +2,9 @@
 
 import pytest
 
+from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.schema.baseline import Baseline, read_baseline
+from connectors.mysql.schema.unseen_tables import unseen_tables
 from connectors.mysql.server.facts import read_facts
 from devstack.mysql import Mysql
 from tests.harness.servers import Servers
@@ -31,6 +33,12 @@ def read_as(mysql: Mysql, *grants: str) -> Baseline:
     return read_baseline(address, read_facts(address))
 
 
+def unseen_as(mysql: Mysql, *known: TableName) -> dict[TableName, str]:
+    """The tables that this account may see in part, besides those known."""
+    address = address_of(mysql, user="few", password="few")
+    return unseen_tables(address, read_facts(address), known)
+
+
 def is_old(mysql: Mysql) -> bool:
     return read_facts(address_of(mysql)).variables["version"].startswith(("5.5", "5.6"))
 
@@ -50,6 +58,12 @@ def test_only_fully_granted_tables_are_described_and_the_others_named(
     assert all(len(table.columns) == 3 for table in found.tables.values())
     assert set(found.unseen) == {("seen", "y"), ("seen", "z")}
     assert "GRANT SELECT ON `seen`.`y` TO 'few'" in found.unseen["seen", "y"]
+    unseen = unseen_as(servers(series), *found.tables)
+    assert set(unseen) == {("seen", "y")}
+    assert "GRANT SELECT ON `seen`.`y` TO 'few'" in unseen["seen", "y"]
+    assert not unseen_as(servers(series), ("seen", "y"))
+    run(servers(series), "DROP TABLE seen.y")
+    assert not unseen_as(servers(series))
     assert set(found.databases) >= {"seen", "a_b"}
 
 

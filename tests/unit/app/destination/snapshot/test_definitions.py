@@ -20,6 +20,9 @@ from tables.routes.routes import Routes
 from tests.unit.connectors.mysql.facts import ADDRESS, facts
 from tests.unit.tables.made import ORDERS, applied, begun, table
 
+PARTS = ("part", "dropped")
+"""Granted in part; one of them does not exist."""
+
 
 @pytest.fixture
 def snapshot() -> Snapshot:
@@ -29,9 +32,11 @@ def snapshot() -> Snapshot:
     led: Any = SimpleNamespace(
         opened=SimpleNamespace(history=history),
         state=DestinationState("shop"),
-        facts=facts(),
+        facts=facts(
+            grants=tuple(f"GRANT SELECT (`id`) ON `shop`.`{one}` TO `a`@`%`" for one in PARTS)
+        ),
         address=ADDRESS,
-        names=frozenset({ORDERS, ("shop", "late"), ("other", "t")}),
+        names=frozenset({ORDERS, ("shop", "late"), ("shop", "part"), ("other", "t")}),
         publisher=SimpleNamespace(shows_progress=False),
     )
     rules = SimpleNamespace(
@@ -55,6 +60,15 @@ def test_a_table_that_exists_is_waited_for_until_its_definition_is_known(
 ) -> None:
     with pytest.raises(DefinitionChanged, match="not known"):
         snapshot.definition(("shop", name))
+
+
+def test_one_that_is_granted_in_part_is_waited_for_with_the_grant_that_it_needs(
+    snapshot: Snapshot,
+) -> None:
+    with pytest.raises(
+        DefinitionChanged, match=r"GRANT SELECT ON `shop`\.`part` TO .*; then restart"
+    ):
+        snapshot.definition(("shop", "part"))
 
 
 @pytest.mark.parametrize("name", [("shop", "dropped"), ("shop", "never"), ("other", "t")])
