@@ -275,7 +275,7 @@ class Takeover:
             opened.history,
             (selected.facts, selected.address),
             missed=missed,
-            names=self.names.get(str(address), frozenset()),
+            names=answers.names.get(str(address), frozenset()),
         )
         state.snapshots.add(wanted)
         opened.notes.extend(map(snapshot_note, wanted))
