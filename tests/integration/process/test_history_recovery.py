@@ -20,33 +20,55 @@ from devstack import Stack
 from devstack.mysql import Mysql
 from tables.journal.state import cursor_key, encoded
 from tables.journal_format import Entry, tombstone
-from tests.harness.servers import own_mysql
+from tests.harness.servers import WITHOUT_GTIDS, own_server
 from tests.harness.sql import run
 from tests.harness.topics import rows, statements
 from tests.harness.worker import Worker, running, settings
 from tests.integration.process.test_quarantine import images, record_of, schema
 
 TABLES = ("calm", "moved", "swapped", "torn")
+NEWEST, MARIADB = "9.7", "mariadb-11.8"
 _FULL = pytest.mark.long(
     "rows that name no columns are read by the history alone: MINIMAL asks more"
+)
+_OTHER = pytest.mark.long("the newest MySQL, with GTIDs")
+MADE = (
+    "CREATE DATABASE shop",
+    *(f"CREATE TABLE shop.{name} (id int PRIMARY KEY, a int, b int)" for name in TABLES),
 )
 EXCHANGE = "RENAME COLUMN a TO b, RENAME COLUMN b TO a"
 RECOVERY = {"mode": "recovery"}
 NEVER = {"mode": "never"}
 
 
-@pytest.fixture(params=["MINIMAL", pytest.param("FULL", marks=_FULL)])
-def metadata(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+@pytest.fixture(
+    params=[
+        (NEWEST, "MINIMAL"),
+        pytest.param((NEWEST, "FULL"), marks=_FULL),
+        pytest.param((f"{NEWEST}{WITHOUT_GTIDS}", "MINIMAL"), marks=_OTHER),
+        pytest.param((MARIADB, "NO_LOG"), marks=_OTHER),
+        pytest.param((MARIADB, "FULL"), marks=_OTHER),
+    ],
+    ids=" ".join,
+)
+def server(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """The server's name, and what it writes of columns."""
+    found: tuple[str, str] = request.param
+    return found
 
 
 @pytest.fixture
-def mysql(stack: Stack, metadata: str) -> Iterator[Mysql]:
+def metadata(server: tuple[str, str]) -> str:
+    return server[1]
+
+
+@pytest.fixture
+def mysql(server: tuple[str, str], tmp_path: Path) -> Iterator[Mysql]:
     """A server of the test's own."""
+    name, metadata = server
     options: dict[str, str | int] = {"server_id": 9, "binlog_row_metadata": metadata}
-    made = [f"CREATE TABLE shop.{name} (id int PRIMARY KEY, a int, b int)" for name in TABLES]
-    with own_mysql(stack, "CREATE DATABASE shop", *made, options=options) as server:
-        yield server
+    with own_server(name, tmp_path / "server", *MADE, options=options) as made:
+        yield made
 
 
 def insert(mysql: Mysql, number: int, *tables: str) -> None:

@@ -42,27 +42,34 @@ def mysql(stack: Stack) -> Mysql:
 class Shards:
     """Two databases with one table each; writes to both, in turns, until it is stopped."""
 
-    def __init__(self, mysql: Mysql) -> None:
-        self._mysql, self._ended = mysql, threading.Event()
+    def __init__(self, mysql: Mysql, **others: Mysql) -> None:
+        """``others``: the servers of shards that are not at the first one."""
+        self.servers = {shard: others.get(shard, mysql) for shard in SHARDS}
         unique = uuid.uuid4().hex[:8]
         self.databases = {shard: f"{shard}{unique}" for shard in SHARDS}
         self.count = 0
-        for database in self.databases.values():
-            run(mysql, f"CREATE DATABASE {database}")
-            run(mysql, f"CREATE TABLE {database}.orders (id int PRIMARY KEY, x int)")
+        for shard, database in self.databases.items():
+            run(
+                self.servers[shard],
+                f"CREATE DATABASE {database}",
+                f"CREATE TABLE {database}.orders (id int PRIMARY KEY, x int)",
+            )
 
     def write(self, shards: Iterable[str] = SHARDS) -> None:
         for shard in shards:
             self.count += 1
             values = f"({self.count}, 1), ({-self.count}, 2)"
-            run(self._mysql, f"INSERT INTO {self.databases[shard]}.orders VALUES {values}")
-            run(self._mysql, f"DELETE FROM {self.databases[shard]}.orders WHERE id = {-self.count}")
+            table = f"{self.databases[shard]}.orders"
+            run(self.servers[shard], f"INSERT INTO {table} VALUES {values}")
+            run(self.servers[shard], f"DELETE FROM {table} WHERE id = {-self.count}")
 
     def settings(self, stack: Stack, folder: Path, **merge: Any) -> dict[str, Any]:
         """Settings of a worker that merges both."""
-        wanted = pair_settings(stack, self._mysql, folder, names=SHARDS)
+        wanted = pair_settings(stack, self.servers[SHARDS[0]], folder, names=SHARDS)
         for shard, database in self.databases.items():
-            wanted["destinations"][shard]["filter"] = {"include": rf"{database}\..*"}
+            own = wanted["destinations"][shard]
+            own["filter"] = {"include": rf"{database}\..*"}
+            own["source"] = own["source"] | {"port": self.servers[shard].port}
         real = ", ".join(f"{database}.orders" for database in self.databases.values())
         mapping = folder / "mapping.yaml"
         mapping.write_text(

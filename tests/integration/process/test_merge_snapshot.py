@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import random
 import signal
@@ -50,32 +51,42 @@ def mysql(request: pytest.FixtureRequest, stack: Stack, tmp_path: Path) -> Itera
 def shards(mysql: Mysql) -> Shards:
     """Two shards with existing rows."""
     made = Shards(mysql)
-    for database in made.databases.values():
-        with connected(mysql, autocommit=False) as cursor:
+    fill(made)
+    return made
+
+
+def fill(shards: Shards) -> None:
+    """Insert the rows that exist already."""
+    for shard, database in shards.databases.items():
+        with connected(shards.servers[shard], autocommit=False) as cursor:
             rows = [(number, 0) for number in EXISTING]
             cursor.executemany(f"INSERT INTO {database}.orders VALUES (%s, %s)", rows)
             cursor.execute("COMMIT")
-    return made
 
 
 class Changing:
     """Rows that exist already are changed, deleted and inserted again until the end of the block."""
 
-    def __init__(self, mysql: Mysql, shards: Shards) -> None:
-        self._mysql, self._shards = mysql, shards
+    def __init__(self, shards: Shards) -> None:
+        self._shards = shards
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:
         chance, number = random.Random(3), 1
-        with connected(self._mysql) as cursor:
+        with contextlib.ExitStack() as block:
+            cursors = {
+                shard: block.enter_context(connected(server))
+                for shard, server in self._shards.servers.items()
+            }
             while not self._ended.wait(0.002):
-                database = chance.choice(list(self._shards.databases.values()))
+                shard = chance.choice(SHARDS)
+                table = f"{self._shards.databases[shard]}.orders"
                 row, number = chance.choice(EXISTING), number + 1
                 if number % 3:
-                    cursor.execute(f"REPLACE INTO {database}.orders VALUES ({row}, {number})")
+                    cursors[shard].execute(f"REPLACE INTO {table} VALUES ({row}, {number})")
                 else:
-                    cursor.execute(f"DELETE FROM {database}.orders WHERE id = {row}")
+                    cursors[shard].execute(f"DELETE FROM {table} WHERE id = {row}")
 
     def __enter__(self) -> None:
         self._thread.start()
@@ -117,7 +128,7 @@ def merged(stack: Stack, prefix: str) -> list[dict[str, Any]]:
     async def read() -> list[dict[str, Any]]:
         options = {"bootstrap_servers": stack.kafka}
         return [
-            {**json.loads(one.value), "key": one.key}
+            {**json.loads(one.value), "key": one.key, "partition": partition}
             for partition in range(PARTITIONS)
             for one in await read_to_end(options, f"{prefix}.trade", partition)
             if one.value
@@ -141,10 +152,11 @@ def folded(found: list[dict[str, Any]], shard: str) -> dict[int, int]:
     return {row["id"]: row["x"] for row in rows.values()}
 
 
-def has_all(stack: Stack, mysql: Mysql, prefix: str, shards: Shards) -> bool:
+def has_all(stack: Stack, prefix: str, shards: Shards) -> bool:
     found = merged(stack, prefix)
     return all(
-        folded(found, shard) == dict(ask(mysql, f"SELECT id, x FROM {database}.orders"))
+        folded(found, shard)
+        == dict(ask(shards.servers[shard], f"SELECT id, x FROM {database}.orders"))
         for shard, database in shards.databases.items()
     )
 
@@ -169,9 +181,9 @@ def test_existing_rows_come_in_the_order_of_the_merge_and_none_late(
     with Pair(wanted, tmp_path) as pair:
         pair.start("one")
         monkeypatch.setenv("AQUEDUCT_CONFIG", str(pair.config("one")))
-        with Changing(mysql, shards):
+        with Changing(shards):
             pair.until(lambda: are_done(pair))
-        pair.until(lambda: has_all(stack, mysql, prefix, shards))
+        pair.until(lambda: has_all(stack, prefix, shards))
         assert merge_of(pair)["late"] == 0
         found = assert_order(stack, prefix)
         read = [one["key"] for one in found if one["op"] == "r"]
@@ -184,7 +196,7 @@ def test_existing_rows_come_in_the_order_of_the_merge_and_none_late(
         database = shards.databases["west"]
         run(mysql, "SET sql_log_bin = 0", f"DELETE FROM {database}.orders WHERE id % 7 = 0")
         table = f"{database}.orders"
-        with Changing(mysql, shards):
+        with Changing(shards):
             assert main(["snapshot", "start", "west", table, "--replace"]) == 0
             assert main(["snapshot", "pause", "west", table]) == 0
             assert snapshot_of(pair, "west")["state"] == "paused"
@@ -197,7 +209,7 @@ def test_existing_rows_come_in_the_order_of_the_merge_and_none_late(
             assert main(["snapshot", "start", "east", other]) == 0
             assert main(["snapshot", "stop", "east", other]) == 0
             pair.until(lambda: snapshot_of(pair, "east").get("state") == "stopped")
-        pair.until(lambda: has_all(stack, mysql, prefix, shards))
+        pair.until(lambda: has_all(stack, prefix, shards))
         assert merge_of(pair)["late"] == 0
     check_each_once(stack, prefix)
 
@@ -221,7 +233,7 @@ def test_after_kills_no_row_comes_twice(
 ) -> None:
     wanted = settings(shards, stack, tmp_path, stalled="wait", stalled_after_seconds=60)
     prefix = str(wanted["prefix"])
-    with Pair(wanted, tmp_path) as pair, Changing(mysql, shards):
+    with Pair(wanted, tmp_path) as pair, Changing(shards):
         for fault in kills:
             with monkeypatch.context() as faults:
                 faults.setenv(VARIABLE, f"{fault}=kill@5")
@@ -233,7 +245,7 @@ def test_after_kills_no_row_comes_twice(
         late = merge_of(pair)["late"]
     with Pair(wanted, tmp_path) as pair:
         pair.start("one")
-        pair.until(lambda: has_all(stack, mysql, prefix, shards))
+        pair.until(lambda: has_all(stack, prefix, shards))
     # The times of commits are whole seconds before MariaDB 12.
     assert late == 0 or mysql is not stack.mysql
     read = [one["key"] for one in assert_order(stack, prefix) if one["op"] == "r"]
@@ -248,7 +260,7 @@ def test_a_validation_compares_the_merged_topic_and_repairs_it(
     with Pair(wanted, tmp_path) as pair:
         pair.start("one")
         pair.until(lambda: are_done(pair))
-        with Changing(mysql, shards):
+        with Changing(shards):
             for shard in SHARDS:
                 (one,) = validated(pair, shard, code=0)
                 assert one["topic"] == f"{wanted['prefix']}.trade"
@@ -267,7 +279,7 @@ def test_a_validation_compares_the_merged_topic_and_repairs_it(
             (one,) = validated(pair, "west", "--repair", code=1)
             assert (one["missing"], one["extra"], one["different"]) == (0, 1, 0)
             validated(pair, "west", code=0)
-        pair.until(lambda: has_all(stack, mysql, str(wanted["prefix"]), shards))
+        pair.until(lambda: has_all(stack, str(wanted["prefix"]), shards))
     check_each_once(stack, str(wanted["prefix"]))
 
 
