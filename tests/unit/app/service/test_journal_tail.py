@@ -186,7 +186,7 @@ def test_a_worker_reacts_to_each_kind_that_is_for_it() -> None:
     [
         (b"{ no JSON", "JournalUnreadable: "),
         (b'{"format": 2}', "JournalTooNew: "),
-        (b'{"format": 1, "wish": "dance"}', "JournalDamaged: "),
+        (b'{"format": 1, "wish": "dance"}', "JournalUnreadable: "),
     ],
 )
 def test_a_record_that_cannot_be_read_is_logged_and_passed_by(
