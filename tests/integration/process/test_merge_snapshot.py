@@ -236,7 +236,9 @@ def test_after_kills_no_row_comes_twice(
     with Pair(wanted, tmp_path) as pair, Changing(shards):
         for fault in kills:
             with monkeypatch.context() as faults:
-                faults.setenv(VARIABLE, f"{fault}=kill@5")
+                # Few chunks may be left after the kill before.
+                passes = 2 if fault.startswith("snapshot") else 5
+                faults.setenv(VARIABLE, f"{fault}=kill@{passes}")
                 pair.start("one")
                 pair.until(lambda: pair.workers["one"].process.poll() == -signal.SIGKILL)
         pair.start("two")
