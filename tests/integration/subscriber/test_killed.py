@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import random
 import sqlite3
 import subprocess
@@ -23,11 +24,12 @@ from devstack.mysql import Mysql
 from tests.harness import topics
 from tests.harness.servers import own_mysql
 from tests.harness.sql import ask, connected
-from tests.harness.wait import until
+from tests.harness.wait import TIMEOUT, until
 from tests.harness.worker import running, settings
 from tests.integration.subscriber.biller import results
 
 KILLS = 5
+"""At the least."""
 MAPPING = """
 databases: {trade: {from: [shop]}}
 tables: {trade.orders: {from: [shop.t]}}
@@ -103,6 +105,12 @@ def noted(folder: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
+def repeats(folder: Path) -> int:
+    """How many changes were delivered again."""
+    found = noted(folder)
+    return len(found) - len(set(found))
+
+
 def copied(stack: Stack, prefix: str) -> list[str]:
     """What the third one has published, as read_committed consumers see it."""
     found = asyncio.run(read_to_end({"bootstrap_servers": stack.kafka}, results(prefix), 0))
@@ -140,7 +148,11 @@ def test_a_killed_subscriber_bills_each_change_once_and_misses_none(
             worker.wait(lambda status: status["rows"] > 0)
             for each in clients:
                 each.start()
-            for _ in range(KILLS):
+            deadline = time.monotonic() + TIMEOUT
+            for kills in itertools.count():
+                # A kill between a note and the commit of its offset is a matter of chance.
+                if kills >= KILLS and (repeats(tmp_path) or time.monotonic() > deadline):
+                    break
                 before = len(noted(tmp_path)), billing(tmp_path, "SELECT count(*) FROM bills")
                 copies = len(copied(stack, prefix))
                 until(lambda at=before: len(noted(tmp_path)) > at[0])  # type: ignore[misc]
@@ -160,6 +172,4 @@ def test_a_killed_subscriber_bills_each_change_once_and_misses_none(
             until(lambda: set(copied(stack, prefix)) == changes)
             assert len(copied(stack, prefix)) == len(changes)
     assert billing(tmp_path, "SELECT count(*) FROM bills") == [(len(changes),)]
-    assert len(noted(tmp_path)) > len(changes), (
-        "nothing was delivered again: the kills prove nothing"
-    )
+    assert repeats(tmp_path), "nothing was delivered again: the kills prove nothing"
