@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from urllib.parse import quote
 
 WIRE_VERSION = 1
 MAX_TOPIC_LENGTH = 249
@@ -32,16 +33,16 @@ HEADER_COMMITTED_MS = "ts_ms"
 HEADER_SCHEMA = "schema"
 """The version of the table's columns, as in the envelope's ``source``; records of earlier versions lack it."""
 KEY_SHARD = "__shard"
+"""The first member of a key that names the real table: a list of destination, database and table."""
 SNAPSHOT = "snapshot"
 """The beginning of the transaction id of rows that existed before."""
-"""The first member of a key that names the real table: a list of destination, database and table."""
 
 _PLAIN = re.compile(r"[a-zA-Z0-9]")
 
 
 def change_key(change_id: bytes) -> bytes:
     """The key, in a compacted topic, of a record that has none: of a TRUNCATE, of a row without primary key."""
-    return b'{"change_id":"%b"}' % change_id
+    return b'{"change_id":%b}' % json.dumps(change_id.decode(), ensure_ascii=False).encode()
 
 
 def shard_head(shard: tuple[str, str, str] | None) -> str:
@@ -136,6 +137,15 @@ def progress_topic(prefix: str, destination: str) -> str:
 def dead_letters_topic(prefix: str, destination: str) -> str:
     """The topic of a destination's rows that cannot be decoded."""
     return f"{prefix}.__dead_letters.{destination}"
+
+
+def reading_id(snapshot: str, table: tuple[str, str], chunk: int) -> str:
+    """The transaction id of the existing rows that one SELECT returned; ``table``: database and name.
+
+    Names are percent-encoded, so that no two tables of a snapshot share an id.
+    """
+    name = ".".join(quote(part, safe="$").replace(".", "%2E") for part in table)
+    return f"{SNAPSHOT}:{snapshot}:{name}:{chunk}"
 
 
 def change_id(transaction_id: str, ordinal: int, half: int | None = None) -> str:

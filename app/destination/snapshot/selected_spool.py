@@ -19,7 +19,7 @@ from app.pipeline.portions.selected_rows import SelectedRows
 from connectors.mysql.position import Coordinates
 from connectors.mysql.snapshot.chunk_reader import ReadChunk
 from connectors.mysql.snapshot.spool import Spool
-from connectors.wire import SNAPSHOT
+from connectors.wire import reading_id
 from tables.snapshots.table_snapshot import SnapshotState, TableSnapshot, note_of
 
 
@@ -66,7 +66,7 @@ class SelectedSpool:
             yield SelectedRows(
                 start=start,
                 table=state.name,
-                read=f"{SNAPSHOT}:{state.id}:{'.'.join(state.name)}:{state.chunks}",
+                read=reading_id(state.id, state.name, state.chunks),
                 id=self._number,
                 read_ms=self._chunk.began_ms,
                 server_id=self._server_id,

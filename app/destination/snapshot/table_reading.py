@@ -34,7 +34,7 @@ from connectors.mysql.position import Coordinates
 from connectors.mysql.snapshot.chunk_reader import ChunkReader, DefinitionChanged, ReadChunk
 from connectors.mysql.snapshot.read_views import Seen, seen_at
 from connectors.mysql.snapshot.spool import Spool
-from connectors.wire import SNAPSHOT
+from connectors.wire import reading_id
 from tables.snapshots.resume_key import ResumeKeys
 from tables.snapshots.table_snapshot import SnapshotState, TableSnapshot, note_of
 
@@ -287,7 +287,7 @@ class TableReading:
             return SelectedRows(
                 start=start,
                 table=after.name,
-                read=f"{SNAPSHOT}:{after.id}:{'.'.join(after.name)}:{after.chunks}",
+                read=reading_id(after.id, after.name, after.chunks),
                 id=number,
                 read_ms=read_ms,
                 server_id=self._server_id,

@@ -51,7 +51,9 @@ def field_names(columns: Iterable[Column]) -> dict[str, str]:
     found: dict[str, str] = {}
     for number, column in enumerate(columns, 1):
         name = avro_name(column.name)
-        found[column.name] = f"{name}_{number}" if name in found.values() else name
+        while name in found.values():
+            name = f"{name}_{number}"
+        found[column.name] = name
     return found
 
 

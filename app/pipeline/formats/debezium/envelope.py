@@ -85,7 +85,7 @@ class Envelope:
         is_read = item.event_type in (SELECTED, REMOVED)
         created, snapshot = ("r", "incremental") if is_read else ("c", "false")
         middle = f'{_thread(transaction)}{text.middle}"ts_ms":{committed},"snapshot":"{snapshot}"{query},"seq":'
-        end = f'","ts_ms":{self._now},"transaction":{{"id":"{name}","total_order":'
+        end = f'","ts_ms":{self._now},"transaction":{{"id":{_json(name)},"total_order":'
         tail, size = f'{text.tail}"op":"', 0
         more = text.headers
         for row in item.rows:
@@ -247,8 +247,9 @@ class Envelope:
 def _position_members(transaction: Transaction, pos: int) -> str:
     """Return the members from the server's id to the offset."""
     gtid = transaction.gtid
+    # A GTID has no sign that JSON escapes; log_bin may give the files of a binlog any name.
     shown = "null" if gtid is None else f'"{gtid}"'
-    return f'{transaction.server_id},"gtid":{shown},"file":"{transaction.file}","pos":{pos}'
+    return f'{transaction.server_id},"gtid":{shown},"file":{_json(transaction.file)},"pos":{pos}'
 
 
 def _thread(transaction: Transaction) -> str:

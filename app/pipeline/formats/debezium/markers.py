@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import orjson
+
 from app.pipeline.formats.protocol import Marker
 from connectors.mysql.binlog.changes import Transaction
 from connectors.wire import WIRE_VERSION
@@ -34,9 +36,9 @@ def end_marker(
 
 
 def _marker(transaction: Transaction, status: str, epoch: int, more: str) -> Marker:
-    name = transaction.id
+    name = orjson.dumps(transaction.id).decode()
     value = (
-        f'{{"status":"{status}","id":"{name}","ts_ms":{transaction.committed_ms},'
+        f'{{"status":"{status}","id":{name},"ts_ms":{transaction.committed_ms},'
         f'"epoch":{epoch},"wire":{WIRE_VERSION}{more}}}'
     )
-    return f'{{"id":"{name}"}}'.encode(), value.encode()
+    return f'{{"id":{name}}}'.encode(), value.encode()

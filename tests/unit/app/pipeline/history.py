@@ -67,9 +67,15 @@ class Source:
     """A history as a server with or without GTIDs would show it."""
 
     def __init__(
-        self, history: list[list[Action]], *, gtids: bool, broken: int | None = None
+        self,
+        history: list[list[Action]],
+        *,
+        gtids: bool,
+        broken: int | None = None,
+        basename: str = "binlog",
     ) -> None:
-        """``broken``: the number of events before one that cannot be read."""
+        """``broken``: the number of events before one that cannot be read; ``basename``: as of ``log_bin``."""
+        self._basename = basename
         self._history = history
         self._gtids = gtids
         self._events: list[_Event] = []
@@ -205,7 +211,7 @@ class Source:
         ends_statement: bool = False,
         is_alone: bool = False,
     ) -> None:
-        file = f"binlog.{1 + (number - 1) // _FILE_OF:06d}"
+        file = f"{self._basename}.{1 + (number - 1) // _FILE_OF:06d}"
         last = self._events[-1].end if self._events else None
         start = last if last and last.file == file else Coordinates(file, _BEFORE)
         end = Coordinates(file, start.pos + len(bare) + 4)

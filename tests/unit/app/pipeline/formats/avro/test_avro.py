@@ -169,6 +169,8 @@ def test_columns_with_one_field_name_get_two_and_keep_their_own_names() -> None:
     assert field_names(columns) == {"a.b": "a_b", "a_b": "a_b_2", "ok": "ok"}
     docs = [one.get("doc") for one in row_schema(TABLE, columns)["fields"]]
     assert docs == ["a.b", "a_b", None]
+    numbered = version_of(("a_b_3", "int"), ("a.b", "int"), ("a-b", "int")).definition.columns
+    assert field_names(numbered) == {"a_b_3": "a_b_3", "a.b": "a_b", "a-b": "a_b_3_3"}
     found = written(MemoryRegistry(), [("a.b", "int"), ("a_b", "int")], None, {"a.b": 1, "a_b": 2})
     assert found["after"] == {"a_b": 1, "a_b_2": 2}
 
