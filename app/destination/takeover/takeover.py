@@ -25,6 +25,7 @@ from app.destination.takeover.initial_state import InitialState, InitialStateBui
 from app.destination.takeover.journal_verification import Confirm, Verification
 from app.destination.takeover.leader_record import claim_of
 from app.destination.takeover.other_workers import OtherWorkers
+from app.destination.takeover.published_check import Published
 from app.destination.takeover.recovery import installation_of, known_installation, recover
 from app.destination.takeover.source_answers import EarlyAnswer, SourceAnswers
 from app.destination.takeover.timings import Phases
@@ -234,6 +235,11 @@ class Takeover:
         if self.mapping is not None:
             self.mapping.journal_read(state)
         self._check_desired_state(state)
+        if not plan.rules.routes.merged:
+            published = Published(
+                destination=plan.name, prefix=plan.journal.prefix, options=plan.kafka_options
+            )
+            await published.check_merged(state)
         selected = await answers.selected(state, early)
         self.phases.reached("server asked")
         facts, address = selected.facts, selected.address
