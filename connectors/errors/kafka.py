@@ -100,9 +100,9 @@ class MergeUnfinished(AqueductError):
 
     retry = Retry.TIMED
     remedy = (
-        "Nothing is published meanwhile, since the topic would lack those records, or have them after newer ones. "
-        "Put the merge back into the settings of all workers and restart them; to end it, pause its destinations, "
-        "wait until /status shows unread 0 and held 0 for each of them, and only then remove it."
+        "Nothing is published meanwhile, since the topic would lack those records, or have them after newer "
+        "ones. Put the merge back into the settings of all workers and restart them; to end it, pause its "
+        "destinations, wait until /status shows unread 0 and held 0 for each of them, and then remove it."
     )
 
 

@@ -66,7 +66,7 @@ class Published:
                 )
 
     async def check_merged(self, state: DestinationState) -> None:
-        """Raise MergeUnfinished if a merge, which the destination is in no more, has records of it to publish."""
+        """Raise MergeUnfinished if a merge that the destination has left did not publish all of its records."""
         beginning = shard_topics(self.prefix, self.destination)
         topics = {one.topic for one in state.versions.values() if one.topic.startswith(beginning)}
         if not topics:
