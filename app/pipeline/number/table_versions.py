@@ -87,14 +87,16 @@ class VersionBook:
             return self._latest[route.table], False
         database, table = route.table
         given, latest = definition, self._latest.get(route.table)
-        partitions = self.partitions(route.topic) or route.partitions
+        partitions, stated = self.partitions(route.topic) or route.partitions, route.stated
         if latest is not None:
             if not shows_not_null:
                 definition = _with_nullability(definition, latest.definition)
-            is_published_so = (latest.topic, latest.format) == (
-                route.topic,
-                route.format,
-            ) and latest.partitions in (None, partitions)
+            is_published_so = (
+                (latest.topic, latest.format) == (route.topic, route.format)
+                and latest.partitions in (None, partitions)
+                # An earlier version, which lacks this, remains, but for a table that has rules.
+                and (latest.stated == stated or (latest.stated is None and route.mapped is None))
+            )
             if is_published_so and latest.definition.is_same(definition):
                 self._matched[route.table] = route, given
                 return latest, False
@@ -111,6 +113,7 @@ class VersionBook:
             partitions=partitions,
             since=self._since.get(route.topic),
             format=route.format,
+            stated=stated,
         )
         self.learn(version)
         return version, True
