@@ -13,7 +13,7 @@ from tables.routes.routes import Routes
 from tables.table_version import Definition, TableVersion
 
 NAME = ("shop", "orders")
-KEYS = MaskingKeys({"k1": bytes(32), "k2": bytes(range(32))})
+KEYS = MaskingKeys((("k1", bytes(32)), ("k2", bytes(range(32)))))
 SHARD = "they begin with the real table (shard_in_key)"
 
 

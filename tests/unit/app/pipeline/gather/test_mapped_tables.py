@@ -73,11 +73,15 @@ def test_rules_that_do_not_fit_a_table_quarantine_it_by_name(rules: str, fault: 
 CASES = (("shop", "t"), ("shop", "T"), ("SHOP", "t"))
 
 
-def published(text: str, tables: Iterable[tuple[str, str]], **server: int) -> set[tuple[str, str]]:
+def published(
+    text: str, tables: Iterable[tuple[str, str]], *, lower: int = 0
+) -> set[tuple[str, str]]:
     """The tables that are not quarantined, where all exist before the first of their rows."""
     routes = Routes(prefix="aq", destination="m1", mapping=from_yaml(text))
     known = dict.fromkeys(tables, DEFINED)
-    captured = CapturedTables(routes, CHARSETS, server=replace(MYSQL, **server), known=known)
+    captured = CapturedTables(
+        routes, CHARSETS, server=replace(MYSQL, lower_case_table_names=lower), known=known
+    )
     found, refused = set(), {}
     for number, (database, table) in enumerate(known):
         described = replace(PLAIN, table_id=number, database=database, table=table)
@@ -110,7 +114,7 @@ def test_tables_that_one_literal_name_takes_never_share_keys(text: str) -> None:
     assert published(text, reversed(CASES)) == own
     # Alone, each is published as before; and a server that ignores case has one of them.
     assert published(text, [("shop", "T")]) == {("shop", "T")}
-    assert published(text, CASES, lower_case_table_names=1) == set(CASES)
+    assert published(text, CASES, lower=1) == set(CASES)
     # None has the letters of the rule: the first one by name is published.
     others = published(text, [("SHOP", "t"), ("Shop", "t")])
     assert others == {("SHOP", "t")}
