@@ -143,6 +143,8 @@ class TableVersion:
     None if the topic never had another count."""
     format: str = DEBEZIUM
     """The name of the format of its rows' records."""
+    stated: Mapping[str, Any] | None = None
+    """What the mapping made of its records; see ``Route.stated``. None if not recorded."""
 
     def key_json(self) -> dict[str, Any]:
         """The key of its record on the schemas topic."""
@@ -169,6 +171,7 @@ class TableVersion:
             **({} if self.partitions is None else {"partitions": self.partitions}),
             **({} if self.since is None else {"since": {str(k): v for k, v in self.since.items()}}),
             **({} if self.format == DEBEZIUM else {_FORMAT: self.format}),
+            **({} if self.stated is None else {"mapping": dict(self.stated)}),
         }
 
     @classmethod
@@ -192,6 +195,7 @@ class TableVersion:
                 partitions=value.get("partitions"),
                 since=_since(value.get("since")),
                 format=value.get(_FORMAT, DEBEZIUM),
+                stated=value.get("mapping"),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise JournalUnreadable(f"a table version cannot be read: {error!r}") from error

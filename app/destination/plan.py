@@ -42,6 +42,8 @@ class Accepted(StrEnum):
     """A gtid_mode between ON and OFF, which allows transactions without GTIDs."""
     INCOMPLETE_START = "incomplete_start"
     """A start with the earliest change of a server whose binlog lacks older ones."""
+    CHANGED_KEYS = "changed_keys"
+    """A mapping that gives published rows other keys in the same topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ Accept = Literal[
     "binlog_filters",
     "anonymous_transactions",
     "incomplete_start",
+    "changed_keys",
 ]
 
 

@@ -41,6 +41,7 @@ from connectors.errors.kafka import KafkaDenied as KafkaDenied
 from connectors.errors.kafka import KafkaLost as KafkaLost
 from connectors.errors.kafka import KafkaRefused as KafkaRefused
 from connectors.errors.kafka import KafkaSlow as KafkaSlow
+from connectors.errors.kafka import MergeUnfinished as MergeUnfinished
 from connectors.errors.kafka import RecordsGone as RecordsGone
 from connectors.errors.kafka import TooFewBrokers as TooFewBrokers
 from connectors.errors.kafka import TopicGone as TopicGone

@@ -65,13 +65,17 @@ def _fresh(name: str, known: dict[str, str]) -> str:
 
 def is_plain(found: Iterable[TableVersion]) -> bool:
     """Whether columns are distinguished by their names alone."""
-    return all(one.id is None and one.initial is None for each in found for one in each.columns)
+    return all(
+        not each.hidden and all(one.id is None and one.initial is None for one in each.columns)
+        for each in found
+    )
 
 
 def names_after(found: Sequence[Step]) -> dict[str, str]:
-    """The present name of each identity after these steps, a dropped one's too if its name is still free."""
+    """The present name of each identity after these steps, a dropped one's too if its name is still free, but
+    not that of one that the mapping drops."""
     names: dict[str, str] = {}
-    used: set[str] = set()
+    used = set(found[-1].version.hidden) if found else set()
     for step in reversed(found):
         for column, identity in zip(step.version.columns, step.identities, strict=True):
             if identity not in names and column.name.lower() not in used:

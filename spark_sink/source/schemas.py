@@ -103,6 +103,8 @@ class TableVersion:
     primary_key: tuple[str, ...]
     placed: tuple[tuple[str, Column | Constant], ...] | None = None
     comment: str = ""
+    hidden: frozenset[str] = frozenset()
+    """The columns, in lower case, that the mapping drops: nothing of them may stay."""
 
     @property
     def present(self) -> tuple[tuple[str, Column | Constant], ...]:
@@ -127,6 +129,7 @@ def parse_version(value: str) -> TableVersion:
         body = json.loads(value, parse_float=str)
         key = VersionKey(body["destination"], body["database"], body["table"], body["version"])
         wire, primary_key = body["wire"], tuple(body["primary_key"])
+        masked = dict(body.get("mapping", {}).get("masked", {}))
         columns = [(str(c["name"]), str(c["type"])) for c in body["columns"]]
         more = [
             (c.get("id"), _initial(c.get("initial")), str(c.get("comment") or ""))
@@ -145,6 +148,7 @@ def parse_version(value: str) -> TableVersion:
         ),
         primary_key=primary_key,
         comment=str(body.get("comment") or ""),
+        hidden=frozenset(name for name, action in masked.items() if action == "drop"),
     )
 
 

@@ -412,7 +412,12 @@ def _moves(chain: Sequence[Step], source: Source, done: int) -> list[Move]:
         return []
     before, now = names_after(earlier), names_after(chain)
     used = {name.lower() for name in before.values()}
-    found = []
+    hidden = chain[-1].version.hidden
+    found = [
+        Move(column=name, source=source, until=done, reason="the mapping drops it")
+        for name in before.values()
+        if name.lower() in hidden
+    ]
     for identity, name in now.items():
         old = before.get(identity)
         if old is not None:

@@ -7,7 +7,7 @@ mappings with equal digests.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from connectors.errors import MappingError
@@ -38,6 +38,8 @@ class MappedTable:
     """The name of the records' format."""
     key_has_shard: bool
     """Whether the records' keys name the real table, since keys of several could be equal."""
+    has_own_case: bool = True
+    """Whether the rules that name it literally have its letters in the same case."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,14 +92,14 @@ class Mapping:
             return found
 
     def _mapped(self, table: TableName) -> MappedTable | None:
-        by_database = _only(self._databases.matches("", table[0]), table)
+        database_name, by_database = _only(self._databases.matches("", table[0]), table)
         if by_database is None and self._sharing.lists_others(table[0]):
             raise MappingError(
                 f"{'.'.join(table)} is in a database with the name of a logical one, which does not "
                 "list it; add it there, or exclude it by filter.black"
             )
         own = by_database.name if by_database else table[0]
-        rule = _only(
+        rule_name, rule = _only(
             self._tables.matches(
                 *table,
                 lambda name, one: bool(name.database) or one.database.lower() in ("", own.lower()),
@@ -111,7 +113,8 @@ class Mapping:
             )
         if rule is None and by_database is None:
             return None
-        return self._stated(table, (own, by_database), rule)
+        stated = self._stated(table, (own, by_database), rule)
+        return replace(stated, has_own_case=_has_own_case(table, database_name, rule_name, rule))
 
     def _stated(
         self,
@@ -149,15 +152,32 @@ class Mapping:
         return tuple(sorted(found - {""}))
 
 
-def _only(found: Matches[Rule], table: TableName) -> Rule | None:
-    """The rule that matches best; raise MappingError if there are two."""
+def _only(found: Matches[Rule], table: TableName) -> tuple[RealName, Rule] | tuple[None, None]:
+    """The rule that matches best, with its name that does; raise MappingError if there are two."""
     if len(found) > 1:
         (first, one), (second, other) = found[:2]
         raise MappingError(
             f"{'.'.join(table)} matches {first.text!r} of {one.name} and {second.text!r} of "
             f"{other.name}, which have the same rank",
         )
-    return found[0][1] if found else None
+    return found[0] if found else (None, None)
+
+
+def _has_own_case(
+    table: TableName,
+    database: RealName | None,
+    name: RealName | None,
+    rule: LogicalTable | None,
+) -> bool:
+    """Whether the literal ones of the names that match a table have its own letters."""
+    if database is not None and database.literal and database.name != table[0]:
+        return False
+    if name is None or rule is None:
+        return True
+    if name.literal and (name.database or table[0], name.name) != table:
+        return False
+    # Without the real database, a rule is of the logical one, or of the real one with its name.
+    return bool(database or name.database) or rule.database in ("", table[0])
 
 
 def _shown(value: object) -> str:

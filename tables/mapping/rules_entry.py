@@ -108,14 +108,14 @@ def written_rules(rules: Rules) -> dict[str, Any]:
         if value != getattr(Rules(), one.name):
             found[one.name] = list(value) if isinstance(value, tuple) else value
     if rules.column_actions:
-        found["column_actions"] = {
-            one.column: _written(one) if one.argument else one.action
-            for one in rules.column_actions
-        }
+        found["column_actions"] = {one.column: written_action(one) for one in rules.column_actions}
     return found
 
 
-def _written(one: ColumnAction) -> dict[str, str | int]:
+def written_action(one: ColumnAction) -> str | dict[str, str | int]:
+    """The entry of a column's action."""
+    if not one.argument:
+        return one.action
     argument = int(one.argument) if one.action == "truncate" else one.argument
     domain = {"domain": one.domain} if one.domain else {}
     return {one.action: argument, **domain}

@@ -18,6 +18,7 @@ from connectors.wire import MAX_TOPIC_LENGTH, row_topic, shard_topic, tag_topic
 from tables.mapping.mapping import MappedTable, Mapping
 from tables.mapping.packed import PackedMapping
 from tables.mapping.rules import DDL_TYPES, DEBEZIUM, OPERATIONS, Rules
+from tables.mapping.rules_entry import written_action
 from tables.masking.keys import MaskingKeys
 from tables.masking.rules import MaskingRule, column_rules, masks
 from tables.table_filter import TableFilter
@@ -51,6 +52,25 @@ class Route:
     def partition_by(self) -> tuple[str, ...]:
         """The columns that choose a row's partition; none: its key does."""
         return self.mapped.rules.partition_by if self.mapped is not None else ()
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """What the mapping makes of keys, places and values, for the table's version: ``shard``, the ``key`` of
+        a rule, ``partition_by``, the action of each ``masked`` column, and the new name of each that is
+        ``renamed``; columns in lower case."""
+        found: dict[str, Any] = {"shard": True} if self.shard is not None else {}
+        if self.key_columns is not None:
+            found["key"] = [one.lower() for one in self.key_columns]
+        if self.partition_by:
+            found["partition_by"] = [one.lower() for one in self.partition_by]
+        actions = self.mapped.rules.column_actions if self.mapped is not None else ()
+        masked = {one.column.lower(): written_action(one) for one in actions if masks([one])}
+        renamed = {one.column.lower(): one.argument for one in actions if one.action == "rename"}
+        return {
+            **found,
+            **({"masked": masked} if masked else {}),
+            **({"renamed": renamed} if renamed else {}),
+        }
 
     @property
     def masks(self) -> bool:

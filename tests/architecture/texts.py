@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.architecture.tree import File, Module
 
 RECORDED = r"^tests/golden/.*\.json$|\.md$"
-MOST_LINES = 450
+MOST_LINES = 900
 """Of a file of code or settings; a shorter file may still be two things."""
 
 _HOSTS = (

@@ -14,11 +14,17 @@ from typing import Any
 import orjson
 
 from app.destination.background import beside
-from connectors.errors import JournalOutdated
+from connectors.errors import JournalOutdated, MergeUnfinished
 from connectors.kafka.reading.newest_records import Newest, newest
 from connectors.kafka.reading.partition_reader import StoredRecord, read_each
 from connectors.kafka.reading.record_source import source_of
-from connectors.wire import HEADER_CHANGE_ID, ddl_topic, schemas_topic
+from connectors.wire import (
+    HEADER_CHANGE_ID,
+    ddl_topic,
+    merged_topic,
+    schemas_topic,
+    shard_topics,
+)
 from tables.cursor import Cursor
 from tables.journal.state import DestinationState
 from tables.table_version import TableVersion
@@ -59,6 +65,29 @@ class Published:
                     state.cursor,
                 )
 
+    async def check_merged(self, state: DestinationState) -> None:
+        """Raise MergeUnfinished if a merge that the destination has left did not publish all of its records."""
+        beginning = shard_topics(self.prefix, self.destination)
+        topics = {one.topic for one in state.versions.values() if one.topic.startswith(beginning)}
+        if not topics:
+            return
+        merged = {merged_topic(self.prefix, self.destination, one): one for one in topics}
+        last = await newest(self.options, topics, since_ms=None, wanted=self._has_row)
+        done = await newest(self.options, merged, since_ms=None, wanted=self._has_row)
+        reached = {(merged[one.topic], one.partition): _number_of(one) for one in done}
+        for one in last:
+            if _number_of(one) > reached.get((one.topic, one.partition), (0, 0)):
+                raise MergeUnfinished(
+                    f"{one.topic} has records up to seq {_number_of(one)[1]}, and "
+                    f"{merged_topic(self.prefix, self.destination, one.topic)} lacks some of them",
+                    destination=self.destination,
+                    topic=one.topic,
+                    partition=one.partition,
+                )
+
+    def _has_row(self, record: StoredRecord) -> bool:
+        return source_of(record).get("name") == self.destination
+
     async def newest(self, state: DestinationState) -> list[Newest]:
         """The destination's newest row or DDL in each partition that may have one since the cursor."""
         assert state.cursor is not None
@@ -67,7 +96,7 @@ class Published:
             self.options,
             {*topics, ddl_topic(self.prefix, self.destination)},
             since_ms=_since(state.cursor),
-            wanted=lambda record: source_of(record).get("name") == self.destination,
+            wanted=self._has_row,
         )
 
     async def _versions(self, cursor: Cursor) -> list[Newest]:
@@ -100,6 +129,10 @@ class Published:
             offset=one.record.offset,
             change_id=dict(one.record.headers).get(HEADER_CHANGE_ID, b"").decode() or None,
         )
+
+
+def _number_of(one: Newest) -> tuple[int, int]:
+    return _number(source_of(one.record))
 
 
 def _since(cursor: Cursor) -> int | None:

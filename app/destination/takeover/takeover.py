@@ -25,6 +25,7 @@ from app.destination.takeover.initial_state import InitialState, InitialStateBui
 from app.destination.takeover.journal_verification import Confirm, Verification
 from app.destination.takeover.leader_record import claim_of
 from app.destination.takeover.other_workers import OtherWorkers
+from app.destination.takeover.published_check import Published
 from app.destination.takeover.recovery import installation_of, known_installation, recover
 from app.destination.takeover.source_answers import EarlyAnswer, SourceAnswers
 from app.destination.takeover.timings import Phases
@@ -47,6 +48,7 @@ from tables.journal.state import DestinationState
 from tables.journal_format import Entry as Note
 from tables.operator.control import DesiredState
 from tables.quarantine import Quarantine, note_of
+from tables.routes.key_changes import changed_keys, refuse_changed_keys
 from tables.routes.repartitions import Growth, Spread, growth, partitions_of, spread_of, tag_counts
 from tables.schema_history.position import HistoryPosition
 from tables.snapshots.table_snapshot import note_of as snapshot_note
@@ -108,6 +110,7 @@ class Takeover:
             async with beside(self._installation(topics)) as confirmed:
                 led = await self._taken_over(producer, topics, known, confirmed)
             grown = growth(plan.rules.routes, led.state.versions)
+            self._check_keys(led.state)
             claim = claim_of(plan, led.opened.cursor.epoch)
             notes = [*led.opened.notes, *self._quarantined(unreadable, led), claim]
             if self.mapping is not None:
@@ -125,6 +128,16 @@ class Takeover:
             yield led
         finally:
             await producer.discard()
+
+    def _check_keys(self, state: DestinationState) -> None:
+        """Raise MappingError if the mapping changes the keys of published rows, unless that is accepted."""
+        routes = self.plan.rules.routes
+        if not self.plan.accepts(Accepted.CHANGED_KEYS):
+            refuse_changed_keys(routes, state.versions)
+        for change in changed_keys(routes, state.versions):
+            log.warning(
+                "%s: keys of published rows change, which is accepted: %s", self.plan.name, change
+            )
 
     def _mapping_notes(self, mapping: MappingChoice, led: TakenOver) -> list[Note]:
         """The notes of a version that comes into force, and of the tables that it is tried on again."""
@@ -234,6 +247,11 @@ class Takeover:
         if self.mapping is not None:
             self.mapping.journal_read(state)
         self._check_desired_state(state)
+        if not plan.rules.routes.merged:
+            published = Published(
+                destination=plan.name, prefix=plan.journal.prefix, options=plan.kafka_options
+            )
+            await published.check_merged(state)
         selected = await answers.selected(state, early)
         self.phases.reached("server asked")
         facts, address = selected.facts, selected.address

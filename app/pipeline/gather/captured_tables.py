@@ -164,6 +164,8 @@ class CapturedTables:
         self._shadows = shadows or ShadowRules()
         self._names: set[Name] = set(known or ())
         """The existing tables, as far as known."""
+        self._by_case: dict[Name, set[Name]] | None = None
+        """Those names by their lower case, once needed."""
         self._wanted: dict[Name, Route | None] = {}
         self._charsets = charsets
         self._server = server
@@ -210,6 +212,7 @@ class CapturedTables:
             self._names.add(name)
         self._tables.clear()
         self._wanted.clear()
+        self._by_case = None
 
     def route(self, name: Name) -> Route | None:
         """Return the route of a table; a sequence has none, nor has a tool's shadow table."""
@@ -322,6 +325,7 @@ class CapturedTables:
             raise WitnessesDiffer.of(
                 name, "its rows have no names, and its history has no definition"
             )
+        self._refuse_shared_keys(route)
         hidden = row_hashes(table_map, known, server=self._server)
         return CapturedTable(
             table_map,
@@ -333,12 +337,37 @@ class CapturedTables:
             known=known,
         )
 
+    def _refuse_shared_keys(self, route: Route) -> None:
+        """Raise RuleImpossible if a literal name of the mapping, which ignores case, takes another table too
+        whose rows have the same keys: that in the rule's own case is published, else the first by name."""
+        mapped = route.mapped
+        if mapped is None or route.shard is not None or mapped.rules.shard_in_key != "auto":
+            return
+        if self._server.lower_case_table_names:
+            return
+        if self._by_case is None:
+            self._by_case = {}
+            for name in self._names:
+                self._by_case.setdefault(_lower(name), set()).add(name)
+        own = (not mapped.has_own_case, route.table)
+        for name in sorted(self._by_case.get(_lower(route.table), set()) - {route.table}):
+            other = self.route(name)
+            if other is None or other.mapped is None or other.topic != route.topic:
+                continue
+            if (not other.mapped.has_own_case, name) < own:
+                raise RuleImpossible.of(
+                    route.table,
+                    f"the mapping ignores case, and takes {'.'.join(name)} too: keys of both would be equal in "
+                    f"{route.topic}; state shard_in_key: always, or never if they share no key, or exclude one",
+                )
+
     def _add_unknown(self, name: Name) -> None:
         """Add an existing table that the history does not have: others may be its shadows."""
         if name not in self._names:
             self._names.add(name)
             self._tables.clear()
             self._wanted.clear()
+            self._by_case = None
 
     def _completed(self, table_map: TableMap, name: Name, known: Table) -> TableMap:
         """Return the table map completed from the history; raises WitnessesDiffer if they contradict."""
@@ -351,6 +380,10 @@ class CapturedTables:
             return completed_map(table_map, known, self._charsets, server=self._server)
         except DefinitionMismatch as error:
             raise WitnessesDiffer.of(name, error.detail) from error
+
+
+def _lower(name: Name) -> Name:
+    return name[0].lower(), name[1].lower()
 
 
 def _unproven(as_logged: TableMap, completed: TableMap) -> frozenset[int]:

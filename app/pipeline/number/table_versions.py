@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.position import Coordinates
@@ -87,14 +88,17 @@ class VersionBook:
             return self._latest[route.table], False
         database, table = route.table
         given, latest = definition, self._latest.get(route.table)
-        partitions = self.partitions(route.topic) or route.partitions
+        partitions, stated = self.partitions(route.topic) or route.partitions, route.stated
         if latest is not None:
             if not shows_not_null:
                 definition = _with_nullability(definition, latest.definition)
-            is_published_so = (latest.topic, latest.format) == (
-                route.topic,
-                route.format,
-            ) and latest.partitions in (None, partitions)
+            definition = _masked_since(definition, latest, stated)
+            is_published_so = (
+                (latest.topic, latest.format) == (route.topic, route.format)
+                and latest.partitions in (None, partitions)
+                # An earlier version, which lacks this, remains, but for a table that has rules.
+                and (latest.stated == stated or (latest.stated is None and route.mapped is None))
+            )
             if is_published_so and latest.definition.is_same(definition):
                 self._matched[route.table] = route, given
                 return latest, False
@@ -111,9 +115,47 @@ class VersionBook:
             partitions=partitions,
             since=self._since.get(route.topic),
             format=route.format,
+            stated=stated,
         )
         self.learn(version)
         return version, True
+
+
+def _masked_since(
+    definition: Definition, latest: TableVersion, stated: Mapping[str, Any]
+) -> Definition:
+    """Return a definition in which a column that is masked from now on is another one than before.
+
+    So consumers keep nothing of what the mask covers: rows of earlier versions have no known value in it.
+    """
+    was, now = ((one or {}).get("masked", {}) for one in (latest.stated, stated))
+    if not now or latest.stated is None:
+        return definition
+    before = {one.name: one for one in latest.definition.columns}
+    columns = []
+    for column in definition.columns:
+        name, old = column.name.lower(), before.get(column.name)
+        own = column.id or column.name
+        if name not in now or column.name in definition.primary_key or old is None:
+            columns.append(column)
+        elif _shows_more(was.get(name), now[name]):
+            number = latest.version + 1
+            initial = {"unknown": "masked by the mapping"}
+            columns.append(replace(column, id=f"{own}{_MASKED}{number}", initial=initial))
+        elif (old.id or "").startswith(f"{own}{_MASKED}"):
+            columns.append(replace(column, id=old.id, initial=old.initial))
+        else:
+            columns.append(column)
+    return replace(definition, columns=tuple(columns))
+
+
+_MASKED = "@masked:"
+"""Between the identity of a column and the version from which on its values are hidden."""
+
+
+def _shows_more(was: Any, now: Any) -> bool:
+    """Whether a column's values by one action have parts that those by another hide."""
+    return was is None or (isinstance(was, dict) and "truncate" in was and was != now)
 
 
 def _with_nullability(definition: Definition, known: Definition) -> Definition:

@@ -145,12 +145,17 @@ def test_pushed_versions_take_effect_at_one_boundary_each_also_over_takeovers(
         assert main(["mapping", "set", str(odd), "--why", "a mistake"]) == 0
         pair.until(lambda: shown().get("refused"))
         assert (shown()["version"], shown()["waiting"], shown()["since"]) == (3, 4, first)
+        # One that would give the rows that the topic has other keys.
+        assert push("third", rules=", shard_in_key: always") == 0
+        pair.until(lambda: shown().get("waiting") == 5 and shown().get("refused"))
+        assert f"{database}.shop in {wanted['prefix']}.third: they begin with" in shown()["refused"]
+        assert (shown()["version"], shown()["since"]) == (3, first)
         # Back to the first version, and a death after its boundary.
         assert main(["mapping", "rollback", "1", "--why", "as before"]) == 0
-        published_by(5, "first")
+        published_by(6, "first")
         pair.settled()
         pair.end(pair.leader("shop"), signal.SIGKILL)
-        published_by(5, "first")
+        published_by(6, "first")
         writer.stop()
 
         names = ["first", "second", "third"]
@@ -171,8 +176,8 @@ def test_pushed_versions_take_effect_at_one_boundary_each_also_over_takeovers(
     capsys.readouterr()
     assert main(["mapping", "history", "--format", "json"]) == 0
     history = json.loads(capsys.readouterr().out)
-    assert [(one["version"], one["restores"]) for one in history][:2] == [(5, 1), (4, None)]
-    assert main(["mapping", "diff", "1", "5"]) == 0
+    assert [(one["version"], one["restores"]) for one in history][:2] == [(6, 1), (5, None)]
+    assert main(["mapping", "diff", "1", "6"]) == 0
     assert capsys.readouterr().out == "no difference\n"
 
 

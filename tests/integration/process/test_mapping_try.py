@@ -116,6 +116,7 @@ def test_what_a_trial_reports_is_what_is_published_after_the_switch(
     (tmp_path / "keys").write_text(f"k1: {base64.b64encode(bytes(range(32))).decode()}\n")
     wanted = settings(stack, mysql, tmp_path)
     wanted["include_query"] = True
+    wanted["destinations"]["shop"]["accept"].append("changed_keys")
     wanted["zookeeper"] = {"hosts": stack.zookeeper, "root": f"/{wanted['prefix']}"}
     wanted["mapping"] = {"store": "zookeeper", "key_file": str(tmp_path / "keys")}
     with running(wanted, tmp_path) as worker:

@@ -290,6 +290,59 @@ def test_without_zookeeper_one_worker_merges_until_it_has_ended(
     check_each_once(stack, wanted["prefix"])
 
 
+def test_a_merge_that_is_removed_with_unread_records_is_named_until_it_is_back(
+    stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards = Shards(mysql)
+    wanted = shards.settings(stack, tmp_path, stalled="wait", stalled_after_seconds=3)
+    merge, topic = wanted.pop("merge"), f"{wanted['prefix']}.trade"
+    wanted["merge"] = merge
+    with Pair(wanted, tmp_path) as pair:
+        pair.start("one")
+        monkeypatch.setenv("AQUEDUCT_CONFIG", str(pair.config("one")))
+        shards.write()
+        pair.until(lambda: is_merged(stack, pair, shards))
+        assert main(["destination", "pause", "west"]) == 0
+        shards.write(["east"])
+        pair.until(lambda: shard_of(pair, "east").get("held"))
+        pair.end("one", signal.SIGTERM)
+        del wanted["merge"]
+        pair.start("one")
+        found = pair.until(lambda: pair.status("one")["destinations"]["east"]["error"])
+        assert found.startswith("MergeUnfinished: "), found
+        assert f"{topic} lacks some of them" in found
+        # West has nothing that is not merged.
+        assert main(["destination", "resume", "west"]) == 0
+        shards.write(["west"])
+        pair.until(lambda: is_merged_but(stack, pair, shards, "east"))
+        assert pair.states("east") == {"one": "RETRYING"}
+        pair.end("one", signal.SIGTERM)
+        merge["trade"]["stalled"] = "pass"
+        wanted["merge"] = merge
+        pair.start("one")
+        pair.until(lambda: is_merged(stack, pair, shards))
+        assert main(["destination", "pause", "east"]) == 0
+        pair.until(lambda: shard_of(pair, "east").get("unread") == 0)
+        pair.end("one", signal.SIGTERM)
+        del wanted["merge"]
+        pair.start("one")
+        assert main(["destination", "resume", "east"]) == 0
+        shards.write()
+        pair.until(lambda: is_merged(stack, pair, shards))
+    merged = [one for part in records(stack, topic) for one in part]
+    assert len({one[3] for one in merged}) == len(merged) == 3 * shards.count
+    for shard in SHARDS:
+        for part in records(stack, topic):
+            own = [seq for name, seq, _, _ in part if name == shard]
+            assert own == sorted(own)
+
+
+def is_merged_but(stack: Stack, pair: Pair, shards: Shards, shard: str) -> bool:
+    """Whether all records are there, but for three of a shard."""
+    merged = [one for part in records(stack, f"{pair.wanted['prefix']}.trade") for one in part]
+    return len(merged) == 3 * (shards.count - 1) and shard in {one[0] for one in merged}
+
+
 async def delete_all_records(stack: Stack, topic: str) -> None:
     """Delete what a topic holds, as its retention does."""
     admin = AIOKafkaAdminClient(bootstrap_servers=stack.kafka)

@@ -70,8 +70,9 @@ def schema(
     version: int = 1,
     destination: str = "shop",
     more: dict[str, Image] | None = None,
+    masked: Image | None = None,
 ) -> str:
-    """A value of the schemas topic; `more` are further members of columns."""
+    """A value of the schemas topic; `more` are further members of columns, `masked` those that are hidden."""
     body = {
         "destination": destination,
         "database": "shop",
@@ -83,6 +84,7 @@ def schema(
         ],
         "primary_key": list(key),
         "wire": 1,
+        **({} if masked is None else {"mapping": {"masked": masked}}),
     }
     return json.dumps(body)
 

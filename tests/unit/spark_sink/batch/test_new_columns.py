@@ -259,6 +259,34 @@ def test_a_value_that_is_not_known_is_null_and_logged(
     assert "column" not in "".join(status_lines(warehouse.kept))
 
 
+def test_nothing_stays_of_what_a_mask_covers_from_a_version_on(warehouse: Warehouse) -> None:
+    columns = (("id", "int"), ("mail", "text"), ("note", "text"), ("x", "int"))
+    hmac = {"id": "mail@masked:2", "initial": {"unknown": "masked by the mapping"}}
+    warehouse.schemas = [
+        schema(*columns, masked={}),
+        schema(
+            *(columns[0], ("mail", "varchar(67)"), columns[3]),
+            version=2,
+            more={"mail": hmac},
+            masked={"mail": {"hmac": "k1"}, "note": "drop"},
+        ),
+    ]
+    clear = {"mail": "clear@x", "note": "clear", "x": 5}
+    warehouse.take(*(Change(op="c", seq=n, after={"id": n, **clear}) for n in (1, 2, 3)))
+    hidden = {"id": 1, "mail": "k1:0f", "x": 6}
+    warehouse.take(Change(op="u", seq=4, before={**hidden, "x": 5}, after=hidden, version=2))
+
+    def shown() -> list[Image]:
+        return sorted(warehouse.rows(), key=lambda row: int(row["id"]))
+
+    wanted = [{"id": 1, "mail": "k1:0f", "x": 6}]
+    wanted += [{"id": n, "mail": None, "x": 5} for n in (2, 3)]
+    assert shown() == wanted
+    # The topic still has the values.
+    warehouse.reload(from_beginning=True)
+    assert shown() == wanted
+
+
 @pytest.mark.parametrize(
     "from_beginning",
     [False, pytest.param(True, marks=pytest.mark.long("the other parameter"))],

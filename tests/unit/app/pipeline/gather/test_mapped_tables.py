@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,14 @@ from connectors.mysql.binlog.events import EventType, Query
 from connectors.mysql.rows.compiled.generate import Row
 from tables.mapping.yaml_form import from_yaml
 from tables.routes.routes import Routes
-from tests.unit.app.pipeline.gather.test_null_check import HEAD, MYSQL, PLAIN, SEVEN, WRITE
+from tests.unit.app.pipeline.gather.test_null_check import (
+    DEFINED,
+    HEAD,
+    MYSQL,
+    PLAIN,
+    SEVEN,
+    WRITE,
+)
 from tests.unit.app.pipeline.history import CHARSETS
 
 
@@ -60,6 +68,67 @@ def test_rules_that_do_not_fit_a_table_quarantine_it_by_name(rules: str, fault: 
     with pytest.raises(RuleImpossible, match=fault) as caught:
         met(f"{{tables: {{x: {{from: [shop.t], {rules}}}}}}}")
     assert caught.value.name_of_table == ("shop", "t")
+
+
+CASES = (("shop", "t"), ("shop", "T"), ("SHOP", "t"))
+
+
+def published(
+    text: str, tables: Iterable[tuple[str, str]], *, lower: int = 0
+) -> set[tuple[str, str]]:
+    """The tables that are not quarantined, where all exist before the first of their rows."""
+    routes = Routes(prefix="aq", destination="m1", mapping=from_yaml(text))
+    known = dict.fromkeys(tables, DEFINED)
+    captured = CapturedTables(
+        routes, CHARSETS, server=replace(MYSQL, lower_case_table_names=lower), known=known
+    )
+    found, refused = set(), {}
+    for number, (database, table) in enumerate(known):
+        described = replace(PLAIN, table_id=number, database=database, table=table)
+        try:
+            captured.of(described)
+        except RuleImpossible as error:
+            refused[error.name_of_table] = str(error)
+        else:
+            found.add((database, table))
+    assert refused.keys() == set(known) - found
+    assert all("shard_in_key: always" in one for one in refused.values())
+    return found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{tables: {trade.x: {from: [shop.t]}}}",
+        "{databases: {trade: {from: [shop]}}}",
+        "{databases: {trade: {from: [shop]}}, tables: {trade.t: {}}}",
+        "{databases: {trade: {from: [shop]}}, tables: {trade.t: {from: [t], topic: x}}}",
+        "{tables: {shop.t: {}}}",
+    ],
+)
+def test_tables_that_one_literal_name_takes_never_share_keys(text: str) -> None:
+    own = published(text, CASES)
+    assert ("shop", "t") in own
+    assert not own & {("SHOP", "t")}
+    assert (("shop", "T") in own) is ("databases" in text and "tables" not in text)
+    assert published(text, reversed(CASES)) == own
+    # Alone, each is published as before; and a server that ignores case has one of them.
+    assert published(text, [("shop", "T")]) == {("shop", "T")}
+    assert published(text, CASES, lower=1) == set(CASES)
+    # None has the letters of the rule: the first one by name is published.
+    others = published(text, [("SHOP", "t"), ("Shop", "t")])
+    assert others == {("SHOP", "t")}
+
+
+def test_tables_with_their_own_topic_or_shard_in_the_key_share_none() -> None:
+    for text in (
+        "{tables: {t: {tags: {a: x}}}}",
+        "{tables: {trade.x: {from: [shop.t], shard_in_key: always}}}",
+        "{tables: {trade.x: {from: [shop.t], shard_in_key: never}}}",
+        "{databases: {trade: {from: [shop], topic: trade}}}",
+    ):
+        found = published(text, CASES)
+        assert found == (set(CASES) - {("shop", "T")} if "tags" in text else set(CASES)), text
 
 
 def test_omitted_columns_are_in_no_image_and_no_version() -> None:

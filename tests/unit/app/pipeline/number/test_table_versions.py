@@ -7,6 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from app.pipeline.number.table_versions import VersionBook
+from tables.mapping.yaml_form import from_yaml
+from tables.masking.keys import MaskingKeys
 from tables.routes.repartitions import Spread
 from tables.routes.routes import Route, Routes
 from tables.table_version import Column, Definition, TableVersion
@@ -120,3 +122,51 @@ def test_a_definition_that_was_compared_once_is_known_until_the_version_or_the_c
     # Another route of the same table, as after a new mapping.
     moved = replace(joining, topic="aq.other")
     assert book.at(moved, here, CHANGE, 9)[0].topic == "aq.other"
+
+
+def masking(actions: str) -> Route:
+    """The route of the table with these actions."""
+    keys = MaskingKeys((("k1", bytes(32)), ("k2", bytes(range(32)))))
+    text = f"{{tables: {{shop.orders: {{column_actions: {{{actions}}}}}}}}}" if actions else "{}"
+    found = Routes(prefix="aq", mapping=from_yaml(text), keys=keys).of(ORDERS)
+    assert found is not None
+    return found
+
+
+def test_a_column_is_another_one_from_the_version_on_that_hides_more_of_it() -> None:
+    book = VersionBook("shop", known={})
+
+    def shown(actions: str, *names: str) -> tuple[int, str | None, bool]:
+        given = definition(*(names or ("id", "mail")))
+        one, is_new = book.at(masking(actions), given, CHANGE, 4)
+        (mail,) = (column for column in one.definition.columns if column.name == "mail")
+        if mail.id is not None:
+            assert mail.initial == {"unknown": "masked by the mapping"}
+        again, is_newer = book.at(masking(actions), given, CHANGE, 5)
+        assert (again, is_newer) == (one, False)
+        return one.version, mail.id, is_new
+
+    assert shown("") == (1, None, True)
+    assert shown("mail: {truncate: 9}") == (2, "mail@masked:2", True)
+    # It hides more now; then as much as before, also by another key, and in a version with more columns.
+    assert shown("mail: {truncate: 3}") == (3, "mail@masked:3", True)
+    assert shown("mail: {hmac: k1}") == (4, "mail@masked:4", True)
+    assert shown("mail: {hmac: k2}") == (5, "mail@masked:4", True)
+    assert shown("mail: {hmac: k2}", "id", "mail", "n") == (6, "mail@masked:4", True)
+    assert shown("") == (7, None, True)
+    assert shown("id: {hmac: k1}, mail: redact") == (8, "mail@masked:8", True)
+    latest = book.latest(*ORDERS)
+    assert latest is not None
+    # The key of published rows is judged before a run begins, and remains the same column.
+    assert [one.id for one in latest.definition.columns] == [None, "mail@masked:8"]
+
+
+def test_a_column_that_was_masked_before_that_was_recorded_remains_the_same() -> None:
+    old, _ = VersionBook("shop", known={}).at(
+        masking("mail: {hmac: k1}"), definition("id", "mail"), CHANGE, 4
+    )
+    known = replace(old, stated=None)
+    book = VersionBook("shop", known={ORDERS: known})
+    one, is_new = book.at(masking("mail: {hmac: k1}"), definition("id", "mail"), CHANGE, 9)
+    assert (is_new, one.stated) == (True, {"masked": {"mail": {"hmac": "k1"}}})
+    assert [column.id for column in one.definition.columns] == [None, None]

@@ -1,0 +1,66 @@
+"""Topics with records whose keys a mapping would change.
+
+Invariant: all records of a row in a topic have one key, unless the settings accept a change. Otherwise the
+earlier ones would stay in compacted topics, folds and warehouses forever, beside newer ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from connectors.errors import MappingError
+from connectors.mysql.ddl.definition import TableName
+from tables.routes.routes import Routes
+from tables.table_version import TableVersion
+
+_MOST_FAULTS = 20
+
+
+def changed_keys(routes: Routes, versions: Mapping[TableName, TableVersion]) -> list[str]:
+    """Return what the routes change, by table; ``versions``: the latest of each table of a destination."""
+    found = []
+    for name, version in sorted(versions.items()):
+        route = routes.of(name)
+        if route is None or version.stated is None or route.topic != version.topic:
+            continue
+        if changes := list(_changes(version, route.stated)):
+            found.append(f"{'.'.join(name)} in {version.topic}: {'; '.join(changes)}")
+    return found
+
+
+def refuse_changed_keys(routes: Routes, versions: Mapping[TableName, TableVersion]) -> None:
+    """Raise MappingError if the routes change keys."""
+    if found := changed_keys(routes, versions):
+        raise MappingError.listed(
+            [
+                f"keys of published rows would change: {one}. Name a new topic; or state accept: "
+                "[changed_keys] in the destination's settings"
+                for one in found[:_MOST_FAULTS]
+            ]
+        )
+
+
+def _changes(version: TableVersion, now: Mapping[str, Any]) -> Iterator[str]:
+    before = version.stated or {}
+    if bool(before.get("shard")) != bool(now.get("shard")):
+        verb = "begin" if now.get("shard") else "no longer begin"
+        yield f"they {verb} with the real table (shard_in_key)"
+    old_names = {new.lower(): old for old, new in before.get("renamed", {}).items()}
+    published = [one.lower() for one in version.definition.primary_key]
+    key = [old_names.get(one, one) for one in published]
+    had, gets = (one.get("key") for one in (before, now))
+    # A rule may state what the primary key is; without one before, the version has that.
+    if had != gets and (gets is None or gets != key):
+        columns = ", ".join(gets) if gets else "those of the primary key"
+        yield f"their columns are {columns}, and were {', '.join(key) or 'none'}"
+    if before.get("partition_by") != now.get("partition_by"):
+        yield "other columns choose their partitions (partition_by)"
+    for column, name in zip(key, published, strict=True):
+        had, gets = (one.get("masked", {}).get(column) for one in (before, now))
+        if had != gets:
+            yield f"{column} of the key is " + (
+                "masked otherwise" if had and gets else "masked" if gets else "no longer masked"
+            )
+        if (new := now.get("renamed", {}).get(column, column)).lower() != name:
+            yield f"{column} of the key has the name {new}, and had {name}"
