@@ -12,7 +12,14 @@ from connectors.errors import Faults, PreflightError, ServerIdConflict
 from connectors.mysql.server import mariadb_preflight as mariadb
 from connectors.mysql.server.facts import REPORTED_HOST, Replica, ServerFacts, SourceAddress
 from connectors.mysql.server.privileges import Privileges
-from connectors.mysql.server.remedies import PERSISTS, account, database_pattern, grant, setting
+from connectors.mysql.server.remedies import (
+    PERSISTS,
+    account,
+    activation,
+    database_pattern,
+    grant,
+    setting,
+)
 
 _WANTED = {
     "binlog_format": ("ROW", "rows of other formats are not in the binlog"),
@@ -90,6 +97,7 @@ def _faults(
         yield (
             "its binlog names no columns, and the account may read no table, so that nothing does: "
             + " ".join(grant("SELECT", scope, to) for scope in scopes)
+            + activation(facts.inactive_roles, to, mariadb=facts.is_mariadb)
         )
     if facts.variables.get("server_id") == str(address.server_id):
         yield (
@@ -179,7 +187,8 @@ def _grant_faults(facts: ServerFacts, address: SourceAddress) -> Iterator[str]:
     if missing:
         wanted = ", ".join(missing)
         to = account(facts.current_user, address.user)
-        yield f"the account lacks {wanted}: {grant(wanted, '*.*', to)}"
+        roles = activation(facts.inactive_roles, to, mariadb=facts.is_mariadb)
+        yield f"the account lacks {wanted}: {grant(wanted, '*.*', to)}{roles}"
 
 
 def _missing_grants(held: set[str]) -> list[str]:
