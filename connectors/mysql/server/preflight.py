@@ -68,6 +68,18 @@ def check(
             )
 
 
+def warnings(facts: ServerFacts, address: SourceAddress) -> list[str]:
+    """What is no fault, and may be the reason why tables are not seen."""
+    if not facts.inactive_roles or Privileges(facts.grants).is_everything:
+        return []
+    to = account(facts.current_user, address.user)
+    return [
+        f"the account on {address} has roles that are not active, so tables granted to them only are not seen:"
+        + activation(facts.inactive_roles, to, mariadb=facts.is_mariadb).removeprefix(" or")
+        + " then restart the destination"
+    ]
+
+
 def _is_this_worker(replica: Replica, facts: ServerFacts, address: SourceAddress) -> bool:
     """Whether a replica is this destination's own connection of an earlier run."""
     if facts.is_mariadb or "server_uuid" not in facts.variables:

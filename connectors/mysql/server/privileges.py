@@ -73,6 +73,10 @@ class _Extent:
         return {name for name in self._in_part if not self.covers(name)}
 
     @property
+    def is_everything(self) -> bool:
+        return self._everywhere and not self._but
+
+    @property
     def is_nothing(self) -> bool:
         return not (self._everywhere or self._databases or self._tables)
 
@@ -86,6 +90,11 @@ class Privileges:
             if statement := _STATEMENT.match(held):
                 self._reads.take(statement)
                 self._shows.take(statement)
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether every table may be read."""
+        return self._reads.is_everything
 
     @property
     def is_nothing(self) -> bool:

@@ -31,7 +31,7 @@ def activation(roles: Sequence[str], to: str, *, mariadb: bool) -> str:
     if not roles:
         return ""
     statement = f"{roles[0]} FOR" if mariadb else f"{', '.join(roles)} TO"
-    return f"; or activate what it has by {', '.join(roles)}: SET DEFAULT ROLE {statement} {to};"
+    return f" or activate what it has by {', '.join(roles)}: SET DEFAULT ROLE {statement} {to};"
 
 
 def database_pattern(database: str) -> str:
