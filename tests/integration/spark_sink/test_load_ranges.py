@@ -25,6 +25,7 @@ from spark_sink.load.state import Loads, LoadState
 from spark_sink.settings import Load
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.warehouse.opening import open_warehouse
+from tests.harness.servers import own_server
 from tests.harness.sql import ask, run
 from tests.harness.worst_defaults import set_by_init_connect, set_globally
 from tests.integration.process.conftest import mysql
@@ -223,18 +224,23 @@ def test_a_load_that_cannot_be_exact_is_refused(
         own.read(name, (source,), again=True)
 
 
+@pytest.mark.parametrize(
+    "name", ["9.7", "8.0", pytest.param("5.7", marks=pytest.mark.long("the newest MySQL"))]
+)
 def test_the_worst_defaults_of_a_server_change_no_row_and_end_no_connection(
-    mysql: Mysql, spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
     texts = [f"{'x' * 90}é{n:05}" for n in range(2_000)]
     with (
+        own_server(name, tmp_path / "server", "CREATE DATABASE shop") as mysql,
         session(mysql, user="aqueduct", password="aqueduct") as account,
         session(mysql) as root,
     ):
+        words = ", ".join(f"('{text}', 'é')" for text in texts)
         execute(
             root,
-            "CREATE TABLE shop.words (id varchar(120) PRIMARY KEY, v varchar(9))",
-            "INSERT INTO shop.words VALUES " + ", ".join(f"('{text}', 'é')" for text in texts),
+            "CREATE TABLE shop.words (id varchar(120) PRIMARY KEY, v varchar(9)) CHARACTER SET utf8mb4",
+            f"INSERT INTO shop.words VALUES {words}",
             "ANALYZE TABLE shop.words",
         )
         by_init_connect = set_by_init_connect(root, account)
