@@ -17,7 +17,7 @@ from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.beside import beside
 from tests.harness.forked import run_command
-from tests.harness.servers import own_server
+from tests.harness.servers import Options, own_server
 from tests.harness.topics import Change, rows
 from tests.harness.worker import running, settings
 from tests.harness.worst_defaults import set_by_init_connect, set_globally
@@ -35,7 +35,7 @@ CASES = [
     pytest.param("5.7", BY_INIT_CONNECT, marks=LONG),
     *((one, way) for one in ("8.0", "mariadb-10.11") for way in (GLOBALLY, BY_INIT_CONNECT)),
 ]
-OPTIONS = {
+OPTIONS: Options = {
     "server_id": 9,
     "character_set_server": "latin1",
     # What a client asks for in its greeting is ignored.
