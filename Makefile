@@ -48,7 +48,8 @@ test-long: setup ## the tests that take too long for make test, each of which na
 test-servers: setup ## the tests that ask MySQL and MariaDB themselves, on every version from 5.5 on
 	@SERVERS=all $(VENV_PYTHON) -m pytest tests/integration/baseline tests/integration/central_store \
 		tests/integration/ddl tests/integration/ddl_tools tests/integration/mariadb tests/integration/old_mysql \
-		tests/integration/process/test_snapshot_without_gtids.py tests/integration/snapshot/test_read_views.py $(ARGS)
+		tests/integration/process/test_snapshot_without_gtids.py tests/integration/process/test_server_defaults.py \
+		tests/integration/snapshot/test_read_views.py $(ARGS)
 
 test-sink: setup ## every test of the sink, those too that take too long for make test
 	@LONG=all $(VENV_PYTHON) -m pytest $(SIDE_BY_SIDE) tests/unit/spark_sink tests/integration/spark_sink \

@@ -6,6 +6,7 @@ or a comparison depends on are set first.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -27,13 +28,48 @@ from spark_sink.settings import LoadServer
 
 DRIVER: Final = "org.mariadb.jdbc.Driver"
 _REGISTRY: Final = "org.apache.spark.sql.execution.datasources.jdbc.DriverRegistry"
-_SESSION: Final = (
-    "time_zone='+00:00',sql_mode='',net_write_timeout=3600,net_read_timeout=3600,"
-    "transaction_isolation='READ-COMMITTED',autocommit=1"
-)
-"""An executor that writes files meanwhile may be slow to take rows."""
+_VARIABLES: Final[Mapping[str, int | str]] = {
+    # Each SELECT sees what is committed when it begins.
+    "autocommit": 1,
+    "completion_type": "NO_CHAIN",
+    "sql_mode": "",
+    "time_zone": "+00:00",
+    "character_set_client": "utf8mb4",
+    "character_set_connection": "utf8mb4",
+    "character_set_results": "utf8mb4",
+    # Else a result ends early, or a SELECT is refused for its size, or for how long it takes.
+    "sql_select_limit": 2**64 - 1,
+    "max_join_size": 2**64 - 1,
+    "sql_big_selects": 1,
+    "group_concat_max_len": 1 << 20,
+    # Else long keys that begin alike are in no order.
+    "max_sort_length": 1 << 15,
+    "sort_buffer_size": 1 << 21,
+    "sql_auto_is_null": 0,
+    "div_precision_increment": 4,
+    "lock_wait_timeout": 31_536_000,
+    # An executor that writes files meanwhile may be slow to take rows.
+    "wait_timeout": 28_800,
+    "interactive_timeout": 28_800,
+    "net_write_timeout": 3600,
+    "net_read_timeout": 3600,
+}
+"""What an answer depends on, whatever the server's defaults and its init_connect are."""
+_SINCE: Final = (((5, 7, 8), "max_execution_time"), ((8, 0, 3), "information_schema_stats_expiry"))
+"""Variables that are 0, since a version of MySQL."""
+_NEW_NAME: Final = (5, 7, 20)
+"""The first MySQL whose isolation has its new name; MariaDB knows the old one too."""
+_NO_VIEW: Final = "ROLLBACK"
+"""Ends a transaction that an init_connect began, whose view of the data every SELECT would have."""
 _FETCH_ROWS: Final = 5_000
 """With a fetch size the driver streams the rows; without one it holds all of them."""
+_ADVICE: Final = {
+    1184: "The server's init_connect fails for load.user: correct it",
+    1203: "Raise max_user_connections, or lower load.connections",
+    1226: "Raise the account's MAX_USER_CONNECTIONS, or lower load.connections",
+    3159: "The server demands TLS (require_secure_transport): set load.options.sslMode, as to verify-full",
+}
+"""After single errors, of the connection."""
 _CONNECT_MS: Final = 10_000
 _SECONDS: Final = 1.0
 
@@ -47,11 +83,11 @@ class SourceServer:
     def __init__(
         self, spark: SparkSession, settings: LoadServer, *, lock_seconds: int | None = None
     ) -> None:
-        """`lock_seconds`: how long a statement waits for a lock; None: as long as the server lets it.
+        """`lock_seconds`: how long a statement waits for a lock; None: as long as it takes.
 
         Raises JarMissing.
         """
-        self._spark, self._settings, self._lock_seconds = spark, settings, lock_seconds
+        self._spark, self._settings = spark, settings
         self._jvm: Any = spark._jvm
         try:
             java_class(self._jvm, _REGISTRY).register(DRIVER)
@@ -61,6 +97,9 @@ class SourceServer:
                 advice="Put its jar into the folder of jdbc_jars: python -m devstack jars",
             ) from fault
         self._connection: Any = None
+        self._variables = dict(_VARIABLES)
+        if lock_seconds is not None:
+            self._variables["lock_wait_timeout"] = lock_seconds
 
     @property
     def where(self) -> str:
@@ -77,6 +116,7 @@ class SourceServer:
             "fetchsize": str(_FETCH_ROWS),
             # It would put the rows of one SELECT into a transaction that holds its snapshot for hours.
             "isolationLevel": "READ_COMMITTED",
+            "sessionInitStatement": _NO_VIEW,
         }
 
     def ask(self, sql: str, *, table: Table | None = None) -> list[Row]:
@@ -151,14 +191,40 @@ class SourceServer:
 
     def _asked(self, sql: str) -> list[Row]:
         if self._connection is None:
-            properties = java_class(self._jvm, "java.util.Properties")()
-            properties.setProperty("user", self._settings.user)
-            properties.setProperty("password", self._settings.secret)
-            manager = java_class(self._jvm, "java.sql.DriverManager")
-            self._connection = manager.getConnection(self._url(), properties)
+            self._connect()
+        return self._rows(sql)
+
+    def _connect(self) -> None:
+        """Open the connection, and compare its session's variables with what they are set to."""
+        properties = java_class(self._jvm, "java.util.Properties")()
+        properties.setProperty("user", self._settings.user)
+        properties.setProperty("password", self._settings.secret)
+        manager = java_class(self._jvm, "java.sql.DriverManager")
+        self._connection = manager.getConnection(self._url(), properties)
+        later = _later(str(self._connection.getMetaData().getDatabaseProductVersion()))
+        self._rows(f"SET SESSION {_assignments(later)}")
+        self._rows(_NO_VIEW)
+        self._variables |= later
+        names = ", ".join(f"@@SESSION.{name}" for name in self._variables)
+        (found,) = self._rows(f"SELECT {names}")
+        wrong = [
+            f"{name} is {value} in place of {wanted}"
+            for (name, wanted), value in zip(self._variables.items(), found, strict=True)
+            if value != str(wanted)
+        ]
+        if wrong:
+            self.close()
+            raise LoadRefused(
+                f"a session at {self.where} does not keep what it is set to: {'; '.join(wrong)}",
+                advice="Set these as global variables, and look for a proxy between that replaces them",
+            )
+
+    def _rows(self, sql: str) -> list[Row]:
         statement = self._connection.createStatement()
         try:
-            found = statement.executeQuery(sql)
+            if not statement.execute(sql):
+                return []
+            found = statement.getResultSet()
             columns = range(1, int(found.getMetaData().getColumnCount()) + 1)
             rows = []
             while found.next():
@@ -175,14 +241,11 @@ class SourceServer:
             **self._settings.options,
             # Spark has a dialect for the scheme of MySQL only.
             "permitMysqlScheme": "true",
-            "sessionVariables": _SESSION + self._lock_wait(),
+            "sessionVariables": _assignments(self._variables),
             "allowLocalInfile": "false",
         }
         parts = "&".join(f"{name}={value}" for name, value in options.items())
         return f"jdbc:mysql://{self._settings.server}/?{parts}"
-
-    def _lock_wait(self) -> str:
-        return "" if self._lock_seconds is None else f",lock_wait_timeout={self._lock_seconds}"
 
     def _fault(self, fault: Py4JJavaError, table: Table | None) -> SinkError:
         text = " ".join(str(fault.java_exception.getMessage()).split())
@@ -193,8 +256,23 @@ class SourceServer:
             return unreadable(code, text, table)
         return SourceUnreachable(
             f"{self.where}: {text}",
-            advice="Check that it runs, load.server, load.user, its password, and its SELECT on the tables",
+            advice=_ADVICE.get(code)
+            or "Check that it runs, load.server, load.user, its password, and its SELECT on the tables",
         )
+
+
+def _later(text: str) -> dict[str, int | str]:
+    """Variables that a server has by its version only; a MariaDB is refused anyway."""
+    version = () if "mariadb" in text.lower() else tuple(map(int, re.findall(r"\d+", text)[:3]))
+    isolation = "transaction_isolation" if version >= _NEW_NAME else "tx_isolation"
+    return {isolation: "READ-COMMITTED", **{name: 0 for since, name in _SINCE if version >= since}}
+
+
+def _assignments(variables: Mapping[str, int | str]) -> str:
+    return ",".join(
+        f"{name}={value}" if isinstance(value, int) else f"{name}='{value}'"
+        for name, value in variables.items()
+    )
 
 
 def wait_for(server: SourceServer, gtids: str, *, seconds: float, stopped: Any) -> None:

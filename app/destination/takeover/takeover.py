@@ -42,6 +42,7 @@ from connectors.kafka.topics.topics import Topics
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import Coordinates
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.server.preflight import warnings as preflight_warnings
 from tables.cursor import Cursor, next_epoch
 from tables.journal.checkpoint import Checkpoint
 from tables.journal.state import DestinationState
@@ -286,6 +287,9 @@ class Takeover:
         self.phases.reached("history opened")
         notes = [*reading.notes(state, opened), *opened.notes, *selected.notes]
         opened = replace(opened, notes=notes)
+        self.status.warnings["roles"] = preflight_warnings(selected.facts, selected.address)
+        for warning in self.status.warnings["roles"]:
+            log.warning("%s: %s", plan.name, warning)
         self.status.warnings["recovery"] = reading.warnings(state, opened)
         wanted = snapshots_of_run(
             plan,

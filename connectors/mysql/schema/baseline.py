@@ -36,7 +36,7 @@ from connectors.mysql.schema.server_columns import end_of_binlog, hold, prepare
 from connectors.mysql.schema.statements_between import LoggedStatement, StatementsRead
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
 from connectors.mysql.server.privileges import Privileges, remedy
-from connectors.mysql.server.remedies import account
+from connectors.mysql.server.remedies import account, activation
 from connectors.mysql.server.system_databases import SYSTEM
 
 _TIMEOUT = 200.0
@@ -270,13 +270,14 @@ class _Reading:
     ) -> Baseline:
         """The tables with a certain state, and the reasons why others are missing."""
         user, in_part = self._account(), Privileges(self._facts.grants).in_part
+        roles = activation(self._facts.inactive_roles, user, mariadb=self._facts.is_mariadb)
         unseen = {
-            name: f"only some of its columns may be seen: {remedy(name, user)}"
+            name: f"only some of its columns may be seen: {remedy(name, user)}{roles}"
             for name in inventory.tables
             if name in in_part
         }
         for name in inventory.undescribed:
-            unseen[name] = f"its columns cannot be seen: {remedy(name, user)}"
+            unseen[name] = f"its columns cannot be seen: {remedy(name, user)}{roles}"
         for name in restless:
             unseen[name] = "statements changed it all the while"
         if self._facts.is_mariadb:

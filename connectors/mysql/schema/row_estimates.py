@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import pymysql
-
 from connectors.mysql.server.facts import SourceAddress, connected
 from connectors.mysql.server.system_databases import SYSTEM
 
@@ -33,12 +31,6 @@ class Estimate:
 def estimates(captures: Callable[[str, str], bool], address: SourceAddress) -> list[Estimate]:
     """All captured tables with rows that the account may see, the largest first."""
     with connected(address) as cursor:
-        try:
-            # Otherwise a server since 8.0 returns statistics up to a day old.
-            cursor.execute("SET SESSION information_schema_stats_expiry = 0")
-        except pymysql.MySQLError as error:
-            if error.args[0] != pymysql.constants.ER.UNKNOWN_SYSTEM_VARIABLE:
-                raise
         cursor.execute(_QUERY)
         rows = cursor.fetchall()
     found = [

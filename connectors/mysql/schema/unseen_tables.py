@@ -13,7 +13,7 @@ from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.schema.information_schema import InventoryReader
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
 from connectors.mysql.server.privileges import Privileges, remedy
-from connectors.mysql.server.remedies import account
+from connectors.mysql.server.remedies import account, activation
 
 
 def unseen_tables(
@@ -36,7 +36,8 @@ def seen_in_part(
 ) -> dict[TableName, str]:
     """Return those of these tables that are granted in part, each with what to do."""
     granted, to = Privileges(facts.grants).in_part, account(facts.current_user, address.user)
+    roles = activation(facts.inactive_roles, to, mariadb=facts.is_mariadb)
     return {
-        name: f"only some of its columns may be seen: {remedy(name, to)} then restart the destination"
+        name: f"only some of its columns may be seen: {remedy(name, to)}{roles} then restart the destination"
         for name in sorted(granted.intersection(names))
     }

@@ -9,15 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 import pymysql
 from pymysql.cursors import Cursor
 
-from connectors.errors import AqueductError, SourceLost, StoreLost, StoreRefused, StoreUnfit
+from connectors.errors import (
+    AqueductError,
+    SourceLost,
+    SourceRefused,
+    StoreLost,
+    StoreRefused,
+    StoreUnfit,
+)
 from connectors.mysql.schema_store.rows import HistoryRow, SnapshotRow, Stored
 from connectors.mysql.schema_store.session import MetaSession
 from connectors.mysql.schema_store.tables import HISTORY, SNAPSHOT, creation, exists, faults
-from connectors.mysql.server.facts import SourceAddress, translated
+from connectors.mysql.server.facts import SourceAddress, connection_to, translated
 
 _WRITE_SECONDS = 30.0
 
@@ -45,10 +53,7 @@ class MetaStore:
         them if they are missing and ``makes`` allows it.
         """
         try:
-            connection = pymysql.connect(
-                **self.address.connection_settings() | {"write_timeout": _WRITE_SECONDS},
-                autocommit=False,
-            )
+            connection = self._connection()
             try:
                 with connection.cursor() as cursor:
                     if not self._is_prepared:
@@ -66,6 +71,26 @@ class MetaStore:
         except AqueductError:
             self._is_prepared = False
             raise
+
+    def _connection(self) -> pymysql.Connection[Any]:
+        """A connection whose statements are whole transactions, or none."""
+        try:
+            return connection_to(
+                self.address,
+                write_timeout=_WRITE_SECONDS,
+                # A binlog of statements takes no writes of another isolation.
+                isolation="REPEATABLE-READ",
+                session={"autocommit": 0, "sql_mode": _STRICT},
+            )
+        except SourceLost as error:
+            raise StoreLost(error.detail, store=self.address, database=self.database) from error
+        except SourceRefused as error:
+            raise StoreRefused(
+                error.detail,
+                store=self.address,
+                database=self.database,
+                remedy=_remedy(error, StoreRefused),
+            ) from error
 
     def read(self, destination: str) -> Stored:
         """All stored rows of a destination; creates nothing."""
@@ -107,9 +132,20 @@ class MetaStore:
             named = StoreLost
         elif code in _UNFIT:
             named = StoreUnfit
-        return named(found.detail, store=self.address, database=self.database)
+        return named(
+            found.detail, store=self.address, database=self.database, remedy=_remedy(found, named)
+        )
 
 
+def _remedy(error: AqueductError, named: type[AqueductError]) -> str:
+    """What to do about an error that has more to say than the usual; empty for the usual."""
+    if named is StoreUnfit or error.advice == type(error).remedy:
+        return ""
+    return f"Capture continues. {error.advice}"
+
+
+_STRICT = "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
+"""Text that does not fit is an error, and tables are those of InnoDB."""
 _PASSING = {1205, 1213, 1317, 3024, 4031}
 """A lock wait timeout, a deadlock, a killed statement, a connection closed for idleness."""
 _UNFIT = {1054, 1118, 1153, 1364, 1366, 1406}

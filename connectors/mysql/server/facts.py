@@ -29,6 +29,8 @@ from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Gtids
 from connectors.mysql.server.database_filters import BinlogFilters
 from connectors.mysql.server.dump_error import dump_error
+from connectors.mysql.server.privileges import inactive_roles
+from connectors.mysql.server.session import Value, begin_session, session_variables
 from connectors.secret import text_of
 
 REPORTED_HOST = 60
@@ -72,7 +74,7 @@ class SourceAddress:
         return f"{self.host}:{self.port}"
 
     def connection_settings(self) -> dict[str, object]:
-        """Arguments for ``pymysql.connect``; a silence of three heartbeats counts as a lost connection."""
+        """Arguments for PyMySQL's connection; a silence of three heartbeats counts as a lost connection."""
         return {
             "host": self.host,
             "port": self.port,
@@ -84,7 +86,6 @@ class SourceAddress:
             "read_timeout": 3 * self.heartbeat,
             # PyMySQL uses the last write's timeout for the TLS handshake: without this there is none.
             "write_timeout": 3 * self.heartbeat,
-            "init_command": f"SET time_zone = {pymysql.converters.escape_string(self.time_zone)!r}",
             **self._tls_settings(),
         }
 
@@ -143,6 +144,8 @@ class ServerFacts:
     """MariaDB's position before its oldest binlog file."""
     current_user: str = ""
     """The account that the server authenticated us as, from ``CURRENT_USER()``."""
+    inactive_roles: tuple[str, ...] = ()
+    """Roles granted to it whose privileges its sessions do not have, in the form of GRANT."""
 
     @property
     def is_mariadb(self) -> bool:
@@ -195,9 +198,10 @@ def facts_of(cursor: Cursor) -> ServerFacts:
     variables = {row[0]: row[1] for row in _rows(cursor, "SHOW GLOBAL VARIABLES")}
     binlogs = tuple(_binlogs(cursor, variables))
     is_mariadb = "mariadb" in variables.get("version", "").lower()
+    grants = tuple(grant for (grant,) in _rows(cursor, "SHOW GRANTS"))
     return ServerFacts(
         variables=variables,
-        grants=tuple(grant for (grant,) in _rows(cursor, "SHOW GRANTS")),
+        grants=grants,
         replicas=tuple(_replicas(cursor)),
         binlogs=binlogs,
         charsets=_charsets(cursor),
@@ -207,7 +211,16 @@ def facts_of(cursor: Cursor) -> ServerFacts:
         is_replica=_is_replica(cursor) or bool(variables.get("gtid_slave_pos")),
         gtids_before_binlogs=_before(cursor, binlogs) if is_mariadb else "",
         current_user="".join(name for (name,) in _rows(cursor, "SELECT CURRENT_USER()")),
+        inactive_roles=_inactive_roles(cursor, grants),
     )
+
+
+def _inactive_roles(cursor: Cursor, grants: tuple[str, ...]) -> tuple[str, ...]:
+    if not inactive_roles(grants, ""):
+        # An old server has no roles to ask for.
+        return ()
+    active = "".join(name or "" for (name,) in _rows(cursor, "SELECT CURRENT_ROLE()"))
+    return tuple(inactive_roles(grants, active))
 
 
 def gtids_but(gtid: str, address: SourceAddress) -> GtidSet:
@@ -230,19 +243,37 @@ class _Connection(pymysql.Connection):  # type: ignore[misc]
         return context
 
 
-def connection_to(address: SourceAddress, **more: object) -> _Connection:
+def connection_to(
+    address: SourceAddress,
+    *,
+    isolation: str = "READ-COMMITTED",
+    session: Mapping[str, Value] | None = None,
+    **more: object,
+) -> _Connection:
     """Open a connection, which the caller closes; MySQL's errors are translated to ours.
 
-    ``more``: arguments for ``pymysql.connect`` in place of the usual ones.
+    Its session has the variables of ``connectors.mysql.server.session``, but for those of ``session``.
+    ``more``: arguments for PyMySQL's connection in place of the usual ones.
     """
+    # PyMySQL compares with the greeting, in which autocommit need not be that of the session.
+    settings = {**address.connection_settings(), "autocommit": None, **more}
     try:
-        return _Connection(**{**address.connection_settings(), "autocommit": True, **more})
+        connection = _Connection(**settings)
+        try:
+            wanted = session_variables(
+                connection.get_server_info(), time_zone=address.time_zone, isolation=isolation
+            )
+            begin_session(connection, {**wanted, **(session or {})}, address)
+        except BaseException:
+            connection._force_close()
+            raise
     except pymysql.MySQLError as error:
         raise translated(error, address) from error
     except OSError as error:
         # The network's errors come as MySQL's; what remains are errors in the file of certificates.
         what = f"{address.tls_ca} cannot be used to check its certificate: {error}"
         raise SourceRefused(what, source=address, remedy=_AUTHORITY) from error
+    return connection
 
 
 @contextmanager
@@ -271,13 +302,36 @@ def translated(error: pymysql.MySQLError, address: SourceAddress) -> AqueductErr
         return SourceRefused(f"it offers no TLS: {text}", source=address)
     if code == 0 or code in _LOST:
         return SourceLost(text, source=address)
-    return SourceRefused(f"{text} (error {code})", source=address)
+    return SourceRefused(f"{text} (error {code})", source=address, remedy=_REMEDIES.get(code, ""))
 
 
 _DUMP_FAILED = 1236
 _AUTHORITY = "Set source.tls_ca to the authority that signed it (PEM), or see source.tls in docs/settings.md."
 _UNTRUSTED = re.compile(r"CERTIFICATE_VERIFY_FAILED|certificate verify failed", re.IGNORECASE)
-_LOST = {2002, 2003, 2006, 2013, 2014, 2055, ER.SERVER_SHUTDOWN, ER.CON_COUNT_ERROR}
+_LOST = {
+    2002, 2003, 2006, 2013, 2014, 2055, ER.SERVER_SHUTDOWN, ER.CON_COUNT_ERROR,
+    # A session that was killed (of MySQL, of MariaDB), or was idle for too long.
+    3169, 1927, 4031,
+}  # fmt: skip
+_FOR_MORE_CONNECTIONS = (
+    "Let the account have more connections: raise max_user_connections, or ALTER USER … WITH "
+    "MAX_USER_CONNECTIONS 0 MAX_CONNECTIONS_PER_HOUR 0 MAX_QUERIES_PER_HOUR 0; Aqueduct retries by itself."
+)
+_REMEDIES = {
+    1203: _FOR_MORE_CONNECTIONS,
+    1226: _FOR_MORE_CONNECTIONS,
+    ER.LOCK_WAIT_TIMEOUT: (
+        "End the session that holds the lock (SHOW PROCESSLIST), or wait: Aqueduct retries by itself."
+    ),
+    ER.NEW_ABORTING_CONNECTION: (
+        "The server's init_connect fails for the account: correct it; Aqueduct retries by itself."
+    ),
+    1290: "Name a server that may be written to; Aqueduct retries by itself.",
+    3159: (
+        "The server demands TLS (require_secure_transport): set source.tls to required; see docs/settings.md."
+    ),
+}
+"""What to do after single errors: too many connections, a lock, a server that is read-only, or demands TLS."""
 
 
 _UNKNOWN_OR_DENIED = {ER.PARSE_ERROR, ER.BAD_FIELD_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR}

@@ -12,7 +12,14 @@ from connectors.errors import Faults, PreflightError, ServerIdConflict
 from connectors.mysql.server import mariadb_preflight as mariadb
 from connectors.mysql.server.facts import REPORTED_HOST, Replica, ServerFacts, SourceAddress
 from connectors.mysql.server.privileges import Privileges
-from connectors.mysql.server.remedies import PERSISTS, account, database_pattern, grant, setting
+from connectors.mysql.server.remedies import (
+    PERSISTS,
+    account,
+    activation,
+    database_pattern,
+    grant,
+    setting,
+)
 
 _WANTED = {
     "binlog_format": ("ROW", "rows of other formats are not in the binlog"),
@@ -61,6 +68,18 @@ def check(
             )
 
 
+def warnings(facts: ServerFacts, address: SourceAddress) -> list[str]:
+    """What is no fault, and may be the reason why tables are not seen."""
+    if not facts.inactive_roles or Privileges(facts.grants).is_everything:
+        return []
+    to = account(facts.current_user, address.user)
+    return [
+        f"the account on {address} has roles that are not active, so tables granted to them only are not seen:"
+        + activation(facts.inactive_roles, to, mariadb=facts.is_mariadb).removeprefix(" or")
+        + " then restart the destination"
+    ]
+
+
 def _is_this_worker(replica: Replica, facts: ServerFacts, address: SourceAddress) -> bool:
     """Whether a replica is this destination's own connection of an earlier run."""
     if facts.is_mariadb or "server_uuid" not in facts.variables:
@@ -90,6 +109,7 @@ def _faults(
         yield (
             "its binlog names no columns, and the account may read no table, so that nothing does: "
             + " ".join(grant("SELECT", scope, to) for scope in scopes)
+            + activation(facts.inactive_roles, to, mariadb=facts.is_mariadb)
         )
     if facts.variables.get("server_id") == str(address.server_id):
         yield (
@@ -179,7 +199,8 @@ def _grant_faults(facts: ServerFacts, address: SourceAddress) -> Iterator[str]:
     if missing:
         wanted = ", ".join(missing)
         to = account(facts.current_user, address.user)
-        yield f"the account lacks {wanted}: {grant(wanted, '*.*', to)}"
+        roles = activation(facts.inactive_roles, to, mariadb=facts.is_mariadb)
+        yield f"the account lacks {wanted}: {grant(wanted, '*.*', to)}{roles}"
 
 
 def _missing_grants(held: set[str]) -> list[str]:

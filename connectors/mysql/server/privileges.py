@@ -13,11 +13,18 @@ from collections.abc import Iterable
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.server.remedies import grant
 
-_NAME = r"(?:`((?:[^`]|``)+)`|(\*))"
+_QUOTED = r"""`(?:[^`]|``)+`|"(?:[^"]|"")+\""""
+_NAME = rf"({_QUOTED}|[^\s.`\"]+)"
+"""A session quotes names by backticks, in sql_mode ANSI_QUOTES by double quotes, and only those that demand it
+without sql_quote_show_create."""
 _STATEMENT = re.compile(
-    rf"(GRANT|REVOKE) (.+?) ON (?:TABLE )?{_NAME}\.{_NAME} (?:TO|FROM) ", re.DOTALL
+    rf"(GRANT|REVOKE) (.+) ON (?:TABLE )?{_NAME}\.{_NAME} (?:TO|FROM) ", re.DOTALL
 )
-_PRIVILEGE = re.compile(r"([A-Z ]+[A-Z])(?:\s*\((.+?)\))?(?:, |$)", re.DOTALL)
+_COLUMNS = rf"\((?:{_QUOTED})(?:, (?:{_QUOTED}))*\)"
+_PRIVILEGE = re.compile(rf"([A-Z_ ]+[A-Z])(?:\s*({_COLUMNS}|\(.+))?(?:, |$)", re.DOTALL)
+"""Before MySQL 8.0 columns are never quoted: where such a list ends is not certain, so it is the last one."""
+_ROLE = rf"(?:{_QUOTED}|[^\s`\",@]+)(?:@(?:{_QUOTED}|[^\s,]+))?"
+_ROLES = re.compile(rf"GRANT ({_ROLE}(?:, ?{_ROLE})*) TO ", re.DOTALL)
 _READS = {"SELECT", "ALL PRIVILEGES"}
 _SHOWS = {*_READS, "INSERT", "UPDATE", "REFERENCES"}
 """Any of these privileges on a table shows all its columns."""
@@ -35,7 +42,7 @@ class _Extent:
         self._in_part: set[TableName] = set()
 
     def take(self, statement: re.Match[str]) -> None:
-        verb, privileges, database, _, table, _ = statement.groups()
+        verb, privileges, database, table = statement.groups()
         granted = [
             bool(columns)
             for name, columns in _PRIVILEGE.findall(privileges)
@@ -66,6 +73,10 @@ class _Extent:
         return {name for name in self._in_part if not self.covers(name)}
 
     @property
+    def is_everything(self) -> bool:
+        return self._everywhere and not self._but
+
+    @property
     def is_nothing(self) -> bool:
         return not (self._everywhere or self._databases or self._tables)
 
@@ -79,6 +90,11 @@ class Privileges:
             if statement := _STATEMENT.match(held):
                 self._reads.take(statement)
                 self._shows.take(statement)
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether every table may be read."""
+        return self._reads.is_everything
 
     @property
     def is_nothing(self) -> bool:
@@ -105,8 +121,32 @@ def remedy(name: TableName, to: str) -> str:
     return grant("SELECT", f"`{database}`.`{table}`", to)
 
 
-def _plain(name: str | None) -> str | None:
-    return None if name is None else name.replace("``", "`")
+def inactive_roles(grants: Iterable[str], active: str) -> list[str]:
+    """The roles that an account has and that are not active, in the form of GRANT.
+
+    ``active``: CURRENT_ROLE(), which is a list at MySQL, and at MariaDB a name without quotes.
+    """
+    granted = [
+        role for held in grants if (found := _ROLES.match(held)) for role in _roles(found[1])
+    ]
+    known = {_bare(role) for role in _roles(active)} | {active}
+    return [role for role in granted if _bare(role) not in known]
+
+
+def _roles(listed: str) -> list[str]:
+    return re.findall(_ROLE, listed, re.DOTALL)
+
+
+def _bare(role: str) -> str:
+    return role.replace("`", "").replace('"', "")
+
+
+def _plain(name: str) -> str | None:
+    """A name without its quotes; None for all names."""
+    if name == "*":
+        return None
+    quote = name[0]
+    return name[1:-1].replace(2 * quote, quote) if quote in '`"' else name
 
 
 def _pattern(database: str) -> re.Pattern[str]:

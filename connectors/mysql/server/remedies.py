@@ -6,6 +6,8 @@ semicolon, and further steps follow it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 PERSISTS = (8, 0)
 """Since this version MySQL can persist settings over restarts; MariaDB cannot."""
 
@@ -19,6 +21,17 @@ def account(current_user: str, user: str) -> str:
 def grant(privileges: str, on: str, to: str) -> str:
     """The GRANT of some privileges to an account."""
     return f"GRANT {privileges} ON {on} TO {to};"
+
+
+def activation(roles: Sequence[str], to: str, *, mariadb: bool) -> str:
+    """What lets an account have the privileges of roles that it has; empty without roles.
+
+    MariaDB activates one role, by its name alone.
+    """
+    if not roles:
+        return ""
+    statement = f"{roles[0]} FOR" if mariadb else f"{', '.join(roles)} TO"
+    return f" or activate what it has by {', '.join(roles)}: SET DEFAULT ROLE {statement} {to};"
 
 
 def database_pattern(database: str) -> str:

@@ -1,11 +1,15 @@
 """The baseline of an account with few privileges: visible tables are correct, invisible ones are named."""
 
+import re
+
 import pytest
 
+from connectors.errors import PreflightError
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.schema.baseline import Baseline, read_baseline
 from connectors.mysql.schema.unseen_tables import unseen_tables
 from connectors.mysql.server.facts import read_facts
+from connectors.mysql.server.preflight import check, warnings
 from devstack.mysql import Mysql
 from tests.harness.servers import Servers
 from tests.harness.sql import run
@@ -87,3 +91,46 @@ def test_a_fully_revoked_database_is_absent(servers: Servers) -> None:
         run(mysql, "DROP USER 'few'@'%'", "SET GLOBAL partial_revokes = OFF")
     assert {database for database, _ in found.tables} >= {"seen", "a_b"}
     assert "other" not in {database for database, _ in found.tables}
+
+
+@pytest.mark.parametrize("series", [one for one in SERIES if one != "5.5"])
+def test_grants_are_understood_whatever_quotes_are_the_default(
+    servers: Servers, series: str
+) -> None:
+    mysql = servers(series)
+    run(mysql, "SET GLOBAL sql_mode = 'ANSI'", "SET GLOBAL sql_quote_show_create = 0")
+    try:
+        found = read_as(mysql, "SELECT ON seen.x", "SELECT (a, b) ON seen.y")
+        unseen = unseen_as(mysql, *found.tables)
+    finally:
+        run(mysql, "SET GLOBAL sql_mode = DEFAULT", "SET GLOBAL sql_quote_show_create = DEFAULT")
+    assert set(found.tables) == {("seen", "x")}
+    assert set(found.unseen) == set(unseen) == {("seen", "y")}
+
+
+@pytest.mark.parametrize("series", [one for one in SERIES if not one.startswith("5.")])
+def test_the_statement_that_activates_a_role_lets_the_account_pass(
+    servers: Servers, series: str
+) -> None:
+    mysql = servers(series)
+    run(
+        mysql,
+        "DROP ROLE IF EXISTS reading",
+        "CREATE ROLE reading",
+        "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO reading",
+        "GRANT SELECT ON seen.* TO reading",
+        "DROP USER IF EXISTS 'few'@'%'",
+        "CREATE USER 'few'@'%' IDENTIFIED BY 'few'",
+        "GRANT reading TO 'few'@'%'",
+    )
+    address = address_of(mysql, user="few", password="few")
+    facts = read_facts(address)
+    with pytest.raises(PreflightError) as caught:
+        check(facts, address)
+    (statement,) = re.findall(r"SET DEFAULT ROLE [^;]+", str(caught.value))
+    assert statement in warnings(facts, address)[0]
+    run(mysql, statement)
+    facts = read_facts(address)
+    check(facts, address)
+    assert not warnings(facts, address)
+    run(mysql, "DROP USER 'few'@'%'", "DROP ROLE reading")

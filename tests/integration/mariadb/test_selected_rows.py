@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 
 from connectors.errors import SnapshotUnsupported
+from connectors.mysql.schema.baseline import server_of
+from connectors.mysql.snapshot.chunk_reader import ChunkReader
 from devstack.mysql import Mysql
 from tests.harness.sql import run
 from tests.integration.mariadb.families import FAMILIES
@@ -22,6 +24,7 @@ from tests.integration.snapshot.both import (
 )
 from tests.integration.snapshot.columns import OTHER_COLUMNS
 from tests.integration.worker.families import statements_for
+from tests.integration.worker.source import address_of, end_of
 
 pytestmark = pytest.mark.stack
 
@@ -175,3 +178,42 @@ def test_addresses_are_selected_by_a_definition_that_is_known_from_rows(mariadb:
     )
     found = selected(mariadb, name, table=replace(known, columns=columns))
     assert_same(found, logged(mariadb, steps, name))
+
+
+@pytest.mark.parametrize(
+    ("key", "sort_length"), [("varchar(760)", "DEFAULT"), ("varchar(99)", "64")]
+)
+def test_long_keys_that_begin_alike_are_in_order_where_the_server_sorts_them(
+    mariadb: Mysql, key: str, sort_length: str
+) -> None:
+    begin = "é" * (int(key[8:-1]) - 5)
+    rows = ", ".join(f"('{begin}{n * 7919 % 3001:05}', {n % 300})" for n in range(3_000))
+    run(
+        mariadb,
+        f"SET GLOBAL max_sort_length = {sort_length}",
+        f"CREATE OR REPLACE TABLE {DATABASE}.sorted (k {key} PRIMARY KEY, v int, KEY (v))",
+        f"INSERT INTO {DATABASE}.sorted VALUES {rows}",
+    )
+    facts, name = known_facts(mariadb), (DATABASE, "sorted")
+    known = definition_of(mariadb, name, facts)
+    reader = ChunkReader(
+        address_of(mariadb),
+        name,
+        charsets=facts.charsets,
+        server=server_of(facts),
+        definition=lambda: known,
+        where="v IN (1, 2, 3, 5, 8)",
+        keeps_keys=True,
+    )
+    keys, after, end = list[tuple[str, ...]](), None, end_of(mariadb)
+    while True:
+        reader._limit = 7
+        chunk = reader.read(after, end)
+        assert chunk is not None
+        keys += chunk.keys
+        after = chunk.last
+        if chunk.is_last:
+            break
+    reader.close()
+    run(mariadb, "SET GLOBAL max_sort_length = DEFAULT")
+    assert len(set(keys)) == len(keys) == 50

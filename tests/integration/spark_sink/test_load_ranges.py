@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,8 +25,11 @@ from spark_sink.load.state import Loads, LoadState
 from spark_sink.settings import Load
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.warehouse.opening import open_warehouse
+from tests.harness.servers import own_server
 from tests.harness.sql import ask, run
+from tests.harness.worst_defaults import set_by_init_connect, set_globally
 from tests.integration.process.conftest import mysql
+from tests.integration.process.test_server_defaults import execute, session
 from tests.integration.spark_sink.loads import load_settings
 from tests.unit.spark_sink.conftest import FORMAT, spark
 from tests.unit.spark_sink.history import schema
@@ -218,3 +222,38 @@ def test_a_load_that_cannot_be_exact_is_refused(
         pytest.raises(SourceUnreachable, match="Access denied"),
     ):
         own.read(name, (source,), again=True)
+
+
+@pytest.mark.parametrize(
+    "name", ["9.7", "8.0", pytest.param("5.7", marks=pytest.mark.long("the newest MySQL"))]
+)
+def test_the_worst_defaults_of_a_server_change_no_row_and_end_no_connection(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    texts = [f"{'x' * 90}é{n:05}" for n in range(2_000)]
+    with (
+        own_server(name, tmp_path / "server", "CREATE DATABASE shop") as mysql,
+        session(mysql, user="aqueduct", password="aqueduct") as account,
+        session(mysql) as root,
+    ):
+        words = ", ".join(f"('{text}', 'é')" for text in texts)
+        execute(
+            root,
+            "CREATE TABLE shop.words (id varchar(120) PRIMARY KEY, v varchar(9)) CHARACTER SET utf8mb4",
+            f"INSERT INTO shop.words VALUES {words}",
+            "ANALYZE TABLE shop.words",
+        )
+        by_init_connect = set_by_init_connect(root, account)
+        assert len(set_globally(root)) > len(by_init_connect) > 25
+        # A row that is never committed.
+        execute(root, "START TRANSACTION", "INSERT INTO shop.words VALUES ('never', 'x')")
+        columns = [("id", "varchar(120)"), ("v", "varchar(9)")]
+        source, body = source_of("words", *columns), schema(*columns, table="words")
+        with loading(spark, mysql, tmp_path, [body], rows_per_range=300) as own:
+            state = own.read(("shop", "words"), (source,), again=False)
+            assert len(state.ranges) > 3
+            found = own.loads.rows(state).select("id", "v").collect()
+            assert sorted(map(tuple, found)) == [(text, "é") for text in texts]
+            # Longer than wait_timeout.
+            time.sleep(1.5)
+            assert own.origins["shop"].server.executed()

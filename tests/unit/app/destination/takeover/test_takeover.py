@@ -145,7 +145,8 @@ class Scene:
                 scene.released.wait(SLOW)
                 raise SourceLost("timed out")
             return source.address, cast(
-                ServerFacts, SimpleNamespace(server_uuid=SERVER, has_gtids=True)
+                ServerFacts,
+                SimpleNamespace(server_uuid=SERVER, has_gtids=True, inactive_roles=()),
             )
 
         def opening(**_: Any) -> Any:

@@ -194,3 +194,13 @@ def test_a_server_on_its_way_to_gtids_is_led_there_step_by_step() -> None:
         "SET PERSIST enforce_gtid_consistency = 'ON'; SET PERSIST gtid_mode = 'ON_PERMISSIVE'; "
         "SET PERSIST gtid_mode = 'ON';"
     ) in text
+
+
+def test_roles_that_are_not_active_are_named_with_what_activates_them() -> None:
+    few = ("GRANT USAGE ON *.* TO `a`@`%`", "GRANT `r`@`%` TO `a`@`%`")
+    given = facts(grants=few, current_user="a@%", inactive_roles=("`r`@`%`",))
+    assert "SET DEFAULT ROLE `r`@`%` TO 'a'@'%';" in described(given)
+    variables = {"version": "10.11.6-MariaDB"}
+    given = facts(variables, grants=few, current_user="a@%", inactive_roles=("`r`",))
+    assert "SET DEFAULT ROLE `r` FOR 'a'@'%';" in described(given)
+    assert "SET DEFAULT ROLE" not in described(facts(grants=few))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.mysql.server.privileges import Privileges, remedy
+from connectors.mysql.server.privileges import Privileges, inactive_roles, remedy
 
 OLD = "GRANT SELECT, REPLICATION SLAVE ON *.* TO 'a'@'%' IDENTIFIED BY PASSWORD '*D4EA'"
 
@@ -67,3 +67,60 @@ def test_names_are_quoted_as_the_server_quotes_them() -> None:
 def test_an_account_that_may_read_nothing_is_distinguished() -> None:
     assert Privileges(["GRANT REPLICATION SLAVE ON *.* TO `a`@`%`"]).is_nothing
     assert Privileges(["GRANT SELECT (`id`) ON `shop`.`orders` TO `a`@`%`"]).is_nothing
+
+
+@pytest.mark.parametrize(
+    "grants",
+    [
+        ["GRANT SELECT (`id`) ON `a b`.`x``y` TO `a`@`%`", "GRANT SELECT ON `order`.* TO `a`@`%`"],
+        ['GRANT SELECT ("id") ON "a b"."x`y" TO "a"@"%"', 'GRANT SELECT ON "order".* TO "a"@"%"'],
+        ["GRANT SELECT (id) ON `a b`.`x``y` TO a@`%`", "GRANT SELECT ON `order`.* TO a@`%`"],
+    ],
+    ids=["backticks", "ANSI_QUOTES", "where they are demanded"],
+)
+def test_names_are_read_in_each_form_of_quotes(grants: list[str]) -> None:
+    sight = Privileges(grants)
+    assert sight.in_part == {("a b", "x`y")}
+    assert sight.covers(("order", "any"))
+
+
+@pytest.mark.parametrize("quoted", ['"shop"."orders"', "shop.orders", "`shop`.orders"])
+def test_a_table_is_read_in_each_form_of_quotes(quoted: str) -> None:
+    assert Privileges([f"GRANT SELECT ON {quoted} TO a@`%`"]).covers(("shop", "orders"))
+    assert Privileges(["GRANT SELECT ON shop.* TO a@`%`"]).covers(("shop", "orders"))
+    assert Privileges(["GRANT SELECT ON *.* TO a@`%`"]).covers(("shop", "orders"))
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "(`b), SELECT, INSERT (c`)",
+        '("b), SELECT, INSERT (c")',
+        # MySQL 5.7 quotes no columns: these may be two of them, or one.
+        "(b), SELECT, INSERT (c)",
+        "(`x) ON `other`.* TO `a`@`%`)",
+    ],
+)
+def test_the_name_of_a_column_grants_nothing(columns: str) -> None:
+    sight = Privileges([f"GRANT SELECT {columns} ON `shop`.`orders` TO 'a'@'%'"])
+    assert sight.may_lack_columns(("shop", "orders"))
+    assert not sight.covers(("shop", "orders"))
+    assert not sight.covers(("other", "any"))
+
+
+@pytest.mark.parametrize(
+    ("grants", "active", "inactive"),
+    [
+        ([OLD], "", []),
+        (["GRANT `r`@`%`,`s`@`h` TO `a`@`%`"], "NONE", ["`r`@`%`", "`s`@`h`"]),
+        (["GRANT `r`@`%`,`s`@`h` TO `a`@`%` WITH ADMIN OPTION"], "`s`@`h`", ["`r`@`%`"]),
+        (['GRANT "r"@"%" TO "a"@"%"'], "`r`@`%`", []),
+        (["GRANT r@`%` TO a@`%`"], "NONE", ["r@`%`"]),
+        (["GRANT `r` TO `a`@`%`", "GRANT `s` TO `a`@`%`"], "r", ["`s`"]),
+        (["GRANT `r` TO `a`@`%`"], "", ["`r`"]),
+    ],
+)
+def test_roles_that_are_granted_and_not_active_are_known(
+    grants: list[str], active: str, inactive: list[str]
+) -> None:
+    assert inactive_roles(grants, active) == inactive

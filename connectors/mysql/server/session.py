@@ -1,0 +1,184 @@
+"""The variables of a session, which every connection sets and reads back, whatever the server's defaults are.
+
+A new session begins with the server's global values, and with what its ``init_connect`` made of them. An answer
+that depends on one of them could be cut, rounded, or of other transactions, and would look like any other.
+
+Invariant: no statement is executed before all of these variables have the values stated here. Where the server
+lacks one, it has no such behaviour; where it denies one, its value has to be right already.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import pymysql
+from pymysql.constants import ER, SERVER_STATUS
+
+from connectors.errors import SourceRefused
+
+Value = int | str
+"""Of a variable, as it is set and as it is read back; DEFAULT is a word of SQL."""
+
+_NO_LIMIT = 2**64 - 1
+DEFAULT = "DEFAULT"
+
+_EVERYWHERE: Mapping[str, Value] = {
+    # Each SELECT sees what is committed when it begins, and holds no view and no lock after it.
+    "autocommit": 1,
+    "completion_type": "NO_CHAIN",
+    # Names in double quotes, other operators, padded CHAR values, errors for dates that a column has.
+    "sql_mode": "",
+    # Else a result ends early, or a SELECT is refused for its size.
+    "sql_select_limit": _NO_LIMIT,
+    "max_join_size": _NO_LIMIT,
+    "sql_big_selects": 1,
+    "group_concat_max_len": 1 << 20,
+    # Else rows whose long keys begin alike are in no order, where the server sorts them.
+    "max_sort_length": 1 << 15,
+    "sort_buffer_size": 1 << 21,
+    "sql_quote_show_create": 1,
+    "sql_auto_is_null": 0,
+    "div_precision_increment": 4,
+    # Of the writes of heartbeats and of a central schema store.
+    "sql_safe_updates": 0,
+    "unique_checks": 1,
+    "foreign_key_checks": 1,
+    # Below the seconds that an answer is waited for.
+    "lock_wait_timeout": 10,
+    "innodb_lock_wait_timeout": 10,
+    # A connection that waits its turn stays, and one that takes rows slowly.
+    "wait_timeout": 28_800,
+    "interactive_timeout": 28_800,
+    "net_read_timeout": 60,
+    "net_write_timeout": 60,
+}
+_WARNINGS: Mapping[str, Value] = {"max_error_count": 65_535}
+"""A list of tables is incomplete if a warning says so, which has to be among those that are kept."""
+_MARIADB: Mapping[str, Value] = {
+    **_WARNINGS,
+    "max_statement_time": 0,
+    "old_mode": "",
+    "system_versioning_asof": DEFAULT,
+    "idle_transaction_timeout": 0,
+    "idle_readonly_transaction_timeout": 0,
+    "idle_write_transaction_timeout": 0,
+}
+_MYSQL: tuple[tuple[tuple[int, ...], Mapping[str, Value]], ...] = (
+    ((5, 7, 8), {"max_execution_time": 0}),
+    ((8, 0, 3), {"information_schema_stats_expiry": 0}),
+    # Else the key that the server makes for a table is in the binlog and not in the list of columns.
+    ((8, 0, 30), {"show_gipk_in_create_table_and_information_schema": 1}),
+)
+"""Since a version of MySQL."""
+_NEVER_CUT_SHORT = (8, 0)
+"""Since this version MySQL leaves no table out of a list, and denies max_error_count to most accounts."""
+_NEW_NAME_MYSQL, _NEW_NAME_MARIADB = (5, 7, 20), (11, 1)
+"""Since these versions ``transaction_isolation`` and ``transaction_read_only`` exist."""
+_OLDEST_READ_ONLY = (5, 6, 5)
+_MISSING_OR_DENIED = {ER.UNKNOWN_SYSTEM_VARIABLE, ER.SPECIFIC_ACCESS_DENIED_ERROR}
+
+
+def session_variables(server_info: str, *, time_zone: str, isolation: str) -> dict[str, Value]:
+    """The variables of a session with a server, by the version in its greeting.
+
+    ``isolation``: as in ``READ-COMMITTED``.
+    """
+    is_mariadb = "mariadb" in server_info.lower()
+    # An older MariaDB greets with a version of MySQL before its own.
+    text = server_info.removeprefix("5.5.5-") if is_mariadb else server_info
+    version = tuple(int(part) for part in re.findall(r"\d+", text)[:3])
+    found = {**_EVERYWHERE, "time_zone": time_zone}
+    if is_mariadb:
+        found |= _MARIADB
+    else:
+        for since, more in _MYSQL:
+            found |= more if version >= since else {}
+        found |= _WARNINGS if version < _NEVER_CUT_SHORT else {}
+    is_new = version >= (_NEW_NAME_MARIADB if is_mariadb else _NEW_NAME_MYSQL)
+    name = "transaction" if is_new else "tx"
+    found[f"{name}_isolation"] = isolation
+    if version >= _OLDEST_READ_ONLY:
+        found[f"{name}_read_only"] = 0
+    return found
+
+
+def begin_session(connection: Any, wanted: Mapping[str, Value], source: object) -> None:
+    """Give a new connection's session these values; raise SourceRefused if it does not have them then.
+
+    PyMySQL's own errors are left to the caller.
+    """
+    try:
+        _execute(connection, _set(wanted))
+    except pymysql.MySQLError as error:
+        if error.args[0] not in _MISSING_OR_DENIED:
+            raise
+        wanted = _set_singly(connection, wanted)
+    if connection.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS:
+        # By an init_connect: its view would be that of each SELECT.
+        _execute(connection, "ROLLBACK")
+    ((*found,),) = _execute(connection, _read(wanted))
+    wrong = [
+        f"{name} is {_text(value)!r} in place of {wanted[name]!r}"
+        for name, value in zip(wanted, found, strict=True)
+        if not _is_equal(_text(value), wanted[name])
+    ]
+    if wrong:
+        raise SourceRefused(
+            f"a session there does not keep what it is set to: {'; '.join(wrong)}",
+            source=source,
+            remedy="Set these as global variables of the server, and look for a proxy between that replaces "
+            "them; MySQL may also demand GRANT SESSION_VARIABLES_ADMIN ON *.* for the account.",
+        )
+
+
+def _set(wanted: Mapping[str, Value]) -> str:
+    return "SET SESSION " + ", ".join(f"{name} = {_literal(one)}" for name, one in wanted.items())
+
+
+def _set_singly(connection: Any, wanted: Mapping[str, Value]) -> dict[str, Value]:
+    """Set each variable that there is and that may be set; return those that there are."""
+    found = dict[str, Value]()
+    for name, value in wanted.items():
+        try:
+            _execute(connection, _set({name: value}))
+        except pymysql.MySQLError as error:
+            if error.args[0] == ER.UNKNOWN_SYSTEM_VARIABLE:
+                continue
+            if error.args[0] not in _MISSING_OR_DENIED:
+                raise
+        found[name] = value
+    return found
+
+
+def _read(wanted: Mapping[str, Value]) -> str:
+    return "SELECT " + ", ".join(f"@@SESSION.{name}" for name in wanted)
+
+
+def _execute(connection: Any, statement: str) -> Any:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        return cursor.fetchall()
+
+
+def _literal(value: Value) -> str:
+    if isinstance(value, int) or value == DEFAULT:
+        return str(value)
+    # In any sql_mode: no value has a backslash.
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _is_equal(found: str, wanted: Value) -> bool:
+    if isinstance(wanted, str):
+        # A server may write the name of a time zone in its own way.
+        return found.casefold() == wanted.casefold()
+    with suppress(InvalidOperation):
+        return Decimal(found) == wanted
+    return found.upper() == ("ON" if wanted else "OFF")
