@@ -45,7 +45,7 @@ def filled(server: Mysql) -> Mysql:
     return server
 
 
-def reader_of(server: Mysql) -> ChunkReader:
+def reader_of(server: Mysql, *, most_rows: int = 20_000, is_bounded: bool = False) -> ChunkReader:
     facts, name = known_facts(server), (DATABASE, "seen")
     known = definition_of(server, name, facts)
     return ChunkReader(
@@ -54,6 +54,8 @@ def reader_of(server: Mysql) -> ChunkReader:
         charsets=facts.charsets,
         server=server_of(facts),
         definition=lambda: known,
+        most_rows=most_rows,
+        is_bounded=is_bounded,
     )
 
 
@@ -120,6 +122,23 @@ def test_a_transaction_in_the_binlog_is_seen_before_others_see_it(
         assert visible(server) == "old", "it is on its way"
         read_on(reader, chunks, end)
     assert values(chunks) == (ROWS - 1, 1)
+    reader.close()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_last_row_is_one_that_no_session_sees_yet(
+    servers: Servers, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction before the first position is in no change, so the reading may not end before its row."""
+    monkeypatch.setattr(read_views, "_QUIET_SECONDS", 0.01)
+    monkeypatch.setattr(read_views, "_MOST_SECONDS", 0.01)
+    server, chunks = filled(servers(name)), list[ReadChunk]()
+    reader = reader_of(server, most_rows=ROWS // 4, is_bounded=True)
+    newest = f"INSERT INTO {DATABASE}.seen VALUES ({ROWS}, 'new')"
+    with on_their_way(server, lambda: run(server, newest)) as end:
+        assert ask(server, f"SELECT max(id) FROM {DATABASE}.seen")[0] == (ROWS - 1,)
+        read_on(reader, chunks, end)
+    assert values(chunks) == (ROWS, 1)
     reader.close()
 
 
