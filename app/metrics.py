@@ -181,6 +181,12 @@ SNAPSHOT_TABLES = Gauge(
     ["destination", "state"],
     registry=REGISTRY,
 )
+SNAPSHOT_PREVENTED = Gauge(
+    "aqueduct_snapshot_tables_prevented",
+    "Tables whose existing rows cannot be read now, and databases whose tables the account may not all see.",
+    ["destination"],
+    registry=REGISTRY,
+)
 SNAPSHOT_ROWS = Counter(
     "aqueduct_snapshot_rows_total",
     "Existing rows published; rows that the stream had changed before are not counted.",
@@ -274,7 +280,7 @@ JOURNAL_FOLDED = Counter(
 
 OF_A_LEADER = (
     UP, LAG, UNREAD, UNTIL_PURGED, UNTIL_PURGED_STOPPED, SEQ, EPOCH, QUARANTINED, GIVEN_UP, HEARTBEAT_FAILURES,
-    SCHEMA_STORE_LAG, MAPPING_VERSION, MAPPING_NEWEST,
+    SCHEMA_STORE_LAG, MAPPING_VERSION, MAPPING_NEWEST, SNAPSHOT_PREVENTED,
 )  # fmt: skip
 """Gauges of destinations led here. They are removed otherwise, or their last values would stay."""
 

@@ -14,6 +14,8 @@ from connectors.mysql.server.system_databases import SYSTEM
 _DOUBLED = re.compile(r"\\\\(?=[^\]\\])")
 """One backslash in a properties file, such as Canal's."""
 _ANY_TABLE = frozenset({".*", ".+"})
+_NAMED = re.compile(r"\^?([\w-]+)\\?\.(?:([\w-]+)|\(([\w|-]+)\))\$?")
+"""An expression of one table, or of several that are listed."""
 _SPECIAL = frozenset(".^$*+?{}[]|()")
 
 
@@ -49,6 +51,17 @@ def named_databases(include: str) -> list[str]:
     """The databases that include expressions spell out; empty if one of them may match others."""
     found = [literal_prefix(one.pattern).partition(".") for one in expressions(include)]
     return sorted({name for name, _, _ in found}) if all(point for _, point, _ in found) else []
+
+
+def named_tables(include: str) -> list[tuple[str, str]]:
+    """The tables that include expressions spell out, as they do; a dot alone is taken for itself."""
+    found = [_NAMED.fullmatch(one.pattern) for one in expressions(include)]
+    return [
+        (one[1], table)
+        for one in found
+        if one is not None
+        for table in filter(None, (one[2] or one[3]).split("|"))
+    ]
 
 
 def expressions(text: str) -> list[re.Pattern[str]]:

@@ -187,6 +187,10 @@ class DestinationStatus:
             "snapshot": {
                 ".".join(name): one.to_json() for name, one in sorted(self.snapshots.items())
             },
+            "snapshot_waits": [
+                *self.warnings.get("snapshot", ()),
+                *self.warnings.get("snapshot grants", ()),
+            ],
             "mapping": self.mapping,
             "sources": self.sources,
             "dead_letters": {

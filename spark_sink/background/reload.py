@@ -33,6 +33,7 @@ from spark_sink.load.state import Loaded, Loads
 from spark_sink.source.kafka import Topics
 from spark_sink.source.offsets import Offsets
 from spark_sink.spark.error_mapping import named
+from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.moves import pieces
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
@@ -150,6 +151,9 @@ class Reloader:
         return True
 
     def _end(self, request: Request, held: WaitState, cut: dict[At, int]) -> None:
+        # The SELECTs have seen all before, of which the stream may still come to a part: also by a name that
+        # the table had earlier, in a topic that is not the load's.
+        self._applier.truncates.raised(self._loaded_floors(request))
         self._waits.loaded(held, cut, request)
         self._applier.forget(request.name)
 
@@ -188,7 +192,8 @@ class Reloader:
                 if part is None or (part.fault is None and part.versions <= rebuild.seen):
                     places |= rebuild.apply(records, {**reached, **until})
                     end = {**end, **until}
-                    cut = {at: end[at] for at in places | held.offsets.keys()}
+                    known = load.state.offsets if load is not None else {}
+                    cut = {at: end[at] for at in places | held.offsets.keys() | known.keys()}
                     self._put(request, held, cut, load)
                     return
             # A version that is new since: changes before it may be in other partitions.
@@ -259,6 +264,23 @@ class Reloader:
         if self._loads is None or state is None or state.number != request.load:
             raise ReloadRefused("its load is gone", advice="Run the load again")
         return Loaded(state=state, rows=self._loads.rows(state))
+
+    def _loaded_floors(self, request: Request) -> list[Floor]:
+        """Of each source table of a request's load, its position: no change before it holds any more."""
+        placed = self._loads.placed() if request.load and self._loads is not None else []
+        return [
+            Floor(
+                database=request.database,
+                table=request.table,
+                source=one.source(state.name),
+                epoch=state.lows[one.destination].epoch,
+                seq=state.lows[one.destination].seq,
+                ts_ms=state.lows[one.destination].written_ms,
+            )
+            for state in placed
+            if state.number == request.load
+            for one in state.sources
+        ]
 
     def _start(
         self,

@@ -238,7 +238,8 @@ class Loader:
             self.origins[source.destination].check_columns(source)
         highs = {name: dict(own) for name, own in state.highs.items()}
         for name, origin in self._of(touched).items():
-            highs.setdefault(name, {})[servers[name]] = origin.server.executed()
+            seen = origin.server.seen(stopped=self.stopped)
+            highs.setdefault(name, {})[servers[name]] = seen
         return replace(state, read=first + len(group), folders=(*state.folders, place), highs=highs)
 
     def _selected(self, state: LoadState, traced: Traced, group: Sequence[Range]) -> DataFrame:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -72,6 +72,11 @@ _ADVICE: Final = {
 """After single errors, of the connection."""
 _CONNECT_MS: Final = 10_000
 _SECONDS: Final = 1.0
+_OWNED: Final = "SELECT @@GLOBAL.gtid_owned"
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_OWNED_SECONDS: Final = 10.0
+"""How long the end of a transaction is waited for whose GTID is owned; then it counts as seen."""
+_GLANCE_SECONDS: Final = 0.05
 
 Row = tuple[str | None, ...]
 Table = tuple[str, str]
@@ -168,8 +173,20 @@ class SourceServer:
         return server
 
     def executed(self) -> str:
-        """The GTIDs of all transactions that are visible now."""
+        """GTIDs of transactions that are visible now: of all but those that became so just before."""
         return (self.one("SELECT @@GLOBAL.gtid_executed") or "").replace("\n", "")
+
+    def seen(self, *, stopped: Callable[[float], bool]) -> str:
+        """The GTIDs of all transactions that a SELECT before can have seen, and perhaps of some more.
+
+        A group of transactions is visible before gtid_executed has the first of them; until it has, their
+        sessions own the GTIDs. One that is rolled back is owned no more, and never executed.
+        """
+        deadline = time.monotonic() + _OWNED_SECONDS
+        owned = left = owned_gtids(self.one(_OWNED))
+        while left and time.monotonic() < deadline and not stopped(_GLANCE_SECONDS):
+            left = owned & owned_gtids(self.one(_OWNED))
+        return ",".join(filter(None, (self.executed(), *sorted(left))))
 
     def contains(self, larger: str, smaller: str) -> bool:
         """Whether a set of GTIDs has all of another."""
@@ -273,6 +290,24 @@ def _assignments(variables: Mapping[str, int | str]) -> str:
         f"{name}={value}" if isinstance(value, int) else f"{name}='{value}'"
         for name, value in variables.items()
     )
+
+
+def owned_gtids(text: str | None) -> set[str]:
+    """The GTIDs in gtid_owned: of each UUID the numbers, each after its tag, with the sessions that own them.
+
+    Nothing divides a session's number from the next UUID.
+    """
+    found, marks = set(), list(_UUID.finditer(text or ""))
+    ends = [*(mark.start() for mark in marks[1:]), None]
+    for mark, end in zip(marks, ends, strict=False):
+        source = mark[0]
+        for part in (text or "")[mark.end() : end].strip(":,\n ").split(":"):
+            number, owner, _ = part.partition("#")
+            if owner:
+                found.add(f"{source}:{number}")
+            else:
+                source = f"{mark[0]}:{part}"
+    return found
 
 
 def wait_for(server: SourceServer, gtids: str, *, seconds: float, stopped: Any) -> None:

@@ -55,13 +55,21 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _value(found: SnapshotProgress) -> dict[str, Any]:
-    return {"tables": found.tables, "leader_unanswered": found.unanswered}
+    return {
+        "tables": found.tables,
+        "waits": list(found.waits),
+        "leader_unanswered": found.unanswered,
+    }
 
 
 def _lines(found: SnapshotProgress, *, now_ms: int) -> list[str]:
+    lines = ["no table's existing rows were read"]
+    if found.tables:
+        rows = [_row(name, one, now_ms) for name, one in found.tables.items()]
+        lines = aligned_table(_HEAD, rows)
+    lines += map(printed, found.waits)
     if not found.tables:
-        return ["no table's existing rows were read"]
-    lines = aligned_table(_HEAD, [_row(name, one, now_ms) for name, one in found.tables.items()])
+        return lines
     if found.unanswered is not None:
         lines.append(f"as the journal has it: {printed(found.unanswered)}")
     return lines

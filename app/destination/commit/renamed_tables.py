@@ -1,5 +1,7 @@
 """Tables that are renamed while their existing rows are read, which are then read under their new names.
 
+So is one whose name another table takes: rows of that up to the key that was read last are in no change.
+
 Invariant: the request is in the Kafka transaction of the statement, so it is made once. It begins with the
 first row: rows that were published under the old name come again.
 """
@@ -27,12 +29,18 @@ class RenamedTables:
     def before(self, piece: Piece, _cursor: Cursor, /) -> Iterable[Entry]:
         """The requests that a piece's statements make."""
         wanted = {
-            name: where for record in piece.tables.history for name, where in self._moved(record)
+            name: (where, record.type)
+            for record in piece.tables.history
+            for name, where in self._moved(record)
         }
         if not wanted:
             return ()
         existing = set(self._tables.captured())
-        return [note_of(self._request(*one)) for one in wanted.items() if one[0] in existing]
+        return [
+            note_of(self._request(name, where, by))
+            for name, (where, by) in wanted.items()
+            if name in existing
+        ]
 
     def committed(self, _piece: Piece, _cursor: Cursor, /) -> None:
         """Nothing more: each worker follows the journal."""
@@ -46,8 +54,13 @@ class RenamedTables:
             if read is not None and read.is_pending:
                 yield change.renamed_to, read.where
                 yield change.name, read.where
+                continue
+            # Another table takes the name of one that was dropped, of which rows up to some key are published.
+            replaced = self._tables.snapshots.get(change.renamed_to)
+            if replaced is not None and replaced.is_pending:
+                yield change.renamed_to, replaced.where
 
-    def _request(self, name: TableName, where: str | None) -> SnapshotRequest:
+    def _request(self, name: TableName, where: str | None, by: str) -> SnapshotRequest:
         now_ms = time.time_ns() // 1_000_000
         return SnapshotRequest(
             destination=self._tables.destination,
@@ -56,6 +69,6 @@ class RenamedTables:
             id=f"{now_ms:x}",
             action=SnapshotAction.START,
             where=where,
-            by="RENAME TABLE",
+            by=by,
             ts_ms=now_ms,
         )

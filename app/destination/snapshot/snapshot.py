@@ -22,12 +22,13 @@ from app.destination.plan import Plan, Signals
 from app.destination.snapshot.entries import Entries
 from app.destination.snapshot.read_times import LaneTimes, ReadTimes
 from app.destination.snapshot.table_reading import TableReading
+from app.destination.snapshot.unseen_tables import UnseenTables
 from app.destination.takeover.initial_snapshots import unsupported
 from app.destination.takeover.takeover import TakenOver
 from app.pipeline.portions.key_watch import KeyWatch
 from app.pipeline.stage import StageSpec
 from app.service.status import DestinationStatus
-from connectors.errors import SnapshotUnsupported
+from connectors.errors import SnapshotUnsupported, TableUnreadable
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableName
 from connectors.mysql.schema.unseen_tables import seen_in_part
@@ -40,7 +41,7 @@ from tables.journal_format import Entry
 from tables.masking.keys import NO_KEYS, MaskingKeys
 from tables.operator.control import Control, DesiredState
 from tables.operator.control import note_of as control_note
-from tables.schema_history.record import Unresolved
+from tables.schema_history.record import Dropped, Known, Unresolved
 from tables.snapshots.request import SnapshotRequest, after_request, latest, pending
 from tables.snapshots.resume_key import ResumeKeys
 from tables.snapshots.table_snapshot import SnapshotState, TableSnapshot, note_of
@@ -52,7 +53,8 @@ LANES = 16
 SELECTS = 2
 """Of those, the ones whose rows are being read."""
 _GLANCE_SECONDS = 0.5
-_WARNINGS = "snapshot"
+_WARNINGS, _UNSEEN = "snapshot", "snapshot grants"
+_BY_ITSELF = "It is read by itself once it can be seen."
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,8 @@ class Snapshot:
     """Whether subscribers of a table can have the rows of the source and no other."""
     spools: Spools = field(default_factory=Spools)
     """Where the rows of tables without a key are until they enter."""
+    unseen: UnseenTables | None = None
+    """The tables that the account may not see; None: that is not looked at."""
     unsupported: SnapshotUnsupported | None = None
     """Why existing rows cannot be read at this server; requests are answered with it."""
     all: dict[TableName, TableSnapshot] = field(default_factory=dict)
@@ -111,7 +115,7 @@ class Snapshot:
         try:
             while True:
                 has_ended = self._end_lanes()
-                changed = await self._apply_requests()
+                changed = [*await self._apply_requests(), *await self._look()]
                 begun = self._next_tables()
                 if has_ended or changed or begun:
                     sees = await self._watch({*self._lanes, *begun}, map(note_of, changed))
@@ -136,6 +140,17 @@ class Snapshot:
             await asyncio.wait(lanes, timeout=_GLANCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         else:
             await asyncio.sleep(_GLANCE_SECONDS)
+
+    async def _look(self) -> list[TableSnapshot]:
+        """The tables that are known by name since, and wait until they can be seen.
+
+        Raises RunRestarts once some can: the next run takes them into the schema history.
+        """
+        if self.unseen is None or self.unsupported is not None:
+            return []
+        found = await self.unseen.look(self.all)
+        self.all.update({one.name: one for one in found})
+        return found
 
     def participants(self) -> tuple[CommitParticipant, ...]:
         """What takes part in the run's commits: what makes requests, and the portions handed in."""
@@ -203,7 +218,7 @@ class Snapshot:
         waiting = [
             name
             for name, one in sorted(self.all.items())
-            if one.is_pending and name not in self._lanes
+            if one.is_pending and name not in self._lanes and not self._is_unseen(one)
         ]
         if waiting and not self._is_active:
             log.info(
@@ -211,6 +226,21 @@ class Snapshot:
             )
             self._is_active = True
         return waiting[: LANES - len(self._lanes)]
+
+    def _is_unseen(self, one: TableSnapshot) -> bool:
+        """Whether a table cannot be seen, which is shown; it takes no lane from others."""
+        why = self.unseen.why(one.name) if self.unseen is not None else None
+        if why is None:
+            return False
+        error = TableUnreadable(why, table=".".join(one.name), remedy=_BY_ITSELF)
+        shown = f"{error.name}: {error}"
+        if one.error != shown:
+            table = ".".join(one.name)
+            log.error(
+                "%s: existing rows of %s cannot be read now: %s", self.destination, table, shown
+            )
+            self._show(replace(one, error=shown))
+        return True
 
     async def _watch(self, tables: Collection[TableName], notes: Iterable[Entry]) -> Seen:
         """Record the keys of changed rows of these tables only; return the transactions before that.
@@ -299,6 +329,9 @@ class Snapshot:
         self.status.snapshots = self.all
         for state, count in self._counts().items():
             metrics.SNAPSHOT_TABLES.labels(self.destination, state.value).set(count)
+        prevented = sum(one.is_pending and one.error is not None for one in self.all.values())
+        lacking = self.unseen.scopes if self.unseen is not None else 0
+        metrics.SNAPSHOT_PREVENTED.labels(self.destination).set(prevented + lacking)
 
 
 def snapshot_of(
@@ -333,6 +366,13 @@ def snapshot_of(
             if spec.rules.routes.captures(*name) and shadows.shadow(name, now) is None
         ]
 
+    def is_known(name: TableName) -> bool:
+        """Whether the stream has a table, or it is not published."""
+        now = history.now() if history is not None else None
+        if now is None or spec.rules.routes.of(name) is None:
+            return True
+        return isinstance(now.state(*name), Known | Dropped)
+
     def is_masked(name: TableName) -> bool:
         route = spec.rules.routes.of(name)
         return route is not None and route.masks
@@ -344,6 +384,11 @@ def snapshot_of(
     def can_remove(name: TableName) -> bool:
         route = spec.rules.routes.of(name)
         return route is None or route.publishes_all
+
+    unseen = UnseenTables(plan, led, is_known=is_known)
+    for warning in unseen.warnings:
+        log.warning("%s: %s", plan.name, warning)
+    status.warnings[_UNSEEN] = unseen.warnings
 
     def show_wait(reason: str | None) -> None:
         shown = [] if reason is None else [f"the reading of existing rows waits: {reason}"]
@@ -369,6 +414,7 @@ def snapshot_of(
         can_replace=can_replace,
         can_remove=can_remove,
         times=ReadTimes(is_merged=led.publisher.shows_progress),
+        unseen=unseen,
         unsupported=unsupported(led.facts, led.address, has_history=history is not None),
         all=dict(led.state.snapshots.all),
     )

@@ -6,22 +6,26 @@ import time
 from collections.abc import Collection, Iterable
 
 from app.destination.plan import Plan
+from app.destination.takeover.initial_state import InitialState
+from app.destination.takeover.source_answers import Answer
 from connectors.errors import SnapshotUnsupported
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.schema.baseline import server_of
-from connectors.mysql.schema.unseen_tables import seen_in_part
+from connectors.mysql.schema.unseen_tables import Sight, sight_of
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from connectors.mysql.snapshot.read_views import FIRST_COUNTED, shows_what_is_visible
 from tables.journal.state import DestinationState
-from tables.schema_history.history import SchemaHistory
+from tables.schema_history.record import Dropped, Known
+from tables.schema_history.view import SchemaView
 from tables.snapshots.table_snapshot import TableSnapshot, requested
+from tables.table_filter import named_tables
 
 
 def snapshots_of_run(
     plan: Plan,
     state: DestinationState,
-    history: SchemaHistory | None,
-    server: tuple[ServerFacts, SourceAddress],
+    opened: InitialState,
+    server: Answer,
     *,
     missed: bool,
     names: Collection[TableName] = (),
@@ -29,27 +33,53 @@ def snapshots_of_run(
     """The snapshots that a run begins, besides those that are pending.
 
     At the first start that of all captured tables, if so set. Once changes were ``missed``, it is that of all
-    captured tables, and of all that were published before, whose rows may be gone. Else it is, if so set, that
-    of captured tables of which nothing was published yet. ``names``: the server's tables, of which one that is
-    granted in part waits until the history has it.
+    captured tables, and of all that were published before, whose rows may be gone. Later it is, if the first
+    start published them, that of captured tables that existed already and could not be seen before; and, if so
+    set, that of captured tables of which nothing was published yet. A table that cannot be seen, and whose
+    name is known, waits until it can be. ``names``: the tables that the server lists.
     Raises SnapshotUnsupported if the first ones cannot be read exactly at this server.
     """
-    facts, address = server
-    is_first = state.cursor is None
-    wanted = plan.snapshot
-    if not (missed or (wanted.is_initial if is_first else wanted.includes_new)):
+    address, facts = server
+    is_first, wanted, history = state.cursor is None, plan.snapshot, opened.history
+    if not (missed or wanted.is_initial or (wanted.includes_new and not is_first)):
         return []
     refusal = unsupported(facts, address, has_history=history is not None)
     if refusal is not None and (is_first or missed):
         raise refusal
     if refusal is not None or history is None:
         return []
-    known_tables = history.now().tables()
-    tables = {*known_tables, *seen_in_part(address, facts, {*names} - known_tables.keys())}
+    now = history.now()
+    tables = {*now.tables(), *opened.found}
+    unseen = set(unseen_names(plan, state, now, sight_of(*server, names)))
     if missed:
-        return _of(plan, {*tables, *state.versions}, replaces=True)
-    known = set() if is_first else {*state.snapshots.all, *state.versions}
-    return _of(plan, (name for name in tables if name not in known))
+        return _of(plan, {*tables, *state.versions, *unseen}, replaces=True)
+    if is_first:
+        return _of(plan, tables | unseen)
+    read = state.snapshots.all.keys()
+    found = unseen.union(opened.found) if wanted.is_initial else set()
+    if wanted.includes_new:
+        found |= tables - state.versions.keys()
+    return _of(plan, found - read)
+
+
+def unseen_names(
+    plan: Plan, state: DestinationState, now: SchemaView, sight: Sight
+) -> Iterable[TableName]:
+    """The names that are known of tables that the account may not see: of the filter, and of the stream."""
+    listed = {_folded(name) for name in sight.names}
+    named = {
+        *named_tables(plan.rules.routes.include),
+        *state.quarantine.quarantined,
+        *state.versions,
+    }
+    for name in named:
+        is_known = isinstance(now.state(*name), Known | Dropped)
+        if not is_known and _folded(name) not in listed and sight.why_unseen(name) is not None:
+            yield name
+
+
+def _folded(name: TableName) -> tuple[str, str]:
+    return name[0].lower(), name[1].lower()
 
 
 def _of(plan: Plan, names: Iterable[TableName], *, replaces: bool = False) -> list[TableSnapshot]:

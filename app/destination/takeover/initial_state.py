@@ -62,6 +62,9 @@ class InitialState:
     """Whether the history lacks tables that can be added nearer to the end of the binlog."""
     by_coordinates: bool = False
     """Whether the binlog is read by file and offset, with or without GTIDs."""
+    found: frozenset[TableName] = frozenset()
+    """Tables that existed before, without a statement in the stream: those that the history takes in now, and
+    those that it cannot have yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,9 +116,10 @@ class InitialStateBuilder:
             is_new_start=False,
             proof=self._proving.first(baseline.at, CursorProof()),
         )
-        return self._new_history(
+        opened = self._new_history(
             cursor, baseline.tables, baseline.databases, state.history(), views=baseline.views
         )
+        return replace(opened, found=frozenset(baseline.unseen))
 
     def _again(self, state: DestinationState, before: Cursor) -> InitialState:
         """Resume at a cursor."""
@@ -182,9 +186,10 @@ class InitialStateBuilder:
         self._check_existing_rows()
         if self.policy is not None and isinstance(self.start, Latest):
             baseline = self._baseline()
-            return self._new_history(
+            opened = self._new_history(
                 self._cursor(baseline.at), baseline.tables, baseline.databases, views=baseline.views
             )
+            return replace(opened, found=frozenset(baseline.unseen))
         offset = first_offset(self.start, self.facts, self.address)
         if self.policy is None:
             return InitialState(cursor=self._cursor(offset), history=None)
@@ -317,13 +322,16 @@ class InitialStateBuilder:
         notes = rewound_records(history.rollback(cursor.offset))
         is_near = self._is_near(cursor.offset)
         lacks = self._lacks(history, waiting)
+        found: Collection[TableName] = ()
         if lacks and is_near:
-            notes += self._added(history, cursor, waiting)
+            found, added = self._added(history, cursor, waiting)
+            notes += added
         return InitialState(
             cursor=replace(cursor, history=history.count),
             history=history,
             notes=notes,
             is_partial=lacks and not is_near,
+            found=frozenset(found),
         )
 
     def _lacks(self, history: SchemaHistory, waiting: Collection[TableName]) -> bool:
@@ -343,7 +351,7 @@ class InitialStateBuilder:
 
     def _added(
         self, history: SchemaHistory, cursor: Cursor, waiting: Collection[TableName]
-    ) -> list[Note]:
+    ) -> tuple[Collection[TableName], list[Note]]:
         """Add the tables that are certain at the history's end, which is the cursor's position."""
         baseline = self._baseline()
         kept, _, views = self._certain(cursor, baseline)
@@ -353,7 +361,7 @@ class InitialStateBuilder:
         records = history.add_baseline(news, baseline.databases if news else {}, at, views)
         if news:
             log.info("%s: the schema history takes in %s", self.destination, _listed(news))
-        return [note for record in records for note in history_records(record)]
+        return news, [note for record in records for note in history_records(record)]
 
 
 def _concerns(written: LoggedStatement, name: TableName) -> bool:

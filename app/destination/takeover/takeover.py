@@ -257,6 +257,7 @@ class Takeover:
         self.phases.reached("server asked")
         facts, address = selected.facts, selected.address
         reading.check(state, selected.source.start)
+        names = answers.names.get(str(address), frozenset())
         opening = InitialStateBuilder(
             destination=plan.name,
             installation=answers.installation,
@@ -270,7 +271,7 @@ class Takeover:
             hidden=partial(hidden_table, routes=plan.rules.routes),
             accepts_incomplete=plan.accepts(Accepted.INCOMPLETE_START),
             accepts_unproven=plan.accepts(Accepted.UNPROVEN),
-            names=answers.names.get(str(address), frozenset()),
+            names=names,
         )
         missed = False
         try:
@@ -291,14 +292,7 @@ class Takeover:
         for warning in self.status.warnings["roles"]:
             log.warning("%s: %s", plan.name, warning)
         self.status.warnings["recovery"] = reading.warnings(state, opened)
-        wanted = snapshots_of_run(
-            plan,
-            state,
-            opened.history,
-            (selected.facts, selected.address),
-            missed=missed,
-            names=answers.names.get(str(address), frozenset()),
-        )
+        wanted = snapshots_of_run(plan, state, opened, (address, facts), missed=missed, names=names)
         state.snapshots.add(wanted)
         opened.notes.extend(map(snapshot_note, wanted))
         last, now = state.cursor.epoch if state.cursor is not None else 0, time.time()
@@ -319,7 +313,7 @@ class Takeover:
             opened=opened,
             facts=facts,
             address=address,
-            names=answers.names.get(str(address), frozenset()),
+            names=names,
         )
 
     def _check_desired_state(self, state: DestinationState) -> None:

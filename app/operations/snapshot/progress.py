@@ -19,6 +19,8 @@ class SnapshotProgress:
 
     tables: Mapping[str, Mapping[str, Any]]
     """By table, as ``TableSnapshot.to_json`` has it."""
+    waits: tuple[str, ...] = ()
+    """What the leader waits for that is of no single table."""
     unanswered: str | None
     """Why the leader was not asked, so that this is the journal's state; None: it is the leader's."""
 
@@ -62,4 +64,5 @@ class ProgressReader:
         found = answer.get(self._journal.plan.name)
         if found is None or found["state"] in ("STANDBY", "STOPPED"):
             return f"worker {leader.worker} does not lead it"
-        return SnapshotProgress(tables=found["snapshot"], unanswered=None)
+        waits = tuple(found.get("snapshot_waits", ()))
+        return SnapshotProgress(tables=found["snapshot"], waits=waits, unanswered=None)

@@ -29,7 +29,7 @@ from connectors.mysql.snapshot.keyless_reader import KeylessReader
 from connectors.mysql.snapshot.load_limits import LoadGate
 from connectors.mysql.snapshot.prepared_select import Check, PreparedSelect, SelectedPackets
 from connectors.mysql.snapshot.read_clock import ReadClock, WorkerClock
-from connectors.mysql.snapshot.read_views import VISIBLE_SECONDS, ReadViews, Seen
+from connectors.mysql.snapshot.read_views import ROW_LOCKED, VISIBLE_SECONDS, ReadViews, Seen
 from connectors.mysql.snapshot.row_condition import check_condition
 from connectors.mysql.snapshot.row_locks import RowLocked, locked_rows
 from connectors.mysql.snapshot.select_list import SESSION
@@ -300,7 +300,7 @@ class ChunkReader:
                 check_condition(cursor, self._name, self._where)
             estimate = self._estimate(cursor)
         most_bytes = _MOST_BYTES if is_part else None
-        began_ms, found = self._packets(query, sees, selected, most_bytes)
+        began_ms, clause, found = self._packets(query, sees, selected, most_bytes)
         high = self._end(sees)
         if found.rows:
             size = sum(map(len, found.blocks))
@@ -309,7 +309,7 @@ class ChunkReader:
         keys = self._keys(selected, key, found)
         is_last = found.rows < limit and not found.is_cut
         if self._is_bounded and not is_last and _in_order(self._until, order) is None:
-            self._until = self._bound(selected, key, order)
+            self._until = self._bound(selected, key, order, clause)
         return ReadChunk(
             table_map=selected.table_map,
             blocks=found.blocks,
@@ -337,23 +337,29 @@ class ChunkReader:
         return [selected.key_literals(row, key) for row in rows]
 
     def _bound(
-        self, selected: SelectedTable, key: Sequence[str], order: str
+        self, selected: SelectedTable, key: Sequence[str], order: str, clause: str
     ) -> tuple[str, ...] | None:
-        """The last row's key, after a chunk.
+        """The last row's key, after a chunk that was read with a clause; None if that is not known yet.
 
         Rows that are not visible by now are in the stream, so a table has an end though it grows as fast as it
-        is read.
+        is read. Where only locks show that, a later row that is not visible is locked; then the end is asked
+        for again after the next chunk.
         """
         select = PreparedSelect(self._connection)
         query = last_row_query(self._name, selected.select_list, key=key)
-        found = select.packets(query, _types_of(selected))
+        try:
+            found = select.packets(f"{query} {clause}", _types_of(selected))
+        except pymysql.MySQLError as error:
+            if clause and error.args and error.args[0] in ROW_LOCKED:
+                return None
+            raise
         keys = self._keys(selected, key, found)
         return (order, *keys[-1]) if keys else None
 
     def _packets(
         self, query: str, sees: Seen, selected: SelectedTable, most_bytes: int | None
-    ) -> tuple[int, SelectedPackets]:
-        """When the SELECT began, and its rows."""
+    ) -> tuple[int, str, SelectedPackets]:
+        """When the SELECT began, the clause that it needed, and its rows."""
         assert self._views is not None, "_connect() comes first"
         with locked_rows(self._views, self._clock):
             clause = self._views.prove(sees, has_key=True)
@@ -361,7 +367,8 @@ class ChunkReader:
                 began_ms = self._clock.asked(cursor)
             select = PreparedSelect(self._connection)
             check = _types_of(selected)
-            return began_ms, select.packets(f"{query} {clause}", check, most_bytes=most_bytes)
+            found = select.packets(f"{query} {clause}", check, most_bytes=most_bytes)
+            return began_ms, clause, found
 
     def _read_spooled(self, selected: SelectedTable, sees: Seen) -> ReadChunk:
         """Read all rows of a table without a key."""

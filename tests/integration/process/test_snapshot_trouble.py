@@ -30,7 +30,8 @@ from tests.integration.validation.trouble import (
 MANY = 6_000
 TABLES = ("altered", "denied", "killed", "torn")
 _LONG = pytest.mark.long(
-    "unit/app/destination/snapshot/test_table_reading.py shows what cannot be read"
+    "unit/app/destination/snapshot/test_table_reading.py shows what cannot be read, "
+    "unit/app/destination/takeover/test_initial_snapshots.py what may not be seen"
 )
 
 
@@ -202,7 +203,7 @@ def test_a_table_of_which_only_some_columns_may_be_seen_from_the_beginning_waits
     grant = "only some of its columns may be seen: GRANT SELECT ON `shop`.`denied` TO 'reader'@'%';"
     with running(shop.wanted, tmp_path) as worker:
         error = shop.error(worker, "denied")
-        assert f"{grant} then restart the destination" in error
+        assert grant in error
         shop.ends(worker, *seen)
         done = run_command(shop.config, "validate", "shop")
         assert done.returncode == 3, done.stdout + done.stderr
@@ -213,8 +214,54 @@ def test_a_table_of_which_only_some_columns_may_be_seen_from_the_beginning_waits
         assert "shop.denied: waiting" in shop.start("denied")
         assert grant in shop.error(worker, "denied")
         allowed(mysql, "denied")
-        restarted = run_command(shop.config, "destination", "restart", "shop")
-        assert restarted.returncode == 0, restarted.stdout + restarted.stderr
         shop.ends(worker, "denied")
         assert shop.read("denied") == [1, 2]
         assert "Traceback" not in worker.log
+
+
+@_LONG
+def test_tables_that_may_not_be_seen_at_all_wait_for_their_grants_and_are_read_once_they_may(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    """Of more tables than are read at once; a name that only the server has is found by itself."""
+    hidden = [f"h{number:02}" for number in range(20)]
+    for one in (*hidden, "other"):
+        run(
+            mysql,
+            f"CREATE TABLE shop.{one} (id int PRIMARY KEY)",
+            f"INSERT INTO shop.{one} VALUES (1)",
+        )
+    shop = Shop(stack, mysql, tmp_path)
+    shop.wanted["destinations"]["shop"].pop("start")
+    shop.wanted["destinations"]["shop"]["snapshot"] = {"mode": "initial"}
+    names = "|".join(("altered", "torn", *hidden))
+    shop.wanted["destinations"]["shop"]["filter"] = {"include": rf"shop\.({names}),shop\.o.*"}
+    grant = "GRANT SELECT ON `shop`.`h07` TO 'reader'@'%';"
+    with running(shop.wanted, tmp_path) as worker:
+        assert f"the account may not see it: {grant}" in shop.error(worker, "h07")
+        shop.ends(worker, "altered", "torn")
+        shown = run_command(shop.config, "snapshot", "status", "shop").stdout
+        assert "one that it may not see is read once it may" in shown
+        assert "GRANT SELECT ON `shop`.* TO 'reader'@'%';" in shown
+        assert f'tables_prevented{{destination="shop"}} {len(hidden) + 1}.0' in worker.get(
+            "/metrics"
+        )
+        run(mysql, *(f"GRANT SELECT ON shop.{one} TO {READER}" for one in hidden[:10]))
+        shop.ends(worker, *hidden[:10])
+        assert worker.stop() == 0
+    run(mysql, f"GRANT SELECT ON shop.{hidden[10]} TO {READER}")
+    with running(shop.wanted, tmp_path) as worker:
+        shop.ends(worker, hidden[10])
+        assert "GRANT SELECT ON `shop`.`h11`" in shop.error(worker, "h11")
+        # A table that is created now is in the stream.
+        run(
+            mysql, "CREATE TABLE shop.onew (id int PRIMARY KEY)", "INSERT INTO shop.onew VALUES (1)"
+        )
+        run(mysql, f"GRANT SELECT ON shop.* TO {READER}")
+        shop.ends(worker, *hidden, "other")
+        worker.wait(lambda status: not status["snapshot_waits"])
+        assert "shop.onew" not in worker.destination()["snapshot"]
+        assert "Traceback" not in worker.log
+    for one in (*hidden, "other"):
+        assert shop.read(one) == [1]
+    assert shop.read("onew") == []

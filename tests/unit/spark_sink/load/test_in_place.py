@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from spark_sink.load.cursor import SourceCursor
 from spark_sink.load.plan import SourceTable
 from spark_sink.load.state import LOADED, Loads, LoadState
 from spark_sink.settings import TableRule
+from spark_sink.source.offsets import Offsets
 from spark_sink.table_rules import TableRules
 from spark_sink.warehouse.history import history
 from tests.unit.spark_sink.conftest import TOPIC, Warehouse
@@ -53,6 +55,10 @@ class Loading(Warehouse):
     def loads(self) -> Loads:
         return Loads(self.spark, self.path, self.kept.notes)
 
+    def ranges(self, topics: Collection[str]) -> tuple[Offsets, Offsets]:
+        ends = {at: end for at, end in self.ends().items() if at[0] in topics}
+        return {at: self.first if at == TOPIC else 0 for at in ends}, ends
+
     def meet_requests(self) -> None:
         self.applier.waits.refresh()
         reloader = Reloader(applier=self.applier, topics=self, loads=self.loads)
@@ -60,9 +66,12 @@ class Loading(Warehouse):
             reloader.answer(request)
 
     def loaded(
-        self, *rows: tuple[int, int], offset: int, source: SourceTable = SOURCE
+        self,
+        *rows: tuple[int, int],
+        offset: int | None = None,
+        source: SourceTable = SOURCE,
     ) -> LoadState:
-        """A load that has read these rows, begun at an offset of the topic."""
+        """A load that has read these rows, begun at an offset of the topic, or at the topic's end."""
         shape_columns = (
             ("id", "int"), ("v", "int"), ("__destination", "string"), ("__epoch", "bigint"),
             ("__seq", "bigint"), ("__deleted", "boolean"), ("__schema", "int"), ("__ts_ms", "bigint"),
@@ -73,7 +82,9 @@ class Loading(Warehouse):
             name=NAME,
             sources=(source,),
             lows={"shop": LOW},
-            offsets={TOPIC: offset},
+            offsets={at: end for at, end in self.ends().items() if at[0] == TOPIC[0]}
+            if offset is None
+            else {TOPIC: offset},
             ranges=((0, "TRUE"),),
             columns=shape_columns,
             read=1,
@@ -148,6 +159,28 @@ def test_a_change_that_the_select_saw_is_not_applied_again(at: Loading) -> None:
     state = at.loaded((2, 10), offset=1)
     at.reload(topics=(TOPIC[0],), load=state.number)
     assert values(at) == {2: 10}
+
+
+def test_a_truncate_before_the_load_is_not_left_out_by_a_sink_that_lags(at: Loading) -> None:
+    """The partition with its record may have later ones, and that with the rows that it removes none.
+
+    Such rows may also be in another topic, from before the table was renamed.
+    """
+    at.take(Change(op="c", seq=1, after=image(1, 10)), partition=1)
+    lagging = at.ends()
+    for key in range(2, 39):
+        at.write(Change(op="c", seq=key, after=image(key, 20)), partition=1)
+    at.write(Change(op="c", seq=39, after=image(39, 20)), topic="aq.shop.earlier", offset=0)
+    at.write(Change(op="t", seq=50))
+    at.write(Change(op="c", seq=60, after=image(3, 30)), partition=1)
+    state = at.loaded((3, 30), (40, 40))
+    at.write(Change(op="c", seq=101, after=image(5, 50)))
+    at.reload(topics=(TOPIC[0],), load=state.number)
+    assert values(at) == {3: 30, 40: 40, 5: 50}
+    at.catch_up(lagging)
+    assert values(at) == {3: 30, 40: 40, 5: 50}
+    at.take(Change(op="d", seq=102, before=image(3, 30)), partition=1)
+    assert values(at) == {40: 40, 5: 50}
 
 
 def test_a_history_has_all_changes_though_the_load_has_read_some(at: Loading) -> None:

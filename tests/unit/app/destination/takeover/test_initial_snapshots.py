@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -11,35 +11,85 @@ from app.destination.plan import SnapshotPlan
 from app.destination.takeover.initial_snapshots import snapshots_of_run
 from tables.journal.state import DestinationState
 from tables.routes.routes import Routes
+from tables.snapshots.table_snapshot import requested
+from tests.unit.app.operations.journals import cursor
 from tests.unit.connectors.mysql.facts import ADDRESS, facts
 from tests.unit.tables.made import ORDERS, begun
 
-NAMES = frozenset({ORDERS, ("shop", "part"), ("shop", "late"), ("other", "t")})
+SERVER = frozenset({ORDERS, ("shop", "part"), ("shop", "late"), ("other", "t")})
 """The server's tables: one of which only a column is granted, one that was created since, one not captured."""
+PARTS = ("shop`.`part", "shop`.`dropped", "other`.`t")
+IN_PART = tuple(f"GRANT SELECT (`id`) ON `{one}` TO `a`@`%`" for one in PARTS)
 
 
-def snapshots(*, missed: bool = False, is_initial: bool = True) -> dict[str, bool]:
-    """The tables to read, and whether they are replaced."""
-    routes = Routes(prefix="aq", include=r"shop\..*")
+def snapshots(
+    *found: str,
+    grants: tuple[str, ...] = IN_PART,
+    include: str = r"shop\..*",
+    missed: bool = False,
+    state: DestinationState | None = None,
+    **plan_of: Any,
+) -> dict[str, bool]:
+    """The tables to read, and whether they are replaced; ``found``: those that the history takes in now."""
     plan: Any = SimpleNamespace(
         name="shop",
-        snapshot=SnapshotPlan(is_initial=is_initial),
-        rules=SimpleNamespace(routes=routes),
+        snapshot=SnapshotPlan(**{"is_initial": True, **plan_of}),
+        rules=SimpleNamespace(routes=Routes(prefix="aq", include=include)),
     )
-    granted = ("shop`.`part", "shop`.`dropped", "other`.`t")
-    grants = tuple(f"GRANT SELECT (`id`) ON `{one}` TO `a`@`%`" for one in granted)
-    server = facts(grants=grants), ADDRESS
-    history = begun("orders")
-    found = snapshots_of_run(
-        plan, DestinationState("shop"), history, server, missed=missed, names=NAMES
+    opened: Any = SimpleNamespace(
+        history=begun("orders"), found=frozenset(("shop", one) for one in found)
     )
-    return {one.table: one.replaces for one in found}
+    begin = snapshots_of_run(
+        plan,
+        state or DestinationState("shop"),
+        opened,
+        (ADDRESS, facts(grants=grants)),
+        missed=missed,
+        names=SERVER,
+    )
+    return {one.table: one.replaces for one in begin}
+
+
+def resumed(*read: str) -> DestinationState:
+    """The state of a destination that has begun, and has read these tables."""
+    state = DestinationState("shop")
+    state.cursor = cursor()
+    state.snapshots.add(requested("shop", [("shop", one) for one in read], name="1", now_ms=1))
+    return state
 
 
 @pytest.mark.parametrize("missed", [False, True])
 def test_one_that_is_granted_in_part_is_not_left_out(missed: bool) -> None:
-    assert snapshots(missed=missed) == {"orders": missed, "part": missed}
+    assert snapshots("part", missed=missed) == {"orders": missed, "part": missed}
 
 
 def test_without_a_mode_none_is_read() -> None:
-    assert snapshots(is_initial=False) == {}
+    assert snapshots("part", is_initial=False) == {}
+
+
+@pytest.mark.parametrize("include", [r"shop\.orders,^shop\.hidden$", r"shop.(orders|hidden)"])
+@pytest.mark.parametrize("missed", [False, True])
+def test_one_that_may_not_be_seen_waits_if_the_filter_names_it(include: str, missed: bool) -> None:
+    assert snapshots(include=include, missed=missed) == {"orders": missed, "hidden": missed}
+    granted = ("GRANT SELECT ON `shop`.* TO `a`@`%`",)
+    assert snapshots(include=include, missed=missed, grants=granted) == {"orders": missed}
+    # A filter's case is not that of names.
+    assert snapshots(include=r"SHOP\.Orders", missed=missed) == {"orders": missed}
+
+
+def test_once_it_may_be_seen_it_is_read_and_none_is_read_twice() -> None:
+    assert snapshots("late", state=resumed("orders")) == {"late": False}
+    assert snapshots("late", state=resumed("orders", "late")) == {}
+    assert snapshots("late", state=resumed("orders"), is_initial=False) == {}
+    # What existed at the first start, and was published since, is still to be read.
+    state = resumed("orders")
+    state.versions["shop", "late"] = cast(Any, None)
+    assert snapshots("late", state=state) == {"late": False}
+
+
+def test_rows_of_the_stream_name_a_table_that_may_not_be_seen() -> None:
+    state = resumed("orders")
+    state.versions["shop", "streamed"] = cast(Any, None)
+    assert snapshots(state=state) == {"streamed": False}
+    granted = ("GRANT SELECT ON *.* TO `a`@`%`",)
+    assert snapshots(state=state, grants=granted) == {}
