@@ -133,7 +133,7 @@ class Release:
         assert query is not None
         if event.statement == Kind.TRUNCATE.value:
             route = self._stage.tables.route(event.name)
-            emptied = () if route is None else (route,)
+            emptied = (route,) if route is not None and route.publishes_truncates else ()
             at = event.pos, event.ordinal
             item = Ddl(
                 event.transaction, Kind.TRUNCATE, query, *at, emptied, None, (), is_published=False

@@ -15,6 +15,9 @@ AVRO = "avro"
 FORMATS = (DEBEZIUM, "canal", "maxwell", AVRO)
 SHARD_IN_KEY = ("auto", "always", "never")
 ON_DROP = ("auto", "delete", "keep")
+RECORD, OMIT = "record", "omit"
+TRUNCATES = (RECORD, OMIT)
+"""What is published of a TRUNCATE: its record, or nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -51,5 +54,7 @@ class Rules:
     shard_in_key: str = "auto"
     on_drop: str = "auto"
     """Whether a dropped real table's rows are deleted for subscribers; ``auto``: if keys name it."""
+    truncates: str = ""
+    """What is published of a TRUNCATE; empty: what the destination's settings say."""
     tag_topics: tuple[str, ...] = ()
     """The tags whose records are published again on a topic of their own."""

@@ -17,7 +17,7 @@ from connectors.mysql.ddl.definition import TableName
 from connectors.wire import MAX_TOPIC_LENGTH, row_topic, shard_topic, tag_topic
 from tables.mapping.mapping import MappedTable, Mapping
 from tables.mapping.packed import PackedMapping
-from tables.mapping.rules import DDL_TYPES, DEBEZIUM, OPERATIONS, Rules
+from tables.mapping.rules import DDL_TYPES, DEBEZIUM, OMIT, OPERATIONS, RECORD, Rules
 from tables.masking.keys import MaskingKeys
 from tables.masking.rules import MaskingRule, column_rules, masks
 from tables.table_filter import TableFilter
@@ -46,6 +46,8 @@ class Route:
     """By tag, the topic where the records that have it are published again."""
     shard: tuple[str, str, str] | None = None
     """Destination, database and table, if the records' keys begin with them."""
+    truncates: str = RECORD
+    """What is published of a TRUNCATE: its record, or nothing."""
 
     @property
     def partition_by(self) -> tuple[str, ...]:
@@ -59,8 +61,8 @@ class Route:
 
     @property
     def publishes_truncates(self) -> bool:
-        """Whether a TRUNCATE has a record: it deletes all rows."""
-        return self.mapped is None or "delete" in (self.mapped.rules.operations or OPERATIONS)
+        """Whether subscribers learn that all rows are gone."""
+        return self.truncates != OMIT
 
     @property
     def publishes_all(self) -> bool:
@@ -100,6 +102,8 @@ class Routes:
     """Partitions of a new row topic."""
     format: str = DEBEZIUM
     """The name of the format of records without a rule, and of those that belong to no single table."""
+    truncates: str = RECORD
+    """What is published of a TRUNCATE of a table without a rule."""
     destination: str = ""
     """The destination, for keys that name the real table."""
     mapping: Mapping | PackedMapping | None = None
@@ -175,6 +179,7 @@ class Routes:
                 topic=self._row_topic(table, table),
                 partitions=self.partitions,
                 format=self.format,
+                truncates=self.truncates,
             )
         rules = mapped.rules
         topic = (
@@ -197,7 +202,14 @@ class Routes:
                 one: self._published(tag_topic(self.prefix, topic, one)) for one in rules.tag_topics
             },
             shard=(self.destination, *table) if mapped.key_has_shard else None,
+            truncates=self._truncates(rules),
         )
+
+    def _truncates(self, rules: Rules) -> str:
+        """What is published of a TRUNCATE, which is a delete of all rows."""
+        if "delete" not in (rules.operations or OPERATIONS):
+            return OMIT
+        return rules.truncates or self.truncates
 
     def _published(self, topic: str) -> str:
         """The topic itself, or this destination's share of it; raise MappingError if that is too long."""

@@ -26,6 +26,7 @@ from app.auditing.verdict import Finding, Kind, Verdict
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import TableName
 from connectors.wire import HEADER_CHANGE_ID, SNAPSHOT, change_key
+from tables.impact.impact import TRUNCATE_OMITTED
 from tables.routes.routes import Route
 from tables.snapshots.table_snapshot import TableSnapshot
 
@@ -205,6 +206,9 @@ class ExistingRows:
             self._note(seq, (one["database"], one["table"]), effect)
         for one in value.get("online", ()):
             self._note(seq, (one["database"], one["table"]), Effect.UNKNOWN)
+        for one in value.get("effects", ()):
+            if one["kind"] == TRUNCATE_OMITTED:
+                self._note(seq, (one["database"], one["table"]), Effect.EMPTIED)
 
     def _note(self, seq: int, name: TableName, effect: Effect) -> None:
         if name in self._tables:

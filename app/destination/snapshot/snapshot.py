@@ -186,9 +186,10 @@ class Snapshot:
             return self.unsupported if one.is_pending else None
         if one.replaces and not self.can_replace(one.name):
             return SnapshotUnsupported(
-                "its rows cannot be replaced, as its mapping publishes no deletes",
+                "its rows cannot be replaced, as nothing is published that removes all of them (truncates: "
+                "omit, or operations without delete)",
                 table=".".join(one.name),
-                remedy="Leave out --replace, or let its mapping publish deletes.",
+                remedy="Leave out --replace, or set truncates to record and publish deletes.",
             )
         if one.removes and not self.can_remove(one.name):
             return SnapshotUnsupported(
