@@ -60,7 +60,7 @@ class RecordSettings(BaseModel):
     claim_check_path: str | None = None
     """The folder for the values of such records, or ``s3://bucket/prefix``."""
     claim_check_s3: S3Settings = S3Settings()
-    truncates: Literal["record", "omit"] = "record"
+    truncates: Literal["record", "omit", "deletes"] = "record"
     """What is published of a TRUNCATE, unless the mapping has a rule."""
     poison: Literal["stop", "dead_letter"] = "stop"
     """For a row that cannot be decoded."""

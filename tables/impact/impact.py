@@ -18,6 +18,7 @@ from tables.impact.columns import column_findings
 from tables.impact.finding import Finding, Severity
 from tables.impact.keys import key_findings
 from tables.impact.warehouse_rules import warehouse_path
+from tables.mapping.rules import DELETES, OMIT, RECORD
 from tables.routes.routes import Route
 
 __all__ = [
@@ -95,7 +96,8 @@ def truncated(name: TableName, route_of: RouteOf) -> tuple[Impact, ...]:
     route = route_of(name)
     if route is None:
         return ()
-    return (Impact(route=route, finding=_TRUNCATED if route.publishes_truncates else _OMITTED),)
+    found = {RECORD: _TRUNCATED, DELETES: _DELETED, OMIT: _OMITTED}[route.truncates]
+    return (Impact(route=route, finding=found),)
 
 
 def severest(impacts: Iterable[Impact]) -> Severity:
@@ -206,6 +208,12 @@ _TRUNCATED = Finding(
     severity=Severity.CAREFUL,
     consumers="One record with op t states that all rows are gone; there are no deletes.",
     warehouse="All earlier rows are marked deleted.",
+)
+_DELETED = Finding(
+    kind="table truncated",
+    severity=Severity.CAREFUL,
+    consumers="A delete of each row that its topic has precedes this (truncates: deletes).",
+    warehouse="These rows are marked deleted.",
 )
 _OMITTED = Finding(
     kind=TRUNCATE_OMITTED,

@@ -13,11 +13,13 @@ DEBEZIUM = "debezium"
 """The record format of the envelope."""
 AVRO = "avro"
 FORMATS = (DEBEZIUM, "canal", "maxwell", AVRO)
+UNNAMED_FORMATS = ("canal", "maxwell")
+"""Formats whose records name the real table in their key alone."""
 SHARD_IN_KEY = ("auto", "always", "never")
 ON_DROP = ("auto", "delete", "keep")
-RECORD, OMIT = "record", "omit"
-TRUNCATES = (RECORD, OMIT)
-"""What is published of a TRUNCATE: its record, or nothing."""
+RECORD, OMIT, DELETES = "record", "omit", "deletes"
+TRUNCATES = (RECORD, OMIT, DELETES)
+"""What is published of a TRUNCATE: its record, nothing, or the deletes of the rows that its topic has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

@@ -17,7 +17,15 @@ from connectors.mysql.ddl.definition import TableName
 from connectors.wire import MAX_TOPIC_LENGTH, row_topic, shard_topic, tag_topic
 from tables.mapping.mapping import MappedTable, Mapping
 from tables.mapping.packed import PackedMapping
-from tables.mapping.rules import DDL_TYPES, DEBEZIUM, OMIT, OPERATIONS, RECORD, Rules
+from tables.mapping.rules import (
+    DDL_TYPES,
+    DEBEZIUM,
+    DELETES,
+    OMIT,
+    OPERATIONS,
+    RECORD,
+    Rules,
+)
 from tables.masking.keys import MaskingKeys
 from tables.masking.rules import MaskingRule, column_rules, masks
 from tables.table_filter import TableFilter
@@ -47,7 +55,7 @@ class Route:
     shard: tuple[str, str, str] | None = None
     """Destination, database and table, if the records' keys begin with them."""
     truncates: str = RECORD
-    """What is published of a TRUNCATE: its record, or nothing."""
+    """What is published of a TRUNCATE: its record, nothing, or the deletes of its rows."""
 
     @property
     def partition_by(self) -> tuple[str, ...]:
@@ -63,6 +71,16 @@ class Route:
     def publishes_truncates(self) -> bool:
         """Whether subscribers learn that all rows are gone."""
         return self.truncates != OMIT
+
+    @property
+    def records_truncates(self) -> bool:
+        """Whether a TRUNCATE has a record, which states that all rows are gone."""
+        return self.truncates == RECORD
+
+    @property
+    def deletes_rows(self) -> bool:
+        """Whether the rows that a TRUNCATE removes are deleted one by one."""
+        return self.truncates == DELETES
 
     @property
     def publishes_all(self) -> bool:

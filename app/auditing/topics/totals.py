@@ -96,8 +96,8 @@ def _left_out(done: RecordCheck, routes: list[Route], rank: int, ordinal: int) -
 
 
 def _rule_that_omits(route: Route, change: Change | None) -> str | None:
-    if change is not None and change.kind == "t" and not route.publishes_truncates:
-        return "TRUNCATEs that are omitted"
+    if change is not None and change.kind == "t" and not route.records_truncates:
+        return f"TRUNCATEs without a record (truncates: {route.truncates})"
     if route.mapped is None:
         return None
     rules = route.mapped.rules

@@ -92,9 +92,13 @@ def test_faults_are_named(data_id: str, text: str, fault: str) -> None:
         ("{tags: {a: f}, tag_topics: [f, g]}", "tag_topics lists 'g', .*f"),
         ("{partitions: 2, repartition_from: 2}", "only get more partitions"),
         ("{repartition_from: 2}", "partitions is missing"),
-        ("{truncates: leave}", "'leave' is unknown; choose from record, omit"),
+        ("{truncates: leave}", "'leave' is unknown; choose from record, omit, deletes"),
         (
             "{truncates: record, operations: [insert]}",
+            "a TRUNCATE is a delete, which operations omits",
+        ),
+        (
+            "{truncates: deletes, operations: [update]}",
             "a TRUNCATE is a delete, which operations omits",
         ),
         ("{truncates: omit, on_drop: delete}", "omits that record too"),

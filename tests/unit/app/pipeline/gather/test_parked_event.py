@@ -127,12 +127,15 @@ def test_a_table_without_history_is_read_by_the_binlog_where_that_has_all() -> N
     assert len(described(records_of(found), "aq.shop.orders")) == 1
 
 
-@pytest.mark.parametrize("omits", [False, True])
-def test_a_truncate_that_waited_has_a_record_only_where_it_is_published(*, omits: bool) -> None:
+@pytest.mark.parametrize("truncates", ["record", "omit", "deletes"])
+def test_a_truncate_that_waited_has_a_record_only_where_it_is_published(truncates: str) -> None:
     source = Source([[RowsOf(ORDERS, "c", ((1, 1),))], [Truncate(ORDERS)]], gtids=True)
     waiting = waiting_in(
         records_of(pieces(source, (False,), {**KNOWN, ORDERS: QuarantinedMarker()}))
     )
-    routes = replace(RULES.routes, truncates="omit" if omits else "record")
-    found, _ = released(source, waiting, table(ORDERS), each=9, routes=routes)
-    assert [one.op for one in found if one.topic == TOPICS[ORDERS]] == ["c"] + ["t"] * (not omits)
+    routes = replace(RULES.routes, truncates=truncates)
+    found, entry = released(source, waiting, table(ORDERS), each=9, routes=routes)
+    ops = [one.op for one in found if one.topic == TOPICS[ORDERS]]
+    assert ops == ["c"] + ["t"] * (truncates == "record")
+    assert (entry.outcome is Outcome.REFUSED) == (truncates == "deletes")
+    assert ("set record or omit until it is released" in entry.reason) == (truncates == "deletes")
