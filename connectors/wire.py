@@ -36,6 +36,8 @@ KEY_SHARD = "__shard"
 """The first member of a key that names the real table: a list of destination, database and table."""
 SNAPSHOT = "snapshot"
 """The beginning of the transaction id of rows that existed before."""
+TRUNCATE = "truncate"
+"""The beginning of the transaction id of the deletes of all rows of a table."""
 
 _PLAIN = re.compile(r"[a-zA-Z0-9]")
 

@@ -295,6 +295,11 @@ class Settings(BaseSettings):
                         f"destinations.{name}: snapshot.mode is recovery, which begins the schema history "
                         "again, and schema_history.store is off, so none is kept"
                     )
+                if destination.truncates == "deletes":
+                    raise ValueError(
+                        f"destinations.{name}: truncates is deletes, which needs the schema history, and "
+                        "schema_history.store is off"
+                    )
         return self
 
     @model_validator(mode="after")

@@ -189,3 +189,22 @@ def test_a_file_that_is_no_offset_is_named(tmp_path: Path, text: str) -> None:
     offsets.write_text(text)
     with pytest.raises(UsageError, match=r"no offset of Debezium|several sources"):
         import_debezium(written(tmp_path, {}), offsets=offsets, prefix="")
+
+
+@pytest.mark.parametrize(
+    ("config", "published"),
+    [
+        ({"topic.prefix": "p"}, "omit"),
+        ({"topic.prefix": "p", "skipped.operations": "u, t"}, "omit"),
+        ({"topic.prefix": "p", "skipped.operations": "none"}, "record"),
+        ({"topic.prefix": "p", "skipped.operations": "d"}, "record"),
+        ({"database.server.name": "of-debezium-1"}, "record"),
+        ({"database.server.name": "of-debezium-1", "skipped.operations": "t"}, "omit"),
+    ],
+)
+def test_a_truncate_is_published_where_the_connector_published_it(
+    config: dict[str, str], published: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _, destination = loaded(monkeypatch, config)
+    assert destination.truncates == published
