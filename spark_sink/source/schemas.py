@@ -103,6 +103,8 @@ class TableVersion:
     primary_key: tuple[str, ...]
     placed: tuple[tuple[str, Column | Constant], ...] | None = None
     comment: str = ""
+    topic: str = field(default="", compare=False)
+    """The topic of its rows; that which a merge writes, if there is one. Empty if the record has none."""
 
     @property
     def present(self) -> tuple[tuple[str, Column | Constant], ...]:
@@ -145,6 +147,7 @@ def parse_version(value: str) -> TableVersion:
         ),
         primary_key=primary_key,
         comment=str(body.get("comment") or ""),
+        topic=str(body.get("topic") or "").replace(f".__shard.{key.destination}.", ".", 1),
     )
 
 

@@ -70,6 +70,7 @@ def schema(
     version: int = 1,
     destination: str = "shop",
     more: dict[str, Image] | None = None,
+    topic: str | None = None,
 ) -> str:
     """A value of the schemas topic; `more` are further members of columns."""
     body = {
@@ -84,7 +85,7 @@ def schema(
         "primary_key": list(key),
         "wire": 1,
     }
-    return json.dumps(body)
+    return json.dumps(body if topic is None else {**body, "topic": topic})
 
 
 def held(changes: list[Change]) -> dict[Any, Image]:
