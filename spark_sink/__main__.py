@@ -47,7 +47,8 @@ from spark_sink.metrics import Metrics
 from spark_sink.recent.reading import fresh
 from spark_sink.settings import Settings, read
 from spark_sink.snapshots.writing import SnapshotWriter, root_of, snapshot_lines
-from spark_sink.source.kafka import KafkaTopics
+from spark_sink.source.installation import installation_in
+from spark_sink.source.kafka import KafkaTopics, read_schemas
 from spark_sink.spark import session
 from spark_sink.spark.error_mapping import named
 from spark_sink.spark.files import Files
@@ -122,7 +123,7 @@ def _act(
         return
     if options.command == "status":
         held = _warehouse(spark, settings)
-        _print(*status_lines(held), *metastore_status(held.notes))
+        _print(*status_lines(held, settings.name), *metastore_status(held.notes))
         return
     if options.command == "metastore":
         _register(spark, settings)
@@ -135,8 +136,10 @@ def _act(
         _print(*letter_lines(_warehouse(spark, settings), options.limit, options.table))
         return
     if options.command == "lag":
-        earliest, ends = KafkaTopics(spark, settings).ranges(())
-        _print(*lag_lines(_warehouse(spark, settings), earliest, ends))
+        topics = KafkaTopics(spark, settings)
+        earliest, ends = topics.ranges(())
+        own = installation_in(topics, settings.prefix, partial(read_schemas, spark, settings))
+        _print(*lag_lines(_warehouse(spark, settings), earliest, ends, installation=own))
         return
     if options.command == "maintain":
         _maintain(options, spark, settings, stop)

@@ -79,6 +79,10 @@ class UnknownSchema(TableError):
     """A record uses a table version that the schemas topic does not hold."""
 
 
+class ForeignRecords(TableError):
+    """A topic has records of a table version that is of another topic: another installation writes there."""
+
+
 class UnsupportedType(TableError):
     """A column has a MySQL type for which the sink has no warehouse type."""
 
@@ -196,6 +200,10 @@ class DataLost(SinkError):
 
 class NoTopics(SinkError):
     """No topic in Kafka matches."""
+
+
+class ForeignTopic(SinkError):
+    """A topic that matches is not one of this installation, and none of its records is applied."""
 
 
 class WarehouseUnusable(SinkError):

@@ -31,6 +31,8 @@ SOURCES: Final = "__sources.json"
 SINKS: Final = "__sinks"
 COLUMNS: Final = "__columns"
 METASTORE: Final = "__metastore.json"
+FOREIGN: Final = "__foreign.json"
+TOPICS: Final = "__topics.json"
 CHECKPOINT: Final = "__checkpoint"
 ORIGIN: Final = "__origin.json"
 FORMAT: Final = "__format.json"
@@ -54,10 +56,11 @@ def topic_pattern(prefix: str, *, include: str = "", exclude: str = "") -> str:
 
     `include` and `exclude` are regular expressions over the whole topic name. A mapping may name
     row topics as it likes, but none with a leading `__`, which Aqueduct's own topics have.
+    The expression has anchors, as Spark's source takes each topic in which it finds a match.
     """
     wanted = f"(?=(?:{include})$)" if include else ""
     unwanted = f"(?!(?:{exclude})$)" if exclude else ""
-    return f"{unwanted}{wanted}{_quote_java(prefix)}\\.(?!__)[A-Za-z0-9._-]+"
+    return f"^{unwanted}{wanted}{_quote_java(prefix)}\\.(?!__)[A-Za-z0-9._-]+$"
 
 
 def ddl_topic(prefix: str, destination: str) -> str:
@@ -68,7 +71,7 @@ def ddl_topic(prefix: str, destination: str) -> str:
 def ddl_pattern(prefix: str, *, exclude: str = "") -> str:
     """A Java regular expression of the DDL topics of all destinations of `prefix`."""
     unwanted = f"(?!(?:{exclude})$)" if exclude else ""
-    return f"{unwanted}{_quote_java(prefix)}\\.__ddl\\..+"
+    return f"^{unwanted}{_quote_java(prefix)}\\.__ddl\\.[A-Za-z0-9._-]+$"
 
 
 def schemas_topic(prefix: str) -> str:
@@ -83,7 +86,7 @@ def journal_topic(prefix: str) -> str:
 
 def transactions_topics(prefix: str) -> str:
     """A Java regular expression of the topics with the ends of transactions, one of each destination."""
-    return f"{_quote_java(prefix)}\\.__transactions\\.[A-Za-z0-9._-]+"
+    return f"^{_quote_java(prefix)}\\.__transactions\\.[A-Za-z0-9._-]+$"
 
 
 def folder(name: str) -> str:

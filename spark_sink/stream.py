@@ -6,11 +6,10 @@ ledger's offsets, and a checkpoint past the ledger is refused.
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import partial
 from typing import Any, Final
 
@@ -29,21 +28,17 @@ from spark_sink.batch.rate import RateLimit
 from spark_sink.batch.read_ahead import Ahead
 from spark_sink.ddl.following import Ddl
 from spark_sink.ddl.topic import KafkaDdl
-from spark_sink.errors import (
-    CheckpointDamaged,
-    KafkaUnreachable,
-    SinkError,
-    TablesWaiting,
-)
+from spark_sink.errors import KafkaUnreachable, SinkError
 from spark_sink.lag.watch import Watch
 from spark_sink.load.state import Loads
 from spark_sink.metastore.keeper import MetastoreKeeper
 from spark_sink.metastore.opening import registrar
 from spark_sink.metrics import Metrics
-from spark_sink.names import MAINTAINED, ORIGIN, SOURCES, of_sink
+from spark_sink.names import FOREIGN, MAINTAINED, ORIGIN, SOURCES, of_sink
 from spark_sink.recent.follower import Follower, divides_nothing
 from spark_sink.settings import Settings
 from spark_sink.source.admin import admin
+from spark_sink.source.installation import installation_in
 from spark_sink.source.kafka import (
     KafkaTopics,
     enough_to_merge,
@@ -59,8 +54,9 @@ from spark_sink.spark.checkpoint import Checkpoint, check_origin
 from spark_sink.spark.error_mapping import named
 from spark_sink.spark.files import Files
 from spark_sink.spark.session import pace
-from spark_sink.spark.store_faults import unusable
+from spark_sink.spark.store_faults import make_folder
 from spark_sink.table_rules import TableRules
+from spark_sink.warehouse.foreign_topics import ForeignTopics
 from spark_sink.warehouse.ledger import check_checkpoint_not_past_ledger, starting_offsets
 from spark_sink.warehouse.maintenance import Maintenance
 from spark_sink.warehouse.opening import open_warehouse
@@ -86,8 +82,7 @@ class Sink:
     def __init__(self, spark: SparkSession, settings: Settings, metrics: Metrics) -> None:
         self._spark = spark
         self._settings = settings
-        self._files = Files(spark)
-        self._checkpoint = Checkpoint(self._files, settings.checkpoint)
+        self._checkpoint = Checkpoint(Files(spark), settings.checkpoint)
         rules = TableRules(settings.tables)
         self._warehouse = open_warehouse(
             spark,
@@ -122,8 +117,15 @@ class Sink:
             on_rename=settings.on_rename,
             metrics=metrics,
         )
+        schemas = partial(read_schemas, spark, settings)
+        self._foreign = ForeignTopics(
+            installation=installation_in(topics, settings.prefix, schemas),
+            notes=self._warehouse.notes,
+            note=of_sink(FOREIGN, settings.name),
+        )
         self._applier = Applier(
-            book=SchemaBook(lambda: read_schemas(spark, settings)),
+            foreign=self._foreign,
+            book=SchemaBook(schemas),
             warehouse=self._warehouse,
             waits=self._waits,
             metrics=metrics,
@@ -143,9 +145,10 @@ class Sink:
                 settings,
                 log=self._warehouse.recent,
                 merged=lambda: self._applier.applied,
-                schemas=lambda: read_schemas(spark, settings),
+                schemas=schemas,
                 followed=self._warehouse.ddl.read_until,
                 metrics=metrics,
+                installation=self._foreign.installation,
             )
             if settings.fresh and settings.mode == "continuous"
             else None
@@ -212,7 +215,8 @@ class Sink:
         if failure is not None and not (stop.is_set() and not isinstance(failure, SinkError)):
             raise named(failure) from failure
         if self._settings.mode == "available-now" and not stop.is_set():
-            self._refuse_waiting()
+            self._waits.raise_waiting()
+            self._foreign.raise_refused()
 
     def _kept_metastore(self) -> MetastoreKeeper:
         ddl = self._applier.ddl
@@ -315,15 +319,11 @@ class Sink:
             or not self._recent.suffices(enough_to_merge(self._settings))
         )
 
-    def _refuse_waiting(self) -> None:
-        waiting = [one for one in self._waits.tables.values() if one.waits]
-        if waiting:
-            tables = ", ".join(f"{'.'.join(one.name)} ({one.error})" for one in waiting)
-            raise TablesWaiting(tables, advice="See: python -m spark_sink status")
-
     def _from_kafka(self, stop: threading.Event) -> str | None:
         """The offsets to start from, once Kafka answers; None where a stop came first."""
-        self._check_warehouse()
+        # A folder that cannot be used is named before anything else is asked.
+        make_folder(self._settings.warehouse, self._warehouse.notes.make)
+        make_folder(self._settings.checkpoint, self._checkpoint.make)
         began, is_logged = time.monotonic(), False
         while not stop.is_set():
             try:
@@ -338,18 +338,6 @@ class Sink:
             stop.wait(_SECONDS_BETWEEN_TRIES)
         return None
 
-    def _check_warehouse(self) -> None:
-        """Names a folder that cannot be used, before anything else is asked."""
-        folders: dict[str, Callable[[], None]] = {
-            self._settings.warehouse: self._warehouse.notes.make,
-            self._settings.checkpoint: partial(self._files.make, self._settings.checkpoint),
-        }
-        for folder, make in folders.items():
-            try:
-                make()
-            except Py4JError as fault:
-                raise unusable(folder, fault) from fault
-
     def _from(self) -> str:
         settings = self._settings
         with admin(self._spark, settings) as kafka:
@@ -362,7 +350,8 @@ class Sink:
         origin = {"prefix": settings.prefix, "cluster": cluster}
         noted = f"{settings.warehouse}/{ORIGIN}"
         check_origin(self._warehouse.notes, ORIGIN, origin, where=noted)
-        self._replace_damaged_checkpoint(origin)
+        self._checkpoint.replace_if_damaged(origin)
+        self._foreign.begin({topic for topic, _ in latest})
         everything = self._warehouse.ledger.applied()
         kept = matching(self._spark, wanted, {topic for topic, _ in everything})
         applied = {at: until for at, until in everything.items() if at[0] in kept}
@@ -381,17 +370,6 @@ class Sink:
             _log.warning("checkpoint lost: starting from the ledger's offsets")
         self._checkpoint.forget()
         return starting_offsets(applied, earliest, latest) if applied else "earliest"
-
-    def _replace_damaged_checkpoint(self, origin: dict[str, str]) -> None:
-        """Removes a checkpoint with files that a power loss has cut: the ledger has all that it had."""
-        noted = f"{self._settings.checkpoint}/{ORIGIN}"
-        try:
-            check_origin(self._files, noted, origin)
-            self._checkpoint.check()
-        except CheckpointDamaged as fault:
-            _log.warning("checkpoint damaged, so it is replaced file=%s", fault.where)
-            self._checkpoint.forget()
-            self._files.write(noted, json.dumps(origin))
 
     def _no_topics(self, names: set[str]) -> None:
         """Says that there is nothing to read, and what there is; ends a run that would not wait."""

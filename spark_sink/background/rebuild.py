@@ -19,7 +19,7 @@ from pyspark.sql import functions as f
 
 from spark_sink.batch.apply import Applier
 from spark_sink.batch.columns import brought, fitted, traced_to
-from spark_sink.batch.contents import TablePart, contents, unusable
+from spark_sink.batch.contents import TablePart, contents, unusable, versions_of
 from spark_sink.batch.floors import floors_of
 from spark_sink.batch.merging import merged
 from spark_sink.batch.unusable import MOST, at_of, outside
@@ -166,7 +166,7 @@ class Rebuild:
         batch, part = self.applier.paired(batch, part, until)
         part.places = places
         self.applier.book.fetch(part.versions)
-        return batch, part, list(self.applier.book.versions(part.versions).values())
+        return batch, part, versions_of(part, self.applier.book)
 
     def _fold(
         self, batch: DataFrame, part: TablePart, versions: list[TableVersion], floors: Floors

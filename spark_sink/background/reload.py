@@ -115,7 +115,7 @@ class Reloader:
                 f"rows of {'.'.join(request.name)} were loaded from the source, and are not in its topics",
                 advice="Load the table again: see docs/bulk-load.md",
             )
-        earliest, _ = self._topics.ranges(self._names(request))
+        earliest, _ = self._ranges(self._names(request))
         if not earliest:
             raise ReloadRefused(f"no topic {', '.join(request.topics) or 'matches'}")
         for (topic, partition), first in sorted(earliest.items()):
@@ -136,6 +136,18 @@ class Reloader:
             moved = pieces(ddl.history.events.values() if ddl is not None else ())
             floors = self._applier.truncates.raised().get(name, {})
             return has_rows_of(name, placed, moved, floors)
+
+    def _ranges(self, names: Collection[str]) -> tuple[Offsets, Offsets]:
+        """(earliest, latest committed) offsets of topics, of all of this installation where none is named."""
+        earliest, latest = self._topics.ranges(names)
+        if (foreign := self._applier.foreign) is None:
+            return earliest, latest
+        foreign.installation.judge({topic for (topic, _), end in latest.items() if end > 0})
+        strange = foreign.installation.strange
+        return (
+            {at: offset for at, offset in earliest.items() if at[0] not in strange},
+            {at: offset for at, offset in latest.items() if at[0] not in strange},
+        )
 
     def _names(self, request: Request) -> Collection[str]:
         held = self._waits.waiting(request.name)
@@ -290,7 +302,7 @@ class Reloader:
         load: Loaded | None,
     ) -> dict[At, int]:
         names = self._names(request)
-        earliest, _ = self._topics.ranges(names)
+        earliest, _ = self._ranges(names)
         if request.from_beginning and put is None:
             return dict.fromkeys(earliest, 0)
         offsets = {**held.offsets, **(put or {})}

@@ -12,17 +12,25 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
 
-from spark_sink.batch.contents import Contents, TablePart, contents, envelopes, unusable
+from spark_sink.batch.contents import (
+    Contents,
+    TablePart,
+    contents,
+    envelopes,
+    unusable,
+    versions_of,
+    without,
+)
 from spark_sink.batch.deleted_keys import DeletedKeys
 from spark_sink.batch.descriptions import describe
 from spark_sink.batch.floors import Truncates, floors_of
 from spark_sink.batch.histories import Histories
-from spark_sink.batch.merging import merged
+from spark_sink.batch.merging import BatchStopped, merged
 from spark_sink.batch.parallel import in_parallel
 from spark_sink.batch.put_aside import PutAside
 from spark_sink.batch.read_ahead import Ahead
@@ -45,6 +53,7 @@ from spark_sink.source.envelope import of_table
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook, TableVersion
 from spark_sink.table_rules import NO_RULES, TableRules
+from spark_sink.warehouse.foreign_topics import ForeignTopics
 from spark_sink.warehouse.ledger import Floors, entries_of, spans
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
 from spark_sink.warehouse.protocol import Name, Warehouse
@@ -52,10 +61,6 @@ from spark_sink.warehouse.waiting_tables import Waits, loaded_sql
 
 _log = logging.getLogger(__name__)
 THREADS = 4
-
-
-class BatchStopped(Exception):
-    """The batch was left for the next start to apply again."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,6 +79,8 @@ class Applier:
     """Records that cannot be used and become dead letters, in an hour; 0: their tables wait."""
     ddl: Ddl | None = None
     """What follows DDL; without it, tables keep their names and rows."""
+    foreign: ForeignTopics | None = None
+    """What keeps out records of other installations; without it, all records are taken for this one's."""
     rules: TableRules = NO_RULES
     """What is set for single tables."""
     clock: Callable[[], float] = time.time
@@ -160,7 +167,7 @@ class Applier:
         with stages.timed(TABLES):
             self.follow_ddl(moved[0])
         self._keep_pace(records, sum(end - start for start, end in spans(*moved).values()))
-        batch = self.envelopes(records)
+        batch = self.envelopes(records, moved=moved)
         if cut := loaded_sql(self.waits.tables.values(), moved[0]):
             batch = batch.where(f"NOT coalesce({cut}, false)")
         # A local checkpoint, since Delta refuses a cached source and would copy an uncached one.
@@ -172,7 +179,7 @@ class Applier:
         passed_by = {name for name in found.tables if self.waits.waiting(name)}
         for name in passed_by:
             part = found.tables.pop(name)
-            self.waits.extend(name, _from(moved, part))
+            self.waits.extend(name, part.began(moved[0]))
         aside = self._aside(records, moved)
         if aside is not None:
             batch, found = aside.sort_out(without(batch, passed_by), found)
@@ -191,7 +198,7 @@ class Applier:
         describe(records.sparkSession, f"batch {batch_id}: ledger")
         with stages.timed(LEDGER):
             for name, fault in faults.items():
-                self._wait(name, fault, _from(moved, found.tables[name]), start=moved[0])
+                self._wait(name, fault, found.tables[name].began(moved[0]), start=moved[0])
             if aside is not None:
                 aside.report(batch_id)
             applied = self.clock()
@@ -240,12 +247,21 @@ class Applier:
             is_late=self.ddl.is_unsettled if self.ddl is not None else lambda *_: False,
         )
 
-    def envelopes(self, records: DataFrame, *, whole: bool = False) -> DataFrame:
+    def envelopes(
+        self,
+        records: DataFrame,
+        *,
+        moved: tuple[Offsets, Offsets] | None = None,
+        whole: bool = False,
+    ) -> DataFrame:
         """Kafka's records as envelopes of the tables that they belong to now.
 
-        `whole` means that they may be older than what is applied.
+        `moved` is the range of a batch, of which topics of other installations are reported. `whole` means that
+        they may be older than what is applied.
         """
         rows = envelopes(records)
+        if self.foreign is not None:
+            rows = self.foreign.own(rows, moved)
         return rows if self.ddl is None else self.ddl.routed(rows, whole=whole)
 
     def follow_ddl(self, start: Offsets) -> None:
@@ -342,7 +358,7 @@ class Applier:
         versions = {}
         for _, part in ready:
             try:
-                versions[part.name] = list(self.book.versions(part.versions).values())
+                versions[part.name] = versions_of(part, self.book)
             except TableError as fault:
                 faults[part.name] = fault
         known = [(records, part) for records, part in ready if part.name in versions]
@@ -429,18 +445,5 @@ class Applier:
             self.histories.add(batch, part, versions)
 
 
-def without(batch: DataFrame, names: Iterable[Name]) -> DataFrame:
-    """The batch without the records of some tables."""
-    for name in names:
-        # Of a record that names no table, the condition is NULL.
-        batch = batch.where(f"NOT coalesce({of_table(name)}, false)")
-    return batch
-
-
 Part = tuple[DataFrame, TablePart]
 Moved = Callable[[], tuple[Offsets, Offsets]]  # start and end of the batch, as Spark planned it
-
-
-def _from(moved: tuple[Offsets, Offsets], part: TablePart) -> dict[tuple[str, int], int]:
-    """Where the batch began in the partitions that have records of a table."""
-    return {at: moved[0].get(at, 0) for at in part.places}

@@ -16,11 +16,13 @@ from pyspark.sql import functions as f
 
 from spark_sink.errors import (
     ForeignFormat,
+    ForeignRecords,
     MalformedRecord,
     RowNotInRecord,
     TableError,
     UnsupportedWire,
 )
+from spark_sink.names import argument
 from spark_sink.source.claims import Claim
 from spark_sink.source.envelope import (
     ENVELOPE,
@@ -28,10 +30,12 @@ from spark_sink.source.envelope import (
     FIELDS,
     JSON_OPTIONS,
     NUMBER,
+    of_table,
     place,
 )
+from spark_sink.source.offsets import Offsets
 from spark_sink.source.progress import Place, Progress, total
-from spark_sink.source.schemas import VersionKey
+from spark_sink.source.schemas import SchemaBook, TableVersion, VersionKey
 from spark_sink.warehouse.ledger import Floor, Source
 from spark_sink.warehouse.milestones import Position, later, timed
 from spark_sink.warehouse.protocol import Name
@@ -82,6 +86,8 @@ class TablePart:
     truncates: list[Floor] = field(default_factory=list)
     existing: list[ExistingRows] = field(default_factory=list)
     size: int = 0
+    homes: set[tuple[VersionKey, str]] = field(default_factory=set)
+    """Each version with the topics that have rows of it."""
     places: set[tuple[str, int]] = field(default_factory=set)
     """The partitions (topic, number) that have records of the table."""
     claims: list[Claim] = field(default_factory=list)
@@ -99,6 +105,10 @@ class TablePart:
     def has_rows(self) -> bool:
         """Whether anything but truncates is there."""
         return self.ops.total() > self.ops["t"]
+
+    def began(self, start: Offsets) -> dict[tuple[str, int], int]:
+        """Where a batch that begins at these offsets did so in the partitions of the table."""
+        return {at: start.get(at, 0) for at in self.places}
 
 
 @dataclass(slots=True)
@@ -168,6 +178,30 @@ def contents(batch: DataFrame) -> Contents:
     rows = [(row, details.get(_group(row), _NOTHING)) for row in groups]
     _refuse(details.values())
     return _gathered(rows)
+
+
+def without(batch: DataFrame, names: Iterable[Name]) -> DataFrame:
+    """The batch without the records of some tables."""
+    for name in names:
+        # Of a record that names no table, the condition is NULL.
+        batch = batch.where(f"NOT coalesce({of_table(name)}, false)")
+    return batch
+
+
+def versions_of(part: TablePart, book: SchemaBook) -> list[TableVersion]:
+    """The versions of a table's records. Raises ForeignRecords if rows are in a topic that none of them names.
+
+    Two installations may have the same names of destinations and tables, and number versions alike.
+    """
+    found = book.versions(part.versions)
+    for key, topic in sorted(part.homes):
+        if (own := found[key].topic) and own != topic:
+            raise ForeignRecords(
+                f"topic {topic} has rows of {key}, which is of topic {own}",
+                advice="Let only one installation write to the topic, then run reload --from-beginning "
+                f"{argument(part.name)}",
+            )
+    return list(found.values())
 
 
 def _details(batch: DataFrame, special: Iterable[str]) -> dict[tuple[Any, ...], Row]:
@@ -292,9 +326,9 @@ def _gathered(rows: Iterable[tuple[Row, Row]]) -> Contents:
         part.is_apart |= row.routed > 0
         # Only a truncate may come without: of a table that never had a row published.
         if row.version is not None:
-            part.versions.add(
-                VersionKey(row.destination, row.source_database, row.source_table, row.version)
-            )
+            key = VersionKey(row.destination, row.source_database, row.source_table, row.version)
+            part.versions.add(key)
+            part.homes.add((key, row.topic))
         part.ops.update({op: row[f"op_{op}"] for op in _OPS if row[f"op_{op}"]})
         if row.existing is not None:
             one = _existing(row, name)

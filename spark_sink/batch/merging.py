@@ -29,6 +29,10 @@ _ROWS: Final = 20_000
 _BYTES: Final = 16 * 1024 * 1024
 
 
+class BatchStopped(Exception):
+    """The batch was left for the next start to apply again."""
+
+
 def merged(
     tables: Tables[DataFrame],
     batch: DataFrame,

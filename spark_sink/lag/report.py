@@ -9,18 +9,32 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from spark_sink.source.installation import Installation
 from spark_sink.source.offsets import Offsets
 from spark_sink.warehouse.protocol import Warehouse
 
 
 def lag_lines(
-    warehouse: Warehouse[Any], earliest: Offsets, ends: Offsets, *, now: float | None = None
+    warehouse: Warehouse[Any],
+    earliest: Offsets,
+    ends: Offsets,
+    *,
+    installation: Installation | None = None,
+    now: float | None = None,
 ) -> Iterator[str]:
     """The lines: one for each partition, then the sums.
 
     `earliest` and `ends` are Kafka's first offsets and its ends that readers of committed records see. A
     partition of which Kafka has deleted records that were never merged is marked: the sink would stop there.
+    Topics that are not of the installation are listed by name only.
     """
+    strange: set[str] = set()
+    if installation is not None:
+        installation.judge({topic for (topic, _), end in ends.items() if end > 0})
+        strange = {topic for topic, _ in ends} & installation.strange.keys()
+    for topic in sorted(strange):
+        yield f"{topic}: not applied, as it is not of this installation"
+    ends = {at: end for at, end in ends.items() if at[0] not in strange}
     merged, newest = warehouse.ledger.applied(), warehouse.ledger.newest_ms()
     recent = warehouse.recent.newest()
     covered = recent.cut.until if recent is not None and recent.cut.continues(merged) else {}

@@ -31,12 +31,13 @@ from spark_sink.names import ddl_topic, literal, schemas_topic
 from spark_sink.recent.coverage import MOST_UNMERGED, Coverage, Cut, Step, unmerged
 from spark_sink.recent.wholeness import Wholeness, reaches
 from spark_sink.settings import Settings
+from spark_sink.source.installation import Installation
 from spark_sink.source.kafka import KafkaTopics
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.progress import Place
 from spark_sink.source.tail import Tail
 from spark_sink.spark.error_mapping import named
-from spark_sink.warehouse.ledger import check_held
+from spark_sink.warehouse.ledger import check_held, spans
 from spark_sink.warehouse.protocol import RecentLog
 
 _log = logging.getLogger(__name__)
@@ -64,11 +65,14 @@ class Follower:
         schemas: Callable[[], Iterable[str]],
         followed: Callable[[], Offsets],
         metrics: Metrics,
+        installation: Installation | None = None,
     ) -> None:
         """``merged``: up to where partitions are merged; ``schemas``: all values of the schemas topic.
 
-        ``followed``: up to where DDL topics are carried out.
+        ``followed``: up to where DDL topics are carried out. Without an ``installation``, all records that
+        match are taken for its own.
         """
+        self._installation = installation
         self._spark = spark
         self._settings = settings
         self._log = log
@@ -218,7 +222,9 @@ class Follower:
         if step is Step.OMIT or (step is Step.BEGIN and self._stopping.is_set()):
             self._uncover()
             return
-        rows = stored(records, self._schemas_topic, self._ddl_topics)
+        rows = stored(
+            records, self._schemas_topic, self._ddl_topics, own=self._own_sql(start, until)
+        )
         cut = Cut(
             since=self._coverage.since or {},
             until=until,
@@ -244,6 +250,13 @@ class Follower:
         found = seen.get
         self._metrics.visible(until, oldest_ms=found["oldest"], now=time.time())
         self._metrics.seen(highest_found(found, known))
+
+    def _own_sql(self, start: Offsets, until: Offsets) -> str:
+        """The condition that a record of these ranges is of this installation; empty if all are."""
+        if self._installation is None:
+            return ""
+        self._installation.judge({topic for topic, _ in spans(start, until)})
+        return self._installation.own_sql()
 
     def _tidy(self, cut: Cut) -> None:
         """Tidies in a thread of its own: it takes as long as several batches."""
@@ -314,8 +327,8 @@ def highest_found(found: Mapping[str, Any], known: Sequence[str]) -> dict[str, P
     return {name: (place[0], place[1]) for name, place in places.items() if place is not None}
 
 
-def stored(records: DataFrame, schemas: str, ddl: str) -> DataFrame:
-    """Kafka's records as the rows of a RecentLog.
+def stored(records: DataFrame, schemas: str, ddl: str, *, own: str = "") -> DataFrame:
+    """Kafka's records as the rows of a RecentLog; of row records those of the condition `own`, if there is one.
 
     Those of the topic `schemas` are versions, and of topics that begin with `ddl`, statements. Of the
     transactions topics beside it, only the ends of transactions in parts are kept.
@@ -332,9 +345,11 @@ def stored(records: DataFrame, schemas: str, ddl: str) -> DataFrame:
     kind = f"CASE {whens} ELSE 'record' END AS kind"
     kept = f"if({' OR '.join(kinds.values())}, text, NULL) AS text"
     rows = envelopes(records, kind, kept).where(f"kind <> 'marker' OR {ends}")
+    if own:
+        rows = rows.where(f"kind <> 'record' OR {own}")
     # A statement has a place among the rows, but is none that a merge could reach.
-    own = f.expr("if(kind = 'record', destination, NULL)")
-    return rows.withColumn("destination", own).coalesce(1)
+    of_rows = f.expr("if(kind = 'record', destination, NULL)")
+    return rows.withColumn("destination", of_rows).coalesce(1)
 
 
 def markers_prefix(schemas: str) -> str:

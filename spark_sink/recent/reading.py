@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from spark_sink.batch.columns import fitted, traced_to
-from spark_sink.batch.contents import TablePart, contents
+from spark_sink.batch.contents import TablePart, contents, versions_of
 from spark_sink.batch.floors import floors_of
 from spark_sink.batch.merging import merged_rows
 from spark_sink.ddl.following import routed
@@ -249,7 +249,7 @@ def combined(
         whole = records.where("claim IS NULL")
         records = whole.unionByName(redeemed(records, part.claims, store=claim_checks))
     book = SchemaBook(lambda: versions)
-    known = list(book.versions(part.versions).values())
+    known = versions_of(part, book)
     if merged.shape is None and not known:
         return None
     if is_emptied:

@@ -80,7 +80,7 @@ def _with_ddl(settings: Settings) -> str:
 
 def _exactly(topic: str) -> str:
     """The Java regular expression of one topic."""
-    return topic.replace(".", r"\.")
+    return "^" + topic.replace(".", r"\.") + "$"
 
 
 def read_schemas(spark: SparkSession, settings: Settings) -> list[str]:
@@ -181,10 +181,11 @@ class KafkaTopics:
         with self.admin() as kafka:
             return kafka.ends(pattern(self._settings))
 
-    def schemas_end(self) -> dict[tuple[str, int], int]:
-        """The committed end of the schemas topic; empty without that topic."""
+    def schemas_end(self, *, is_decided: bool = True) -> dict[tuple[str, int], int]:
+        """The end of the schemas topic; without `is_decided`, of what is not committed yet too."""
+        topic = _exactly(schemas_topic(self._settings.prefix))
         with self.admin() as kafka:
-            return kafka.ends(_exactly(schemas_topic(self._settings.prefix)))
+            return kafka.ends(topic) if is_decided else kafka.written(topic)
 
     def markers_end(self) -> dict[tuple[str, int], int]:
         """The committed ends of the transactions topics; empty without any."""

@@ -105,6 +105,8 @@ class TableVersion:
     comment: str = ""
     hidden: frozenset[str] = frozenset()
     """The columns, in lower case, that the mapping drops: nothing of them may stay."""
+    topic: str = field(default="", compare=False)
+    """The topic of its rows; that which a merge writes, if there is one. Empty if the record has none."""
 
     @property
     def present(self) -> tuple[tuple[str, Column | Constant], ...]:
@@ -149,6 +151,7 @@ def parse_version(value: str) -> TableVersion:
         primary_key=primary_key,
         comment=str(body.get("comment") or ""),
         hidden=frozenset(name for name, action in masked.items() if action == "drop"),
+        topic=str(body.get("topic") or "").replace(f".__shard.{key.destination}.", ".", 1),
     )
 
 

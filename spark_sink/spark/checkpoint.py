@@ -7,13 +7,16 @@ removed as a whole, where the ledger takes its place.
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any, Protocol
 
 from py4j.protocol import Py4JJavaError
 
 from spark_sink.errors import CheckpointDamaged, ForeignCheckpoint
+from spark_sink.names import ORIGIN
 from spark_sink.spark.files import Files
 
+_log = logging.getLogger(__name__)
 _SPARKS = ("commits", "sources", "state", "metadata", "offsets")
 _REMOVE = "Remove the checkpoint folder; the sink then starts from the warehouse's ledger"
 
@@ -65,6 +68,21 @@ class Checkpoint:
                 parse_offsets(text, path)
             elif not is_whole(text):
                 raise CheckpointDamaged(path, advice=_REMOVE)
+
+    def make(self) -> None:
+        """Makes the folder."""
+        self._files.make(self._path)
+
+    def replace_if_damaged(self, origin: dict[str, str]) -> None:
+        """Removes a checkpoint with files that a power loss has cut: the ledger has all that it had."""
+        noted = f"{self._path}/{ORIGIN}"
+        try:
+            check_origin(self._files, noted, origin)
+            self.check()
+        except CheckpointDamaged as fault:
+            _log.warning("checkpoint damaged, so it is replaced file=%s", fault.where)
+            self.forget()
+            self._files.write(noted, json.dumps(origin))
 
     def forget(self) -> None:
         """Removes Spark's files here; the file that marks a started query goes last."""

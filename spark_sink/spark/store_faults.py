@@ -6,7 +6,10 @@ Invariant: the advice names the setting or the command that helps; an unknown fa
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
+
+from py4j.protocol import Py4JError
 
 from spark_sink.errors import WarehouseUnusable
 from spark_sink.spark.error_mapping import cause
@@ -46,6 +49,14 @@ _FAULTS: Final = (
 def advice(text: str) -> str:
     """What to do about an error of a bucket, from its text with all causes; empty if it is not known."""
     return next((found for symptom, found in _FAULTS if symptom.search(text)), "")
+
+
+def make_folder(folder: str, make: Callable[[], None]) -> None:
+    """Makes a folder. Raises WarehouseUnusable."""
+    try:
+        make()
+    except Py4JError as fault:
+        raise unusable(folder, fault) from fault
 
 
 def unusable(folder: str, fault: Exception) -> WarehouseUnusable:

@@ -12,9 +12,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from spark_sink.names import FOREIGN, of_sink
 from spark_sink.source.envelope import place
 from spark_sink.text.times import utc
 from spark_sink.warehouse.column_notes import column_lines
+from spark_sink.warehouse.foreign_topics import refused_topics
 from spark_sink.warehouse.ledger import LastBatch
 from spark_sink.warehouse.letters import HOUR_MS, Letter
 from spark_sink.warehouse.protocol import Name, Warehouse
@@ -23,8 +25,8 @@ from spark_sink.warehouse.waiting_tables import RELOADING, WAITING, Request, Wai
 _STATES = {WAITING: "WAITING", RELOADING: "RELOADING"}
 
 
-def status_lines(warehouse: Warehouse[Any]) -> Iterator[str]:
-    """The lines of the status: a summary, then one for each table, more for those that wait."""
+def status_lines(warehouse: Warehouse[Any], sink: str = "") -> Iterator[str]:
+    """The lines of the status: a summary, topics that are refused, and each table, more of those that wait."""
     waits = Waits(warehouse.waits, time.time)
     waits.refresh()
     ledger = warehouse.ledger
@@ -37,6 +39,9 @@ def status_lines(warehouse: Warehouse[Any]) -> Iterator[str]:
     hour = warehouse.letters.since(int(time.time() * 1000) - HOUR_MS)
     if hour:
         yield f"dead letters in the last hour: {hour}; to list them: python -m spark_sink letters"
+    for topic, text in refused_topics(warehouse.notes, of_sink(FOREIGN, sink)).items():
+        yield f"topic {topic}: REFUSED"
+        yield f"  reason: {text}"
     columns: dict[Name, list[str]] = {}
     for name, text in column_lines(warehouse):
         columns.setdefault(name, []).append(text)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
-from spark_sink.errors import TableError
+from spark_sink.errors import TableError, TablesWaiting
 from spark_sink.names import action, literal
 from spark_sink.source.envelope import of_table
 from spark_sink.source.offsets import Offsets
@@ -122,6 +122,13 @@ class Waits:
         """The table's state if it waits; None otherwise."""
         held = self.tables.get(name)
         return held if held is not None and held.waits else None
+
+    def raise_waiting(self) -> None:
+        """Raises TablesWaiting if a table waits."""
+        waiting = [one for one in self.tables.values() if one.waits]
+        if waiting:
+            tables = ", ".join(f"{'.'.join(one.name)} ({one.error})" for one in waiting)
+            raise TablesWaiting(tables, advice="See: python -m spark_sink status")
 
     def begin(self, name: Name, fault: TableError, offsets: Offsets) -> None:
         """Records that a table waits from `offsets` on, because of `fault`."""

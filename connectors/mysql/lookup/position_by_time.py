@@ -1,9 +1,11 @@
 """The binlog position of a moment: the first transaction committed then or later.
 
-Invariant: the files are bisected by the time of their first transaction, and only the one that
-contains the moment is read. Transactions indistinguishable within a second are included: one
-transaction too many is repeated, one too few is lost. A moment before the binlog's start is refused
-by name.
+Invariant: where transactions have commit times, which grow, the files are bisected by the time of their first
+one, and only the file that contains the moment is read. Elsewhere a transaction's time is that of its
+statement, on a replica that of another server, and may be later than those of many that follow it: so all files
+of a replica are read, and of another server those after the last file that has no transaction of the moment or
+later. Transactions indistinguishable within a second are included: one transaction too many is repeated, one
+too few is lost. A moment before the binlog's start is refused by name.
 """
 
 from __future__ import annotations
@@ -73,18 +75,17 @@ class _Search:
     def _file_of(self, files: list[str]) -> int:
         """The last file before which no transaction can be of that moment or later."""
         low, high = -1, len(files)
+        if not self._has_commit_times and self.facts.is_replica:
+            high = min(1, len(files))
         while high - low > 1:
             middle = (low + high) // 2
             if self._begins_before(files[middle]):
                 low = middle
             else:
                 high = middle
-        if low > 0 and not self._has_commit_times and files[low - 1] not in self._missing:
-            # On these servers a transaction's time is the start of its last statement,
-            # so one that began before the moment may be logged after one that began
-            # later.
+        while low > 0 and not self._has_commit_times and self._has_later(files[low - 1]):
             low -= 1
-        elif low < 0 or files[low] in self._missing:
+        if low < 0 or files[low] in self._missing:
             low = min(low + 1, len(files) - 1)
             self._refuse_if_purged(files[low])
         return low
@@ -97,6 +98,18 @@ class _Search:
             self._missing.add(file)
             return True
         return first is not None and first < self.ts_ms
+
+    def _has_later(self, file: str) -> bool:
+        """Whether a transaction of a file is of the moment or later."""
+        try:
+            for one in Spans(self.address, file):
+                if one.start.file != file:
+                    break
+                if one.committed_ms >= self.ts_ms:
+                    return True
+        except PositionGone:
+            self._missing.add(file)
+        return False
 
     def _refuse_if_purged(self, first: str) -> None:
         """Raise PositionPurged if a purged transaction may be of that moment or later."""

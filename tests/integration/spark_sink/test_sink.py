@@ -23,14 +23,16 @@ from pyspark.sql import SparkSession
 
 from devstack import Stack
 from devstack.ports import free_port
-from spark_sink.errors import ForeignWarehouse
+from spark_sink.errors import ForeignTopic, ForeignWarehouse
 from spark_sink.lag.report import lag_lines
 from spark_sink.metrics import Metrics
 from spark_sink.recent.reading import current
 from spark_sink.settings import read
-from spark_sink.source.kafka import KafkaTopics
+from spark_sink.source.installation import installation_in
+from spark_sink.source.kafka import KafkaTopics, read_schemas
 from spark_sink.stream import Sink
 from spark_sink.warehouse.opening import Format, open_warehouse
+from spark_sink.warehouse.table_status import status_lines
 from tests.harness import wait
 from tests.unit.spark_sink.conftest import FORMAT, spark
 from tests.unit.spark_sink.history import Change, schema
@@ -237,6 +239,54 @@ async def test_rows_arrive_exactly_and_a_lost_checkpoint_loses_and_repeats_nothi
     other = other_than(table_format)
     with pytest.raises(ForeignWarehouse, match=f"is in {table_format}, and {other} is wanted"):
         open_warehouse(spark, f"{tmp_path}/wh", table_format=other)
+
+
+async def test_only_topics_that_a_table_version_of_the_installation_names_are_applied(
+    stack: Stack, spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    at = Installation(tmp_path, stack.kafka, "near")
+    begins, ends, contains = "near.eu", "test-near", "far.near"
+    for number, prefix in enumerate((at.prefix, begins, ends, contains), start=1):
+        one = at
+        if number > 1:
+            (tmp_path / prefix).mkdir()
+            one = Installation(tmp_path / prefix, stack.kafka, prefix)
+        await one.make_topics(f"{prefix}.__schemas", f"{prefix}.__journal", one.topic("t"))
+        await one.write(schema(*COLUMNS, topic=one.topic("t")), insert(number, prefix[:4]))
+    alerts, logs = f"{at.prefix}.alerts", f"{at.prefix}.shop.log"
+    await at.make_topics(alerts, logs)
+    await at.write(schema(*COLUMNS, table="log", topic=logs), insert(5, "log", "log"))
+    producer = AIOKafkaProducer(bootstrap_servers=stack.kafka)
+    await producer.start()
+    await producer.send_and_wait(alerts, b'{"alert":1}', key=b"k")
+    await producer.stop()
+
+    def run(exclude: str) -> None:
+        at.config.write_text(f"{settings}exclude: '{exclude}'\n")
+        Sink(spark, read(at.config, mode="available-now"), Metrics()).run(threading.Event())
+
+    settings = at.config.read_text()
+    with caplog.at_level(logging.INFO, "spark_sink"), pytest.raises(ForeignTopic) as fault:
+        run(r".*\.log")
+    assert fault.value.where.startswith(f"topic {alerts}: no table version in near.__schemas")
+    assert r"Add near\.alerts to exclude" in fault.value.advice
+    assert "add near\\.eu\\..* to exclude prefix=near.eu" in caplog.text
+    warehouse = open_warehouse(spark, f"{tmp_path}/wh", table_format=FORMAT)
+    assert warehouse.tables.names() == [("shop", "t")]
+    assert [row.id for row in current(spark, f"{tmp_path}/wh", "shop", "t").collect()] == [1]
+    assert f"topic {alerts}: REFUSED" in list(status_lines(warehouse))
+    topics = KafkaTopics(spark, read(at.config))
+    own = installation_in(topics, at.prefix, lambda: read_schemas(spark, read(at.config)))
+    lag = list(lag_lines(warehouse, *topics.ranges(()), installation=own))
+    topics.close()
+    assert [line for line in lag if line.startswith(alerts)] == [
+        f"{alerts}: not applied, as it is not of this installation"
+    ]
+    assert any(line.startswith("not merged: 0 offsets") for line in lag)
+    with pytest.raises(ForeignTopic):
+        run(r".*\.log")
+    run(r".*\.log|near\.alerts|near\.eu\..*")
+    assert not any("REFUSED" in line for line in status_lines(warehouse))
 
 
 def assert_one_row_is_missing(at: Installation, lag: str) -> None:

@@ -121,6 +121,32 @@ def test_a_group_is_listed_and_moved(stack: Stack, prefix: str, run: Run) -> Non
     assert run("position", group)[0] == 0
 
 
+def test_a_group_in_topics_of_another_installation_is_not_listed(
+    stack: Stack, prefix: str, run: Run
+) -> None:
+    other, group = f"{prefix}.eu", f"{prefix}.eu.{GROUP}"
+    run_operation(published(stack.kafka, f"{other}.trade.orders"))
+    with mails(stack, other, start=Earliest()) as subscriber:
+        assert drained(subscriber) == list(range(1, 11))
+
+    def is_listed() -> bool:
+        return group in {one["group"] for one in json.loads(run("list", "--format", "json")[1])}
+
+    assert is_listed(), "a mapping may have named the topic so"
+    run_operation(written(stack.kafka, f"{other}.__journal", "{}"))
+    assert not is_listed()
+    version = {"destination": "shop", "topic": f"{other}.trade.orders"}
+    run_operation(written(stack.kafka, f"{prefix}.__schemas", json.dumps(version)))
+    assert is_listed(), "a table version names it"
+
+
+async def written(brokers: str, topic: str, text: str) -> None:
+    plan = TopicPlan(name=topic, partitions=1, replication_factor=1, max_message_bytes=10**6)
+    await Topics({"bootstrap_servers": brokers}).ensure(plan)
+    async with AIOKafkaProducer(bootstrap_servers=brokers) as producer:
+        await producer.send_and_wait(topic, text.encode(), key=b"k")
+
+
 @pytest.mark.usefixtures("prefix")
 @pytest.mark.parametrize(
     ("words", "message"),

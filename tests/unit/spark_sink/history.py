@@ -71,6 +71,7 @@ def schema(
     destination: str = "shop",
     more: dict[str, Image] | None = None,
     masked: Image | None = None,
+    topic: str | None = None,
 ) -> str:
     """A value of the schemas topic; `more` are further members of columns, `masked` those that are hidden."""
     body = {
@@ -86,7 +87,7 @@ def schema(
         "wire": 1,
         **({} if masked is None else {"mapping": {"masked": masked}}),
     }
-    return json.dumps(body)
+    return json.dumps(body if topic is None else {**body, "topic": topic})
 
 
 def held(changes: list[Change]) -> dict[Any, Image]:

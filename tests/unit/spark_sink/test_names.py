@@ -71,11 +71,14 @@ def test_a_folder_gives_its_name_back(name: str) -> None:
 )
 def test_only_row_topics_of_the_prefix_are_read(topic: str, matches: bool) -> None:
     assert (re.fullmatch(topic_pattern("a.q"), topic) is not None) == matches
+    assert (re.search(topic_pattern("a.q"), topic) is not None) == matches
+    assert re.search(topic_pattern("a.q"), f"test-{topic}") is None
 
 
 def test_include_and_exclude_narrow_the_topics() -> None:
     pattern = topic_pattern("aq", include=r"aq\.shop\..*|aq\.crm\..*", exclude=r".*\.log_.*")
     topics = ["aq.shop.a", "aq.crm.b", "aq.hr.c", "aq.shop.log_x"]
+    assert [t for t in topics if re.search(pattern, t)] == ["aq.shop.a", "aq.crm.b"]
     assert [t for t in topics if re.fullmatch(pattern, t)] == ["aq.shop.a", "aq.crm.b"]
 
 

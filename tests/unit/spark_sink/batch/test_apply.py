@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from spark_sink.batch import merging
 from spark_sink.errors import (
+    ForeignRecords,
     MalformedRecord,
     SparkFailed,
     TypeConflict,
@@ -399,3 +400,25 @@ def test_a_batch_that_must_end_merges_no_further_table_and_is_applied_again(
     applier.stopping.clear()
     warehouse.catch_up({})
     assert warehouse.rows("t") == warehouse.rows("u") == [{"id": 1}]
+
+
+def test_rows_of_a_version_that_names_another_topic_make_their_table_wait(
+    warehouse: Warehouse,
+) -> None:
+    columns = ("id", "int"), ("v", "int")
+    warehouse.schemas = [
+        schema(*columns, topic="aq.shop.t"),
+        schema(*columns, table="u", topic="aq.__shard.shop.shop.t"),
+        schema(*columns, destination="other", topic="aq.other.t"),
+    ]
+    insert = {"op": "c", "after": {"id": 1, "v": 1}}
+    warehouse.take(Change(seq=1, **insert), Change(seq=2, table="u", **insert))  # type: ignore[arg-type]
+    assert [row["id"] for row in warehouse.rows("u")] == [1], "a merge writes it"
+    foreign = Change(op="c", seq=9, after={"id": 2, "v": 2}, destination="other")
+    with pytest.raises(ForeignRecords) as fault:
+        warehouse.take(foreign)
+    place = "topic aq.shop.t has rows of shop.t version 1 of other"
+    assert fault.value.where == f"{place}, which is of topic aq.other.t"
+    assert [row["id"] for row in warehouse.rows("t")] == [1]
+    warehouse.take(Change(op="c", seq=3, table="u", after={"id": 3, "v": 3}))
+    assert sorted(row["id"] for row in warehouse.rows("u")) == [1, 3]

@@ -1,0 +1,134 @@
+"""Which row topics are of this installation, by its schemas topic.
+
+Names do not show it: beside the prefix `aq`, `aq.eu.shop.orders` may be a topic that a mapping of `aq` names,
+or one of an installation with the prefix `aq.eu`. But a table version names its topic, and is published before
+the first row that uses it, in the same Kafka transaction.
+
+Invariant: a record with a table version is taken only from a topic that a version of this installation names. A
+truncate of a table that never had a row published has no version; it is taken unless its topic begins with the
+prefix of another installation below this one's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from spark_sink.errors import ForeignTopic
+from spark_sink.names import literal, schemas_topic
+from spark_sink.source.kafka import KafkaTopics
+
+_PAUSE: Final = 0.1
+_SECONDS: Final = 20.0
+_NO_VERSION: Final = "reason IS NULL AND op = 't' AND version IS NULL"
+
+
+@dataclass(slots=True, kw_only=True)
+class Installation:
+    """The topics that versions name, read again where another one is met."""
+
+    prefix: str
+    read: Callable[[], Iterable[str]]
+    """Returns the values of the schemas topic."""
+    names: Callable[[], Collection[str]]
+    """Returns the names of all topics in Kafka."""
+    state: Callable[[], object] = object
+    """Returns a value that changes with the schemas topic, once all that was written to it is decided."""
+    strange: dict[str, str] = field(default_factory=dict)
+    """The topics with records that no version names, each with the prefix of the installation that it may be
+    of; empty if there is none."""
+    _named: frozenset[str] | None = None
+    _state: object = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def judge(self, topics: Collection[str]) -> None:
+        """Finds those of some topics with records that are not of this installation."""
+        with self._lock:
+            unknown = set(topics) - (self._named or set())
+            if unknown and (state := self.state()) != self._state:
+                self._named, self._state = named(self.read(), self.prefix), state
+                unknown -= self._named
+            for topic in set(topics) - unknown:
+                self.strange.pop(topic, None)
+            if not unknown or not self._named:
+                # Versions that an earlier worker published name no topic.
+                return
+            others = installations(self.names()) - {self.prefix}
+            for topic in unknown:
+                above = [other for other in others if topic.startswith(f"{other}.")]
+                self.strange[topic] = max(above, key=len, default="")
+
+    def is_below(self, topic: str) -> bool:
+        """Whether a strange topic is of an installation whose prefix begins with this one's."""
+        return self.strange[topic].startswith(f"{self.prefix}.")
+
+    def own_sql(self) -> str:
+        """The condition that a record, of `envelope.FIELDS`, is of this installation; empty if all are."""
+        strange = list(self.strange)
+        below = [topic for topic in strange if self.is_below(topic)]
+        if not strange:
+            return ""
+        taken = f"coalesce({_NO_VERSION}, false)"
+        if below:
+            taken += f" AND topic NOT IN ({_texts(below)})"
+        return f"(topic NOT IN ({_texts(strange)}) OR ({taken}))"
+
+    def fault(self, topic: str) -> ForeignTopic:
+        """Why a strange topic is not read."""
+        other = self.strange[topic]
+        theirs = f", and {other!r} is the prefix of another installation" if other else ""
+        return ForeignTopic(
+            f"topic {topic}: no table version in {schemas_topic(self.prefix)} names it{theirs}",
+            advice=f"Add {re.escape(topic)} to exclude; if the topic is this installation's, restore its "
+            f"records in {schemas_topic(self.prefix)}, then run reload --from-beginning for its tables",
+        )
+
+
+def installation_in(
+    topics: KafkaTopics, prefix: str, read: Callable[[], Iterable[str]]
+) -> Installation:
+    """The installation of a prefix, as Kafka has it."""
+
+    def names() -> Collection[str]:
+        with topics.admin() as kafka:
+            return kafka.topics()
+
+    def state() -> object:
+        # A transaction becomes visible partition by partition: a row may be seen before its version.
+        written, deadline = topics.schemas_end(is_decided=False), time.monotonic() + _SECONDS
+        while (ends := topics.schemas_end()) != written and time.monotonic() < deadline:
+            if all(ends.get(at, 0) >= end for at, end in written.items()):
+                break
+            time.sleep(_PAUSE)
+        return ends
+
+    return Installation(prefix=prefix, read=read, names=names, state=state)
+
+
+def named(values: Iterable[str], prefix: str) -> frozenset[str]:
+    """The topics that table versions name, of a merge those that it writes; empty if a version names none."""
+    found = set()
+    for value in values:
+        try:
+            body = json.loads(value)
+            topic = body["topic"]
+        except (ValueError, KeyError, TypeError):
+            return frozenset()
+        share = f"{prefix}.__shard.{body.get('destination')}."
+        found.add(f"{prefix}.{topic.removeprefix(share)}" if topic.startswith(share) else topic)
+    return frozenset(found)
+
+
+def installations(names: Collection[str]) -> set[str]:
+    """The prefixes of all installations in Kafka, by the names of its topics."""
+    ends = (".__schemas", ".__journal")
+    return {name.removesuffix(end) for name in names for end in ends if name.endswith(end)}
+
+
+def _texts(topics: Iterable[str]) -> str:
+    return ", ".join(literal(topic) for topic in sorted(topics))

@@ -1,0 +1,104 @@
+"""The topics of other installations among those that match, and what is known of them from batch to batch.
+
+Invariant: no record of such a topic reaches a table, and none is left out in silence: each topic is logged
+once, and noted in the warehouse until it no longer matches, or a table version names it. A topic of an
+installation whose prefix begins with this one's is expected to match; it is logged, and not noted.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final
+
+from pyspark.sql import DataFrame
+
+from spark_sink.errors import ForeignTopic
+from spark_sink.names import FOREIGN
+from spark_sink.source.installation import Installation
+from spark_sink.source.offsets import Offsets
+from spark_sink.warehouse.ledger import spans
+from spark_sink.warehouse.protocol import Notes
+
+_log = logging.getLogger(__name__)
+_VERSION: Final = 1
+
+
+@dataclass(slots=True, kw_only=True)
+class ForeignTopics:
+    """What keeps records of other installations out of the tables."""
+
+    installation: Installation
+    notes: Notes
+    note: str = FOREIGN
+    """The name of the note of this sink."""
+    refused: dict[str, str] = field(default_factory=dict)
+    """The topics that are refused, each with the error."""
+    _logged: set[str] = field(default_factory=set)
+
+    def begin(self, matching: Collection[str]) -> None:
+        """Takes up the topics that were refused and are still among those that match."""
+        known = refused_topics(self.notes, self.note)
+        self.installation.judge(known.keys() & matching)
+        self._keep({topic: text for topic, text in known.items() if topic in matching})
+
+    def own(self, rows: DataFrame, moved: tuple[Offsets, Offsets] | None) -> DataFrame:
+        """The envelopes that are of this installation; of a batch, which has moved so, refuses other topics."""
+        topics = {topic for topic, _ in spans(*moved)} if moved is not None else set()
+        self.installation.judge(topics)
+        own = self.installation.own_sql()
+        if topics.isdisjoint(self.installation.strange):
+            return rows.where(own) if own else rows
+        found = rows.where(f"NOT {own}").groupBy("topic").count().collect()
+        for topic, number in sorted((row.topic, row["count"]) for row in found):
+            self._refuse(topic, number)
+        return rows.where(own)
+
+    def raise_refused(self) -> None:
+        """Raises ForeignTopic if topics are refused."""
+        if self.refused:
+            first, more = min(self.refused), len(self.refused) - 1
+            fault = self.installation.fault(first) if first in self.installation.strange else None
+            where = fault.where if fault is not None else f"topic {first}"
+            raise ForeignTopic(
+                where + (f" (and {more} more)" if more else ""),
+                advice=fault.advice if fault is not None else "See: python -m spark_sink status",
+            )
+
+    def _refuse(self, topic: str, number: int) -> None:
+        fault = self.installation.fault(topic)
+        if self.installation.is_below(topic):
+            other = self.installation.strange[topic]
+            if other not in self._logged:
+                self._logged.add(other)
+                _log.warning(
+                    "topics of another installation match the prefix, and their records are left out; to "
+                    "not even read them, add %s to exclude prefix=%s",
+                    other.replace(".", r"\.") + r"\..*",
+                    other,
+                )
+            return
+        if topic not in self._logged:
+            self._logged.add(topic)
+            _log.error("%s. Records left out: %d so far", fault, number)
+        if topic not in self.refused:
+            self._keep({**self.refused, topic: str(fault)})
+
+    def _keep(self, refused: dict[str, str]) -> None:
+        kept = {
+            topic: text for topic, text in refused.items() if topic in self.installation.strange
+        }
+        if kept != refused_topics(self.notes, self.note):
+            self.notes.write(self.note, json.dumps({"version": _VERSION, "topics": kept}))
+        self.refused = kept
+
+
+def refused_topics(notes: Notes, note: str) -> dict[str, str]:
+    """The topics that a sink refuses, each with the error."""
+    try:
+        return dict(json.loads(notes.read(note) or "{}").get("topics", {}))
+    except (ValueError, AttributeError):
+        # A process that was killed has left it cut; it is written again with the next record.
+        return {}
