@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 import yaml
 from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
 
 from app.__main__ import main
 from app.commands.event_loop import run_operation
-from aqueduct_client import Earliest, Latest, SyncSubscriber, subscribe
+from aqueduct_client import AfterSeq, Earliest, Latest, SyncSubscriber, subscribe
+from aqueduct_client.errors import TopicReplaced
+from connectors.kafka.group_positions import delete_offsets, group_offsets
 from connectors.kafka.topics.topics import TopicPlan, Topics
 from devstack import Stack
 from tests.harness.worker import settings
@@ -41,6 +44,13 @@ async def published(brokers: str, topic: str) -> None:
             await producer.send_and_wait(
                 topic, value(seq), partition=seq % 2, headers=headers(seq), timestamp_ms=seq * 1000
             )
+
+
+async def deleted(brokers: str, topic: str) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=brokers)
+    await admin.start()
+    await admin.delete_topics([topic])
+    await admin.close()
 
 
 @pytest.fixture
@@ -119,6 +129,26 @@ def test_a_group_is_listed_and_moved(stack: Stack, prefix: str, run: Run) -> Non
     with mails(stack, prefix, start=Latest()) as subscriber:
         assert drained(subscriber) == []
     assert run("position", group)[0] == 0
+
+    # Kafka has forgotten the group: it would continue where it was, unless it is reset.
+    known = run_operation(group_offsets({"bootstrap_servers": stack.kafka}, group))
+    run_operation(delete_offsets({"bootstrap_servers": stack.kafka}, group, list(known)))
+    assert run("reset", group, "--yes")[0] == 0
+    with mails(stack, prefix, start=AfterSeq(8)) as subscriber:
+        assert drained(subscriber) == [9, 10]
+
+    # What was set is noted too, and a topic that was made again is read once a command has decided.
+    assert run("set", group, "trade.orders", "--seq", "6", "--yes")[0] == 0
+    run_operation(delete_offsets({"bootstrap_servers": stack.kafka}, group, list(known)))
+    with mails(stack, prefix) as subscriber:
+        assert drained(subscriber) == [7, 8, 9, 10]
+    run_operation(deleted(stack.kafka, topic))
+    run_operation(published(stack.kafka, topic))
+    with pytest.raises(TopicReplaced):
+        mails(stack, prefix).__enter__()
+    assert run("set", group, "trade.orders", "--earliest", "--yes")[0] == 0
+    with mails(stack, prefix) as subscriber:
+        assert drained(subscriber) == list(range(1, 11))
 
 
 @pytest.mark.usefixtures("prefix")
