@@ -175,5 +175,14 @@ class ProgressMoved(SubscriberError):
     )
 
 
+class NoTransaction(SubscriberError):
+    """The database connection commits each statement by itself."""
+
+    remedy = (
+        "The position and the effects must be in one transaction. Turn autocommit off, or begin a transaction "
+        "before new_of. Nothing was stored."
+    )
+
+
 class MissingLibrary(SubscriberError):
     """A library that this feature needs is not installed."""
