@@ -54,6 +54,15 @@ _POLL_MS = 200
 _LOG_WAIT_MS = 20
 """Other requests on the same connection wait for as long."""
 _MOST = 500
+_CONNECTING = {
+    "bootstrap_servers",
+    "client_id",
+    "connections_max_idle_ms",
+    "metadata_max_age_ms",
+    "request_timeout_ms",
+    "retry_backoff_ms",
+    "security_protocol",
+}
 _COMPACTED = {
     "cleanup.policy": "compact",
     "retention.ms": "-1",
@@ -182,7 +191,7 @@ async def kafka_append(
         await _ensure(options, topic)
         if not records:
             return
-        producer = AIOKafkaProducer(**options, acks="all")
+        producer = AIOKafkaProducer(**_connecting(options), acks="all")
         try:
             await producer.start()
             for key, value in records:
@@ -191,9 +200,18 @@ async def kafka_append(
             await producer.stop()
 
 
+def _connecting(options: Options) -> dict[str, Any]:
+    """Return those options that a producer has too: not those about fetching and groups."""
+    return {
+        name: value
+        for name, value in options.items()
+        if name in _CONNECTING or name.startswith(("sasl_", "ssl_"))
+    }
+
+
 async def _ensure(options: Options, topic: str) -> None:
     """Have a compacted topic, made with the broker's replication factor if it does not exist."""
-    admin = AIOKafkaAdminClient(**options)
+    admin = AIOKafkaAdminClient(**_connecting(options))
     try:
         await admin.start()
         if await described(admin._client, [topic]):

@@ -27,17 +27,32 @@ class Selection:
     """By topic, the names that the subscriber gave for it."""
     not_yet: frozenset[str] = frozenset()
     """Tables that need not exist yet."""
+    seen: set[str] = field(default_factory=set)
+    """The tags of all records so far, if some are wanted."""
 
     def take(self, raw: RawRecord, window: Window) -> Record | None:
         """Return the record if it is wanted."""
-        if raw.value is None or (self.tags and self.tags.isdisjoint(raw.tags)):
+        if raw.value is None:
             return None
+        if self.tags:
+            self.seen.update(tags := raw.tags)
+            if self.tags.isdisjoint(tags):
+                return None
         raw.check_format()
         record = Record(raw)
         if window.has(record):
             return None
         wanted = self.tables[raw.partition.topic]
         return record if wanted is None or record.logical_table in wanted else None
+
+    def unmet(self) -> str | None:
+        """Return what to log if no record so far has a wanted tag, and others have tags."""
+        if not self.tags or not self.seen or not self.tags.isdisjoint(self.seen):
+            return None
+        wanted, seen = (", ".join(sorted(tags)[:10]) for tags in (self.tags, self.seen))
+        return (
+            f"no record so far has a tag of {wanted}, and all were passed over; the tags are {seen}"
+        )
 
     def expected(self, topics: Iterable[str]) -> list[str]:
         """Return the tables of topics that must exist."""

@@ -98,6 +98,7 @@ class Subscriber:
     """By topic, where the group began it and what is noted of its progress."""
     _unnoted: Offsets = field(default_factory=dict)
     """Offsets that were committed and are not noted yet."""
+    _warned: bool = False
     _looked: float = 0.0
     _last_note: float = 0.0
     _generation: int = 0
@@ -250,6 +251,9 @@ class Subscriber:
         """Commit the offsets after dropped records now and then, if nothing is in flight."""
         offsets = self._in_flight.idle_offsets()
         if offsets and time.monotonic() - self._idle_since > _IDLE_COMMIT_SECONDS:
+            if not self._warned and (unmet := self.selection.unmet()) is not None:
+                self._warned = True
+                log.warning("%s", unmet)
             await consumer.commit(offsets)
             self._unnoted.update(offsets)
             self._in_flight.committed_idle(offsets)

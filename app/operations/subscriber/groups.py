@@ -1,10 +1,12 @@
 """The groups that have offsets in the topics of an installation's tables.
 
-Invariant: it only reads, and leaves out Aqueduct's own topics, whose names begin with ``<prefix>.__``.
+Invariant: it only reads, and leaves out Aqueduct's own topics, whose names begin with ``<prefix>.__``, and
+those of another installation, with a journal of its own, whose prefix begins with this one's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from app.settings.model import Settings
@@ -28,9 +30,9 @@ class ListedGroup:
 async def list_groups(settings: Settings) -> tuple[ListedGroup, ...]:
     """Return all groups that have a position in a table's topic."""
     options = kafka_client(settings).options()
-    found = []
+    existing, found = await topics(options), []
     for name in await group_names(options):
-        offsets = _of_tables(settings, await group_offsets(options, name))
+        offsets = _of_tables(settings, await group_offsets(options, name), existing)
         if offsets:
             state = await group_state(options, name)
             found.append(
@@ -48,7 +50,7 @@ async def list_groups(settings: Settings) -> tuple[ListedGroup, ...]:
 async def offsets_of(settings: Settings, group: str) -> Offsets:
     """Return a group's offsets in the topics of tables."""
     options = kafka_client(settings).options()
-    return _of_tables(settings, await group_offsets(options, group))
+    return _of_tables(settings, await group_offsets(options, group), await topics(options))
 
 
 async def partitions_of(
@@ -73,10 +75,15 @@ async def partitions_of(
     return found
 
 
-def _of_tables(settings: Settings, offsets: Offsets) -> Offsets:
-    own = f"{settings.prefix}.__"
+def _of_tables(settings: Settings, offsets: Offsets, existing: Collection[str]) -> Offsets:
+    own = f"{settings.prefix}."
+    others = [
+        name.removesuffix("__journal")
+        for name in existing
+        if name.startswith(own) and name.endswith(".__journal") and name != f"{own}__journal"
+    ]
     return {
         (topic, number): at
         for (topic, number), at in offsets.items()
-        if topic.startswith(f"{settings.prefix}.") and not topic.startswith(own)
+        if topic.startswith(own) and not topic.startswith((f"{own}__", *others))
     }

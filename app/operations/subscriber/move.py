@@ -18,6 +18,7 @@ from aqueduct_client.notes import Notes
 from aqueduct_client.records import Partition
 from aqueduct_client.start import Start, start_offsets
 from aqueduct_client.topics import subscribers_topic
+from connectors.errors import UsageError
 from connectors.kafka.group_positions import Offsets, delete_offsets, refuse_active, store_offsets
 from connectors.kafka.topics.topics import Topics
 
@@ -55,15 +56,26 @@ async def plan_set(
     await refuse_active(options, group)
     before = await offsets_of(settings, group)
     partitions = await partitions_of(settings, group, topic, only)
-    if isinstance(target, int):
-        after = dict.fromkeys(partitions, target)
-    else:
-        with as_aqueducts():
-            async with kafka_log(options) as log:
-                found = await start_offsets(log, [Partition(*each) for each in partitions], target)
-        after = {(tp.topic, tp.number): at for tp, at in found.items()}
+    wanted = [Partition(*each) for each in partitions]
+    with as_aqueducts():
+        async with kafka_log(options) as log:
+            if isinstance(target, int):
+                for tp in wanted:
+                    _refuse_outside(tp, target, await log.bounds(tp))
+                found = dict.fromkeys(wanted, target)
+            else:
+                found = await start_offsets(log, wanted, target)
+    after = {(tp.topic, tp.number): at for tp, at in found.items()}
     moves = tuple(_move(each, before.get(each), after[each]) for each in partitions)
     return GroupMove(settings=settings, group=group, partitions=moves)
+
+
+def _refuse_outside(partition: Partition, offset: int, bounds: tuple[int, int]) -> None:
+    first, end = bounds
+    if not first <= offset <= end:
+        raise UsageError(
+            f"{partition.topic}:{partition.number} has the offsets {first} to {end}, and not {offset}"
+        )
 
 
 async def plan_reset(settings: Settings, group: str, *, topic: str | None = None) -> GroupMove:
@@ -106,10 +118,11 @@ async def make_move(move: GroupMove) -> None:
         for topic in sorted({topic for topic, _ in stored}):
             offsets = {number: at for (name, number), at in stored.items() if name == topic}
             await notes.moved(topic, await Topics(options).id_of(topic), offsets)
-        await notes.forget(sorted({topic for topic, _ in deleted}))
     kept = await offsets_of(move.settings, move.group) if deleted else {}
     if present := [each for each in deleted if each in kept]:
         await delete_offsets(options, move.group, present)
+    with as_aqueducts():
+        await notes.forget(sorted({topic for topic, _ in deleted}))
 
 
 def notes_of(settings: Settings, group: str) -> Notes:

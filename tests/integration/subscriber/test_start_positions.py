@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,8 +16,8 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from app.commands.event_loop import run_operation
 from aqueduct_client import Latest, SyncSubscriber, subscribe
-from aqueduct_client.errors import TopicReplaced, UnknownTable
-from connectors.kafka.group_positions import delete_offsets, group_offsets
+from aqueduct_client.errors import RecordsGone, TopicReplaced, UnknownTable
+from connectors.kafka.group_positions import delete_offsets, group_offsets, store_offsets
 from connectors.kafka.topics.topics import TopicPlan, Topics
 from devstack import Stack
 from tests.harness.servers import own_stack
@@ -112,6 +113,12 @@ def test_a_group_misses_nothing_of_what_comes_later_nor_after_it_was_forgotten(
     run_operation(delete_offsets(shop.options, f"{shop.prefix}.g", list(known)))
     with shop.subscriber() as subscriber:
         assert got(subscriber, 2) == [4, 13]
+    # An offset that the partition does not have is replaced by none.
+    store = partial(store_offsets, shop.options, f"{shop.prefix}.g")
+    run_operation(store({(shop.topic("trade.orders"), 0): 9999}))
+    with shop.subscriber() as subscriber, pytest.raises(RecordsGone):
+        got(subscriber, 1)
+    run_operation(store({(shop.topic("trade.orders"), 0): 4}))
     shop.delete("trade.orders")
     with contextlib.suppress(TimeoutError):
         until(lambda: not any("orders" in topic for topic, _ in shop.offsets()))

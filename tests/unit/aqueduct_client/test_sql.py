@@ -6,6 +6,7 @@ import contextlib
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any, Self
 
 import pytest
 
@@ -167,10 +168,11 @@ def test_a_transaction_that_the_database_ended_for_another_one_is_to_be_repeated
     opens: Opens, error: Exception
 ) -> None:
     class Ended(sqlite3.Cursor):
-        def execute(self, sql: str, parameters: object = ()) -> sqlite3.Cursor:
+        def execute(self, sql: str, parameters: Any = ()) -> Self:
             if sql.startswith("INSERT"):
                 raise error
-            return super().execute(sql, parameters)  # type: ignore[arg-type]
+            super().execute(sql, parameters)
+            return self
 
     with pytest.raises(ProgressMoved):
         PROGRESS.new_of(Ended(opens()), changes([1]))

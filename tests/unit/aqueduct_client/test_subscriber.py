@@ -124,6 +124,17 @@ async def test_dropped_records_move_the_groups_offset_once_nothing_is_in_flight(
         assert shop.committed() == {0: 5}
 
 
+async def test_tags_that_no_record_has_are_named_with_those_that_there_are(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    shop = Shop()
+    shop.publish(3, tags=["paid"])
+    async with shop.subscriber(tags=["payed"]) as subscriber:
+        await subscriber.get_without_ack(timeout=0.05)
+    assert "no record so far has a tag of payed" in caplog.text
+    assert "the tags are paid" in caplog.text
+
+
 def named(topic: str, *tables: str, shared: bool = False, not_yet: bool = False) -> Selection:
     """The selection of these tables of a topic."""
     names = frozenset(tables)
