@@ -1,20 +1,22 @@
 """One active client of a group, with standbys: an election by ZooKeeper, as Canal's clients have it.
 
-Invariant: the active client owns an ephemeral node. A client whose connection is lost is not the active one
-until it has seen its own node again. Safety does not rest on it: of two clients that hold a batch, the group
-refuses the ack of one.
+Invariant: the active client owns an ephemeral node, and watches it. With each event of the node or of the
+connection its ownership ends until it has seen its own node again: kazoo drops all watches with a connection,
+and a session may be another one afterwards. Safety does not rest on it: of two clients that hold a batch, the
+group refuses the ack of one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from aqueduct_client.errors import MissingLibrary
+from aqueduct_client.errors import InvalidSubscription, MissingLibrary
 
 _ASK_AGAIN_SECONDS = 5.0
 """A standby asks this often, beside the notice that it gets when the node is gone."""
@@ -35,7 +37,10 @@ class ZooKeeperTurn:
     _client: Any = None
     _loop: asyncio.AbstractEventLoop | None = None
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    _owns: bool = False
+    _events: int = 0
+    """How often the node or the connection has changed."""
+    _owned_at: int | None = None
+    """The count with which the node was seen to be this client's."""
     _asked: float = 0.0
 
     @property
@@ -46,26 +51,26 @@ class ZooKeeperTurn:
     @property
     def is_mine(self) -> bool:
         """See Turn."""
-        return self._owns
+        return self._owned_at == self._events
 
     async def mine(self, seconds: float) -> bool:
         """See Turn."""
         if self._client is None:
             await self._connect()
-        if not self._owns and self._is_due():
+        if not self.is_mine and self._is_due():
             await self._ask()
-        if not self._owns:
+        if not self.is_mine:
             try:
                 async with asyncio.timeout(seconds):
                     await self._changed.wait()
             except TimeoutError:
                 return False
             await self._ask()
-        return self._owns
+        return self.is_mine
 
     async def close(self) -> None:
         """Give the node up."""
-        self._owns = False
+        self._owned_at = None
         if self._client is not None:
             client, self._client = self._client, None
             await asyncio.to_thread(client.stop)
@@ -86,35 +91,55 @@ class ZooKeeperTurn:
         self._client.start_async()
 
     async def _ask(self) -> None:
-        """Take the node if it is free, or watch it."""
+        """Take the node if it is free, and watch it."""
         self._asked = time.monotonic()
         self._changed.clear()
-        if self._client.connected:
-            self._owns = await asyncio.to_thread(self._take)
+        events = self._events
+        is_taken = await asyncio.to_thread(self._take)
+        # What happened meanwhile may have ended it: a lost connection, a deleted node.
+        self._owned_at = events if is_taken else None
 
     def _take(self) -> bool:
-        from kazoo.exceptions import KazooException, NodeExistsError
+        from kazoo.exceptions import AuthFailedError, KazooException, NoAuthError, NodeExistsError
+        from kazoo.handlers.threading import KazooTimeoutError
 
+        client = self._client
+        if not client.connected and client.client_state != "AUTH_FAILED":
+            return False
         name = f"{socket.gethostname()}:{os.getpid()}".encode()
         try:
-            self._client.create(self.node, name, ephemeral=True, makepath=True)
-        except NodeExistsError:
-            stat = self._client.exists(self.node, watch=self._notify)
-            return stat is not None and stat.ephemeralOwner == self._client.client_id[0]
-        except (KazooException, OSError):
+            with contextlib.suppress(
+                NodeExistsError
+            ):  # it may be this client's, from before a reconnection
+                self._got(client.create_async(self.node, name, ephemeral=True, makepath=True))
+            stat = self._got(client.exists_async(self.node, watch=self._on_node))
+        except (AuthFailedError, NoAuthError) as error:
+            raise InvalidSubscription(
+                f"ZooKeeper refused the account of the election, or its ACL: {type(error).__name__}",
+                hosts=self.hosts,
+                node=self.node,
+            ) from error
+        except (KazooException, KazooTimeoutError, OSError):
             return False
-        # So that an operator who deletes the node ends the turn.
-        self._client.exists(self.node, watch=self._on_own_node)
-        return True
+        if stat is None:
+            self._notify()  # it was deleted meanwhile
+            return False
+        session = client.client_id
+        return session is not None and stat.ephemeralOwner == session[0]
+
+    def _got(self, asked: Any) -> Any:
+        """Wait for an answer; kazoo keeps requests while it reconnects."""
+        return asked.get(timeout=self.session_seconds)
 
     def _on_state(self, state: str) -> None:
         """Called in a thread of kazoo's."""
         if state != "CONNECTED":
-            self._owns = False
+            self._events += 1
         self._notify()
 
-    def _on_own_node(self, _event: object) -> None:
-        self._owns = False
+    def _on_node(self, _event: object) -> None:
+        """Called likewise, once after each question: the node has changed, or the watch was lost."""
+        self._events += 1
         self._notify()
 
     def _notify(self, _event: object = None) -> None:

@@ -96,8 +96,26 @@ class RecordsGone(SubscriberError):
     """Kafka no longer has the records at the group's position."""
 
     remedy = (
-        "The topic's retention removed them. Load the table again from its source, then choose a position: "
-        "python -m app subscriber set GROUP TABLE --earliest."
+        "The topic's retention removed them, or the topic was made again with fewer. Load the table again from "
+        "its source, then choose a position: python -m app subscriber set GROUP TABLE --earliest."
+    )
+
+
+class UnknownTable(SubscriberError):
+    """The installation has no such table."""
+
+    remedy = (
+        "Names are compared exactly, with their case. For a table that is to come, add it to not_yet: it is "
+        "read from its first record. For a topic of a mapping, give topics. Nothing was acknowledged."
+    )
+
+
+class TopicReplaced(SubscriberError):
+    """The topic was deleted and made again since the group read it."""
+
+    remedy = (
+        "Where the group was says nothing of the new topic, and what it had not read of the old one is gone. "
+        "Stop all clients of the group and choose: python -m app subscriber set GROUP TABLE --earliest."
     )
 
 
@@ -154,6 +172,15 @@ class ProgressMoved(SubscriberError):
     remedy = (
         "Roll back the database transaction and the batch. The group has rebalanced; the next batch has what "
         "is still to be applied."
+    )
+
+
+class NoTransaction(SubscriberError):
+    """The database connection commits each statement by itself."""
+
+    remedy = (
+        "The position and the effects must be in one transaction. Turn autocommit off, or begin a transaction "
+        "before new_of. Nothing was stored."
     )
 
 

@@ -7,13 +7,14 @@ without an offset of the group is read only after ``seek``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka import errors as kafka_errors
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from aqueduct_client.errors import (
     BrokersDenied,
@@ -23,7 +24,8 @@ from aqueduct_client.errors import (
     StaleBatch,
     SubscriberError,
 )
-from aqueduct_client.protocol import Assigned, Consumer, Log
+from aqueduct_client.kafka_metadata import described
+from aqueduct_client.protocol import Assigned, Consumer, Log, TopicFacts
 from aqueduct_client.records import Partition, RawRecord
 
 Options = Mapping[str, Any]
@@ -52,6 +54,23 @@ _POLL_MS = 200
 _LOG_WAIT_MS = 20
 """Other requests on the same connection wait for as long."""
 _MOST = 500
+_CONNECTING = {
+    "bootstrap_servers",
+    "client_id",
+    "connections_max_idle_ms",
+    "metadata_max_age_ms",
+    "request_timeout_ms",
+    "retry_backoff_ms",
+    "security_protocol",
+}
+_COMPACTED = {
+    "cleanup.policy": "compact",
+    "retention.ms": "-1",
+    "segment.bytes": str(16 * 1024 * 1024),
+    "segment.ms": str(24 * 3600 * 1000),
+    "min.cleanable.dirty.ratio": "0.1",
+}
+"""A topic that is read whole at each start of a client stays small."""
 
 
 @contextmanager
@@ -103,10 +122,11 @@ class KafkaGroup:
             heartbeat_interval_ms=int(self.session_seconds * 300),
             max_poll_interval_ms=int(self.handling_seconds * 1000),
         )
-        consumer.subscribe(topics=sorted(self.topics), listener=_Listener(assigned))
         try:
             with translated(group=self.group, brokers=self.options["bootstrap_servers"]):
                 await consumer.start()
+            # Not before: aiokafka's start fails if one of the topics does not exist yet.
+            consumer.subscribe(topics=sorted(self.topics), listener=_Listener(assigned))
             yield _Member(consumer, self.group)
         finally:
             await _stopped(consumer)
@@ -147,6 +167,10 @@ class _Member:
             for tp, at in offsets.items():
                 self.consumer.seek(TopicPartition(*tp), at)
 
+    async def topics(self, names: Collection[str] | None) -> dict[str, TopicFacts]:
+        with translated(group=self.group):
+            return await described(self.consumer._client, names)
+
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
     def __init__(self, assigned: Assigned) -> None:
@@ -157,6 +181,54 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def on_partitions_assigned(self, assigned: set[Any]) -> None:
         self._assigned(frozenset(Partition(tp.topic, tp.partition) for tp in assigned))
+
+
+async def kafka_append(
+    options: Options, topic: str, records: Sequence[tuple[bytes, bytes]]
+) -> None:
+    """Append to a compacted topic; see Appends."""
+    with translated(topic=topic, brokers=options["bootstrap_servers"]):
+        await _ensure(options, topic)
+        if not records:
+            return
+        producer = AIOKafkaProducer(**_connecting(options), acks="all")
+        try:
+            await producer.start()
+            for key, value in records:
+                await (await producer.send(topic, value=value, key=key, partition=0))
+        finally:
+            await producer.stop()
+
+
+def _connecting(options: Options) -> dict[str, Any]:
+    """Return those options that a producer has too: not those about fetching and groups."""
+    return {
+        name: value
+        for name, value in options.items()
+        if name in _CONNECTING or name.startswith(("sasl_", "ssl_"))
+    }
+
+
+async def _ensure(options: Options, topic: str) -> None:
+    """Have a compacted topic, made with the broker's replication factor if it does not exist."""
+    admin = AIOKafkaAdminClient(**_connecting(options))
+    try:
+        await admin.start()
+        if await described(admin._client, [topic]):
+            return
+        wanted = NewTopic(topic, 1, 1, topic_configs=_COMPACTED)
+        wanted.replication_factor = (
+            -1
+        )  # the brokers' default, which aiokafka does not let one ask for
+        answer = await admin.create_topics([wanted])
+        for _name, code, *_ in answer.topic_errors:
+            error = kafka_errors.for_code(code)
+            if error not in (kafka_errors.NoError, kafka_errors.TopicAlreadyExistsError):
+                raise error(f"{topic} does not exist and cannot be made")
+        while not await described(admin._client, [topic]):  # noqa: ASYNC110 - the broker has no event
+            await asyncio.sleep(_POLL_MS / 1000)
+    finally:
+        await admin.close()
 
 
 @asynccontextmanager
@@ -199,16 +271,24 @@ class _KafkaLog:
     async def read(self, partition: Partition, offset: int) -> list[RawRecord]:
         tp = TopicPartition(*partition)
         with translated(topic=tp.topic, partition=tp.partition):
-            _, end = await self.bounds(partition)
             if self.consumer.assignment() != {tp}:
                 self.consumer.assign([tp])
-            self.consumer.seek(tp, offset)
+                self.consumer.seek(tp, offset)
+            elif await self.consumer.position(tp) != offset:
+                self.consumer.seek(tp, offset)
+            # What was fetched ahead needs no question to the broker.
+            if records := await self._fetched(tp, 0):
+                return records
+            _, end = await self.bounds(partition)
             while await self.consumer.position(tp) < end:
-                # Markers of transactions and tombstones move the position and give nothing.
-                found = await self.consumer.getmany(tp, timeout_ms=_POLL_MS, max_records=_MOST)
-                if records := [_raw(one) for one in found.get(tp, []) if one.value is not None]:
+                if records := await self._fetched(tp, _POLL_MS):
                     return records
         return []
+
+    async def _fetched(self, tp: TopicPartition, timeout_ms: int) -> list[RawRecord]:
+        """Return records with a value; markers of transactions and tombstones move the position alone."""
+        found = await self.consumer.getmany(tp, timeout_ms=timeout_ms, max_records=_MOST)
+        return [_raw(one) for one in found.get(tp, []) if one.value is not None]
 
 
 def _raw(one: Any) -> RawRecord:
@@ -218,6 +298,7 @@ def _raw(one: Any) -> RawRecord:
         key=one.key,
         value=one.value,
         headers=tuple(one.headers),
+        written_ms=one.timestamp,
     )
 
 

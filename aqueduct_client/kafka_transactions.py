@@ -3,6 +3,8 @@
 Invariant: each partition has a producer of its own, whose id is the group's and the partition's, so that the
 client that takes a partition over ends what the one before has begun, before it reads the group's offset. After
 any failure nothing is assumed: the group is joined again, and its stored offsets decide what comes next.
+aiokafka sends an unanswered EndTxn again; by then it may end the next transaction (KAFKA-17754), so the first
+one that gets no answer is an error here, and the producer is replaced.
 """
 
 from __future__ import annotations
@@ -14,13 +16,57 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.client import CoordinationType
+from aiokafka.errors import IncompatibleBrokerVersion, KafkaError
+from aiokafka.producer.sender import EndTxnHandler
 
 from aqueduct_client.batch import Batch
-from aqueduct_client.errors import StaleBatch
+from aqueduct_client.errors import BrokersLost, StaleBatch
 from aqueduct_client.kafka import Options, translated
 from aqueduct_client.records import Partition, Record
 from aqueduct_client.subscriber import Subscriber
+
+
+class _EndTxnOnce(EndTxnHandler):  # type: ignore[misc]
+    """Ends a transaction with a single request; without an answer the producer has failed."""
+
+    async def do(self, node_id: int) -> bool:
+        manager = self._sender._txn_manager
+        try:
+            answer = await self._sender.client.send(
+                node_id, self.create_request(), group=self.group
+            )
+        except IncompatibleBrokerVersion:
+            raise
+        except KafkaError as error:
+            manager.fatal_error(
+                BrokersLost(
+                    f"no answer to the end of a transaction ({error!r}); the group's offset shows its outcome"
+                )
+            )
+            return True
+        backoff = self.handle_response(answer)
+        if backoff is not None:
+            await asyncio.sleep(backoff)
+        return backoff is None
+
+
+def _end_once(producer: AIOKafkaProducer) -> None:
+    """End transactions as aiokafka's sender does, with the handler that asks once."""
+    sender = producer._sender
+
+    async def end(commit_result: Any) -> None:
+        await sender._message_accumulator.flush_for_commit()
+        manager = sender._txn_manager
+        if manager.is_empty_transaction():
+            manager.complete_transaction()
+            return
+        node = await sender._find_coordinator(
+            CoordinationType.TRANSACTION, manager.transactional_id
+        )
+        await _EndTxnOnce(sender, commit_result).do(node)
+
+    sender._do_txn_commit = end
 
 
 @dataclass(slots=True)
@@ -104,7 +150,7 @@ class KafkaTransactions:
                 await producer.send_offsets_to_transaction(offsets, self.group)
         except BaseException:
             # aiokafka asserts its state: a producer that was replaced has nothing to abort.
-            with contextlib.suppress(KafkaError, OSError, AssertionError):
+            with contextlib.suppress(KafkaError, BrokersLost, OSError, AssertionError):
                 await producer.abort_transaction()
             raise
         with translated(**where):
@@ -114,21 +160,27 @@ class KafkaTransactions:
         """Begin as the only producer of these partitions, and of no others."""
         await self._discard(list(self._producers))
         for partition in sorted(partitions):
+            # Well under the broker's time-out, so that a request without an answer ends first.
+            options = {"request_timeout_ms": int(self.timeout_seconds * 667), **self.kafka}
             producer = AIOKafkaProducer(
                 bootstrap_servers=self.brokers,
-                **self.kafka,
+                **options,
                 transactional_id=f"{self.group}.{partition.topic}.{partition.number}",
                 transaction_timeout_ms=int(self.timeout_seconds * 1000),
             )
+            _end_once(producer)
             with translated(brokers=self.brokers):
                 await producer.start()
             self._producers[partition] = producer
 
     async def _discard(self, partitions: Iterable[Partition]) -> None:
+        """Close producers within seconds, without sending anything more."""
         for partition in partitions:
             producer = self._producers.pop(partition)
-            try:
+            producer._closed = True
+            if (task := producer._sender.sender_task) is not None:
+                task.cancel()
+                await asyncio.wait([task], timeout=2)
+            with contextlib.suppress(KafkaError, OSError, TimeoutError):
                 async with asyncio.timeout(5):
-                    await producer.stop()
-            except (KafkaError, OSError, TimeoutError):
-                continue
+                    await producer.client.close()

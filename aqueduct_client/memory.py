@@ -6,12 +6,13 @@ For tests of subscribers, this package's and yours.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from aqueduct_client.errors import StaleBatch
-from aqueduct_client.protocol import Assigned, Consumer, Log
+from aqueduct_client.protocol import Assigned, Consumer, Log, TopicFacts
 from aqueduct_client.records import Partition, RawRecord
 
 _PAUSE_SECONDS = 0.01
@@ -29,12 +30,30 @@ class MemoryKafka:
     """Each with the time at which it was written, milliseconds since 1970."""
     offsets: dict[tuple[str, Partition], int] = field(default_factory=dict)
     """Of each group."""
+    ids: dict[str, str] = field(default_factory=dict)
+    """Of each topic."""
     _groups: dict[str, list[MemoryConsumer]] = field(default_factory=dict)
+    _made: int = 0
 
     def create(self, topic: str, partitions: int = 1) -> None:
-        """Make a topic."""
+        """Make a topic, or more partitions of it."""
+        if topic not in self.ids:
+            self._made += 1
+            self.ids[topic] = f"id-{self._made}"
         for number in range(partitions):
-            self.records[Partition(topic, number)] = []
+            self.records.setdefault(Partition(topic, number), [])
+
+    def delete(self, topic: str) -> None:
+        """Remove a topic, and all groups' offsets in it, as a broker does."""
+        del self.ids[topic]
+        self.records = {tp: log for tp, log in self.records.items() if tp.topic != topic}
+        self.offsets = {name: at for name, at in self.offsets.items() if name[1].topic != topic}
+
+    async def append(self, topic: str, records: Sequence[tuple[bytes, bytes]]) -> None:
+        """See Appends."""
+        self.create(topic)
+        for key, value in records:
+            self.send(Partition(topic, 0), value, key=key)
 
     def send(
         self,
@@ -48,7 +67,12 @@ class MemoryKafka:
         """Add a committed record; return its offset."""
         log = self.records[partition]
         raw = RawRecord(
-            partition=partition, offset=len(log), key=key, value=value, headers=tuple(headers)
+            partition=partition,
+            offset=len(log),
+            key=key,
+            value=value,
+            headers=tuple(headers),
+            written_ms=ts_ms,
         )
         log.append((ts_ms, raw))
         return raw.offset
@@ -68,7 +92,7 @@ class MemoryKafka:
         for member in members:
             member.assign(frozenset())
         for at, member in enumerate(members):
-            mine = sorted(tp for tp in self.records if tp.topic in member.topics)
+            mine = sorted(tp for tp in self.records if tp.topic in member.reads)
             member.assign(frozenset(mine[at :: len(members)]))
 
     def join(self, member: MemoryConsumer) -> None:
@@ -104,7 +128,7 @@ class MemoryConsumer:
 
     kafka: MemoryKafka
     group: str
-    topics: frozenset[str]
+    reads: frozenset[str]
     assigned: Assigned
     positions: dict[Partition, int] = field(default_factory=dict)
     _mine: frozenset[Partition] = frozenset()
@@ -148,6 +172,15 @@ class MemoryConsumer:
     async def seek(self, offsets: Mapping[Partition, int]) -> None:
         """See Consumer."""
         self.positions.update({tp: at for tp, at in offsets.items() if tp in self._mine})
+
+    async def topics(self, names: Collection[str] | None) -> dict[str, TopicFacts]:
+        """See Consumer."""
+        counts = Counter(tp.topic for tp in self.kafka.records)
+        return {
+            topic: TopicFacts(number, counts[topic])
+            for topic, number in self.kafka.ids.items()
+            if names is None or topic in names
+        }
 
 
 @dataclass(frozen=True, slots=True)

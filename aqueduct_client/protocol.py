@@ -6,14 +6,22 @@ are seen. No offset is committed but by ``commit``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from aqueduct_client.records import Partition, RawRecord
 
 Assigned = Callable[[frozenset[Partition]], None]
 """Called with all partitions of this member after each rebalance, and with none when one begins."""
+
+
+class TopicFacts(NamedTuple):
+    """A topic that exists."""
+
+    id: str | None
+    """Another one for a topic that was deleted and made again; None from brokers before 3.1."""
+    partitions: int
 
 
 class Consumer(Protocol):
@@ -35,6 +43,10 @@ class Consumer(Protocol):
         """Continue reading at these offsets."""
         ...
 
+    async def topics(self, names: Collection[str] | None) -> dict[str, TopicFacts]:
+        """Return those of the topics that exist; None: all that the account may see."""
+        ...
+
 
 class Log(Protocol):
     """Partitions as logs, read without a group."""
@@ -54,3 +66,5 @@ class Log(Protocol):
 
 JoinsGroup = Callable[[Assigned], AbstractAsyncContextManager[Consumer]]
 OpensLog = Callable[[], AbstractAsyncContextManager[Log]]
+Appends = Callable[[str, Sequence[tuple[bytes, bytes]]], Awaitable[None]]
+"""Appends keys and values to a compacted topic of one partition, which is made if it does not exist."""

@@ -54,6 +54,8 @@ class RawRecord:
     value: bytes | None
     """None: a tombstone, which follows each delete."""
     headers: tuple[tuple[str, bytes], ...] = ()
+    written_ms: int = 0
+    """When it was published, milliseconds since 1970 UTC."""
 
     def header(self, name: str) -> bytes | None:
         """Return a header; None without it."""

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, field
 
 from aqueduct_client.errors import SchemaUnknown
-from aqueduct_client.protocol import OpensLog
+from aqueduct_client.protocol import Consumer, OpensLog
 from aqueduct_client.records import Partition, Record
 
 
@@ -61,6 +61,25 @@ class Schemas:
                 f"version {version} of {database}.{table} of {destination}", topic=self.topic
             )
         return self._known[name]
+
+    async def tables(self, consumer: Consumer) -> frozenset[str]:
+        """Return the names of all tables, real and logical ones, as far as they are published."""
+        logical = f"{self.topic.removesuffix('schemas')}logical_schemas"
+        existing = await consumer.topics([self.topic, logical])
+        found: set[str] = set()
+        if self.topic in existing:
+            async with self._lock:
+                await self._read_on()
+            found |= {f"{database}.{table}" for _, database, table, _ in self._known}
+        if logical in existing:
+            async with self.logs() as reader:
+                at = 0
+                while records := await reader.read(Partition(logical, 0), at):
+                    for raw in records:
+                        key = json.loads(raw.key or b"{}")
+                        found.add(f"{key['database']}.{key['table']}")
+                    at = records[-1].offset + 1
+        return frozenset(found)
 
     async def _read_on(self) -> None:
         async with self.logs() as reader:

@@ -1,14 +1,17 @@
 """Which records of the topics a subscriber gets.
 
-Invariant: tags are compared by header, so that a record without a wanted tag is not parsed.
+Invariant: tags are compared by header, so that a record without a wanted tag is not parsed. A table that the
+installation does not have is refused, unless it may come to exist: else all records of a topic are dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import difflib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from aqueduct_client.dedup import Window
+from aqueduct_client.errors import UnknownTable
 from aqueduct_client.records import RawRecord, Record
 
 
@@ -20,14 +23,67 @@ class Selection:
     """By topic, the logical tables wanted of it; None: all that it has."""
     tags: frozenset[str] = frozenset()
     """Any of these; empty: with and without tags."""
+    names: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By topic, the names that the subscriber gave for it."""
+    not_yet: frozenset[str] = frozenset()
+    """Tables that need not exist yet."""
+    seen: set[str] = field(default_factory=set)
+    """The tags of all records so far, if some are wanted."""
 
     def take(self, raw: RawRecord, window: Window) -> Record | None:
         """Return the record if it is wanted."""
-        if raw.value is None or (self.tags and self.tags.isdisjoint(raw.tags)):
+        if raw.value is None:
             return None
+        if self.tags:
+            self.seen.update(tags := raw.tags)
+            if self.tags.isdisjoint(tags):
+                return None
         raw.check_format()
         record = Record(raw)
         if window.has(record):
             return None
         wanted = self.tables[raw.partition.topic]
         return record if wanted is None or record.logical_table in wanted else None
+
+    def unmet(self) -> str | None:
+        """Return what to log if no record so far has a wanted tag, and others have tags."""
+        if not self.tags or not self.seen or not self.tags.isdisjoint(self.seen):
+            return None
+        wanted, seen = (", ".join(sorted(tags)[:10]) for tags in (self.tags, self.seen))
+        return (
+            f"no record so far has a tag of {wanted}, and all were passed over; the tags are {seen}"
+        )
+
+    def expected(self, topics: Iterable[str]) -> list[str]:
+        """Return the tables of topics that must exist."""
+        return sorted(
+            {name for topic in topics for name in self.names.get(topic, ())} - self.not_yet
+        )
+
+    def refuse_without_topic(self, topics: Iterable[str], existing: Collection[str]) -> None:
+        """Raise UnknownTable for a table that must exist and whose topic does not."""
+        for topic in sorted(topics):
+            if missing := self.expected([topic]):
+                alike = [each for each in existing if (".__" in each) == (".__" in topic)]
+                raise UnknownTable(
+                    f"{', '.join(missing)}: there is no topic {topic}{_near(topic, alike)}"
+                )
+
+    def refuse_absent(self, topics: Iterable[str], known: Collection[str]) -> None:
+        """Raise UnknownTable for a table of a shared topic that is none of the known ones, if any are known."""
+        for topic in sorted(topics):
+            absent = [name for name in self.expected([topic]) if name not in known]
+            if known and absent:
+                raise UnknownTable(
+                    f"no table is called {absent[0]}{_near(absent[0], known)}", topic=topic
+                )
+
+
+def _near(name: str, existing: Collection[str]) -> str:
+    """Return the nearest names, those that differ in case first; nothing if none is near."""
+    by_fold: dict[str, list[str]] = {}
+    for each in existing:
+        by_fold.setdefault(each.casefold(), []).append(each)
+    near = difflib.get_close_matches(name.casefold(), by_fold, n=3, cutoff=0.6)
+    found = [each for fold in near for each in sorted(by_fold[fold])][:5]
+    return f"; the nearest are {', '.join(found)}" if found else ""

@@ -1,5 +1,8 @@
 """Exactly once in the subscriber's own SQL database: the position is stored in the transaction of the effect.
 
+Drivers of PEP 249 differ in the classes of their errors: psycopg raises ``UniqueViolation``, of its
+``IntegrityError``, and each error ends PostgreSQL's transaction, so nothing is executed after one.
+
 Invariant: the newest ``(epoch, seq)`` of each partition and destination is changed only from the value that was
 read, in the caller's transaction, before the effects of the records. So a record is applied once, whatever is
 delivered again and whichever client is still running.
@@ -11,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from aqueduct_client.errors import ProgressMoved
+from aqueduct_client.errors import NoTransaction, ProgressMoved
 from aqueduct_client.records import Partition, Record
 
 TABLE = "aqueduct_progress"
@@ -29,6 +32,12 @@ _WHERE = "subscriber = ? AND topic = ? AND part = ? AND destination = ?"
 _SELECT = f"SELECT epoch, seq FROM {TABLE} WHERE {_WHERE}"  # noqa: S608 - words of ours
 _INSERT = f"INSERT INTO {TABLE} VALUES (?, ?, ?, ?, ?, ?)"  # noqa: S608
 _UPDATE = f"UPDATE {TABLE} SET epoch = ?, seq = ? WHERE {_WHERE} AND epoch = ? AND seq = ?"  # noqa: S608
+
+_OVERTAKEN = {"40001", "40P01"}
+"""SQLSTATE of a serialization failure, and of a deadlock, as PostgreSQL and MySQL's connector report them."""
+_DEADLOCK = 1213
+_IN_TRANSACTION = 1
+"""MySQL's error ER_LOCK_DEADLOCK, and its flag SERVER_STATUS_IN_TRANS."""
 
 Position = tuple[int, int]
 """Epoch and seq."""
@@ -73,6 +82,8 @@ class SqlProgress:
         stored: dict[tuple[Partition, str], Position | None] = {}
         newest: dict[tuple[Partition, str], Position] = {}
         for record in records:
+            if not newest:
+                _refuse_autocommit(cursor)
             stream = record.raw.partition, record.destination
             if stream not in stored:
                 stored[stream] = self._position(cursor, *stream)
@@ -102,8 +113,7 @@ class SqlProgress:
             else:
                 self._execute(cursor, _UPDATE, *position, *name, *before)
         except Exception as error:
-            # Each driver has a class of its own with the name of PEP 249.
-            if type(error).__name__ == "IntegrityError":
+            if _was_overtaken(error):
                 raise ProgressMoved(subscriber=self.subscriber, topic=partition.topic) from error
             raise
         if cursor.rowcount != 1:
@@ -111,3 +121,26 @@ class SqlProgress:
 
     def _execute(self, cursor: Cursor, statement: str, *values: object) -> None:
         cursor.execute(statement.replace("?", self.placeholder), values)
+
+
+def _was_overtaken(error: Exception) -> bool:
+    """Whether another transaction has stored the position first; each driver has classes of its own."""
+    if any(each.__name__ == "IntegrityError" for each in type(error).__mro__):
+        return True
+    state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+    return state in _OVERTAKEN or error.args[:1] == (_DEADLOCK,)
+
+
+def _refuse_autocommit(cursor: Cursor) -> None:
+    """Raise NoTransaction if each statement commits by itself, as far as the driver shows it."""
+    connection: Any = getattr(cursor, "connection", None)
+    if hasattr(connection, "in_transaction") and hasattr(connection, "isolation_level"):  # sqlite3
+        commits = connection.isolation_level is None and not connection.in_transaction
+    elif hasattr(connection, "info") and hasattr(connection, "autocommit"):  # psycopg
+        commits = connection.autocommit and int(connection.info.transaction_status) == 0
+    elif hasattr(connection, "get_autocommit") and hasattr(connection, "server_status"):  # PyMySQL
+        commits = connection.get_autocommit() and not connection.server_status & _IN_TRANSACTION
+    else:
+        return
+    if commits:
+        raise NoTransaction

@@ -1,13 +1,15 @@
 """Start positions: where a group without an offset begins to read.
 
-Invariant: within a partition, ``(epoch, seq)`` of a destination grows, and so does the set of transactions that
-precede a record. A position is therefore found by halving, with one record read at each step.
+Invariant: no change that qualifies is before the position. Halving searches only over what grows along a
+partition: a destination's epoch, its ``seq`` within an epoch, and the time at which Kafka was written to. Times
+of commits and sets of transactions do not grow where several masters feed a topic, after a backlog, or where a
+server commits in another order than it numbers: these are read one by one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from aqueduct_client.errors import InvalidSubscription, StartUnknown
@@ -15,8 +17,8 @@ from aqueduct_client.protocol import Log
 from aqueduct_client.records import Partition, Record
 
 _MARIADB = re.compile(r"(\d+)-\d+-(\d+)")
-_CLOCK_SKEW_MS = 60_000
-"""Records are written after their commit, by another clock."""
+_CLOCK_SKEW_MS = 600_000
+"""How much later a source's clock may be than the worker's, which is the one of Kafka's records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +33,10 @@ class Latest:
 
 @dataclass(frozen=True, slots=True)
 class AtTime:
-    """The first change committed in the source then or later."""
+    """The first change whose ``ts_ms``, the time of its commit in the source, is then or later."""
 
     ts_ms: int
-    """Milliseconds since 1970 UTC."""
+    """Milliseconds since 1970 UTC. Before MySQL 8.0.1, commits are known to the second: give a whole one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class AfterSeq:
 
     seq: int
     destination: str | None = None
-    """Needed if the topic has changes of several destinations."""
+    """Needed if the topic has changes of several destinations, and then the first change of this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,19 @@ class AfterGtids:
 
 
 Start = Earliest | Latest | AtTime | AfterSeq | AfterGtids
-_IsPast = Callable[[Record], bool]
+_Judge = Callable[[Record], bool]
+
+
+async def start_offsets(
+    log: Log, partitions: Collection[Partition], start: Start
+) -> dict[Partition, int]:
+    """Return the offset of a start position in each partition; raise StartUnknown if it has none."""
+    if isinstance(start, AfterSeq) and start.destination is not None:
+        for topic in sorted({tp.topic for tp in partitions}):
+            await _refuse_without(
+                log, [tp for tp in partitions if tp.topic == topic], start.destination
+            )
+    return {tp: await offset_of(log, tp, start) for tp in sorted(partitions)}
 
 
 async def offset_of(log: Log, partition: Partition, start: Start) -> int:
@@ -69,54 +83,153 @@ async def offset_of(log: Log, partition: Partition, start: Start) -> int:
         case Latest():
             return end
         case AtTime(ts_ms):
-            written = await log.offset_at(partition, ts_ms - _CLOCK_SKEW_MS)
-            low = end if written is None else written
-            return await _first(log, partition, low, end, lambda record: record.ts_ms >= ts_ms)
+            return await _at_time(log, partition, ts_ms)
         case AfterSeq():
-            is_past = _after_seq(start, partition)
+            return await _Numbered(log, partition, start.destination).after(start.seq)
         case AfterGtids():
-            is_past = _outside(start)
-    return await _first(log, partition, beginning, end, is_past)
+            outside = _Outside(parse_gtids(start.gtids))
+            found = await _first(log, partition, (beginning, end), outside)
+            return min([found, *outside.unproven.values()])
 
 
-def _after_seq(start: AfterSeq, partition: Partition) -> _IsPast:
+# --- times of commit, and sets of transactions: by reading ---
+
+
+async def _at_time(log: Log, partition: Partition, ts_ms: int) -> int:
+    beginning, end = await log.bounds(partition)
+    written = await log.offset_at(partition, ts_ms - _CLOCK_SKEW_MS)
+    low = end if written is None else written
+    for at in (beginning, max(beginning, end - 1000)):
+        if any(_is_ahead(Record(raw)) for raw in await log.read(partition, at)):
+            low = beginning  # when it was written says nothing of when it was committed
+    return await _first(log, partition, (low, end), lambda record: record.ts_ms >= ts_ms)
+
+
+def _is_ahead(record: Record) -> bool:
+    return record.ts_ms > record.raw.written_ms + _CLOCK_SKEW_MS
+
+
+class _Outside:
+    """Whether a change's transaction is not in a set."""
+
+    def __init__(self, known: dict[str, tuple[tuple[int, int], ...]]) -> None:
+        self._known = known
+        self.unproven: dict[str, int] = {}
+        """The first rows of each destination that existed already and that no transaction of the set follows.
+
+        Such a row has no GTID. It shows the table as of its position in the stream, so a copy that has a later
+        transaction has the row too.
+        """
+
+    def __call__(self, record: Record) -> bool:
+        if record.gtid is None:
+            if record.source.get("snapshot", "false") == "false":
+                topic, number = record.raw.partition
+                raise StartUnknown(
+                    "a change has no GTID", topic=topic, partition=number, offset=record.raw.offset
+                )
+            self.unproven.setdefault(record.destination, record.raw.offset)
+            return False
+        server, number = _gtid(record.gtid)
+        if any(low <= number <= high for low, high in self._known.get(server, ())):
+            self.unproven.pop(record.destination, None)
+            return False
+        return True
+
+
+async def _first(log: Log, partition: Partition, span: tuple[int, int], judge: _Judge) -> int:
+    """Return the offset of the first record for which the judge holds; the end if there is none."""
+    at, end = span
+    while at < end and (found := await log.read(partition, at)):
+        for raw in found:
+            if raw.offset < end and judge(Record(raw)):
+                return raw.offset
+        at = found[-1].offset + 1
+    return end
+
+
+# --- numbers of a destination: by halving ---
+
+
+async def _refuse_without(log: Log, partitions: list[Partition], destination: str) -> None:
+    """Raise StartUnknown if a topic has changes and none of a destination."""
     seen: set[str] = set()
 
-    def is_past(record: Record) -> bool:
+    def is_its(record: Record) -> bool:
         seen.add(record.destination)
-        if len(seen | {start.destination or record.destination}) > 1:
-            raise StartUnknown(
-                f"seq is numbered within a destination, and the topic has {', '.join(sorted(seen))}",
-                topic=partition.topic,
-            )
-        return record.seq > start.seq
+        return record.destination == destination
 
-    return is_past
-
-
-def _outside(start: AfterGtids) -> _IsPast:
-    known = parse_gtids(start.gtids)
-
-    def is_past(record: Record) -> bool:
-        if record.gtid is None:
-            raise StartUnknown("its records have no GTID", topic=record.raw.partition.topic)
-        server, number = _gtid(record.gtid)
-        return not any(low <= number <= high for low, high in known.get(server, ()))
-
-    return is_past
+    for tp in sorted(partitions):
+        span = await log.bounds(tp)
+        if await _first(log, tp, span, is_its) < span[1]:
+            return
+    if seen:
+        raise StartUnknown(
+            f"seq is numbered within a destination, and the topic has no change of {destination!r}; it has "
+            f"those of {', '.join(sorted(seen))}",
+            topic=partitions[0].topic,
+        )
 
 
-async def _first(log: Log, partition: Partition, low: int, end: int, is_past: _IsPast) -> int:
-    """Return the offset of the first record past the position; the end if there is none."""
-    high = end
-    while low < high:
-        middle = (low + high) // 2
-        found = await log.read(partition, middle)
-        if not found or found[0].offset >= high or is_past(Record(found[0])):
-            high = middle
-        else:
-            low = found[0].offset + 1
-    return low
+@dataclass(slots=True)
+class _Numbered:
+    """The changes of one destination in a partition; of the only one, if none is given."""
+
+    log: Log
+    partition: Partition
+    destination: str | None
+    _only: str | None = None
+
+    async def after(self, seq: int) -> int:
+        """Return the offset after the last change up to a number.
+
+        Numbers grow within an epoch. A later epoch may begin with smaller ones, after a journal was restored.
+        """
+        low, end = await self.log.bounds(self.partition)
+        while (first := await self._next(low, end)) is not None:
+            epoch = first.epoch
+            _, over = await self._halved(low, end, lambda each: each.epoch > epoch)  # noqa: B023
+            found, at = await self._halved(low, over, lambda each: each.seq > seq)
+            if found:
+                return at
+            low = over
+        return low
+
+    async def _halved(self, low: int, high: int, is_past: _Judge) -> tuple[bool, int]:
+        """Return whether one of its changes is past, and the offset after the last that is not."""
+        found = False
+        while low < high:
+            middle = (low + high) // 2
+            each = await self._next(middle, high)
+            if each is not None and not is_past(each):
+                low = each.raw.offset + 1
+            else:
+                high, found = middle, found or each is not None
+        return found, low
+
+    async def _next(self, low: int, end: int) -> Record | None:
+        """Return its first change from an offset on and before another."""
+        found: list[Record] = []
+
+        def is_its(record: Record) -> bool:
+            found[:] = [record]
+            return self._is_its(record)
+
+        at = await _first(self.log, self.partition, (low, end), is_its)
+        return found[0] if at < end else None
+
+    def _is_its(self, record: Record) -> bool:
+        topic, number = self.partition
+        if self.destination is None:
+            self._only = self._only or record.destination
+            if record.destination != self._only:
+                raise StartUnknown(
+                    "seq is numbered within a destination, and the topic has changes of "
+                    f"{', '.join(sorted((self._only, record.destination)))}; give the destination",
+                    topic=topic,
+                    partition=number,
+                )
+        return record.destination == (self.destination or self._only)
 
 
 def _gtid(text: str) -> tuple[str, int]:

@@ -7,8 +7,9 @@ assignment. A rebalance, a rollback and a reconnection take batches back, and th
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -22,17 +23,26 @@ from aqueduct_client.errors import (
     StaleBatch,
     SubscriberClosed,
     SubscriberError,
+    TopicReplaced,
 )
 from aqueduct_client.in_flight import NOTHING, InFlight, Offsets
-from aqueduct_client.protocol import Consumer, JoinsGroup, OpensLog
+from aqueduct_client.notes import Notes, TopicNote
+from aqueduct_client.protocol import Consumer, JoinsGroup, Log, OpensLog, TopicFacts
 from aqueduct_client.records import Partition, RawRecord, Record
 from aqueduct_client.schemas import Schemas, TableVersion
 from aqueduct_client.selection import Selection
-from aqueduct_client.start import Start, offset_of
+from aqueduct_client.start import Start, start_offsets
+
+log = logging.getLogger(__name__)
 
 _SLICE_SECONDS = 0.2
 """The longest poll, so that a rollback in another task waits no longer."""
 _IDLE_COMMIT_SECONDS = 5.0
+_END_SECONDS = 5.0
+_LOOK_SECONDS = 10.0
+"""After which the topics' ids are compared again."""
+_NOTE_SECONDS = 600.0
+"""After which progress is noted beside Kafka's offsets again: far less than these are kept."""
 
 
 class Turn(Protocol):
@@ -66,6 +76,8 @@ class Subscriber:
     window: Window = field(default_factory=lambda: Window(0))
     outage: Outage = field(default_factory=Outage)
     schemas: Schemas | None = None
+    notes: Notes | None = None
+    """What is known of the group beside Kafka's offsets; None: nothing."""
     turn: Turn | None = None
     """The election among clients of which one is active; None: the group shares the partitions."""
     before_positions: TakesOver | None = None
@@ -80,6 +92,15 @@ class Subscriber:
     _assigned: frozenset[Partition] = frozenset()
     _unplaced: frozenset[Partition] = frozenset()
     """Partitions whose position is not chosen yet."""
+    _topics: dict[str, TopicFacts] = field(default_factory=dict)
+    """Those to read that exist, as last seen."""
+    _noted: dict[str, TopicNote] = field(default_factory=dict)
+    """By topic, where the group began it and what is noted of its progress."""
+    _unnoted: Offsets = field(default_factory=dict)
+    """Offsets that were committed and are not noted yet."""
+    _warned: bool = False
+    _looked: float = 0.0
+    _last_note: float = 0.0
     _generation: int = 0
     _closed: bool = False
     _idle_since: float = 0.0
@@ -99,6 +120,7 @@ class Subscriber:
     async def close(self) -> None:
         """Leave the group; nothing is acknowledged. A call of get that waits raises SubscriberClosed."""
         self._closed = True
+        await self._note_at_end()
         await self.rejoin("the subscriber was closed")
         if self.turn is not None:
             await self.turn.close()
@@ -154,6 +176,8 @@ class Subscriber:
 
     def acknowledged(self, batch: int) -> None:
         """Note that the offsets of a batch were committed, for example in a Kafka transaction."""
+        if batch in self._in_flight.ids:
+            self._unnoted.update(self._in_flight.offsets_of(batch))
         self._in_flight.acknowledged(batch)
         self._records.pop(batch, None)
 
@@ -199,6 +223,7 @@ class Subscriber:
         consumer = self._consumer or await self._joined()
         if self._unplaced:
             await self._place(consumer)
+        await self._look(consumer)
         await self._commit_idle(consumer)
         generation = self._generation
         raws = await consumer.poll(seconds=seconds, most=most)
@@ -226,32 +251,127 @@ class Subscriber:
         """Commit the offsets after dropped records now and then, if nothing is in flight."""
         offsets = self._in_flight.idle_offsets()
         if offsets and time.monotonic() - self._idle_since > _IDLE_COMMIT_SECONDS:
+            if not self._warned and (unmet := self.selection.unmet()) is not None:
+                self._warned = True
+                log.warning("%s", unmet)
             await consumer.commit(offsets)
+            self._unnoted.update(offsets)
             self._in_flight.committed_idle(offsets)
             self._idle_since = time.monotonic()
 
+    # --- positions ---
+
     async def _place(self, consumer: Consumer) -> None:
-        """Choose the position of new partitions: the group's offset, or the start, which is stored."""
+        """Choose the position of new partitions: the group's offset, or where it begins, which is stored."""
         new, generation = self._unplaced, self._generation
         if self.before_positions is not None:
             await self.before_positions(new)
         committed = await consumer.committed(new)
-        starts = await self._starts(new - committed.keys()) if new - committed.keys() else {}
+        begun: Offsets = {}
+        if unknown := new - committed.keys():
+            await self._begin(consumer)
+            async with self.logs() as reader:
+                begun = {tp: await self._begins_at(reader, tp) for tp in sorted(unknown)}
+        self._refuse_replaced()
         if generation == self._generation:
-            if starts:
-                await consumer.commit(starts)
-            await consumer.seek({**committed, **starts})
+            if begun:
+                await consumer.commit(begun)
+            positions = {**committed, **begun}
+            await self._note({tp: at for tp, at in positions.items() if self._is_note_due(tp)})
+            await consumer.seek(positions)
             self._unplaced = frozenset()
 
-    async def _starts(self, partitions: Iterable[Partition]) -> Offsets:
-        async with self.logs() as reader:
-            return {tp: await offset_of(reader, tp, self.start) for tp in sorted(partitions)}
+    async def _begin(self, consumer: Consumer) -> None:
+        """Note where the group begins all topics that are new to it, in all partitions."""
+        self._topics = await consumer.topics(self.selection.tables)
+        self._looked = time.monotonic()
+        await self._refuse_unknown(consumer)
+        self._noted = {} if self.notes is None else await self.notes.read()
+        self._refuse_replaced()
+        new = self.selection.tables.keys() - self._noted.keys()
+        if new:
+            async with self.logs() as reader:
+                begun = {topic: await self._new(consumer, reader, topic) for topic in sorted(new)}
+            self._noted = (
+                {**self._noted, **begun} if self.notes is None else await self.notes.begin(begun)
+            )
+
+    async def _refuse_unknown(self, consumer: Consumer) -> None:
+        """Raise UnknownTable if a table has no topic, or is not among those of a topic that it shares."""
+        selection = self.selection
+        without = selection.tables.keys() - self._topics.keys()
+        if selection.expected(without):
+            selection.refuse_without_topic(without, await consumer.topics(None))
+        shared = [topic for topic in self._topics if selection.tables[topic] is not None]
+        if self.schemas is not None and shared:
+            selection.refuse_absent(shared, await self.schemas.tables(consumer))
+
+    async def _new(self, consumer: Consumer, reader: Log, topic: str) -> TopicNote:
+        """Return where the group begins a topic: at the start, unless it reads the topic already."""
+        facts = self._topics.get(topic, TopicFacts(None, 0))
+        partitions = [Partition(topic, number) for number in range(facts.partitions)]
+        found = await consumer.committed(partitions)
+        if not found:
+            found = await start_offsets(reader, partitions, self.start)
+        starts = {tp.number: at for tp, at in found.items()}
+        return TopicNote(topic_id=facts.id, starts=starts)
+
+    async def _begins_at(self, reader: Log, tp: Partition) -> int:
+        """Return the position in a partition without an offset."""
+        note, (beginning, _) = self._noted[tp.topic], await reader.bounds(tp)
+        if (reached := note.reached.get(tp.number)) is not None:
+            log.warning(
+                "Kafka has forgotten a group's offset: it continues where a client last noted it, ten minutes "
+                "earlier at most, so some changes may come again [group=%s, topic=%s, partition=%d, offset=%d]",
+                "" if self.notes is None else self.notes.group,
+                *tp,
+                reached.offset,
+            )
+            return reached.offset
+        if tp.number in note.starts:
+            return note.starts[tp.number]
+        log.info("a new partition is read from its first record [topic=%s, partition=%d]", *tp)
+        return beginning
+
+    async def _look(self, consumer: Consumer) -> None:
+        """See now and then whether a topic was made again, and note the progress."""
+        if time.monotonic() - self._looked > _LOOK_SECONDS:
+            self._topics = await consumer.topics(self.selection.tables)
+            self._looked = time.monotonic()
+            self._refuse_replaced()
+        if self._unnoted and time.monotonic() - self._last_note > _NOTE_SECONDS:
+            await self._note(self._unnoted)
+
+    def _refuse_replaced(self) -> None:
+        for topic, facts in self._topics.items():
+            if topic in self._noted and self._noted[topic].is_of_another(facts.id):
+                raise TopicReplaced(topic=topic)
+
+    def _is_note_due(self, tp: Partition) -> bool:
+        reached = self._noted[tp.topic].reached.get(tp.number) if tp.topic in self._noted else None
+        return reached is None or time.time() - reached.ts_ms / 1000 > _NOTE_SECONDS
+
+    async def _note(self, offsets: Offsets) -> None:
+        if self.notes is not None and offsets:
+            ids = {topic: facts.id for topic, facts in self._topics.items()}
+            self._noted = await self.notes.reached(self._noted, offsets, ids)
+            self._last_note = time.monotonic()
+        self._unnoted = {tp: at for tp, at in self._unnoted.items() if offsets.get(tp) != at}
+
+    async def _note_at_end(self) -> None:
+        """Note the progress; a broker that does not answer keeps nobody waiting."""
+        try:
+            async with asyncio.timeout(_END_SECONDS):
+                await self._note(self._unnoted)
+        except (SubscriberError, TimeoutError) as error:
+            log.warning("the progress of the last minutes was not noted: %s", error)
 
     # --- membership ---
 
     def _on_assigned(self, partitions: frozenset[Partition]) -> None:
         self._generation += 1
         self._assigned = self._unplaced = partitions
+        self._unnoted = {}
         self._take_back("the group has rebalanced")
 
     def _active(self) -> Consumer:
@@ -264,6 +384,7 @@ class Subscriber:
         stack = AsyncExitStack()
         try:
             consumer = await stack.enter_async_context(self.joins(self._on_assigned))
+            await self._begin(consumer)
         except BaseException:
             await stack.aclose()
             raise

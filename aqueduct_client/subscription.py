@@ -10,13 +10,14 @@ from typing import Any
 from aqueduct_client.backoff import Outage
 from aqueduct_client.dedup import Window
 from aqueduct_client.errors import InvalidSubscription
-from aqueduct_client.kafka import KafkaGroup, kafka_log
+from aqueduct_client.kafka import KafkaGroup, kafka_append, kafka_log
+from aqueduct_client.notes import Notes
 from aqueduct_client.schemas import Schemas
 from aqueduct_client.selection import Selection
 from aqueduct_client.start import Earliest, Start
 from aqueduct_client.subscriber import Subscriber, Turn
 from aqueduct_client.sync import SyncSubscriber
-from aqueduct_client.topics import schemas_topic, topics_of
+from aqueduct_client.topics import schemas_topic, subscribers_topic, topic_of, topics_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +38,10 @@ class Subscription:
     tags: frozenset[str] = frozenset()
     tag_topic: str | None = None
     """A tag that the mapping's ``tag_topics`` names: its topic is read, which has the records with it alone."""
+    not_yet: frozenset[str] = frozenset()
+    """Those of the tables that need not exist yet; without them, a name that no table has is refused."""
     start: Start = field(default_factory=Earliest)
-    """For partitions of which the group has no offset."""
+    """Where the group begins a table; partitions and topics that come later are read whole."""
     dedup_window: int = 0
     """How many acknowledged changes are remembered, so that they are not delivered again."""
     connect_timeout: float | None = 60.0
@@ -56,6 +59,14 @@ class Subscription:
         """
         return topics_of(self.tables, prefix=self.prefix, mapped=self.topics, tag=self.tag_topic)
 
+    def _names(self) -> dict[str, frozenset[str]]:
+        """Each topic, with the tables that were named."""
+        found: dict[str, set[str]] = {}
+        for table in self.tables:
+            topic, _ = topic_of(table, prefix=self.prefix, mapped=self.topics, tag=self.tag_topic)
+            found.setdefault(topic, set()).add(table)
+        return {topic: frozenset(names) for topic, names in found.items()}
+
     def subscriber(self) -> Subscriber:
         """Return a new member of the group."""
         wanted = self.wanted
@@ -71,11 +82,19 @@ class Subscription:
                 handling_seconds=self.handling_seconds,
             ),
             logs=logs,
-            selection=Selection(tables=wanted, tags=self.tags),
+            selection=Selection(
+                tables=wanted, tags=self.tags, names=self._names(), not_yet=self.not_yet
+            ),
             start=self.start,
             window=Window(self.dedup_window),
             outage=Outage(self.connect_timeout),
             schemas=Schemas(logs, schemas_topic(self.prefix)),
+            notes=Notes(
+                logs=logs,
+                appends=partial(kafka_append, options),
+                topic=subscribers_topic(self.prefix),
+                group=self.group,
+            ),
             turn=self.turn,
         )
 
@@ -100,11 +119,20 @@ def subscribe_async(
 def _subscription(
     tables: tuple[str, ...], group: str, brokers: str, tags: Iterable[str], more: dict[str, Any]
 ) -> Subscription:
-    if isinstance(tags, str):
-        raise InvalidSubscription(f"tags is the text {tags!r}; give a list of tags")
+    not_yet = more.pop("not_yet", ())
+    for name, given in (("tags", tags), ("not_yet", not_yet)):
+        if isinstance(given, str):
+            raise InvalidSubscription(f"{name} is the text {given!r}; give a list")
+    if others := sorted(set(not_yet) - set(tables)):
+        raise InvalidSubscription(f"not_yet names {', '.join(others)}, which is not subscribed to")
     try:
         found = Subscription(
-            tables=tables, group=group, brokers=brokers, tags=frozenset(tags), **more
+            tables=tables,
+            group=group,
+            brokers=brokers,
+            tags=frozenset(tags),
+            not_yet=frozenset(not_yet),
+            **more,
         )
     except TypeError as error:
         raise InvalidSubscription(str(error)) from None

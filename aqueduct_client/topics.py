@@ -27,21 +27,26 @@ def topics_of(
     A table is looked for in ``mapped``, then its database is; otherwise its topic is its own. ``tag``: the
     topics of this tag's records, instead of those of all.
     """
-    mapped, found = mapped or {}, dict[str, set[str] | None]()
+    found: dict[str, set[str] | None] = {}
     for table in tables:
-        database, name = split_table(table)
-        topic = mapped.get(table) or mapped.get(database)
-        if topic is None:
-            own = table_topic(prefix, database, name)
-            found[own if tag is None else tag_topic(prefix, own, tag)] = None
-        else:
-            topic = topic if tag is None else tag_topic(prefix, topic, tag)
-            wanted = found.setdefault(topic, set())
-            if wanted is not None:
-                wanted.add(table)
+        topic, is_shared = topic_of(table, prefix=prefix, mapped=mapped, tag=tag)
+        if not is_shared:
+            found[topic] = None
+        elif (wanted := found.setdefault(topic, set())) is not None:
+            wanted.add(table)
     if not found:
         raise InvalidSubscription("no table is named; give at least one as database.table")
     return {topic: None if only is None else frozenset(only) for topic, only in found.items()}
+
+
+def topic_of(
+    table: str, *, prefix: str, mapped: Mapping[str, str] | None = None, tag: str | None = None
+) -> tuple[str, bool]:
+    """Return the topic of a table, and whether others may share it."""
+    database, name = split_table(table)
+    own = (mapped or {}).get(table) or (mapped or {}).get(database)
+    topic = own or table_topic(prefix, database, name)
+    return (topic if tag is None else tag_topic(prefix, topic, tag)), own is not None
 
 
 def split_table(table: str) -> tuple[str, str]:
@@ -74,6 +79,11 @@ def _cut(name: str, *parts: str) -> str:
 def schemas_topic(prefix: str) -> str:
     """The topic of all table versions."""
     return f"{prefix}.__schemas"
+
+
+def subscribers_topic(prefix: str) -> str:
+    """The topic of what is noted about groups of subscribers."""
+    return f"{prefix}.__subscribers"
 
 
 def _encoded(name: str, *, underscore: str) -> str:

@@ -96,6 +96,7 @@ def _subscribed(group: str, brokers: str, connection: sqlite3.Connection) -> Non
     subscriber = subscribe(
         ORDERS, group=group, client=group, brokers=brokers, prefix=PREFIX,
         topics={"trade": f"{PREFIX}.trade"}, tags=[TAG] if group == "tagged" else [],
+        not_yet=[ORDERS],
     )  # fmt: skip
     with subscriber:
         while True:

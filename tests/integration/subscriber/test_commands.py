@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 import yaml
 from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
 
 from app.__main__ import main
 from app.commands.event_loop import run_operation
-from aqueduct_client import Earliest, Latest, SyncSubscriber, subscribe
+from aqueduct_client import AfterSeq, Earliest, Latest, SyncSubscriber, subscribe
+from aqueduct_client.errors import TopicReplaced
+from connectors.kafka.group_positions import delete_offsets, store_offsets
 from connectors.kafka.topics.topics import TopicPlan, Topics
 from devstack import Stack
 from tests.harness.worker import settings
@@ -41,6 +44,13 @@ async def published(brokers: str, topic: str) -> None:
             await producer.send_and_wait(
                 topic, value(seq), partition=seq % 2, headers=headers(seq), timestamp_ms=seq * 1000
             )
+
+
+async def deleted(brokers: str, topic: str) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=brokers)
+    await admin.start()
+    await admin.delete_topics([topic])
+    await admin.close()
 
 
 @pytest.fixture
@@ -80,6 +90,11 @@ def test_a_group_is_listed_and_moved(stack: Stack, prefix: str, run: Run) -> Non
         assert code == 1
         assert "GroupActive" in error
         assert "aiokafka" in error, "it names the clients"
+    # Another installation's topics, whose prefix begins with this one's, are not this one's.
+    other = f"{topic}.shop.items"
+    for name in (f"{topic}.__journal", other):
+        run_operation(published(stack.kafka, name))
+    run_operation(store_offsets({"bootstrap_servers": stack.kafka}, group, {(other, 0): 1}))
     code, out, _ = run("list", "--format", "json")
     assert code == 0
     (listed,) = [each for each in json.loads(out) if each["group"] == group]
@@ -120,6 +135,26 @@ def test_a_group_is_listed_and_moved(stack: Stack, prefix: str, run: Run) -> Non
         assert drained(subscriber) == []
     assert run("position", group)[0] == 0
 
+    # Kafka has forgotten the group: it would continue where it was, unless it is reset.
+    known = [(topic, 0), (topic, 1)]
+    run_operation(delete_offsets({"bootstrap_servers": stack.kafka}, group, known))
+    assert run("reset", group, "--yes")[0] == 0
+    with mails(stack, prefix, start=AfterSeq(8)) as subscriber:
+        assert drained(subscriber) == [9, 10]
+
+    # What was set is noted too, and a topic that was made again is read once a command has decided.
+    assert run("set", group, "trade.orders", "--seq", "6", "--yes")[0] == 0
+    run_operation(delete_offsets({"bootstrap_servers": stack.kafka}, group, known))
+    with mails(stack, prefix) as subscriber:
+        assert drained(subscriber) == [7, 8, 9, 10]
+    run_operation(deleted(stack.kafka, topic))
+    run_operation(published(stack.kafka, topic))
+    with pytest.raises(TopicReplaced):
+        mails(stack, prefix).__enter__()
+    assert run("set", group, "trade.orders", "--earliest", "--yes")[0] == 0
+    with mails(stack, prefix) as subscriber:
+        assert drained(subscriber) == list(range(1, 11))
+
 
 def test_a_group_in_topics_of_another_installation_is_not_listed(
     stack: Stack, prefix: str, run: Run
@@ -157,6 +192,10 @@ async def written(brokers: str, topic: str, text: str) -> None:
         (("set", "g", "trade.orders", "--gtid", "x"), "no GTID set"),
         (("set", "g", "trade.orders", "--offset", "3"), "give --partition too"),
         (("set", "g", "trade.orders", "--seq", "3", "--destination", "other"), "numbered within"),
+        (
+            ("set", "g", "trade.orders", "--partition", "0", "--offset", "6"),
+            "has the offsets 0 to 5",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_message(

@@ -7,18 +7,22 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
+from aiokafka.client import AIOKafkaClient, ConnectionGroup, CoordinationType
+from aiokafka.errors import RequestTimedOutError
+from aiokafka.protocol.transaction import EndTxnRequest
 
 from aqueduct_client import KafkaTransactions, Subscriber, subscribe_async
-from aqueduct_client.errors import BrokersRefused, StaleBatch
+from aqueduct_client.errors import BrokersLost, BrokersRefused, StaleBatch
 from aqueduct_client.kafka import kafka_log
 from aqueduct_client.kafka_transactions import Outgoing
 from aqueduct_client.records import Partition, Record
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics.topics import TopicPlan, Topics
 from devstack import Stack
-from tests.unit.aqueduct_client.made import headers, value
+from tests.unit.aqueduct_client.made import headers, seqs, value
 
 PARTITIONS = 2
 
@@ -139,6 +143,58 @@ async def test_a_client_that_was_replaced_cannot_commit(copying: Copying) -> Non
             await transactions.handle(batch, copy)
         await transactions.handle(await subscriber.get_without_ack(timeout=60), copy)
     assert await copying.copied() == [2]
+
+
+async def test_a_late_end_of_a_transaction_does_not_end_the_next_one(copying: Copying) -> None:
+    """A request to end a transaction is delayed until another transaction is open (KAFKA-17754)."""
+    await copying.publish(2)
+    partition, held = Partition(f"{copying.name}.trade.orders", 0), list[Any]()
+
+    async def copy(records: list[Record], outgoing: Outgoing) -> None:
+        for record in records:
+            await outgoing.send(copying.results, b"%d" % record.seq)
+
+    async def interrupted(records: list[Record], outgoing: Outgoing) -> None:
+        await copy(records, outgoing)
+        await outgoing.arrived()
+        await late(copying, f"{copying.name}.{partition.topic}.0", held)
+        raise InterruptedError("planted")
+
+    async with copying.member() as (subscriber, transactions):
+        batch = await subscriber.get_without_ack(timeout=60)
+        hold_first_end(transactions._producers[partition].client, held)
+        with pytest.raises(BrokersLost, match="no answer to the end of a transaction"):
+            await transactions.handle(batch, copy)
+        again = await subscriber.get_without_ack(timeout=60)
+        assert (seqs(again), len(held)) == ([2], 1), "it did not arrive, so nothing was committed"
+        with pytest.raises(InterruptedError):
+            await transactions.handle(again, interrupted)
+        assert await copying.copied() == []
+        await transactions.handle(await subscriber.get_without_ack(timeout=60), copy)
+    assert await copying.copied() == [2]
+
+
+def hold_first_end(client: Any, held: list[Any]) -> None:
+    """Hold the first request of a producer to end a transaction, which gets no answer."""
+    send = client.send
+
+    async def sent(node: int, request: Any, **more: Any) -> Any:
+        if isinstance(request, EndTxnRequest) and not held:
+            held.append(request)
+            raise RequestTimedOutError
+        return await send(node, request, **more)
+
+    client.send = sent
+
+
+async def late(copying: Copying, transactional_id: str, held: list[Any]) -> None:
+    """Let the held request arrive; it is refused if its producer was replaced."""
+    client = AIOKafkaClient(**copying.options)
+    await client.bootstrap()
+    node = await client.coordinator_lookup(CoordinationType.TRANSACTION, transactional_id)
+    await client.ready(node, group=ConnectionGroup.COORDINATION)
+    await client.send(node, held[0], group=ConnectionGroup.COORDINATION)
+    await client.close()
 
 
 async def test_a_refused_result_is_not_committed_with_the_offset(copying: Copying) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from aqueduct_client.dedup import Window
 from aqueduct_client.memory import MemoryKafka
+from aqueduct_client.notes import Notes
 from aqueduct_client.records import Partition, RawRecord, Record
 from aqueduct_client.schemas import Schemas
 from aqueduct_client.selection import Selection
@@ -79,17 +80,24 @@ class Shop:
 
     def subscriber(
         self, *, group: str = "g", tags: Iterable[str] = (), start: Start | None = None,
-        window: int = 0, **more: Any,
+        window: int = 0, topics: Iterable[str] = (TOPIC,), **more: Any,
     ) -> Subscriber:  # fmt: skip
         """A member of a group."""
         return Subscriber(
-            joins=self.kafka.joins(group, [TOPIC]),
+            joins=self.kafka.joins(group, [*topics]),
             logs=self.kafka.log,
-            selection=Selection(tables={TOPIC: None}, tags=frozenset(tags)),
+            selection=Selection(tables=dict.fromkeys(topics), tags=frozenset(tags)),
+            notes=self.notes(group),
             start=start or Earliest(),
             window=Window(window),
             schemas=Schemas(self.kafka.log, "aq.__schemas"),
             **more,
+        )
+
+    def notes(self, group: str = "g") -> Notes:
+        """What is noted of a group."""
+        return Notes(
+            logs=self.kafka.log, appends=self.kafka.append, topic="aq.__subscribers", group=group
         )
 
     def committed(self, group: str = "g") -> dict[int, int]:

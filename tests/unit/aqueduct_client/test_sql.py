@@ -6,10 +6,11 @@ import contextlib
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any, Self
 
 import pytest
 
-from aqueduct_client.errors import ProgressMoved
+from aqueduct_client.errors import NoTransaction, ProgressMoved
 from aqueduct_client.records import Partition, RawRecord, Record
 from aqueduct_client.sql import SqlProgress
 from tests.unit.aqueduct_client.made import seqs, value
@@ -100,6 +101,92 @@ def test_of_two_clients_that_apply_the_same_one_fails(opens: Opens, before: list
     with pytest.raises(ProgressMoved, match=r"topic=t.*Roll back the database transaction"), slow:
         PROGRESS.new_of(Overtaken(slow), changes([2, 3]))
     assert applied(slow, changes([2, 3])) == [3]
+
+
+class IntegrityError(Exception):
+    """As psycopg has it."""
+
+
+class UniqueViolation(IntegrityError):
+    sqlstate = "23505"
+
+
+class SerializationFailure(Exception):
+    sqlstate = "40001"
+
+
+class InFailedSqlTransaction(Exception):
+    sqlstate = "25P02"
+
+
+class Postgres:
+    """A cursor that behaves as psycopg's: an error ends its transaction, and is of a class of its own."""
+
+    def __init__(self, connection: sqlite3.Connection, between: Callable[[], object]) -> None:
+        self._cursor, self._between = connection.cursor(), between
+        self._failed = False
+
+    @property
+    def rowcount(self) -> int:
+        return self._cursor.rowcount
+
+    def execute(self, operation: str, parameters: tuple[object, ...] = ()) -> object:
+        if self._failed:
+            raise InFailedSqlTransaction
+        try:
+            return self._cursor.execute(operation.replace("%s", "?"), parameters)
+        except sqlite3.IntegrityError as error:
+            self._failed = True
+            raise UniqueViolation from error
+
+    def fetchone(self) -> object:
+        row = self._cursor.fetchone()
+        self._between()
+        return row
+
+
+def test_a_first_position_that_another_client_stores_meanwhile_is_recognized_with_psycopg(
+    opens: Opens,
+) -> None:
+    slow, quick = opens(), opens()
+    progress = SqlProgress(subscriber="billing", placeholder="%s")
+    cursor = Postgres(slow, lambda: applied(quick, changes([1])))
+    with pytest.raises(ProgressMoved) as raised:
+        progress.new_of(cursor, changes([1, 2]) + changes([7], part=1))
+    assert isinstance(raised.value.__cause__, UniqueViolation), "nothing was executed after it"
+    slow.rollback()
+    cursor = Postgres(slow, lambda: None)
+    assert seqs(progress.new_of(cursor, changes([1, 2]) + changes([7], part=1))) == [2, 7]
+
+
+class Deadlock(Exception):
+    """As PyMySQL's OperationalError."""
+
+
+@pytest.mark.parametrize("error", [SerializationFailure(), Deadlock(1213, "Deadlock found")])
+def test_a_transaction_that_the_database_ended_for_another_one_is_to_be_repeated(
+    opens: Opens, error: Exception
+) -> None:
+    class Ended(sqlite3.Cursor):
+        def execute(self, sql: str, parameters: Any = ()) -> Self:
+            if sql.startswith("INSERT"):
+                raise error
+            super().execute(sql, parameters)
+            return self
+
+    with pytest.raises(ProgressMoved):
+        PROGRESS.new_of(Ended(opens()), changes([1]))
+
+
+def test_a_connection_without_transactions_is_refused_before_anything_is_stored(
+    opens: Opens,
+) -> None:
+    connection = opens()
+    connection.isolation_level = None
+    with pytest.raises(NoTransaction, match="Turn autocommit off"):
+        PROGRESS.new_of(connection.cursor(), changes([1]))
+    connection.execute("BEGIN")
+    assert seqs(PROGRESS.new_of(connection.cursor(), changes([1]))) == [1]
 
 
 def test_the_drivers_own_errors_are_the_callers(opens: Opens) -> None:

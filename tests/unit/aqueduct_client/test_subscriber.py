@@ -16,9 +16,11 @@ from aqueduct_client.errors import (
     OutOfOrder,
     StaleBatch,
     SubscriberClosed,
+    UnknownTable,
 )
 from aqueduct_client.protocol import Assigned, Consumer
 from aqueduct_client.records import Partition
+from aqueduct_client.selection import Selection
 from tests.unit.aqueduct_client.made import TOPIC, Shop, headers, seqs, value
 
 
@@ -120,6 +122,76 @@ async def test_dropped_records_move_the_groups_offset_once_nothing_is_in_flight(
     async with shop.subscriber(tags=["paid"]) as subscriber:
         await subscriber.get_without_ack(timeout=0.05)
         assert shop.committed() == {0: 5}
+
+
+async def test_tags_that_no_record_has_are_named_with_those_that_there_are(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    shop = Shop()
+    shop.publish(3, tags=["paid"])
+    async with shop.subscriber(tags=["payed"]) as subscriber:
+        await subscriber.get_without_ack(timeout=0.05)
+    assert "no record so far has a tag of payed" in caplog.text
+    assert "the tags are paid" in caplog.text
+
+
+def named(topic: str, *tables: str, shared: bool = False, not_yet: bool = False) -> Selection:
+    """The selection of these tables of a topic."""
+    names = frozenset(tables)
+    return Selection(
+        tables={topic: names if shared else None},
+        names={topic: names},
+        not_yet=names if not_yet else frozenset(),
+    )
+
+
+async def refused(shop: Shop, selection: Selection) -> str:
+    """The error of a subscriber, which has delivered and acknowledged nothing."""
+    subscriber = shop.subscriber(topics=selection.tables)
+    subscriber.selection = selection
+    with pytest.raises(UnknownTable) as raised:
+        await subscriber.__aenter__()
+    assert shop.committed() == {}
+    return str(raised.value)
+
+
+async def test_a_table_without_a_topic_is_refused_with_the_nearest_names() -> None:
+    shop = Shop()
+    shop.kafka.create("aq.trade.order-items")
+    shop.publish(3)
+    for name in ("trade.Orders", "trade.ordres"):
+        error = await refused(shop, named(f"aq.{name}", name))
+        assert f"{name}: there is no topic aq.{name}; the nearest are {TOPIC}" in error
+        assert "add it to not_yet" in error
+    assert "nearest" not in await refused(shop, named("aq.x.yy", "x.yy"))
+
+
+async def test_a_name_that_no_table_of_a_shared_topic_has_is_refused() -> None:
+    shop = Shop()
+    shop.publish(3)
+    shop.kafka.create("aq.__logical_schemas")
+    shop.kafka.send(
+        Partition("aq.__logical_schemas", 0), b"{}", key=b'{"database":"trade","table":"orders"}'
+    )
+    error = await refused(shop, named(TOPIC, "trade.Orders", shared=True))
+    assert f"no table is called trade.Orders; the nearest are trade.orders [topic={TOPIC}]" in error
+    subscriber = shop.subscriber()
+    subscriber.selection = named(TOPIC, "trade.orders", shared=True)
+    async with subscriber:
+        assert seqs(await subscriber.get()) == [1, 2, 3]
+
+
+async def test_a_table_that_is_to_come_may_be_missing() -> None:
+    shop = Shop()
+    later = "aq.trade.later"
+    subscriber = shop.subscriber(topics=[later])
+    subscriber.selection = named(later, "trade.later", not_yet=True)
+    async with subscriber:
+        assert len(await subscriber.get(timeout=0.01)) == 0
+        shop.kafka.create(later)
+        shop.kafka.send(Partition(later, 0), value(1), headers=headers(1))
+        shop.kafka.rebalance("g")
+        assert seqs(await subscriber.get()) == [1]
 
 
 async def test_a_tombstone_is_no_change() -> None:

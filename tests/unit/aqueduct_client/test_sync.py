@@ -51,7 +51,7 @@ def test_its_thread_ends_with_it_and_with_a_start_that_fails() -> None:
 
 
 def test_what_cannot_be_subscribed_to_is_refused_before_kafka_is_asked() -> None:
-    for wrong in ({"tags": "paid"}, {"no_such": 1}):
+    for wrong in ({"tags": "paid"}, {"no_such": 1}, {"not_yet": "a.b"}, {"not_yet": ["a.c"]}):
         with pytest.raises(InvalidSubscription):
             subscribe("a.b", group="g", brokers="127.0.0.1:1", **wrong)
     with pytest.raises(InvalidSubscription, match=r"database\.table"):

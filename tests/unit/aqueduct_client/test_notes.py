@@ -1,0 +1,192 @@
+"""Where a group begins, and continues when Kafka has forgotten it, in the in-memory twin."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from aqueduct_client.errors import TopicReplaced
+from aqueduct_client.notes import TopicNote
+from aqueduct_client.records import Partition
+from aqueduct_client.start import AfterSeq, Latest
+from aqueduct_client.subscriber import Subscriber
+from tests.unit.aqueduct_client.made import TOPIC, Shop, headers, seqs, value
+
+LATER = "aq.trade.later"
+
+
+def sent(shop: Shop, topic: str, number: int, *numbers: int) -> None:
+    """Write changes to a partition."""
+    for seq in numbers:
+        shop.kafka.send(Partition(topic, number), value(seq), headers=headers(seq))
+
+
+async def all_of(subscriber: Subscriber) -> list[int]:
+    """Everything up to the end, acknowledged."""
+    found: list[int] = []
+    while batch := await subscriber.get(timeout=0.05):
+        found += seqs(batch)
+    return sorted(found)
+
+
+async def test_a_partition_that_is_added_is_read_from_its_first_record() -> None:
+    shop = Shop()
+    shop.publish(5)
+    async with shop.subscriber(start=Latest()) as subscriber:
+        assert await all_of(subscriber) == []
+        shop.kafka.create(TOPIC, 3)
+        sent(shop, TOPIC, 1, 101, 102)
+        shop.kafka.rebalance("g")
+        assert await all_of(subscriber) == [101, 102]
+    sent(shop, TOPIC, 2, 103)  # while no client runs, and never committed
+    async with shop.subscriber(start=Latest()) as subscriber:
+        assert await all_of(subscriber) == [103]
+
+
+async def test_a_topic_that_comes_later_is_read_from_its_first_record() -> None:
+    shop = Shop()
+    shop.publish(5)
+    topics = [TOPIC, LATER]
+    async with shop.subscriber(start=Latest(), topics=topics) as subscriber:
+        assert await all_of(subscriber) == []
+    shop.kafka.create(LATER, 2)
+    sent(shop, LATER, 1, 101, 102)
+    async with shop.subscriber(start=Latest(), topics=topics) as subscriber:
+        assert await all_of(subscriber) == [101, 102]
+
+
+async def test_a_table_that_a_group_takes_up_later_begins_at_the_start() -> None:
+    shop = Shop()
+    shop.kafka.create(LATER)
+    sent(shop, LATER, 0, 101, 102)
+    async with shop.subscriber(start=Latest()) as subscriber:
+        assert await all_of(subscriber) == []
+    async with shop.subscriber(start=AfterSeq(101), topics=[TOPIC, LATER]) as subscriber:
+        assert await all_of(subscriber) == [102]
+
+
+async def test_members_that_begin_at_once_begin_at_one_position_in_all_partitions() -> None:
+    shop = Shop(partitions=4)
+    shop.publish(8)
+    members = [shop.subscriber(start=Latest()) for _ in range(3)]
+    await asyncio.gather(*(each.__aenter__() for each in members))
+    shop.publish(8)  # no member has chosen a position of its partitions yet
+    found = await asyncio.gather(*map(all_of, members))
+    assert sorted(seq for each in found for seq in each) == list(range(9, 17))
+    for each in members:
+        await each.close()
+
+
+async def test_a_member_that_ended_before_it_stored_a_position_keeps_the_start() -> None:
+    shop = Shop(partitions=2)
+    shop.publish(4)
+    async with shop.subscriber(start=Latest()):
+        assert shop.committed() == {}
+    shop.publish(4)
+    async with shop.subscriber(start=Latest()) as subscriber:
+        assert await all_of(subscriber) == [5, 6, 7, 8]
+
+
+async def test_a_group_that_kafka_has_forgotten_continues_where_it_was(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    shop = Shop(partitions=2)
+    shop.publish(4)
+    async with shop.subscriber(start=Latest()) as subscriber:
+        assert await all_of(subscriber) == []
+        shop.publish(4)
+        assert await all_of(subscriber) == [5, 6, 7, 8]
+    shop.publish(100)
+    shop.kafka.offsets.clear()  # as after offsets.retention.minutes, or by an administrator
+    async with shop.subscriber(start=Latest()) as subscriber:
+        assert await all_of(subscriber) == list(range(9, 109))
+    assert "Kafka has forgotten a group's offset" in caplog.text
+
+
+async def test_a_client_that_was_killed_gets_some_again_and_misses_none() -> None:
+    shop = Shop()
+    shop.publish(4)
+    killed = await shop.subscriber(start=Latest()).__aenter__()
+    assert await all_of(killed) == []
+    shop.publish(4)
+    assert await all_of(killed) == [5, 6, 7, 8]
+    await killed._member.aclose()  # without a note
+    shop.kafka.offsets.clear()
+    async with shop.subscriber(start=Latest()) as subscriber:
+        assert await all_of(subscriber) == [5, 6, 7, 8]
+
+
+async def test_progress_is_noted_from_time_to_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aqueduct_client.subscriber._NOTE_SECONDS", 0.0)
+    shop = Shop()
+    shop.publish(4)
+    async with shop.subscriber() as subscriber:
+        assert await all_of(subscriber) == [1, 2, 3, 4]
+        assert len(await subscriber.get_without_ack(timeout=0.01)) == 0
+        note = (await shop.notes().read())[TOPIC]
+        assert note.reached[0].offset == 4
+
+
+async def test_a_group_of_an_earlier_client_or_of_a_plain_consumer_is_no_new_one() -> None:
+    shop = Shop(partitions=2)
+    shop.publish(4)
+    shop.kafka.offsets["g", Partition(TOPIC, 1)] = 1
+    async with shop.subscriber(start=Latest()) as subscriber:
+        assert await all_of(subscriber) == [2, 3, 4]
+
+
+async def test_a_topic_that_was_made_again_stops_the_group_until_an_operator_decides() -> None:
+    shop = Shop()
+    shop.publish(4)
+    async with shop.subscriber(start=Latest()) as subscriber:
+        assert await all_of(subscriber) == []
+    shop.kafka.delete(TOPIC)
+    shop.kafka.create(TOPIC)
+    shop.publish(7)
+    with pytest.raises(TopicReplaced, match=r"set GROUP TABLE --earliest"):
+        await shop.subscriber(start=Latest()).__aenter__()
+    shop.kafka.offsets["g", Partition(TOPIC, 0)] = 0  # as the command does
+    await shop.notes().moved(TOPIC, shop.kafka.ids[TOPIC], {0: 0})
+    async with shop.subscriber(start=Latest()) as subscriber:
+        assert len(await all_of(subscriber)) == 7
+
+
+async def test_a_topic_that_is_made_again_while_it_is_read_stops_the_client(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("aqueduct_client.subscriber._LOOK_SECONDS", 0.0)
+    shop = Shop()
+    shop.publish(4)
+    async with shop.subscriber() as subscriber:
+        assert await all_of(subscriber) == [1, 2, 3, 4]
+        shop.kafka.delete(TOPIC)
+        shop.kafka.create(TOPIC)
+        shop.publish(10)  # more than before, so that the position is within it
+        with pytest.raises(TopicReplaced):
+            await subscriber.get_without_ack()
+
+
+async def test_a_group_that_was_reset_begins_again_whatever_compaction_has_left() -> None:
+    shop = Shop()
+    notes = shop.notes()
+    begun = await notes.begin({TOPIC: TopicNote(topic_id="a", starts={0: 5})})
+    await notes.reached(begun, {Partition(TOPIC, 0): 9}, {TOPIC: "a"})
+    await notes.forget([TOPIC])
+    assert await notes.read() == {}
+    await notes.begin({TOPIC: TopicNote(topic_id="a", starts={0: 7})})
+    log = shop.kafka.records[Partition("aq.__subscribers", 0)]
+    newest = {raw.key: (at, raw) for at, raw in log}
+    log[:] = sorted(newest.values(), key=lambda each: each[1].offset)
+    (note,) = (await notes.read()).values()
+    assert (note.starts, note.reached) == ({0: 7}, {})
+    assert await shop.notes("other").read() == {}
+
+
+async def test_of_two_notes_the_first_counts_and_is_the_last_too() -> None:
+    shop = Shop()
+    first = await shop.notes().begin({TOPIC: TopicNote(topic_id=None, starts={0: 1})})
+    second = await shop.notes().begin({TOPIC: TopicNote(topic_id=None, starts={0: 2})})
+    assert second == first
+    _, last = shop.kafka.records[Partition("aq.__subscribers", 0)][-1]
+    assert first[TOPIC].token.encode() in (last.value or b"")
