@@ -20,6 +20,7 @@ from tables.mapping.packed import PackedMapping
 from tables.mapping.rules import DDL_TYPES, DEBEZIUM, OPERATIONS, Rules
 from tables.masking.keys import MaskingKeys
 from tables.masking.rules import MaskingRule, column_rules, masks
+from tables.routes.topic_names import TopicRule, stated_topic
 from tables.table_filter import TableFilter
 
 
@@ -46,6 +47,8 @@ class Route:
     """By tag, the topic where the records that have it are published again."""
     shard: tuple[str, str, str] | None = None
     """Destination, database and table, if the records' keys begin with them."""
+    is_alone: bool = False
+    """Whether no other table may have the topic, whose name the settings state."""
 
     @property
     def partition_by(self) -> tuple[str, ...]:
@@ -108,6 +111,10 @@ class Routes:
     """Whether rows of mapped tables go to topics of this destination alone, for a merge to read."""
     keys: MaskingKeys = field(default_factory=MaskingKeys)
     """The keys that the mapping's rules name, and that seal what cannot be masked yet."""
+    row_topics: tuple[TopicRule, ...] = ()
+    """The names of row topics that no rule of the mapping names; none: Aqueduct's own."""
+    existing: Names[str, int] = field(default_factory=dict)
+    """The partitions of topics that existed before and keep them, by name."""
     masks_any: bool = field(init=False, repr=False, compare=False)
     """Whether the mapping hides values of any table."""
     omitted_statements: frozenset[str] = field(init=False, repr=False, compare=False)
@@ -169,26 +176,27 @@ class Routes:
             return None
         mapped = self.mapping.of(table) if self.mapping is not None else None
         if mapped is None:
+            topic, is_alone = self._row_topic(table, table)
             return Route(
                 table=table,
                 logical=table,
-                topic=self._row_topic(table, table),
-                partitions=self.partitions,
+                topic=topic,
+                partitions=self.existing.get(topic, self.partitions),
                 format=self.format,
+                is_alone=is_alone,
             )
-        rules = mapped.rules
-        topic = (
-            f"{self.prefix}.{mapped.topic}"
-            if mapped.topic
-            else self._row_topic(table, mapped.logical)
-        )
+        rules, is_alone = mapped.rules, False
+        if mapped.topic:
+            topic = f"{self.prefix}.{mapped.topic}"
+        else:
+            topic, is_alone = self._row_topic(table, mapped.logical)
         if not TableFilter(rules.include or r".*\..*", rules.black).captures(*table):
             return None
         return Route(
             table=table,
             logical=mapped.logical,
             topic=self._published(topic),
-            partitions=mapped.partitions or self.partitions,
+            partitions=mapped.partitions or self.existing.get(topic, self.partitions),
             key_columns=rules.key or None,
             format=self.format if mapped.format == DEBEZIUM else mapped.format,
             column_rules=self._column_rules(table, rules),
@@ -197,6 +205,7 @@ class Routes:
                 one: self._published(tag_topic(self.prefix, topic, one)) for one in rules.tag_topics
             },
             shard=(self.destination, *table) if mapped.key_has_shard else None,
+            is_alone=is_alone,
         )
 
     def _published(self, topic: str) -> str:
@@ -220,17 +229,20 @@ class Routes:
                 f"a rule of {'.'.join(table)} names the key {error.args[0]!r}, which mapping.key_file lacks"
             ) from None
 
-    def _row_topic(self, table: TableName, logical: TableName) -> str:
-        """The row topic of a table; raise MappingError if a rule names it for others."""
-        topic = row_topic(self.prefix, *logical)
-        if self.mapping is not None:
-            owner = self.mapping.owner_of_topic(topic.removeprefix(f"{self.prefix}."))
+    def _row_topic(self, table: TableName, logical: TableName) -> tuple[str, bool]:
+        """The row topic of a table, and whether it is alone there; raise MappingError if a rule names it for
+        others."""
+        stated = stated_topic(self.row_topics, self.prefix, logical)
+        topic = row_topic(self.prefix, *logical) if stated is None else stated[0]
+        own = topic.removeprefix(f"{self.prefix}.")
+        if self.mapping is not None and own != topic:
+            owner = self.mapping.owner_of_topic(own)
             if owner:
                 raise MappingError(
                     f"the row topic {topic} of {'.'.join(table)} is to Kafka the topic of {owner}; "
                     "rename that topic"
                 )
-        return topic
+        return topic, stated is not None and not stated[1].shared
 
 
 def _made(settings: dict[str, Any]) -> Routes:

@@ -6,9 +6,13 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from app.pipeline.number.table_versions import VersionBook
+from connectors.errors import RuleImpossible
 from tables.routes.repartitions import Spread
 from tables.routes.routes import Route, Routes
+from tables.routes.topic_names import TopicRule
 from tables.table_version import Column, Definition, TableVersion
 
 ORDERS, ITEMS = ("shop", "orders"), ("shop", "items")
@@ -120,3 +124,21 @@ def test_a_definition_that_was_compared_once_is_known_until_the_version_or_the_c
     # Another route of the same table, as after a new mapping.
     moved = replace(joining, topic="aq.other")
     assert book.at(moved, here, CHANGE, 9)[0].topic == "aq.other"
+
+
+@pytest.mark.parametrize("other", [("a_b", "c"), ("a", "b.c")])
+def test_a_second_table_of_a_topic_that_the_settings_name_is_refused_by_both_names(
+    other: tuple[str, str],
+) -> None:
+    def named(table: tuple[str, str], *, shared: bool) -> Route:
+        rule = TopicRule(topic="{prefix}.{database}.{table}", shared=shared)
+        found = Routes(prefix="p", row_topics=(rule,)).of(table)
+        assert found is not None
+        return found
+
+    book = VersionBook("shop", known={})
+    first(book, named(("a b", "c"), shared=False))
+    with pytest.raises(RuleImpossible, match=r"topic p\.a.*, which a b\.c has"):
+        first(book, named(other, shared=False))
+    assert first(book, named(other, shared=True)).version == 1
+    assert first(book, named(("a b", "c"), shared=False)).version == 1
