@@ -153,6 +153,7 @@ def destination_plan(
             oversize=destination.oversize,
             claims=destination.claims,
             claims_access=S3Access(**destination.claim_check_s3.model_dump()),
+            connect=destination.connect.form(),
             registry=settings.mapping.schema_registry.access(),
             undecodable_limit=destination.poison_limit
             if destination.poison == "dead_letter"

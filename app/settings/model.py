@@ -24,6 +24,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from pydantic_settings import SettingsError as EnvironmentFault
 
 from app.pipeline.statement_filter import StatementTypes, shadow_rules
+from app.settings.connect import ConnectSettings
 from app.settings.environment import refuse_unknown
 from app.settings.errors import faults
 from app.settings.file import SettingsFile, refuse_unreadable
@@ -218,8 +219,10 @@ class DestinationSettings(RecordSettings):
     snapshot: SnapshotSettings = SnapshotSettings()
     row_topics: tuple[RowTopicSettings, ...] = ()
     """The names of row topics, of each table by the first rule that has it; empty: Aqueduct's own names."""
-    format: Literal["debezium", "canal", "maxwell", "avro"] = "debezium"
+    format: Literal["debezium", "canal", "connect", "maxwell", "avro"] = "debezium"
     """The record format of tables to which no rule of the mapping gives one."""
+    connect: ConnectSettings = ConnectSettings()
+    """The form of records in the format ``connect``."""
 
     @model_validator(mode="after")
     def _begins_once(self) -> Self:
@@ -297,6 +300,11 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _registry_is_named(self) -> Self:
         for name, destination in self.destinations.items():
+            if destination.connect.unwrap and destination.oversize != "stop":
+                raise ValueError(
+                    f"destinations.{name} has connect.unwrap, whose records have no place for what oversize "
+                    "replaces an image by; leave out oversize"
+                )
             if destination.format != AVRO:
                 continue
             if not self.mapping.schema_registry.url:

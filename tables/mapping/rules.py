@@ -12,7 +12,7 @@ DDL_TYPES = ("create", "alter", "drop", "rename", "truncate")
 DEBEZIUM = "debezium"
 """The record format of the envelope."""
 AVRO = "avro"
-FORMATS = (DEBEZIUM, "canal", "maxwell", AVRO)
+FORMATS = (DEBEZIUM, "canal", "connect", "maxwell", AVRO)
 SHARD_IN_KEY = ("auto", "always", "never")
 ON_DROP = ("auto", "delete", "keep")
 

@@ -232,7 +232,9 @@ class Routes:
     def _row_topic(self, table: TableName, logical: TableName) -> tuple[str, bool]:
         """The row topic of a table, and whether it is alone there; raise MappingError if a rule names it for
         others."""
-        stated = stated_topic(self.row_topics, self.prefix, logical)
+        # A rule may have a table's name in another case.
+        is_same = [one.lower() for one in logical] == [one.lower() for one in table]
+        stated = stated_topic(self.row_topics, self.prefix, table if is_same else logical)
         topic = row_topic(self.prefix, *logical) if stated is None else stated[0]
         own = topic.removeprefix(f"{self.prefix}.")
         if self.mapping is not None and own != topic:

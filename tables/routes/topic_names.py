@@ -1,7 +1,8 @@
 """The names of row topics where a destination states them, instead of Aqueduct's own encoding.
 
-Invariant: a name is what Kafka Connect and Debezium make of the same rule, since readers of their topics continue
-with it. Such names are not injective: one topic for two tables is found when the second has its first row.
+Invariant: a name is what Kafka Connect and Debezium make of the same rule, since readers of their topics
+continue with it. Such names are not injective: one topic for two tables is found at
+the first row of the second.
 Source: ``AbstractTopicNamingStrategy.sanitizedTopicName`` of Debezium, ``RegexRouter`` of Kafka Connect.
 """
 

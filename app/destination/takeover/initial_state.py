@@ -15,7 +15,9 @@ from dataclasses import dataclass, field, replace
 from app.destination.takeover.cursor_verification import CursorVerification
 from app.destination.takeover.existing_rows import check_earliest, log_omitted_rows
 from connectors.mysql.ddl.definition import Database, Table, TableName
+from connectors.mysql.lookup.position_within import published_part
 from connectors.mysql.lookup.start import (
+    AfterGtids,
     Earliest,
     Latest,
     Start,
@@ -29,7 +31,7 @@ from connectors.mysql.schema.baseline import Baseline, read_baseline, server_of
 from connectors.mysql.schema.information_schema import InventoryReader
 from connectors.mysql.schema.statements_between import LoggedStatement, StatementsRead
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
-from tables.cursor import Cursor
+from tables.cursor import Cursor, Resume
 from tables.cursor_proof import CursorProof
 from tables.journal.state import DestinationState
 from tables.journal_format import Entry as Note
@@ -186,9 +188,26 @@ class InitialStateBuilder:
                 self._cursor(baseline.at), baseline.tables, baseline.databases, views=baseline.views
             )
         offset = first_offset(self.start, self.facts, self.address)
+        cursor = replace(self._cursor(offset), resume=self._published_before(offset))
         if self.policy is None:
-            return InitialState(cursor=self._cursor(offset), history=None)
-        return self._from_earlier(self._cursor(offset))
+            return InitialState(cursor=cursor, history=None)
+        return self._from_earlier(cursor)
+
+    def _published_before(self, offset: SourceOffset) -> Resume | None:
+        """What another program has published of the first transaction."""
+        within = self.start.within if isinstance(self.start, AfterGtids) else None
+        if within is None:
+            return None
+        part = published_part(offset, within, self.address)
+        if part is None:
+            return None
+        log.info(
+            "%s: %s was published to row %d by another program",
+            self.destination, part.transaction_id, part.rows,
+        )  # fmt: skip
+        return Resume(
+            transaction_id=part.transaction_id, rows=part.rows, published=part.rows, part=1
+        )
 
     def _check_existing_rows(self) -> None:
         """Refuse or log a start that omits existing rows."""

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from app.pipeline.formats.avro.form import AvroForm
 from app.pipeline.formats.avro.format import Avro, AvroFactory
 from app.pipeline.formats.canal.message import CANAL
+from app.pipeline.formats.connect.form import ConnectRecords
+from app.pipeline.formats.connect.format import Connect, ConnectFactory
 from app.pipeline.formats.debezium.format import Debezium
 from app.pipeline.formats.maxwell.row import MAXWELL
 from app.pipeline.formats.protocol import FormatFactory, RecordForm
@@ -21,6 +23,7 @@ _SHAPES = (CANAL, MAXWELL)
 FORMATS: Mapping[str, FormatFactory] = {
     DEBEZIUM: Debezium,
     Avro.name: AvroFactory(),
+    Connect.name: ConnectFactory(),
     **{shape.name: ShapedFactory(shape) for shape in _SHAPES},
 }
 
@@ -44,6 +47,8 @@ def form_named(name: str, rules: Rules) -> RecordForm:
     """Return the form of a format other than the envelope by name; raises KeyError if there is none."""
     if name == Avro.name:
         return AvroForm(rules, ConfluentRegistry(rules.registry))
+    if name == Connect.name:
+        return ConnectRecords(rules)
     return {shape.name: ShapedForm(shape) for shape in _SHAPES}[name]
 
 

@@ -24,6 +24,7 @@ from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup import mariadb_start as mariadb
 from connectors.mysql.lookup.listed_events import is_end
 from connectors.mysql.lookup.position_by_time import offset_at_time
+from connectors.mysql.lookup.position_within import Within
 from connectors.mysql.lookup.transaction_spans import Spans
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
@@ -56,6 +57,8 @@ class AfterGtids:
     """The position after these transactions."""
 
     gtid_set: Gtids
+    within: Within | None = None
+    """What another program has published of the next one."""
 
 
 @dataclass(frozen=True, slots=True)
