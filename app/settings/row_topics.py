@@ -31,6 +31,8 @@ class RowTopicSettings(BaseModel):
     renames: tuple[RenameSettings, ...] = ()
     shared: bool = False
     """Whether several tables may have one topic."""
+    partitions: int = Field(default=0, ge=0, le=10_000)
+    """The partitions over which rows are spread, the first ones of the topic; 0: all of them."""
 
     @model_validator(mode="after")
     def _is_usable(self) -> Self:
@@ -48,4 +50,5 @@ class RowTopicSettings(BaseModel):
                 TopicRename(regex=one.regex, replacement=one.replacement) for one in self.renames
             ),
             shared=self.shared,
+            partitions=self.partitions,
         )

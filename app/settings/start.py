@@ -23,6 +23,7 @@ from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.position_within import Within
 from connectors.mysql.lookup.start import (
     FIRST_EVENT,
+    AfterEvent,
     AfterGtids,
     AtCoordinates,
     AtTime,
@@ -75,6 +76,8 @@ class StartPosition(BaseModel):
 
     file: str | None = Field(default=None, min_length=1)
     pos: int | None = Field(default=None, ge=FIRST_EVENT)
+    event: int | None = Field(default=None, ge=FIRST_EVENT)
+    """Where the last event begins that another program has published; it may be within a transaction."""
     timestamp: Annotated[int | None, BeforeValidator(milliseconds)] = None
     """Milliseconds since 1970, once parsed."""
     gtid_set: str | None = None
@@ -88,12 +91,12 @@ class StartPosition(BaseModel):
             raise ValueError("within needs MySQL's GTIDs")
         if self.gtid_set is not None:
             str(parse_gtids(self.gtid_set))
-            if (self.file, self.pos, self.timestamp) != (None, None, None):
+            if (self.file, self.pos, self.event, self.timestamp) != (None,) * 4:
                 raise ValueError("give gtid_set alone")
-        elif self.file is None and self.pos is not None:
-            raise ValueError("pos needs its file")
-        elif self.pos is not None and self.timestamp is not None:
-            raise ValueError("give pos or timestamp, not both")
+        elif self.file is None and (self.pos, self.event) != (None, None):
+            raise ValueError("pos or event needs its file")
+        elif len([one for one in (self.pos, self.event, self.timestamp) if one is not None]) > 1:
+            raise ValueError("give one of pos, event and timestamp")
         elif self.file is None and self.timestamp is None:
             raise ValueError("give file (with pos or timestamp), timestamp, or gtid_set")
         return self
@@ -106,6 +109,8 @@ class StartPosition(BaseModel):
         if self.timestamp is not None:
             return AtTime(self.timestamp, self.file)
         assert self.file is not None
+        if self.event is not None:
+            return AfterEvent(Coordinates(self.file, self.event))
         return AtCoordinates(Coordinates(self.file, self.pos or FIRST_EVENT))
 
 

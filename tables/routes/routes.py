@@ -176,27 +176,28 @@ class Routes:
             return None
         mapped = self.mapping.of(table) if self.mapping is not None else None
         if mapped is None:
-            topic, is_alone = self._row_topic(table, table)
+            topic, rule = self._row_topic(table, table)
             return Route(
                 table=table,
                 logical=table,
                 topic=topic,
-                partitions=self.existing.get(topic, self.partitions),
+                partitions=self._partitions(topic, rule),
                 format=self.format,
-                is_alone=is_alone,
+                is_alone=rule is not None and not rule.shared,
             )
-        rules, is_alone = mapped.rules, False
+        rules: Rules = mapped.rules
+        rule = None
         if mapped.topic:
             topic = f"{self.prefix}.{mapped.topic}"
         else:
-            topic, is_alone = self._row_topic(table, mapped.logical)
+            topic, rule = self._row_topic(table, mapped.logical)
         if not TableFilter(rules.include or r".*\..*", rules.black).captures(*table):
             return None
         return Route(
             table=table,
             logical=mapped.logical,
             topic=self._published(topic),
-            partitions=mapped.partitions or self.existing.get(topic, self.partitions),
+            partitions=mapped.partitions or self._partitions(topic, rule),
             key_columns=rules.key or None,
             format=self.format if mapped.format == DEBEZIUM else mapped.format,
             column_rules=self._column_rules(table, rules),
@@ -205,8 +206,13 @@ class Routes:
                 one: self._published(tag_topic(self.prefix, topic, one)) for one in rules.tag_topics
             },
             shard=(self.destination, *table) if mapped.key_has_shard else None,
-            is_alone=is_alone,
+            is_alone=rule is not None and not rule.shared,
         )
+
+    def _partitions(self, topic: str, rule: TopicRule | None) -> int:
+        if rule is not None and rule.partitions:
+            return rule.partitions
+        return self.existing.get(topic, self.partitions)
 
     def _published(self, topic: str) -> str:
         """The topic itself, or this destination's share of it; raise MappingError if that is too long."""
@@ -229,8 +235,8 @@ class Routes:
                 f"a rule of {'.'.join(table)} names the key {error.args[0]!r}, which mapping.key_file lacks"
             ) from None
 
-    def _row_topic(self, table: TableName, logical: TableName) -> tuple[str, bool]:
-        """The row topic of a table, and whether it is alone there; raise MappingError if a rule names it for
+    def _row_topic(self, table: TableName, logical: TableName) -> tuple[str, TopicRule | None]:
+        """The row topic of a table, and the rule that states it; raise MappingError if a rule names it for
         others."""
         # A rule may have a table's name in another case.
         is_same = [one.lower() for one in logical] == [one.lower() for one in table]
@@ -244,7 +250,7 @@ class Routes:
                     f"the row topic {topic} of {'.'.join(table)} is to Kafka the topic of {owner}; "
                     "rename that topic"
                 )
-        return topic, stated is not None and not stated[1].shared
+        return topic, None if stated is None else stated[1]
 
 
 def _made(settings: dict[str, Any]) -> Routes:

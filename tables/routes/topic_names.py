@@ -18,7 +18,7 @@ from connectors.wire import MAX_TOPIC_LENGTH
 from tables.table_filter import TableFilter
 
 _PLACE = re.compile(r"\{(\w*)\}")
-_PLACES = ("prefix", "database", "table")
+_PLACES = ("prefix", "database", "table", "lower_database", "lower_table")
 _FOREIGN = re.compile(r"[^A-Za-z0-9._-]")
 _LONG = re.compile(r"[\U00010000-\U0010ffff]")
 _GROUP = re.compile(r"\\(.)|\$(\d)|\$\{(\w+)\}", re.DOTALL)
@@ -56,11 +56,14 @@ class TopicRule:
     tables: str = r".*\..*"
     """Expressions over ``database.table``, with commas."""
     topic: str
-    """The name, in which ``{prefix}``, ``{database}`` and ``{table}`` are replaced."""
+    """The name, in which ``{prefix}``, ``{database}`` and ``{table}`` are replaced, and the latter two in
+    lower case with ``lower_`` before them."""
     renames: tuple[TopicRename, ...] = ()
     """Renamings, one after the other."""
     shared: bool = False
     """Whether several tables may have one topic."""
+    partitions: int = 0
+    """The partitions over which rows are spread, the first ones of the topic; 0: all of them."""
 
     def faults(self) -> list[str]:
         """Why the rule cannot be used."""
@@ -78,7 +81,8 @@ class TopicRule:
 
     def name(self, prefix: str, table: TableName) -> str:
         """The topic of a table, by the name that subscribers know."""
-        values = dict(zip(_PLACES, (prefix, *table), strict=True))
+        parts = (prefix, *table, *(one.lower() for one in table))
+        values = dict(zip(_PLACES, parts, strict=True))
         name = _sanitized(_PLACE.sub(lambda found: values[found[1]], self.topic))
         for one in self.renames:
             name = one.of(name)

@@ -15,9 +15,15 @@ from dataclasses import dataclass, field, replace
 from app.destination.takeover.cursor_verification import CursorVerification
 from app.destination.takeover.existing_rows import check_earliest, log_omitted_rows
 from connectors.mysql.ddl.definition import Database, Table, TableName
-from connectors.mysql.lookup.position_within import published_part
+from connectors.mysql.lookup.position_within import (
+    PublishedPart,
+    published_part,
+    published_through,
+)
 from connectors.mysql.lookup.start import (
+    AfterEvent,
     AfterGtids,
+    AtCoordinates,
     Earliest,
     Latest,
     Start,
@@ -187,18 +193,20 @@ class InitialStateBuilder:
             return self._new_history(
                 self._cursor(baseline.at), baseline.tables, baseline.databases, views=baseline.views
             )
-        offset = first_offset(self.start, self.facts, self.address)
-        cursor = replace(self._cursor(offset), resume=self._published_before(offset))
+        start, part = self.start, None
+        if isinstance(start, AfterEvent):
+            published = published_through(start.coordinates, self.facts, self.address)
+            start, part = AtCoordinates(published.coordinates), published.part
+        offset = first_offset(start, self.facts, self.address)
+        if isinstance(start, AfterGtids) and start.within is not None:
+            part = published_part(offset, start.within, self.address)
+        cursor = replace(self._cursor(offset), resume=self._resumed(part))
         if self.policy is None:
             return InitialState(cursor=cursor, history=None)
         return self._from_earlier(cursor)
 
-    def _published_before(self, offset: SourceOffset) -> Resume | None:
+    def _resumed(self, part: PublishedPart | None) -> Resume | None:
         """What another program has published of the first transaction."""
-        within = self.start.within if isinstance(self.start, AfterGtids) else None
-        if within is None:
-            return None
-        part = published_part(offset, within, self.address)
         if part is None:
             return None
         log.info(

@@ -82,7 +82,7 @@ class TopicPlans:
         return replace(
             plan,
             takes_all=self.takes_all,
-            may_have_more=spread is not None,
+            may_have_more=spread is not None or self.keeps_existing,
             keeps_retention=self.keeps_existing,
         )
 

@@ -13,12 +13,13 @@ from connectors.errors import PositionWithin
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap, parse_table_map
 from connectors.mysql.binlog.transaction_context import GTIDS, MARIADB_GTID, QUERIES
-from connectors.mysql.lookup.transaction_spans import ALWAYS_ENDS, gtid_announced
-from connectors.mysql.position import SourceOffset
+from connectors.mysql.lookup.transaction_spans import ALWAYS_ENDS, Spans, gtid_announced
+from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.rows.counter import row_count
 from connectors.mysql.rows.decoder import ROWS_EVENTS
-from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from connectors.mysql.stream import dump_command
+from connectors.mysql.stream.event_actions import PASSED
 from connectors.mysql.stream.replica import BinlogStream
 
 _HANDLE = 6
@@ -36,11 +37,61 @@ class Within:
 
 
 @dataclass(frozen=True, slots=True)
+class Published:
+    """What is published up to an event: all transactions before a position, and rows of the next one."""
+
+    coordinates: Coordinates
+    part: PublishedPart | None
+
+
+@dataclass(frozen=True, slots=True)
 class PublishedPart:
     """The beginning of a transaction."""
 
     transaction_id: str
     rows: int
+
+
+def published_through(event: Coordinates, facts: ServerFacts, address: SourceAddress) -> Published:
+    """Return what is published once the event that begins at these coordinates is, and all before it.
+
+    Raises PositionWithin if no event begins there; MariaDB does not send each event to a client.
+    """
+    span = next((one for one in Spans(address, event.file) if event.order < one.end.order), None)
+    if span is None:
+        return Published(event, None)
+    if event.order < span.start.order:
+        return Published(span.start, None)
+    offset = SourceOffset(server_uuid=facts.server_uuid, coordinates=span.start)
+    stream = BinlogStream(replace(address, server_id=dump_command.UNREGISTERED_ID), offset)
+    stream.open()
+    rows, is_met = 0, False
+    maps: dict[bytes, TableMap] = {}
+    name = span.gtid or f"{facts.server_uuid}:{span.start}"
+    try:
+        for placed in stream.events_there_are():
+            found, start = placed.event, placed.start
+            if found.type in PASSED or start.order < span.start.order:
+                continue
+            if is_met:
+                if start.order >= span.end.order:
+                    break
+                return Published(span.start, PublishedPart(name, rows))
+            if start.order > event.order and facts.is_mariadb:
+                return Published(span.start, PublishedPart(name, rows))
+            if start.order > event.order:
+                raise PositionWithin(
+                    f"no event begins at {event}, within a transaction from {span.start} to {span.end}",
+                    source=address,
+                )
+            if found.type == EventType.TABLE_MAP:
+                maps[found.body[:_HANDLE]] = parse_table_map(found.body, mariadb=facts.is_mariadb)
+            if found.type in ROWS_EVENTS:
+                rows += row_count(maps[found.body[:_HANDLE]], found.type, found.body)
+            is_met = start.order == event.order
+    finally:
+        stream.close()
+    return Published(span.end, None)
 
 
 def published_part(

@@ -24,7 +24,7 @@ from devstack import Stack
 from devstack.mysql import Mysql
 from devstack.ports import free_port
 from tests.crash.peers import debezium
-from tests.crash.peers.switched import Change, Load, Reader, Row, compare
+from tests.crash.peers.switched import COLUMNS, Change, Changing, Load, Reader, Row, compare
 from tests.harness.forked import run_command
 from tests.harness.servers import own_mysql
 from tests.harness.sql import run
@@ -33,112 +33,12 @@ from tests.harness.wait import until
 from tests.harness.worker import Worker, started
 
 PREFIX = "inv_shop"
-COLUMNS = (
-    "n BIGINT, price DECIMAL(10,2), big BIGINT UNSIGNED, day DATE, at DATETIME(6), sold TIMESTAMP(3) NULL, "
-    "lasts TIME(3), flag BIT(1), bits BIT(12), bytes VARBINARY(9), doc JSON, state ENUM('new','paid'), "
-    "tags SET('a','b'), made YEAR, rate DOUBLE, note VARCHAR(99)"
-)
 TABLES = (
     f"CREATE TABLE inv_shop.items (id INT PRIMARY KEY, {COLUMNS})",
     f"CREATE TABLE inv_shop.`my orders` (id DECIMAL(8,3) PRIMARY KEY, {COLUMNS})",
 )
 LATER = f"CREATE TABLE inv_shop.later_on (id BINARY(3) PRIMARY KEY, {COLUMNS})"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def row(number: int, key: Any) -> Row:
-    """The values of a row, all of which depend on the number of its change."""
-    seconds = timedelta(seconds=number, microseconds=number * 7 % 1_000_000)
-    return {
-        "id": key,
-        "n": number,
-        "price": Decimal(number * 37 - 5000).scaleb(-2),
-        "big": 2**64 - number,
-        "day": date(2026, 1, 1) + timedelta(days=number % 900),
-        "at": datetime(2026, 11, 21, tzinfo=UTC) + seconds,
-        "sold": None
-        if number % 5 == 0
-        else datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=number),
-        "lasts": timedelta(milliseconds=number * 1001) - timedelta(hours=3),
-        "flag": number % 2 == 1,
-        "bits": number % 4096,
-        "bytes": number.to_bytes(5, "big"),
-        "doc": {"n": number, "text": f"a, b: {number}"},
-        "state": ("new", "paid")[number % 2],
-        "tags": ("", "a", "b", "a,b")[number % 4],
-        "made": 1990 + number % 100,
-        "rate": number / 7,
-        "note": f"Zoë №{number}",
-    }
-
-
-def literals(values: Row) -> dict[str, Any]:
-    """A row as the client's parameters."""
-    return {
-        **values,
-        "at": values["at"].replace(tzinfo=None),
-        "sold": values["sold"] and values["sold"].replace(tzinfo=None),
-        "lasts": _time(values["lasts"]),
-        "flag": int(values["flag"]),
-        "doc": json.dumps(values["doc"], ensure_ascii=False),
-    }
-
-
-def _time(value: timedelta) -> str:
-    sign, whole = ("-", -value) if value < timedelta(0) else ("", value)
-    minutes, seconds = divmod(whole.total_seconds(), 60)
-    return f"{sign}{int(minutes // 60)}:{int(minutes % 60):02}:{seconds:06.3f}"
-
-
-def _key(table: str, number: int) -> Any:
-    if table == "items":
-        return number
-    return Decimal(number).scaleb(-3) if table == "my orders" else number.to_bytes(3, "big")
-
-
-class Changing:
-    """Inserts, updates, changes of keys and deletes of several rows in each transaction."""
-
-    def __init__(self) -> None:
-        self.tables = ["items", "my orders"]
-        self._rows: dict[str, list[Row]] = {}
-
-    def __call__(self, load: Load, cursor: Any, transaction: int) -> None:
-        """Do one transaction."""
-        for table in self.tables:
-            held = self._rows.setdefault(table, [])
-            for _ in range(1 + transaction % 3):
-                self._insert(load, cursor, table, held)
-            if len(held) > 3:
-                self._update(load, cursor, table, held, moved=transaction % 4 == 0)
-            if len(held) > 9:
-                gone = held.pop(0)
-                number = gone["n"]
-                cursor.execute(f"DELETE FROM inv_shop.`{table}` WHERE id = %s", [gone["id"]])
-                load.done.append(Change((table, number, "d"), gone["id"], gone, None))
-
-    def _insert(self, load: Load, cursor: Any, table: str, held: list[Row]) -> None:
-        number = load.next()
-        made = row(number, _key(table, number))
-        names = ", ".join(f"`{name}`" for name in made)
-        marks = ", ".join(["%s"] * len(made))
-        values = list(literals(made).values())
-        cursor.execute(f"INSERT INTO inv_shop.`{table}` ({names}) VALUES ({marks})", values)
-        load.done.append(Change((table, number, "c"), made["id"], None, made))
-        held.append(made)
-
-    def _update(self, load: Load, cursor: Any, table: str, held: list[Row], *, moved: bool) -> None:
-        was, number = held.pop(1), load.next()
-        made = row(number, _key(table, number) if moved else was["id"])
-        sets = ", ".join(f"`{name}` = %s" for name in made)
-        values = [*literals(made).values(), was["id"]]
-        cursor.execute(f"UPDATE inv_shop.`{table}` SET {sets} WHERE id = %s", values)
-        if moved:
-            load.done.append(Change((table, was["n"], "d"), was["id"], was, None))
-            load.done.append(Change((table, number, "c"), made["id"], None, made))
-        else:
-            load.done.append(Change((table, number, "u"), made["id"], was, made))
-        held.append(made)
 
 
 def decimal(scale: int) -> Callable[[str], Decimal]:
@@ -211,7 +111,7 @@ def test_a_consumer_of_a_connectors_topics_reads_on_after_the_switch(
     links = debezium.Links(
         mysql=mysql.port, kafka=int(stack.kafka.rpartition(":")[2]), tls="preferred"
     )
-    changing = Changing()
+    changing = Changing(["items", "my orders"])
     load, reader = (
         Load(mysql, changing),
         Reader(stack.kafka, rf"^{PREFIX}\.inv_shop\.(?!ready$)", interpret),

@@ -11,7 +11,9 @@ from typing import Any
 
 import orjson
 
+from app.pipeline.connect_form import ConnectForm
 from app.pipeline.formats.connect.format import Connect
+from app.pipeline.formats.connect.values import form_of
 from app.pipeline.formats.protocol import Image, ReadRecord, WrittenImage
 from app.pipeline.formats.shaped_form import absent_images, envelope_of, version_of
 from app.pipeline.rules import Rules
@@ -51,6 +53,16 @@ class ConnectRecords:
             image=content["after"] if op == "u" and absent is None else None,
             absent=absent,
         )
+
+
+def incomparable(form: ConnectForm, definition: Definition) -> str:
+    """Return why the records of a table cannot be compared with its rows; empty if they can."""
+    if form.unwrap:
+        return "records are the row alone (connect.unwrap)"
+    keyed = [one for one in definition.columns if one.name in definition.primary_key]
+    if form.key_schemas or any(form_of(one, form.modes).value for one in keyed):
+        return "keys in the format connect have another form than in the envelope"
+    return ""
 
 
 def _payload(value: bytes) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from app.pipeline.connect_form import ConnectForm, Modes
-from app.pipeline.formats.connect.form import ConnectRecords
+from app.pipeline.formats.connect.form import ConnectRecords, incomparable
 from app.pipeline.formats.connect.format import Connect, ConnectFactory
 from app.pipeline.formats.protocol import Emitted
 from app.pipeline.formats.transcoded import TranscodedRecords, TranscodingWriter
@@ -119,3 +119,11 @@ def test_a_validation_reads_what_it_writes() -> None:
     assert (read.op, read.table, read.is_real) == ("u", table, True)
     assert read.image is not None
     assert orjson.dumps(read.image) == orjson.dumps(written) == b'{"id":5.25,"d":20778,"x":7}'
+
+
+def test_a_validation_refuses_keys_of_another_form_and_rows_alone() -> None:
+    plain = version_of(("id", "int"), ("d", "date")).definition
+    assert incomparable(ConnectForm(), plain) == ""
+    assert "keys" in incomparable(ConnectForm(), VERSION.definition)
+    assert "keys" in incomparable(ConnectForm(key_schemas=True), plain)
+    assert "connect.unwrap" in incomparable(ConnectForm(unwrap=True), plain)
