@@ -70,6 +70,7 @@ def routes_of(settings: Settings, name: str) -> Routes:
         black=chosen.black,
         partitions=settings.topics.partitions,
         destination=name,
+        truncates=settings.destinations[name].truncates,
         mapping=settings.mapping.mapping,
         merged=settings.merge_of(name) is not None,
         keys=settings.mapping.keys,

@@ -32,9 +32,11 @@ HEADER_COMMITTED_MS = "ts_ms"
 HEADER_SCHEMA = "schema"
 """The version of the table's columns, as in the envelope's ``source``; records of earlier versions lack it."""
 KEY_SHARD = "__shard"
+"""The first member of a key that names the real table: a list of destination, database and table."""
 SNAPSHOT = "snapshot"
 """The beginning of the transaction id of rows that existed before."""
-"""The first member of a key that names the real table: a list of destination, database and table."""
+TRUNCATE = "truncate"
+"""The beginning of the transaction id of the deletes of all rows of a table."""
 
 _PLAIN = re.compile(r"[a-zA-Z0-9]")
 

@@ -184,7 +184,9 @@ class SourceAgent:
         spec = replace(spec, known=schemas.known())
         skipping = OperatorSkips(plan.name, led.state.skips, spec.server_uuid)
         snapshot = snapshot_of(plan, led, spec, self.status, self.signals)
-        commits = self._commits(led, spec, skipping, schemas, snapshot.participants())
+        emptied = snapshot.emptied
+        participants = [*snapshot.participants(), *([emptied] if emptied is not None else [])]
+        commits = self._commits(led, spec, skipping, schemas, participants)
         topics = self._topic_preparation(publisher, spec)
         start = StreamStart(
             plan=plan,
@@ -194,6 +196,7 @@ class SourceAgent:
             budget=self.budget,
             phases=self._phases,
             by_coordinates=led.opened.by_coordinates,
+            deletes=None if emptied is None else emptied.deletes,
         )
         reading = await start.read(
             skipping.start_cursor(publisher), skipping.skipper, seen=topics.seen
@@ -221,6 +224,8 @@ class SourceAgent:
         finally:
             heartbeat.close()
             expiry.close()
+            if emptied is not None:
+                emptied.close()
             reading.handoff.close()
             await asyncio.to_thread(reading.thread.stop)
 

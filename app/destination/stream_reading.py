@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from app.destination.background import beside
 from app.destination.plan import Plan
 from app.destination.takeover.timings import Phases
-from app.pipeline.capture.reader_thread import Reader
+from app.pipeline.capture.reader_thread import Deletes, Reader
 from app.pipeline.capture.schema_tracker import SchemaTracker
 from app.pipeline.decoders.factory import start as start_decoders
 from app.pipeline.decoders.protocols import Decoders
@@ -49,6 +49,8 @@ class StreamStart:
     budget: Budget
     phases: Phases
     by_coordinates: bool = False
+    deletes: Deletes | None = None
+    """See Reader."""
 
     async def read(
         self,
@@ -102,7 +104,7 @@ class StreamStart:
             # Threads cannot be cancelled.
             await asyncio.shield(asyncio.create_task(_closed(starting)))
             raise
-        return StreamReading(Reader(stream, decoders, tracker, skipper), handoff)
+        return StreamReading(Reader(stream, decoders, tracker, skipper, self.deletes), handoff)
 
 
 async def _closed(starting: asyncio.Task[Decoders]) -> None:

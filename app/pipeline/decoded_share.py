@@ -141,7 +141,7 @@ class DecodedShare:
     def encode(self) -> Piece:
         """Return the piece (third step)."""
         gathered, last = self._gathered, self._gathered.last
-        cut = self._open if self._resume is not None else None
+        cut = self._cut()
         encoding = self._encoder.encoding(self._seq, gathered.first, self._earlier, cut)
         signals = self._signals()
         encoding.write(gathered.items, self._emptied)
@@ -174,6 +174,10 @@ class DecodedShare:
             signals=signals,
             error=gathered.error,
         )
+
+    def _cut(self) -> Transaction | None:
+        """Return the transaction of which a part ends with this share, and others follow."""
+        return self._open if self._resume is not None else None
 
     def _trace(self) -> SourceTrace:
         gathered, prints = self._gathered, self._gathered.prints

@@ -6,8 +6,11 @@ the piece reports the outcome to the owner.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from app.pipeline.decoded_share import DecodedShare, News
 from app.pipeline.encode.encode import Encoder
+from app.pipeline.encode.transaction_markers import EarlierProgress
 from app.pipeline.gather.gathered import Gathered
 from app.pipeline.gather.items import REMOVED, Rows
 from app.pipeline.gather.selected import GatheringSelected
@@ -18,11 +21,13 @@ from app.pipeline.number.changed_keys import (
     Refused,
     Watched,
 )
-from app.pipeline.number.numbers import Numbers
+from app.pipeline.number.numbers import Numbers, Progress
 from app.pipeline.number.table_versions import VersionBook
 from app.pipeline.piece import Piece
 from app.pipeline.portions.key_watch import KeyWatch
+from app.pipeline.portions.removed_rows import RemovedRows
 from app.pipeline.portions.selected_rows import Entered, SelectedRows
+from connectors.mysql.binlog.changes import Transaction
 
 
 class WatchShare(DecodedShare):
@@ -42,6 +47,45 @@ class WatchShare(DecodedShare):
         piece = super().encode()
         piece.notes += self._portion.notes
         piece.entered.append(Entered(self._portion.id))
+        return piece
+
+
+class RemovedShare(DecodedShare):
+    """The share of rows that are all gone at once: a part of the transaction of their deletes."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        book: VersionBook,
+        keys: ChangedKeys,
+        portion: RemovedRows,
+        selected: GatheringSelected,
+        transaction: Transaction,
+    ) -> None:
+        # Only a later part begins with what was published before.
+        selected.gathered.first = transaction if portion.ordinal else None
+        super().__init__(encoder, book, keys, selected.gathered, portion.start)
+        self._portion, self._transaction = portion, transaction
+        self._earlier = EarlierProgress(
+            ordinal=portion.ordinal,
+            order=portion.ordinal,
+            part=portion.part,
+            is_published=portion.ordinal > 0,
+            counts=Counter(),
+        )
+
+    def _first_progress(self, numbers: Numbers) -> Progress | None:  # noqa: ARG002
+        """Return None: it is no part of a transaction of the source."""
+        return None
+
+    def _cut(self) -> Transaction | None:
+        return None if self._portion.is_last else self._transaction
+
+    def encode(self) -> Piece:
+        """Return the piece, which reports that the stream is published up to here."""
+        piece = super().encode()
+        if piece.error is None:
+            piece.entered.append(Entered(self._portion.id))
         return piece
 
 

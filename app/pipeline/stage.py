@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from app.pipeline.decoded_share import DecodedShare, DecodedShares
 from app.pipeline.encode.encode import Encoder
-from app.pipeline.entered_share import SelectedShare, WatchShare
+from app.pipeline.entered_share import RemovedShare, SelectedShare, WatchShare
 from app.pipeline.formats.registry import value_counter
 from app.pipeline.gather.captured_tables import CapturedTables, Schema
 from app.pipeline.gather.gather import Gathering
@@ -29,6 +29,7 @@ from app.pipeline.portions.inserted_rows import InsertedRows
 from app.pipeline.portions.key_watch import KeyWatch
 from app.pipeline.portions.new_rules import NewRules
 from app.pipeline.portions.portion import Effect, Portion
+from app.pipeline.portions.removed_rows import RemovedRows
 from app.pipeline.portions.selected_rows import SelectedRows
 from app.pipeline.rules import Rules
 from app.pipeline.statement_effect import Applied
@@ -120,6 +121,8 @@ class ChunkStage:
             return self._inserted(portion)
         if isinstance(portion, SelectedRows):
             return DecodedShares([self._selected(portion)])
+        if isinstance(portion, RemovedRows):
+            return DecodedShares([self._removed(portion)])
         if isinstance(portion, KeyWatch):
             return DecodedShares([WatchShare(self.encoder, self.book, self._keys, portion)])
         # New rules have no changes of their own.
@@ -218,6 +221,22 @@ class ChunkStage:
         except AqueductError as error:
             gathering.gathered.stop(error)
         return SelectedShare(self.encoder, self.book, self._keys, portion, gathering)
+
+    def _removed(self, portion: RemovedRows) -> RemovedShare:
+        start = portion.start
+        transaction = Transaction(
+            start.file, start.pos, None, 0, portion.name, portion.removed_ms, portion.server_id
+        )
+        gathering = GatheringSelected(self.tables, self.rules, value_counter)
+        try:
+            if portion.rows:
+                table_map = self._inserting.mapped(portion.table_map)
+                gathering.delete(transaction, table_map, portion.rows, start.pos)
+                if portion.is_last:
+                    gathering.end_of_parts(transaction, is_first=portion.ordinal == 0)
+        except AqueductError as error:
+            gathering.gathered.stop(error)
+        return RemovedShare(self.encoder, self.book, self._keys, portion, gathering, transaction)
 
     def _digests(self, *, is_cut: bool) -> FingerprintWindow | RecentTransactions | None:
         if self._has_gtids:

@@ -20,7 +20,7 @@ from app.pipeline.hidden_statement import hidden_table
 from app.pipeline.number.numbers import Numbers
 from app.pipeline.piece import Piece
 from app.pipeline.stage import ChunkStage, StageSpec
-from connectors.errors import AqueductError, DdlUnresolved
+from connectors.errors import AqueductError, DdlUnresolved, RuleImpossible
 from connectors.mysql.binlog.execution import execution_of
 from connectors.mysql.binlog.query_session import session_of
 from connectors.mysql.binlog.statement_kind import Kind
@@ -133,7 +133,10 @@ class Release:
         assert query is not None
         if event.statement == Kind.TRUNCATE.value:
             route = self._stage.tables.route(event.name)
-            emptied = () if route is None else (route,)
+            if route is not None and route.deletes_rows:
+                why = "its TRUNCATE waits, and truncates is deletes; set record or omit until it is released"
+                raise RuleImpossible.of(event.name, why)
+            emptied = (route,) if route is not None and route.records_truncates else ()
             at = event.pos, event.ordinal
             item = Ddl(
                 event.transaction, Kind.TRUNCATE, query, *at, emptied, None, (), is_published=False

@@ -225,6 +225,20 @@ class DestinationSettings(RecordSettings):
     """The form of records in the format ``connect``."""
 
     @model_validator(mode="after")
+    def _has_places(self) -> Self:
+        if self.connect.unwrap and (self.oversize, self.truncates) != ("stop", "omit"):
+            raise ValueError(
+                "connect.unwrap publishes the row alone, without a place for a TRUNCATE or for what replaces "
+                "an oversize image: set truncates to omit, and oversize to stop"
+            )
+        if self.format == AVRO and any(one.shared for one in self.row_topics):
+            raise ValueError(
+                "format is avro, and row_topics has a shared topic: name it with share_topic in a mapping, "
+                "which has a subject for each table"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _begins_once(self) -> Self:
         starts = [self.start, *(one.start for one in self.listed)]
         mode = self.snapshot.mode
@@ -298,23 +312,16 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
-    def _registry_is_named(self) -> Self:
+    def _records_fit(self) -> Self:
         for name, destination in self.destinations.items():
-            if destination.connect.unwrap and destination.oversize != "stop":
+            if destination.truncates == "deletes" and self.topics.existing == "keep":
                 raise ValueError(
-                    f"destinations.{name} has connect.unwrap, whose records have no place for what oversize "
-                    "replaces an image by; leave out oversize"
+                    f"destinations.{name}.truncates is deletes, for which topics are read, and topics.existing "
+                    "is keep, so that they may have another program's records: set truncates to omit or record"
                 )
-            if destination.format != AVRO:
-                continue
-            if not self.mapping.schema_registry.url:
+            if destination.format == AVRO and not self.mapping.schema_registry.url:
                 raise ValueError(
                     f"destinations.{name}.format is avro, which needs mapping.schema_registry.url"
-                )
-            if any(one.shared for one in destination.row_topics):
-                raise ValueError(
-                    f"destinations.{name} has format: avro and a shared topic in row_topics; name a topic with "
-                    "share_topic in a mapping, which has a subject for each table"
                 )
         return self
 
@@ -326,6 +333,11 @@ class Settings(BaseSettings):
                     raise ValueError(
                         f"destinations.{name}: snapshot.mode is recovery, which begins the schema history "
                         "again, and schema_history.store is off, so none is kept"
+                    )
+                if destination.truncates == "deletes":
+                    raise ValueError(
+                        f"destinations.{name}: truncates is deletes, which needs the schema history, and "
+                        "schema_history.store is off"
                     )
         return self
 

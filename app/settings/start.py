@@ -94,7 +94,7 @@ class StartPosition(BaseModel):
             if (self.file, self.pos, self.event, self.timestamp) != (None,) * 4:
                 raise ValueError("give gtid_set alone")
         elif self.file is None and (self.pos, self.event) != (None, None):
-            raise ValueError("pos or event needs its file")
+            raise ValueError(f"{'event' if self.pos is None else 'pos'} needs its file")
         elif len([one for one in (self.pos, self.event, self.timestamp) if one is not None]) > 1:
             raise ValueError("give one of pos, event and timestamp")
         elif self.file is None and self.timestamp is None:

@@ -60,6 +60,8 @@ class RecordSettings(BaseModel):
     claim_check_path: str | None = None
     """The folder for the values of such records, or ``s3://bucket/prefix``."""
     claim_check_s3: S3Settings = S3Settings()
+    truncates: Literal["record", "omit", "deletes"] = "record"
+    """What is published of a TRUNCATE, unless the mapping has a rule."""
     poison: Literal["stop", "dead_letter"] = "stop"
     """For a row that cannot be decoded."""
     poison_limit: int = Field(default=10, ge=1, le=10_000)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from app.pipeline.gather.removed_rows import place_columns
+from app.pipeline.gather.deletable import place_columns
 from connectors.errors import SnapshotUnsupported
 from connectors.mysql.ddl.definition import Table
 from connectors.mysql.snapshot.record_keys import RecordKeys

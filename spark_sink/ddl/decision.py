@@ -54,6 +54,11 @@ def decided(statement: Statement, rules: Rules) -> Event | None:
         notes[name] = (
             f"renamed at the source {at} from a table that is not captured; its earlier rows are in no topic"
         )
+    for name in statement.omitted:
+        notes[name] = (
+            f"truncated at the source {at}; its rows from before are kept, as the worker publishes no TRUNCATE "
+            "of it"
+        )
     for name, what in statement.emptied:
         come = what.startswith(("EXCHANGE", "IMPORT"))
         again = " and write those that came in again at the source" if come else ""

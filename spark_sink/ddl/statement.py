@@ -17,6 +17,7 @@ from spark_sink.warehouse.moves import Name, Place
 
 _ASIDE: Final = "table quarantined"
 _COMES_IN: Final = "table comes in"
+_OMITTED: Final = "truncate omitted"
 _COMMENT: Final = re.compile(r"/\*(?!!).*?\*/|(?:--[ \t]|#)[^\n]*", re.DOTALL)
 _OF_TABLES: Final = re.compile(
     r"\s*(?:DROP\s+(?:TABLES?|DATABASE|SCHEMA)|RENAME\s+TABLES?)\b", re.IGNORECASE
@@ -49,6 +50,8 @@ class Statement:
     """Names of tables that were not captured under their earlier names."""
     emptied: tuple[tuple[Name, str], ...] = ()
     """Tables of which rows are gone that nothing names, and by what."""
+    omitted: tuple[Name, ...] = ()
+    """Tables whose TRUNCATE is in no row topic, as the worker's settings omit it."""
     is_unknown: bool = False
     """Whether tables were dropped or renamed that the record does not name."""
 
@@ -90,6 +93,7 @@ def _statement(body: dict[str, Any], source: dict[str, Any]) -> Statement:
         dropped=tuple(old for old, new in now.items() if new is None),
         created=tuple(_named(one) for one in tables if one["change"] == "created"),
         come_in=tuple(name for kind, name in kinds if kind == _COMES_IN),
+        omitted=tuple(name for kind, name in kinds if kind == _OMITTED),
         emptied=tuple(_emptied(text, body.get("database"))),
         is_unknown="tables" not in body and _OF_TABLES.match(text) is not None,
     )

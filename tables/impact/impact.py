@@ -18,9 +18,22 @@ from tables.impact.columns import column_findings
 from tables.impact.finding import Finding, Severity
 from tables.impact.keys import key_findings
 from tables.impact.warehouse_rules import warehouse_path
+from tables.mapping.rules import DELETES, OMIT, RECORD
 from tables.routes.routes import Route
 
-__all__ = ["Impact", "RouteOf", "Severity", "ddl_effects", "impact", "severest", "truncated"]
+__all__ = [
+    "TRUNCATE_OMITTED",
+    "Impact",
+    "RouteOf",
+    "Severity",
+    "ddl_effects",
+    "impact",
+    "severest",
+    "truncated",
+]
+
+TRUNCATE_OMITTED = "truncate omitted"
+"""The kind of a TRUNCATE of which subscribers get nothing."""
 
 Renames = Mapping[TableName, Mapping[str, str]]
 """For each table, its columns' old names with the new ones, as the statement gives them."""
@@ -83,13 +96,8 @@ def truncated(name: TableName, route_of: RouteOf) -> tuple[Impact, ...]:
     route = route_of(name)
     if route is None:
         return ()
-    finding = Finding(
-        kind="table truncated",
-        severity=Severity.CAREFUL,
-        consumers="One record with op t states that all rows are gone; there are no deletes.",
-        warehouse="All earlier rows are marked deleted.",
-    )
-    return (Impact(route=route, finding=finding),)
+    found = {RECORD: _TRUNCATED, DELETES: _DELETED, OMIT: _OMITTED}[route.truncates]
+    return (Impact(route=route, finding=found),)
 
 
 def severest(impacts: Iterable[Impact]) -> Severity:
@@ -194,6 +202,24 @@ _CREATED = Finding(
     severity=Severity.HARMLESS,
     consumers="A new topic, from the first row on.",
     warehouse="A new table, from the first row on.",
+)
+_TRUNCATED = Finding(
+    kind="table truncated",
+    severity=Severity.CAREFUL,
+    consumers="One record with op t states that all rows are gone; there are no deletes.",
+    warehouse="All earlier rows are marked deleted.",
+)
+_DELETED = Finding(
+    kind="table truncated",
+    severity=Severity.CAREFUL,
+    consumers="A delete of each row that its topic has precedes this (truncates: deletes).",
+    warehouse="These rows are marked deleted.",
+)
+_OMITTED = Finding(
+    kind=TRUNCATE_OMITTED,
+    severity=Severity.CAREFUL,
+    consumers="Nothing states that its rows are gone (truncates: omit, or operations without delete).",
+    warehouse="It keeps its rows, and status says when the source's were removed.",
 )
 _DROPPED = Finding(
     kind="table dropped",

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from tables.mapping.filters.syntax import row_filter
-from tables.mapping.rules import Rules
+from tables.mapping.rules import OMIT, Rules
 
 
 def contradictions(rules: Rules) -> list[str]:
@@ -17,7 +17,18 @@ def contradictions(rules: Rules) -> list[str]:
         *_unpublished(rules),
         *_names(rules),
         *_unfit_growth(rules),
+        *_unfit_truncates(rules),
     ]
+
+
+def _unfit_truncates(rules: Rules) -> Iterator[str]:
+    if rules.truncates not in ("", OMIT) and rules.operations and "delete" not in rules.operations:
+        yield (
+            f"truncates is {rules.truncates}, but a TRUNCATE is a delete, which operations omits; add delete "
+            "there, or set truncates to omit"
+        )
+    if rules.truncates == OMIT and rules.on_drop == "delete":
+        yield "on_drop is delete, and truncates is omit, which omits that record too; leave out one of the two"
 
 
 def _unfit_growth(rules: Rules) -> Iterator[str]:

@@ -12,9 +12,16 @@ DDL_TYPES = ("create", "alter", "drop", "rename", "truncate")
 DEBEZIUM = "debezium"
 """The record format of the envelope."""
 AVRO = "avro"
-FORMATS = (DEBEZIUM, "canal", "connect", "maxwell", AVRO)
+CONNECT = "connect"
+"""A Debezium connector's records, whose keys have another form than the envelope's."""
+FORMATS = (DEBEZIUM, "canal", CONNECT, "maxwell", AVRO)
+UNNAMED_FORMATS = ("canal", "maxwell")
+"""Formats whose records name the real table in their key alone."""
 SHARD_IN_KEY = ("auto", "always", "never")
 ON_DROP = ("auto", "delete", "keep")
+RECORD, OMIT, DELETES = "record", "omit", "deletes"
+TRUNCATES = (RECORD, OMIT, DELETES)
+"""What is published of a TRUNCATE: its record, nothing, or the deletes of the rows that its topic has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -51,5 +58,7 @@ class Rules:
     shard_in_key: str = "auto"
     on_drop: str = "auto"
     """Whether a dropped real table's rows are deleted for subscribers; ``auto``: if keys name it."""
+    truncates: str = ""
+    """What is published of a TRUNCATE; empty: what the destination's settings say."""
     tag_topics: tuple[str, ...] = ()
     """The tags whose records are published again on a topic of their own."""

@@ -15,6 +15,7 @@ from tables.mapping.rules import (
     ON_DROP,
     OPERATIONS,
     SHARD_IN_KEY,
+    TRUNCATES,
     ColumnAction,
     Rules,
 )
@@ -29,6 +30,7 @@ _CHOICES = {
     "format": FORMATS,
     "shard_in_key": SHARD_IN_KEY,
     "on_drop": ON_DROP,
+    "truncates": TRUNCATES,
 }
 
 

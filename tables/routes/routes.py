@@ -17,7 +17,15 @@ from connectors.mysql.ddl.definition import TableName
 from connectors.wire import MAX_TOPIC_LENGTH, row_topic, shard_topic, tag_topic
 from tables.mapping.mapping import MappedTable, Mapping
 from tables.mapping.packed import PackedMapping
-from tables.mapping.rules import DDL_TYPES, DEBEZIUM, OPERATIONS, Rules
+from tables.mapping.rules import (
+    DDL_TYPES,
+    DEBEZIUM,
+    DELETES,
+    OMIT,
+    OPERATIONS,
+    RECORD,
+    Rules,
+)
 from tables.masking.keys import MaskingKeys
 from tables.masking.rules import MaskingRule, column_rules, masks
 from tables.routes.topic_names import TopicRule, stated_topic
@@ -49,6 +57,8 @@ class Route:
     """Destination, database and table, if the records' keys begin with them."""
     is_alone: bool = False
     """Whether no other table may have the topic, whose name the settings state."""
+    truncates: str = RECORD
+    """What is published of a TRUNCATE: its record, nothing, or the deletes of its rows."""
 
     @property
     def partition_by(self) -> tuple[str, ...]:
@@ -62,8 +72,18 @@ class Route:
 
     @property
     def publishes_truncates(self) -> bool:
-        """Whether a TRUNCATE has a record: it deletes all rows."""
-        return self.mapped is None or "delete" in (self.mapped.rules.operations or OPERATIONS)
+        """Whether subscribers learn that all rows are gone."""
+        return self.truncates != OMIT
+
+    @property
+    def records_truncates(self) -> bool:
+        """Whether a TRUNCATE has a record, which states that all rows are gone."""
+        return self.truncates == RECORD
+
+    @property
+    def deletes_rows(self) -> bool:
+        """Whether the rows that a TRUNCATE removes are deleted one by one."""
+        return self.truncates == DELETES
 
     @property
     def publishes_all(self) -> bool:
@@ -103,6 +123,8 @@ class Routes:
     """Partitions of a new row topic."""
     format: str = DEBEZIUM
     """The name of the format of records without a rule, and of those that belong to no single table."""
+    truncates: str = RECORD
+    """What is published of a TRUNCATE of a table without a rule."""
     destination: str = ""
     """The destination, for keys that name the real table."""
     mapping: Mapping | PackedMapping | None = None
@@ -184,6 +206,7 @@ class Routes:
                 partitions=self._partitions(topic, rule),
                 format=self.format,
                 is_alone=rule is not None and not rule.shared,
+                truncates=self.truncates,
             )
         rules: Rules = mapped.rules
         rule = None
@@ -207,12 +230,19 @@ class Routes:
             },
             shard=(self.destination, *table) if mapped.key_has_shard else None,
             is_alone=rule is not None and not rule.shared,
+            truncates=self._truncates(rules),
         )
 
     def _partitions(self, topic: str, rule: TopicRule | None) -> int:
         if rule is not None and rule.partitions:
             return rule.partitions
         return self.existing.get(topic, self.partitions)
+
+    def _truncates(self, rules: Rules) -> str:
+        """What is published of a TRUNCATE, which is a delete of all rows."""
+        if "delete" not in (rules.operations or OPERATIONS):
+            return OMIT
+        return rules.truncates or self.truncates
 
     def _published(self, topic: str) -> str:
         """The topic itself, or this destination's share of it; raise MappingError if that is too long."""

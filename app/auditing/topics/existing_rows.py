@@ -25,7 +25,8 @@ from app.auditing.topics.topics import Described
 from app.auditing.verdict import Finding, Kind, Verdict
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import TableName
-from connectors.wire import HEADER_CHANGE_ID, SNAPSHOT, change_key
+from connectors.wire import HEADER_CHANGE_ID, SNAPSHOT, TRUNCATE, change_key
+from tables.impact.impact import TRUNCATE_OMITTED
 from tables.routes.routes import Route
 from tables.snapshots.table_snapshot import TableSnapshot
 
@@ -37,6 +38,8 @@ CREATE TABLE entry (t INTEGER NOT NULL, key BLOB NOT NULL, seq INTEGER NOT NULL,
 _PARTITION = re.compile(r"\bPARTITION", re.IGNORECASE)
 _READ = f"{SNAPSHOT}:"
 """The beginning of the id of what a reading has published."""
+_REPLACED = f"{TRUNCATE}:{SNAPSHOT}:"
+"""That of the deletes of the rows that a reading replaces, which the source may have."""
 _NO_KEY = (
     "existing rows of tables without a key, or whose mapping has another or leaves out changes"
 )
@@ -94,7 +97,7 @@ class ExistingRows:
         change_id = dict(record.headers)[HEADER_CHANGE_ID].decode()
         name = (source["db"], source["table"])
         reading = reading_of(change_id)
-        if reading is None and name not in self._tables:
+        if (reading is None and name not in self._tables) or change_id.startswith(_REPLACED):
             return
         table = self._table(name)
         if value["op"] == "t":
@@ -205,6 +208,9 @@ class ExistingRows:
             self._note(seq, (one["database"], one["table"]), effect)
         for one in value.get("online", ()):
             self._note(seq, (one["database"], one["table"]), Effect.UNKNOWN)
+        for one in value.get("effects", ()):
+            if one["kind"] == TRUNCATE_OMITTED:
+                self._note(seq, (one["database"], one["table"]), Effect.EMPTIED)
 
     def _note(self, seq: int, name: TableName, effect: Effect) -> None:
         if name in self._tables:

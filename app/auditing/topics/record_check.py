@@ -28,7 +28,7 @@ from connectors.claims.store import ClaimStore
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import Server
 from connectors.mysql.ddl.hidden_literals import query_without_literals
-from connectors.wire import HEADER_CHANGE_ID, SNAPSHOT
+from connectors.wire import HEADER_CHANGE_ID, SNAPSHOT, TRUNCATE
 from tables.routes.routes import Routes
 
 Watch = Callable[[str, int, StoredRecord, dict[str, Any]], None]
@@ -186,10 +186,10 @@ class RecordCheck:
 
     def _row(self, one: _One, held: PartitionState) -> None:
         self.verdict.records += 1
-        if one.change_id.startswith(f"{SNAPSHOT}:"):
+        name, _, rest = one.change_id.rpartition("#")
+        if name.startswith((f"{SNAPSHOT}:", f"{TRUNCATE}:")):
             self._existing(one, held)
             return
-        name, _, rest = one.change_id.rpartition("#")
         ordinal, _, half = rest.partition("/")
         transaction = self.truth.store.transaction(name)
         if transaction is None:
@@ -215,13 +215,20 @@ class RecordCheck:
         self._compared(one, change, half)
 
     def _existing(self, one: _One, held: PartitionState) -> None:
-        """Check the order of a row that a SELECT returned; its image is judged once all records are read."""
+        """Check the order of a row that was read, or that a statement removed; images are judged later."""
         if one.seq <= held.seq:
             self._fault(Kind.OUT_OF_ORDER, one, f"seq {one.seq} follows seq {held.seq}")
         if one.claim is not None:
             self._fault(Kind.DIFFERENT, one, one.claim)
         if foreign.FORMAT in one.value:
             self.verdict.unjudged[f"existing rows in the format {one.value[foreign.FORMAT]}"] += 1
+        kind, _, name = one.change_id.rpartition(":")[0].partition(":")
+        if kind == TRUNCATE and not name.startswith(f"{SNAPSHOT}:"):
+            transaction = self.truth.store.transaction(name)
+            if transaction is None:
+                self.verdict.unjudged["deletes of a TRUNCATE outside the window"] += 1
+            elif not self.truth.empties(transaction.rank, one.value["source"]):
+                self._fault(Kind.FOREIGN, one, "its transaction does not empty its table")
 
     def _is_blurred(self, transaction: Transaction, ordinal: str) -> bool:
         """Whether the witness may number a change of a transaction differently, having read a table

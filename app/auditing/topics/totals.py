@@ -89,13 +89,15 @@ def _routes_of(done: RecordCheck, n: int, shape: Shape, rank: int) -> list[Route
 
 
 def _left_out(done: RecordCheck, routes: list[Route], rank: int, ordinal: int) -> str | None:
-    """Why a mapping may leave a change out; None if all publish all of its table's."""
+    """Why rules may leave a change out; None if all publish all of its table's."""
     change = done.truth.store.change(rank, ordinal)
     reasons = (_rule_that_omits(route, change) for route in routes)
     return next(filter(None, reasons), None)
 
 
 def _rule_that_omits(route: Route, change: Change | None) -> str | None:
+    if change is not None and change.kind == "t" and not route.records_truncates:
+        return f"TRUNCATEs without a record (truncates: {route.truncates})"
     if route.mapped is None:
         return None
     rules = route.mapped.rules

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from app.auditing.change_store import Store
 from app.auditing.table_shape import Shape
@@ -59,6 +60,12 @@ class Truth:
     """Ranks of transactions that drop tables or databases; what existed of them is not in the binlog."""
     undecided: set[str] = field(default_factory=set)
     """Transactions that committed XA rows from before the first file that was read."""
+
+    def empties(self, rank: int, source: Mapping[str, Any]) -> bool:
+        """Whether a transaction may empty a table; ``source``: of a record, which need not name it."""
+        name = source.get("db"), source.get("table")
+        emptied = {shape.name for _, shape in self.store.of(rank)}
+        return rank in self.dropping or name in emptied or (name == (None, None) and bool(emptied))
 
 
 def read(

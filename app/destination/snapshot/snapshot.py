@@ -18,6 +18,7 @@ from app.destination.commit.participants import CommitParticipant
 from app.destination.commit.read_tables import ReadTables
 from app.destination.commit.renamed_tables import RenamedTables
 from app.destination.commit.signal_rows import SignalRows
+from app.destination.emptied_tables import EmptiedTables
 from app.destination.plan import Plan, Signals
 from app.destination.snapshot.entries import Entries
 from app.destination.snapshot.read_times import LaneTimes, ReadTimes
@@ -95,6 +96,8 @@ class Snapshot:
     """Whether subscribers of a table can have the rows of the source and no other."""
     spools: Spools = field(default_factory=Spools)
     """Where the rows of tables without a key are until they enter."""
+    emptied: EmptiedTables | None = None
+    """Deletes the rows that subscribers have, where no record of a TRUNCATE does; None: without a history."""
     unsupported: SnapshotUnsupported | None = None
     """Why existing rows cannot be read at this server; requests are answered with it."""
     all: dict[TableName, TableSnapshot] = field(default_factory=dict)
@@ -186,9 +189,10 @@ class Snapshot:
             return self.unsupported if one.is_pending else None
         if one.replaces and not self.can_replace(one.name):
             return SnapshotUnsupported(
-                "its rows cannot be replaced, as its mapping publishes no deletes",
+                "its rows cannot be replaced, as nothing is published that removes all of them (truncates: "
+                "omit, or operations without delete)",
                 table=".".join(one.name),
-                remedy="Leave out --replace, or let its mapping publish deletes.",
+                remedy="Leave out --replace, or set truncates to record and publish deletes.",
             )
         if one.removes and not self.can_remove(one.name):
             return SnapshotUnsupported(
@@ -252,6 +256,7 @@ class Snapshot:
             show=self._show,
             turns=self._turns,
             times=times,
+            emptied=self.emptied,
             resume_keys=ResumeKeys.of(one, self.keys, is_masked=self.is_masked(one.name)),
         )
         self._lanes[one.name] = _Lane(reading, asyncio.create_task(reading.run()))
@@ -351,6 +356,11 @@ def snapshot_of(
             log.info("%s: %s", plan.name, shown[0])
         status.warnings[_WARNINGS] = shown
 
+    emptied = None
+    if history is not None:
+        emptied = EmptiedTables(
+            spec=spec, history=history, kafka_options=plan.kafka_options, status=status
+        )
     return Snapshot(
         destination=plan.name,
         address=led.address,
@@ -371,6 +381,7 @@ def snapshot_of(
         times=ReadTimes(is_merged=led.publisher.shows_progress),
         unsupported=unsupported(led.facts, led.address, has_history=history is not None),
         all=dict(led.state.snapshots.all),
+        emptied=emptied,
     )
 
 

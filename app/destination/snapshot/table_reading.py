@@ -12,15 +12,19 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from app import metrics
 from app.destination.background import in_its_own_thread
+from app.destination.emptied_tables import EmptiedTables
 from app.destination.snapshot.entries import Committed, Entries
 from app.destination.snapshot.read_times import LaneTimes
 from app.destination.snapshot.selected_spool import SelectedSpool
 from app.failpoints import point
 from app.pipeline.capture.inlet import Entering
 from app.pipeline.number.changed_keys import NOT_PUBLISHED
+from app.pipeline.portions.portion import Portion
+from app.pipeline.portions.portion_series import PortionSeries
 from app.pipeline.portions.selected_rows import SelectedRows
 from connectors.errors import (
     AqueductError,
@@ -89,13 +93,14 @@ class TableReading:
         turns: asyncio.Semaphore,
         times: LaneTimes,
         resume_keys: ResumeKeys,
+        emptied: EmptiedTables | None = None,
     ) -> None:
         """``sees``: the transactions before keys of changed rows are recorded; the first SELECT sees them.
 
         ``turns``: held by each read of a chunk. ``times``: those of the reads, as the reader asks for them.
-        ``resume_keys``: how the last row's key is stored.
+        ``resume_keys``: how the last row's key is stored. ``emptied``: deletes the rows that subscribers have.
         """
-        self._times, self._resume_keys = times, resume_keys
+        self._times, self._resume_keys, self._emptied = times, resume_keys, emptied
         self._snapshot, self._reader, self._entries = snapshot, reader, entries
         self._server_id, self._sees, self._show, self._turns = server_id, sees, show, turns
         self._since = 0
@@ -283,8 +288,8 @@ class TableReading:
         else:
             read_ms = self._times.without_select() if empties else after.ts_ms
 
-        def entering(start: Coordinates) -> SelectedRows:
-            return SelectedRows(
+        def entering(start: Coordinates) -> Portion | PortionSeries:
+            rows = SelectedRows(
                 start=start,
                 table=after.name,
                 read=f"{SNAPSHOT}:{after.id}:{'.'.join(after.name)}:{after.chunks}",
@@ -302,6 +307,10 @@ class TableReading:
                 is_read=is_read,
                 removes=removes if chunk is not None and chunk.is_last else (),
             )
+            if not empties or self._emptied is None:
+                return rows
+            gone = self._emptied.replaced(start, after, (read_ms, self._server_id))
+            return PortionSeries(chain(gone, [rows]))
 
         high = chunk.high if chunk is not None else None
         return self._handed(number, entering, high, since=since, after=after)

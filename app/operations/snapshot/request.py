@@ -151,7 +151,8 @@ def _check_replaceable(journal: Journal, names: Collection[TableName]) -> None:
         route = journal.plan.rules.routes.of(name)
         if route is None or not route.publishes_truncates:
             raise UsageError(
-                f"cannot replace the rows of {'.'.join(name)}: its mapping publishes no deletes"
+                f"cannot replace the rows of {'.'.join(name)}: nothing is published that removes all of them "
+                "(truncates: omit, or operations without delete)"
             )
 
 

@@ -300,7 +300,7 @@ class TopicPass:
         return found if found is not None and found.offset == at else None
 
     def _notes(self, name: TableName, partitions: Sequence[Partition]) -> list[str]:
-        """Return what may explain that rows are missing."""
+        """Return what may explain that rows are missing or extra."""
         found = list[str]()
         snapshot = self._definitions.state.snapshots.all.get(name)
         if snapshot is not None and snapshot.is_pending:
@@ -310,6 +310,9 @@ class TopicPass:
             found.append(
                 f"the first {begins} offset(s) of its topic have expired, and rows with them may be missing"
             )
+        route = self._definitions.rules.routes.of(name)
+        if route is not None and not route.publishes_truncates:
+            found.append("no TRUNCATE of it is published, so rows from before one may be extra")
         return found
 
     def _refused(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 
 from app.failpoints import point
@@ -17,9 +17,11 @@ from app.pipeline.capture.inlet import Inlet
 from app.pipeline.capture.schema_tracker import SchemaTracker
 from app.pipeline.decoders.protocols import Decoders
 from app.pipeline.portions.captured_chunk import CapturedChunk
+from app.pipeline.portions.portion import Portion
 from app.pipeline.portions.portion_series import portions_of
 from app.pipeline.statement_effect import Applied
 from connectors.errors import AqueductError, MalformedEvent, ReaderStalled, SourceLost
+from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.lookup.skipped_transactions import TransactionSkipper
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
@@ -31,6 +33,14 @@ STALL_SECONDS = 120.0
 """Limit for one statement, or for one chunk with skipped transactions."""
 
 
+Deletes = Callable[[Coordinates, Transaction, Applied], Iterator[Portion]]
+"""Makes what enters before a statement that begins there: the deletes of the rows that it removes."""
+
+
+class ReaderClosed(Exception):
+    """The run ended while something was waited for."""
+
+
 class Reader(threading.Thread):
     """Reads from an open stream until it breaks or the decoders take no more."""
 
@@ -40,12 +50,14 @@ class Reader(threading.Thread):
         decoders: Decoders,
         schema_tracker: SchemaTracker | None = None,
         skipped: TransactionSkipper[Applied] | None = None,
+        deletes: Deletes | None = None,
     ) -> None:
         super().__init__(name="binlog-reader", daemon=True)
         self._stream = stream
         self._decoders = decoders
         self._schema_tracker = schema_tracker
         self._skipped = skipped
+        self._deletes = deletes
         self.inlet = Inlet()
         """The inlet for portions from outside the source."""
         self._working: tuple[float, Coordinates] | None = None
@@ -66,10 +78,13 @@ class Reader(threading.Thread):
                         return
                     continue
                 effect = None if self._schema_tracker is None else self._schema_tracker.note(chunk)
-                parts = self._parts(chunk, effect)
                 self._working = None
+                # Deletes wait for what precedes them to be published, which may take long too.
+                parts = self._parts(chunk, effect)
                 if not all(map(self._decoders.put, chain(entering, parts))):
                     return
+        except ReaderClosed:
+            return
         except AqueductError as error:
             self._decoders.finish(error)
         except OSError as error:
@@ -79,13 +94,22 @@ class Reader(threading.Thread):
             log.debug("the reader failed", exc_info=True)
             self._decoders.finish(MalformedEvent(f"{type(error).__name__}: {error}"))
 
-    def _parts(self, chunk: Chunk, effect: Applied | None) -> Iterator[CapturedChunk]:
+    def _parts(self, chunk: Chunk, effect: Applied | None) -> Iterator[Portion]:
         """Yield a chunk as decoders get it, without skipped transactions."""
         if self._skipped is None:
+            yield from self._deleted(chunk, effect)
             yield CapturedChunk(chunk, effect)
             return
         for part, own in self._skipped.parts(chunk, effect):
+            if part is chunk:
+                yield from self._deleted(chunk, effect)
             yield CapturedChunk(part, own)
+
+    def _deleted(self, chunk: Chunk, effect: Applied | None) -> Iterator[Portion]:
+        """Yield the deletes of the rows that the statement at the end of a chunk removes."""
+        transaction = self._schema_tracker.transaction if self._schema_tracker else None
+        if self._deletes is not None and effect is not None and transaction is not None:
+            yield from self._deletes(chunk.start, transaction, effect)
 
     def check(self) -> None:
         """Raise ReaderStalled if the thread is stuck; a thread cannot be killed, so it is abandoned."""

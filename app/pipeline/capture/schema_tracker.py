@@ -63,6 +63,8 @@ class SchemaTracker:
         self._reader = TransactionReader(server_uuid, charsets, mariadb=mariadb)
         self._shadows = shadows
         self._dropped: dict[TableName, Table] = {}
+        self.transaction: Transaction | None = None
+        """That of the last statement."""
         # A run may begin between the two steps that replace a table.
         for record in history.records:
             self._remember(record)
@@ -94,6 +96,7 @@ class SchemaTracker:
 
     def _applied(self, statement_found: _FoundStatement) -> Applied | None:
         transaction, query = statement_found.transaction, statement_found.query
+        self.transaction = transaction
         position = HistoryPosition(
             server_uuid=self._server_uuid,
             start=Coordinates(transaction.file, statement_found.pos),

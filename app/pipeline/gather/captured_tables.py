@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import orjson
 
+from app.pipeline.gather.deletable import check_deletes
 from app.pipeline.gather.masked_columns import Decode, MaskedColumns
 from app.pipeline.gather.null_check import NullCheck
 from app.pipeline.gather.packet_rows import PacketRows
@@ -87,6 +88,7 @@ class CapturedTable:
                     table_map, charsets, key, hidden=hidden | omitted, known=known
                 )
             self.definition = masked.definition(self.definition)
+        check_deletes(route, self.definition.primary_key)
         decoder = CompiledDecoder(
             table_map,
             charsets,

@@ -18,7 +18,13 @@ from app.pipeline.gather.undecodable_rows import DeadRows, refused, sifted
 from app.pipeline.number.changed_keys import added
 from app.pipeline.rules import Rules
 from app.pipeline.statement_effect import Applied
-from connectors.errors import AqueductError, MalformedEvent, RowUnreadable, UnsupportedEvent
+from connectors.errors import (
+    AqueductError,
+    MalformedEvent,
+    RowUnreadable,
+    RuleImpossible,
+    UnsupportedEvent,
+)
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import EventType, Query
 from connectors.mysql.binlog.mariadb_events import FIRST_COMPRESSED_ROWS, plain_rows
@@ -211,10 +217,12 @@ class Gathering:
         name = truncated.table if truncated is not None else None
         parks = self._tables.quarantined_among(applied.record if applied else None, name)
         if truncated is not None:
-            emptied: tuple[Route, ...] = (truncated,) if truncated.publishes_truncates else ()
+            emptied: tuple[Route, ...] = (truncated,)
+            if truncated.deletes_rows and truncated.table not in parks:
+                self._expect_deletes(truncated)
         else:
             emptied = dropped_routes(applied, self._tables)
-        emptied = tuple(one for one in emptied if one.table not in parks)
+        emptied = tuple(one for one in emptied if one.records_truncates and one.table not in parks)
         is_published = (
             self._rules.publishes(statement_type(query.sql))
             and not (applied and applied.is_noise)
@@ -238,6 +246,12 @@ class Gathering:
         if truncated is not None:
             known.add(truncated.table)
         yield from (name for name in self._watched if not known or name in known)
+
+    def _expect_deletes(self, truncated: Route) -> None:
+        """Raise RuleImpossible for a table whose rows the reader cannot have deleted before its TRUNCATE."""
+        if self._applied is None or truncated.table not in self._applied.emptied:
+            why = "truncates is deletes, and the schema history does not know the table; choose record or omit"
+            raise RuleImpossible.of(truncated.table, why)
 
     def _truncated(self, query: Query) -> Route | None:
         """Return the route of the table that a TRUNCATE empties; None if it is not captured."""

@@ -7,7 +7,7 @@ the source's row with its key returned none that the rules publish.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 from app.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from app.pipeline.gather.gather import Gathering
@@ -15,12 +15,13 @@ from app.pipeline.gather.items import (
     REMOVED,
     SELECTED,
     Ddl,
+    End,
     Item,
     Rows,
     ValuesOf,
     values_of,
 )
-from app.pipeline.gather.removed_rows import removed_rows
+from app.pipeline.gather.removed_rows import RemovedRow, removed_rows
 from app.pipeline.gather.row_keys import bare_keys, changed_keys
 from app.pipeline.number.changed_keys import NOT_PUBLISHED, Everything
 from app.pipeline.rules import Rules
@@ -90,15 +91,35 @@ class GatheringSelected(Gathering):
         table = self._tables.of(table_map)
         assert isinstance(table, CapturedTable)
         # The key of a row that cannot be decoded is not known.
-        if self._dead or not table.route.publishes_all:
+        if self._dead or not table.route.publishes_all or not table.has_row_keys:
             return
         items = [item for item in self.gathered.items if isinstance(item, Rows)]
         there = bare_keys(key for item in items for key in changed_keys(table, item.rows) or ())
-        rows = removed_rows(table, (key for key in keys if key not in there))
+        gone = (RemovedRow(key, None) for key in keys if key not in there)
+        self._remove(transaction, table_map, removed_rows(table, gone), pos)
+
+    def delete(
+        self, transaction: Transaction, table_map: TableMap, rows: Iterable[RemovedRow], pos: int
+    ) -> None:
+        """Add deletes of these rows; none of a quarantined table, as the statement that removed them waits."""
+        table = self._tables.of(table_map)
+        if isinstance(table, CapturedTable):
+            self._remove(transaction, table_map, removed_rows(table, rows), pos)
+
+    def _remove(
+        self, transaction: Transaction, table_map: TableMap, rows: list[Row], pos: int
+    ) -> None:
         if rows:
             if table_map is not self._map:
                 self._enter_table(table_map, transaction, pos)
             super()._keep(transaction, rows, REMOVED, pos)
+
+    def end_of_parts(self, transaction: Transaction, *, is_first: bool) -> None:
+        """Mark the end of a transaction with its last part, which may be its only one."""
+        if self.gathered.items and (
+            self._rules.markers or (self._rules.part_markers and not is_first)
+        ):
+            self.gathered.items.append(End(transaction))
 
     def empty(self, transaction: Transaction, name: TableName, pos: int) -> None:
         """Add that all rows of a table are gone, as its TRUNCATE would, unless its mapping publishes none."""
@@ -107,7 +128,7 @@ class GatheringSelected(Gathering):
             self.refused = NOT_PUBLISHED
         elif self._tables.quarantined_among(None, name):
             self.refused = "it is quarantined"
-        elif route.publishes_truncates:
+        elif route.records_truncates:
             # Only its transaction and its routes are used: it is not published as a statement.
             query = Query(thread=0, database=name[0], sql="", sql_mode=0, error_code=0)
             item = Ddl(transaction, Kind.TRUNCATE, query, pos, 0, (route,), None, (), False)

@@ -115,7 +115,8 @@ class KeylessReader:
     def _undivided(self) -> SnapshotUnsupported:
         return SnapshotUnsupported(
             f"it has no primary key, and more than {_UNDIVIDED_BYTES >> 20} MiB of rows, which are one Kafka "
-            "transaction, as its mapping publishes no deletes: rows could not be replaced after a part of them",
+            "transaction, as nothing is published that removes all of them (truncates: omit, or operations "
+            "without delete): rows could not be replaced after a part of them",
             table=".".join(self._name),
-            remedy="Let its mapping publish deletes, give it a primary key, or leave it out with a filter.",
+            remedy="Set truncates to record and publish deletes, or give it a primary key, or exclude it.",
         )

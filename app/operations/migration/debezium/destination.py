@@ -43,6 +43,7 @@ def convert_destination(draft: Draft, path: Path, connector: Connector) -> None:
     for entry in connector.beginning("gtid.source."):
         draft.by_hand(entry, _OTHER_SERVERS)
     _undecodable(draft, path, connector)
+    _truncates(draft, path, connector)
 
 
 def _server(draft: Draft, path: Path, connector: Connector) -> None:
@@ -84,6 +85,17 @@ def _undecodable(draft: Draft, path: Path, connector: Connector) -> None:
     mode = connector.get(*names)
     if mode and mode.value.lower() in _SKIPPING:
         draft.take(mode, (*path, "poison"), "dead_letter")
+
+
+def _truncates(draft: Draft, path: Path, connector: Connector) -> None:
+    """Put whether a TRUNCATE has a record; since Debezium 2.0 it has none unless the connector says so."""
+    skipped, setting = connector.get("skipped.operations"), (*path, "truncates")
+    if skipped:
+        omits = "t" in skipped.value.replace(" ", "").split(",")
+        draft.take(skipped, setting, "omit" if omits else "record")
+    elif connector.get("topic.prefix") or not connector.get("database.server.name"):
+        reason = "the default of skipped.operations is t since Debezium 2.0; record publishes each TRUNCATE"
+        draft.choose(setting, "omit", reason)
 
 
 def convert_offset(draft: Draft, path: Path, offset: Offset, file: File) -> None:

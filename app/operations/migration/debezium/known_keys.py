@@ -91,7 +91,7 @@ KNOWN = KnownKeys(
         "include.query": "include_query",
         "include.schema.changes": "DDL has its own topic, <prefix>.__ddl.<destination>",
         "include.schema.comments": _SCHEMAS,
-        "skipped.operations": "inserts, updates, deletes and truncates are all published",
+        "skipped.operations": "truncates",
         "skip.messages.without.change": "each change in the binlog is published",
         "decimal.handling.mode": _VALUES,
         "time.precision.mode": _VALUES,

@@ -148,6 +148,10 @@ def _unwrap(draft: Draft, path: Path, connector: Connector, head: str) -> None:
     """Records that are the row alone."""
     kind = connector.stated(f"{head}type", "")
     draft.take(kind, (*path, "connect", "unwrap"), value=True)
+    if draft.settings.get((*path, "truncates")) != "omit":
+        draft.settings.remove((*path, "truncates"))
+        draft.settings.put((*path, "truncates"), "omit", kind.origin)
+        draft.lose(connector.stated("skipped.operations", "none"), "a TRUNCATE has no record")
     deletes = connector.get(f"{head}delete.tombstone.handling.mode")
     if deletes is None:
         older = connector.get(f"{head}delete.handling.mode", f"{head}drop.tombstones")

@@ -90,7 +90,7 @@ def _published(draft: Draft, connector: Connector) -> None:
         draft.take(ddl, ("ddl", "exclude"), ALL_DDL)
     skipped = connector.get("skipped.operations")
     if skipped and set("cud") & set(skipped.value.replace(" ", "").split(",")):
-        draft.by_hand(skipped, "they are published; a mapping has `operations` for each table")
+        draft.lose(skipped, "they are published; a mapping has `operations` for each table")
 
 
 def _connect(draft: Draft, connector: Connector) -> None:

@@ -88,6 +88,10 @@ def test_rows_that_no_record_removes_are_noted() -> None:
     )
     comes = {"kind": "table comes in", "database": "shop", "table": "a"}
     assert "not captured" in noted(event(record(9, "RENAME …", effects=[comes])))[A]
+    omitted = {"kind": "truncate omitted", "database": "shop", "table": "a"}
+    assert (
+        "rows from before are kept" in noted(event(record(9, "TRUNCATE a", effects=[omitted])))[A]
+    )
 
 
 def test_a_statement_on_partitions_leaves_a_gap_with_what_to_do_until_the_table_is_gone() -> None:

@@ -155,6 +155,14 @@ def test_what_nobody_captures_means_nothing() -> None:
 def test_a_truncated_table_is_reported_by_one_record() -> None:
     (one,) = truncated(("shop", "t"), ALL)
     assert (one.severity, one.route.topic) == (Severity.CAREFUL, "aq.shop.t")
+    (other,) = truncated(("shop", "t"), Routes(prefix="aq", truncates="omit").of)
+    assert (one.finding.kind, other.finding.kind) == ("table truncated", "truncate omitted")
+    assert "keeps its rows" in other.finding.warehouse
+    (other,) = truncated(("shop", "t"), Routes(prefix="aq", truncates="deletes").of)
+    assert (one.finding.kind, "A delete of each row" in other.finding.consumers) == (
+        "table truncated",
+        True,
+    )
 
 
 @pytest.mark.parametrize(

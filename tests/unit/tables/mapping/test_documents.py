@@ -85,13 +85,26 @@ def test_faults_are_named(data_id: str, text: str, fault: str) -> None:
         ("{from: }", "from must be a list"),
         ("{topic: }", "topic must be a text"),
         ("{share_topic: 1}", "share_topic must be true or false"),
-        ("{format: protobuf}", "'protobuf' is unknown; choose from debezium, canal, maxwell, avro"),
+        (
+            "{format: protobuf}",
+            "'protobuf' is unknown; choose from debezium, canal, connect, maxwell, avro",
+        ),
         ("{columns: [a], key: [b]}", "columns omits b"),
         ("{column_actions: {a: {rename: c}, b: {rename: C}}}", "would have the name 'c'"),
         ("{columns: [b, c], column_actions: {b: {rename: c}}}", "would have the name 'c'"),
         ("{tags: {a: f}, tag_topics: [f, g]}", "tag_topics lists 'g', .*f"),
         ("{partitions: 2, repartition_from: 2}", "only get more partitions"),
         ("{repartition_from: 2}", "partitions is missing"),
+        ("{truncates: leave}", "'leave' is unknown; choose from record, omit, deletes"),
+        (
+            "{truncates: record, operations: [insert]}",
+            "a TRUNCATE is a delete, which operations omits",
+        ),
+        (
+            "{truncates: deletes, operations: [update]}",
+            "a TRUNCATE is a delete, which operations omits",
+        ),
+        ("{truncates: omit, on_drop: delete}", "omits that record too"),
         ("{tag_topics: [g]}", "table x: tag_topics lists 'g', .*it has none"),
         ("{from: [o]}, t.y: {from: [O]}", "'o' belongs to table t.y and to table x"),
     ],
@@ -198,7 +211,7 @@ def test_rules_survive_yaml() -> None:
     mapping = from_yaml(
         "tables: {t.x: {from: ['s_[0-63].x'], row_filter: a > 0, key: [a], partitions: 3,"
         " column_actions: {b: {hmac: k1}, c: {truncate: 4}, d: redact, e: {redact: x},"
-        " f: {hmac: k1, domain: mail}}}}"
+        " f: {hmac: k1, domain: mail}}, truncates: omit}}"
     )
     assert from_yaml(to_yaml(mapping)) == from_json(to_json(mapping)) == mapping
     assert mapping.of(("s_63", "x")) is not None

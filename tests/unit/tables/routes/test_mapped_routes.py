@@ -53,6 +53,23 @@ def test_a_format_is_that_of_the_table_else_of_the_logical_database(
     assert route(text, *table).format == record_format
 
 
+@pytest.mark.parametrize(
+    ("rule", "table", "published"),
+    [
+        ("", "x", "omit"), ("", "other", "omit"), ("truncates: record", "x", "record"),
+        ("operations: [insert]", "x", "omit"),
+    ],
+)  # fmt: skip
+def test_a_rule_about_truncates_precedes_the_destinations(
+    rule: str, table: str, published: str
+) -> None:
+    mapping = from_yaml(f"{{tables: {{s1.x: {{{rule}}}}}}}")
+    found = Routes(prefix="aq", mapping=mapping, truncates="omit").of(("s1", table))
+    assert found is not None
+    assert (found.truncates, found.publishes_truncates) == (published, published != "omit")
+    assert route(f"{{tables: {{s1.x: {{{rule}}}}}}}", "s1", "other").truncates == "record"
+
+
 def test_a_rule_for_any_database_has_the_format_of_the_topic_that_it_shares() -> None:
     text = "{databases: {a: {topic: t}}, tables: {x: {format: canal}}}"
     assert route(text, "b", "x").format == "canal"

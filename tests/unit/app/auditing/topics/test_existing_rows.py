@@ -102,6 +102,16 @@ def shown(verdict: Verdict) -> list[str]:
     return [str(one) for some in verdict.shown.values() for one in some]
 
 
+def test_a_truncate_without_a_record_empties_the_table_by_its_statement(topics: Topics) -> None:
+    topics.read(1, 10)
+    effect = {"kind": "truncate omitted", "database": "shop", "table": "t"}
+    topics.statement(None, "TRUNCATE t", effects=[effect])
+    topics.put("c", 1, 11)
+    verdict = topics.judged()
+    assert verdict.faults == {}
+    assert verdict.unjudged == {UNPROVEN: 1}
+
+
 def test_each_row_is_counted_by_what_proves_it(topics: Topics) -> None:
     topics.put("c", 1, 10)
     topics.read(1, 10)

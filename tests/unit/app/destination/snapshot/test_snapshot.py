@@ -218,7 +218,9 @@ async def test_rows_that_cannot_be_replaced_fail_by_name(monkeypatch: pytest.Mon
         scene.ask("y", SnapshotAction.START, "new")
         await scene.until(lambda: "y" in FakeReading.made)
         assert scene.state("x") is SnapshotState.FAILED
-        assert "publishes no deletes" in (scene.snapshot.all["shop", "x"].error or "")
+        assert "nothing is published that removes all of them" in (
+            scene.snapshot.all["shop", "x"].error or ""
+        )
 
 
 async def test_rows_to_be_looked_for_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

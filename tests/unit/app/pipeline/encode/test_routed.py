@@ -62,6 +62,31 @@ def test_a_truncate_before_the_first_row_of_a_new_topic_has_no_version() -> None
     assert record.value["source"]["schema"] is None
 
 
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_truncate_that_is_omitted_has_no_record_and_no_number(*, mapped: bool) -> None:
+    text = (
+        f"tables: {{{'.'.join(TABLE)}: {{topic: t, truncates: {'omit' if mapped else 'record'}}}}}"
+    )
+    routes = (
+        replace(RULES.routes, mapping=from_yaml(text))
+        if mapped
+        else replace(RULES.routes, truncates="omit")
+    )
+    source = history()
+    pieces = run(
+        source.chunks(source.first, (False,)),
+        first_cursor(source),
+        {},
+        replace(RULES, routes=routes),
+    )
+    assert [op for _, op in ops(pieces)] == ["c", "c"]
+    found = [
+        one.value["source"]["seq"] for one in records_of(pieces) if "source" in (one.value or {})
+    ]
+    assert sorted(found) == [1, 2, 3]
+    assert pieces[-1].seq == 3
+
+
 MAPPED = """
 tables:
   sales:

@@ -19,6 +19,7 @@ from connectors.mysql.schema.definition_from_table_map import adopted
 from connectors.mysql.stream.chunk import Chunk
 from connectors.wire import quarantine_topic
 from tables.quarantine import BY_MAPPING, Entry, Outcome, Resolution
+from tables.routes.routes import Routes
 from tables.schema_history.history import SchemaHistory
 from tables.schema_history.position import HistoryPosition
 from tests.made import SERVER as UUID
@@ -85,6 +86,7 @@ def released(
     each: int,
     max_bytes: int = RULES.max_bytes,
     by_mapping: bool = False,
+    routes: Routes = RULES.routes,
 ) -> tuple[list[Record], Entry]:
     """The records of parked events, with a limit of events at a time, after those already published.
 
@@ -99,7 +101,7 @@ def released(
         entry = replace(entry, is_by_rule=True, table=given_)
         resolution = replace(resolution, table=None, source=BY_MAPPING)
     of_run = spec(source, {})
-    of_run = replace(of_run, rules=replace(of_run.rules, max_bytes=max_bytes))
+    of_run = replace(of_run, rules=replace(of_run.rules, routes=routes, max_bytes=max_bytes))
     release = Release(of_run, resolution, entry)
     cursor, found = first_cursor(source), list[Record]()
     while waiting and entry.outcome is not Outcome.REFUSED:

@@ -64,6 +64,7 @@ def test_a_table_that_is_renamed_or_replaced_is_not_dropped() -> None:
         (", shard_in_key: never, on_drop: delete", True),
         (", operations: [insert]", False),
         (", on_drop: delete, operations: [insert, update]", False),
+        (", truncates: omit", False),
     ],
 )
 def test_rules_decide(rules: str, *, is_deleted: bool) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from app.pipeline.gather.captured_tables import QuarantinedMarker
 from connectors.mysql.ddl.definition import Column
 from tables.quarantine import Outcome
-from tests.unit.app.pipeline.actions import Ddl, RowsOf
+from tests.unit.app.pipeline.actions import TOPICS, Ddl, RowsOf, Truncate
 from tests.unit.app.pipeline.gather.parked import (
     KNOWN,
     LOG,
@@ -21,7 +23,7 @@ from tests.unit.app.pipeline.gather.parked import (
     waiting_in,
 )
 from tests.unit.app.pipeline.history import Source
-from tests.unit.app.pipeline.runs import NOWHERE, records_of
+from tests.unit.app.pipeline.runs import NOWHERE, RULES, records_of
 
 
 def test_what_waited_comes_back_in_transactions_of_the_size_that_is_set() -> None:
@@ -123,3 +125,17 @@ def test_a_table_without_history_is_read_by_the_binlog_where_that_has_all() -> N
     found = pieces(source, NOWHERE, {LOG: table(LOG)})
     assert [aside for piece in found for aside in piece.tables.quarantined] == []
     assert len(described(records_of(found), "aq.shop.orders")) == 1
+
+
+@pytest.mark.parametrize("truncates", ["record", "omit", "deletes"])
+def test_a_truncate_that_waited_has_a_record_only_where_it_is_published(truncates: str) -> None:
+    source = Source([[RowsOf(ORDERS, "c", ((1, 1),))], [Truncate(ORDERS)]], gtids=True)
+    waiting = waiting_in(
+        records_of(pieces(source, (False,), {**KNOWN, ORDERS: QuarantinedMarker()}))
+    )
+    routes = replace(RULES.routes, truncates=truncates)
+    found, entry = released(source, waiting, table(ORDERS), each=9, routes=routes)
+    ops = [one.op for one in found if one.topic == TOPICS[ORDERS]]
+    assert ops == ["c"] + ["t"] * (truncates == "record")
+    assert (entry.outcome is Outcome.REFUSED) == (truncates == "deletes")
+    assert ("set record or omit until it is released" in entry.reason) == (truncates == "deletes")

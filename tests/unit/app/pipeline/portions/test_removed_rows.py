@@ -11,9 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.pipeline.gather.packet_rows import PacketRows
+from app.pipeline.gather.removed_rows import RemovedRow
 from app.pipeline.piece import Piece
 from app.pipeline.portions.portion import Portion
+from app.pipeline.portions.removed_rows import RemovedRows
 from app.pipeline.portions.selected_rows import Entered, SelectedRows
+from connectors.errors import RuleImpossible
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.snapshot.packets.encoder import PacketEncoder
 from connectors.mysql.stream.chunk import Chunk
@@ -22,6 +25,7 @@ from tables.routes.routes import Routes
 from tests import made
 from tests.unit.app.pipeline.portions.test_inserted_rows import cursor
 from tests.unit.app.pipeline.portions.test_selected_rows import (
+    HEADER,
     KEYED,
     NOTE,
     Pair,
@@ -37,7 +41,7 @@ from tests.unit.app.pipeline.portions.test_selected_rows import (
     watch,
     writes,
 )
-from tests.unit.app.pipeline.runs import Record, records_of, run_by_turns
+from tests.unit.app.pipeline.runs import MARKERS, RULES, Record, records_of, run_by_turns
 
 
 def key(number: int) -> str:
@@ -201,6 +205,81 @@ def test_after_a_row_that_cannot_be_decoded_no_key_is_known_to_be_gone(
     monkeypatch.setattr(PacketEncoder, "bodies", lambda *own: [one[:-1] for one in bodies(*own)])
     own = ran(watch(), whole, undecodable_limit=10)[-1]
     assert (len(own.dead_letters), own.error, own.counts.rows) == (1, None, {})
+
+
+# --- all rows of a table, gone at once -------------------------------------------------------------------
+
+
+def gone(*rows: tuple[int, str | None], number: int = -1, **more: Any) -> RemovedRows:
+    return RemovedRows(
+        start=made.START,
+        id=number,
+        name="truncate:gtid:0",
+        removed_ms=1_000,
+        server_id=9,
+        table_map=made.table_map(KEYED)[HEADER:],
+        rows=tuple(RemovedRow(key(one), image) for one, image in rows),
+        **more,
+    )
+
+
+def test_rows_that_are_gone_at_once_are_one_transaction_in_parts_with_their_last_images() -> None:
+    first = gone((1, '{"id":1,"v":5}'), (2, None), is_last=False)
+    pieces = ran(writes(1, (1, 5)), first, gone((3, '{"v":7,"w":8}'), ordinal=2, part=2))
+    found = [one for one in of_topic(pieces, "aq.shop.t") if one.op != "c"]
+    assert [one.op for one in found] == ["d", "tombstone"] * 3
+    values = [one.value for one in found if one.value]
+    assert [one["before"] for one in values] == [{"id": 1, "v": 5}, {"id": 2}, {"id": 3, "v": 7}]
+    assert [one.get("absent") for one in values] == [None, ["v"], None]
+    assert [one["transaction"]["total_order"] for one in values] == [1, 2, 3]
+    assert [one["source"]["seq"] for one in values] == [9, 10, 11]
+    ids = [dict(one.headers)["change_id"].decode() for one in found[::2]]
+    assert ids == [f"truncate:gtid:0#{n}" for n in range(3)]
+    markers = [one.value for one in of_topic(pieces, MARKERS) if "truncate" in one.value["id"]]
+    assert [one["status"] for one in markers] == ["BEGIN", "END", "END"]
+    assert [(one["part"], one["last"]) for one in markers[1:]] == [(1, False), (2, True)]
+    assert [one["event_count"] for one in markers[1:]] == [2, 1]
+    assert [one.id for one in outcomes(pieces)] == [-1, -1]
+
+
+@pytest.mark.parametrize("markers", [False, True])
+def test_a_transaction_of_one_part_has_markers_only_where_all_have(*, markers: bool) -> None:
+    pieces = ran(gone((1, None)), gone(number=-2), markers=markers)
+    own = [one.value["status"] for one in of_topic(pieces, MARKERS)]
+    assert own == (["BEGIN", "END"] if markers else [])
+    assert outcomes(pieces) == [Entered(-1), Entered(-2)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        ("partition_by: [v]", "partition_by has columns that are not in its key"),
+        ("shard_in_key: never, format: canal", "name the real table"),
+    ],
+)
+def test_a_table_whose_rows_cannot_be_deleted_is_refused_before_its_first_row(
+    rule: str, why: str
+) -> None:
+    pieces = ran(writes(1, (1, 1)), routes=mapped(f"truncates: deletes, {rule}", 8))
+    assert isinstance(pieces[-1].error, RuleImpossible)
+    assert why in str(pieces[-1].error)
+    keyless = replace(KEYED, primary_key=None)
+    pieces = ran(writes(1, (1, 1), of=keyless), routes=replace(RULES.routes, truncates="deletes"))
+    assert "the table has no key" in str(pieces[-1].error)
+
+
+def test_a_truncate_whose_table_the_history_does_not_know_is_refused() -> None:
+    pieces = ran(statement(1, "TRUNCATE TABLE shop.t"), routes=mapped("truncates: deletes"))
+    assert isinstance(pieces[-1].error, RuleImpossible)
+
+
+def test_the_key_of_a_rule_or_a_masked_one_is_deleted_as_it_was_published() -> None:
+    pieces = ran(gone((1, None)), routes=mapped("truncates: deletes, key: [v]"))
+    assert ops(pieces) == []
+    by_rule = replace(gone(), rows=(RemovedRow('{"v":4}', '{"id":1,"v":4}'),))
+    pieces = ran(by_rule, routes=mapped("truncates: deletes, key: [v]"))
+    (one,) = rows_of(pieces)
+    assert (one.key, one.value["before"]) == (b'{"v":4}', {"id": 1, "v": 4})
 
 
 # --- a source that has lost rows without a trace, and a SELECT at any position --------------------------

@@ -342,6 +342,15 @@ def test_topics_have_the_names_that_transforms_and_strategies_give(
         ({"heartbeat.interval.ms": "10000"}, "heartbeat.interval.ms"),
         ({"topic.naming.strategy": "x.SchemaUnicodeTopicNamingStrategy"}, "topic.naming.strategy"),
         ({"skip.messages.without.change": "true"}, "skip.messages.without.change"),
+        ({"skipped.operations": "t,d"}, "skipped.operations"),
+        (
+            {
+                "skipped.operations": "none",
+                "transforms": "u",
+                "transforms.u.type": "io.debezium.transforms.ExtractNewRecordState",
+            },
+            "skipped.operations",
+        ),
         ({"field.name.adjustment.mode": "avro"}, "field.name.adjustment.mode"),
         ({"converters": "b", "b.type": "x.TinyIntOneToBooleanConverter"}, "converters"),
         ({"message.key.columns": "(.*).t:a"}, "message.key.columns"),
@@ -402,3 +411,22 @@ def test_the_workers_converters_apply_where_the_connector_names_none(
     assert found.of(Outcome.LOST) == []
     assert "key_schemas: false" in found.settings
     assert "value_schemas: true" in found.settings
+
+
+@pytest.mark.parametrize(
+    ("config", "published"),
+    [
+        ({"topic.prefix": "p"}, "omit"),
+        ({"topic.prefix": "p", "skipped.operations": "u, t"}, "omit"),
+        ({"topic.prefix": "p", "skipped.operations": "none"}, "record"),
+        ({"topic.prefix": "p", "skipped.operations": "d"}, "record"),
+        ({"database.server.name": "of-debezium-1"}, "record"),
+        ({"database.server.name": "of-debezium-1", "skipped.operations": "t"}, "omit"),
+    ],
+)
+def test_a_truncate_is_published_where_the_connector_published_it(
+    config: dict[str, str], published: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _, destination = loaded(monkeypatch, config)
+    assert destination.truncates == published

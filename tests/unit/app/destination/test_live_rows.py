@@ -1,0 +1,130 @@
+"""The rows that a topic has of a table: which record of a key counts, and whose the key is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import orjson
+import pytest
+
+from app.destination.live_rows import LiveRows
+from app.pipeline.formats.registry import form_named
+from app.pipeline.gather.removed_rows import RemovedRow
+from connectors.kafka.reading.partition_reader import StoredRecord
+from tables.mapping.yaml_form import from_yaml
+from tables.routes.routes import Route, Routes
+from tests.unit.app.pipeline.runs import RULES
+
+TABLE = ("shop", "t")
+SHARDS = "tables: {all.t: {from: ['shop.t[0-9]*'], topic: t}}"
+NEVER = "tables: {all.t: {from: ['shop.t[0-9]*'], topic: t, shard_in_key: never}}"
+
+
+class Topic:
+    """Records as they are written, and the rows that it has."""
+
+    def __init__(self, mapping: str | None = None) -> None:
+        routes = Routes(
+            prefix="aq", destination="shop", mapping=from_yaml(mapping) if mapping else None
+        )
+        route = routes.of(TABLE)
+        assert isinstance(route, Route)
+        self.rows = LiveRows("shop", route, "truncate:gtid:0", lambda name: form_named(name, RULES))
+        self.seq = self.at = 0
+
+    def put(
+        self, op: str, key: str = '{"id":1}', image: Any = None, *, part: int = 0, seq: int = 0,
+        table: str = "t", name: str = "shop", change_id: str = "gtid#0", **more: Any,
+    ) -> None:  # fmt: skip
+        """Add a record, with the next number or another."""
+        self.seq, self.at = seq or self.seq + 1, self.at + 1
+        source = {"name": name, "db": "shop", "table": table, "seq": self.seq, "epoch": 1}
+        value = orjson.dumps({"op": op, "after": image, "source": source, **more})
+        headers = (("change_id", change_id.encode()),)
+        self.rows.take(part, StoredRecord(key.encode(), value, self.at, headers))
+
+    def tombstone(self, key: str = '{"id":1}', *, part: int = 0) -> None:
+        """Add a record without a value."""
+        self.at += 1
+        self.rows.take(part, StoredRecord(key.encode(), b"", self.at, ()))
+
+    def live(self) -> list[tuple[str, Any]]:
+        """Keys and images."""
+        return [
+            (key, None if image is None else orjson.loads(image)) for key, image in self.rows.rows()
+        ]
+
+
+@pytest.fixture
+def topic() -> Iterator[Topic]:
+    made = Topic()
+    with closing(made.rows):
+        yield made
+
+
+def test_the_record_with_the_greatest_number_counts_whatever_partition_it_is_in(
+    topic: Topic,
+) -> None:
+    topic.put("d", seq=9, part=1)
+    topic.put("c", image={"id": 1}, seq=3)
+    topic.put("c", '{"id":2}', {"id": 2}, seq=4)
+    topic.put("t", "", seq=2)
+    assert topic.live() == [('{"id":2}', {"id": 2})]
+
+
+def test_a_truncate_removes_what_is_older_in_each_partition(topic: Topic) -> None:
+    topic.put("t", "", seq=5)
+    topic.put("c", image={"id": 1}, seq=3, part=1)
+    topic.put("r", '{"id":2}', {"id": 2}, seq=6, part=1)
+    assert [key for key, _ in topic.live()] == ['{"id":2}']
+
+
+def test_a_tombstone_whose_delete_was_compacted_away_removes_what_precedes_it(
+    topic: Topic,
+) -> None:
+    topic.put("c", image={"id": 1})
+    topic.tombstone()
+    topic.put("c", '{"id":2}', {"id": 2})
+    topic.tombstone('{"id":2}', part=1)
+    assert [key for key, _ in topic.live()] == ['{"id":2}']
+
+
+def test_a_partial_image_adds_to_what_is_known_and_is_none_without(topic: Topic) -> None:
+    topic.put("c", image={"id": 1, "a": 1, "b": 2})
+    topic.put("u", image={"id": 1, "b": 3}, absent=["a"])
+    topic.put("u", '{"id":2}', {"id": 2, "b": 3}, absent=["a"])
+    topic.put("c", '{"id":3}', None, claim_check={})
+    assert topic.live() == [
+        ('{"id":1}', {"id": 1, "a": 1, "b": 3}), ('{"id":2}', None), ('{"id":3}', None)
+    ]  # fmt: skip
+
+
+def test_a_key_that_another_table_or_destination_wrote_last_is_not_the_tables() -> None:
+    topic = Topic(NEVER)
+    with closing(topic.rows):
+        for key in ('{"id":1}', '{"id":2}', '{"id":3}'):
+            topic.put("c", key, {"id": 1})
+        topic.put("u", '{"id":1}', {"id": 1}, table="t2")
+        topic.put("u", '{"id":2}', {"id": 1}, name="other")
+        topic.put("t", "", table="t2")
+        assert [key for key, _ in topic.live()] == ['{"id":3}']
+
+
+def test_the_keys_of_other_shards_are_passed_by() -> None:
+    topic = Topic(SHARDS)
+    with closing(topic.rows):
+        own, other = (f'{{"__shard":["shop","shop","{name}"],"id":1}}' for name in ("t", "t2"))
+        topic.put("c", own, {"id": 1})
+        topic.put("c", other, {"id": 1}, table="t2")
+        assert [key for key, _ in topic.live()] == [own]
+
+
+def test_what_the_transaction_has_deleted_before_is_counted_by_its_ordinals(topic: Topic) -> None:
+    topic.put("c", '{"id":7}', {"id": 7})
+    for n in range(3):
+        topic.put("d", f'{{"id":{n}}}', change_id=f"truncate:gtid:0#{n}")
+    topic.put("d", '{"id":9}', change_id="truncate:gtid:1#8")
+    assert topic.rows.deleted == 3
+    assert list(topic.rows.rows()) == [RemovedRow('{"id":7}', '{"id":7}')]
