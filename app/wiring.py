@@ -56,12 +56,14 @@ def topic_plans(settings: Settings) -> TopicPlans:
         retention_ms=topics.retention_ms,
         max_message_bytes=topics.max_message_bytes,
         journal_partitions=topics.journal_partitions,
+        keeps_existing=topics.existing == "keep",
     )
 
 
 def routes_of(settings: Settings, name: str) -> Routes:
     """Return the routes of one destination's tables."""
-    chosen = settings.destinations[name].filter
+    destination = settings.destinations[name]
+    chosen = destination.filter
     return Routes(
         prefix=settings.prefix,
         include=chosen.include,
@@ -72,6 +74,8 @@ def routes_of(settings: Settings, name: str) -> Routes:
         mapping=settings.mapping.mapping,
         merged=settings.merge_of(name) is not None,
         keys=settings.mapping.keys,
+        row_topics=tuple(one.rule() for one in destination.row_topics),
+        format=destination.format,
     )
 
 
@@ -150,6 +154,7 @@ def destination_plan(
             oversize=destination.oversize,
             claims=destination.claims,
             claims_access=S3Access(**destination.claim_check_s3.model_dump()),
+            connect=destination.connect.form(),
             registry=settings.mapping.schema_registry.access(),
             undecodable_limit=destination.poison_limit
             if destination.poison == "dead_letter"

@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
         cursor_files={name: Path(file) for name, file in options.cursors},
     )
     found = import_canal(options.folder, surroundings, prefix=options.prefix)
-    return write_and_report(found, options.output, options.format)
+    return write_and_report(found, options.output, options.format, accepted=options.accepted)
 
 
 def _pair(text: str) -> tuple[str, str]:

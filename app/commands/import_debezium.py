@@ -27,10 +27,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="its offset: the answer of GET /connectors/NAME/offsets, or the value in Connect's topic",
     )
     parser.add_argument("--prefix", default="", help="prefix of all topics (default: topic.prefix)")
+    parser.add_argument(
+        "--worker",
+        type=Path,
+        metavar="FILE",
+        help="the properties of Kafka Connect's worker, whose converters apply if the connector names none",
+    )
     add_output(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Import; return the exit code."""
-    found = import_debezium(options.connector, offsets=options.offsets, prefix=options.prefix)
-    return write_and_report(found, options.output, options.format)
+    found = import_debezium(
+        options.connector, offsets=options.offsets, prefix=options.prefix, worker=options.worker
+    )
+    return write_and_report(found, options.output, options.format, accepted=options.accepted)

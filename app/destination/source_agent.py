@@ -53,6 +53,7 @@ from connectors.errors import (
     WitnessesDiffer,
 )
 from connectors.kafka.producer import ANSWER_TIMEOUT
+from connectors.kafka.topics.topics import Topics
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.server.facts import SourceAddress
@@ -129,6 +130,7 @@ class SourceAgent:
         if self.mapping is not None:
             rules = await self.mapping.rules_of(self.plan.rules)
             self.plan = replace(self.plan, rules=rules)
+        await self._know_existing()
         leading = Takeover(
             plan=self.plan,
             checkpoint=self.checkpoint,
@@ -141,6 +143,15 @@ class SourceAgent:
         )
         async with leading.lead(self.unreadable) as led:
             await self._capture(led)
+
+    async def _know_existing(self) -> None:
+        """Learn the partitions of the topics that exist, if they are to keep them."""
+        if not self.plan.topics.keeps_existing:
+            return
+        existing = await Topics(self.plan.kafka_options).counts()
+        rules = self.plan.rules
+        routes = replace(rules.routes, existing=existing)
+        self.plan = replace(self.plan, rules=replace(rules, routes=routes))
 
     async def _capture(self, led: TakenOver) -> None:
         plan, publisher, history = self.plan, led.publisher, led.opened.history

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from app.pipeline.connect_form import ConnectForm
 from app.pipeline.statement_filter import StatementTypes, shadow_rules
 from connectors.claims.s3 import S3Access
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
@@ -50,6 +51,8 @@ class Rules:
     """The access to such a bucket."""
     registry: RegistryAccess = field(default_factory=RegistryAccess)
     """The schema registry, for records in Avro."""
+    connect: ConnectForm = field(default_factory=ConnectForm)
+    """The form of records in the format ``connect``."""
     undecodable_limit: int = 0
     """Undecodable rows per hour that become dead letters; 0: the first one stops the destination."""
     ddl_include: str = ""

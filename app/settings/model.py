@@ -24,11 +24,13 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from pydantic_settings import SettingsError as EnvironmentFault
 
 from app.pipeline.statement_filter import StatementTypes, shadow_rules
+from app.settings.connect import ConnectSettings
 from app.settings.environment import refuse_unknown
 from app.settings.errors import faults
 from app.settings.file import SettingsFile, refuse_unreadable
 from app.settings.mapping import MappingSettings, long_topics
 from app.settings.merge import MergeSettings
+from app.settings.row_topics import RowTopicSettings
 from app.settings.snapshot import SnapshotSettings
 from app.settings.sources import Accept, FailoverSettings, SourceSettings
 from app.settings.start import Start
@@ -37,6 +39,7 @@ from app.settings.zookeeper import ZooKeeperSettings
 from connectors.errors import Faults, SettingsError
 from connectors.mysql.charset.connection_charsets import connection_charset
 from connectors.secret import FileSecret
+from tables.mapping.rules import AVRO
 from tables.table_filter import TableFilter, expressions
 
 CONFIG_VARIABLE = "AQUEDUCT_CONFIG"
@@ -107,6 +110,8 @@ class TopicSettings(_Part):
     cleanup_policy: Literal["delete", "compact", "compact,delete"] = "delete"
     max_message_bytes: int = Field(default=10 * 1024 * 1024, ge=1024)
     journal_partitions: int = Field(default=4, ge=1, le=1000)
+    existing: Literal["check", "keep"] = "check"
+    """Whether row topics that were there before must have these settings, or keep partitions and retention."""
 
 
 class PublishSettings(_Part):
@@ -212,6 +217,26 @@ class DestinationSettings(RecordSettings):
     start: Start | None = None
     """The start position without a cursor; unset means the end of the binlog."""
     snapshot: SnapshotSettings = SnapshotSettings()
+    row_topics: tuple[RowTopicSettings, ...] = ()
+    """The names of row topics, of each table by the first rule that has it; empty: Aqueduct's own names."""
+    format: Literal["debezium", "canal", "connect", "maxwell", "avro"] = "debezium"
+    """The record format of tables to which no rule of the mapping gives one."""
+    connect: ConnectSettings = ConnectSettings()
+    """The form of records in the format ``connect``."""
+
+    @model_validator(mode="after")
+    def _has_places(self) -> Self:
+        if self.connect.unwrap and (self.oversize, self.truncates) != ("stop", "omit"):
+            raise ValueError(
+                "connect.unwrap publishes the row alone, without a place for a TRUNCATE or for what replaces "
+                "an oversize image: set truncates to omit, and oversize to stop"
+            )
+        if self.format == AVRO and any(one.shared for one in self.row_topics):
+            raise ValueError(
+                "format is avro, and row_topics has a shared topic: name it with share_topic in a mapping, "
+                "which has a subject for each table"
+            )
+        return self
 
     @model_validator(mode="after")
     def _begins_once(self) -> Self:
@@ -287,6 +312,20 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
+    def _records_fit(self) -> Self:
+        for name, destination in self.destinations.items():
+            if destination.truncates == "deletes" and self.topics.existing == "keep":
+                raise ValueError(
+                    f"destinations.{name}.truncates is deletes, for which topics are read, and topics.existing "
+                    "is keep, so that they may have another program's records: set truncates to omit or record"
+                )
+            if destination.format == AVRO and not self.mapping.schema_registry.url:
+                raise ValueError(
+                    f"destinations.{name}.format is avro, which needs mapping.schema_registry.url"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _has_history(self) -> Self:
         if self.schema_history.store == "off":
             for name, destination in self.destinations.items():
@@ -313,6 +352,10 @@ class Settings(BaseSettings):
                     raise ValueError(
                         f"merge.{owners[destination]} and merge.{name} both name {destination}; "
                         "a destination is in one merge at most"
+                    )
+                if self.destinations[destination].row_topics:
+                    raise ValueError(
+                        f"merge.{name} names {destination}, which has row_topics; a merge has none"
                     )
                 owners[destination] = name
         return self

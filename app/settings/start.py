@@ -19,8 +19,11 @@ from pydantic import (
     model_validator,
 )
 
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.lookup.position_within import Within
 from connectors.mysql.lookup.start import (
     FIRST_EVENT,
+    AfterEvent,
     AfterGtids,
     AtCoordinates,
     AtTime,
@@ -55,6 +58,17 @@ def milliseconds(value: Any) -> int:
     return milliseconds(round(value.astimezone(UTC).timestamp() * 1000))
 
 
+class WithinSettings(BaseModel):
+    """What another program has published of the transaction after a set of GTIDs, as Debezium counts it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    events: int = Field(ge=1)
+    """Complete events of it, from BEGIN on."""
+    rows: int = Field(default=0, ge=0)
+    """Rows of the next event."""
+
+
 class StartPosition(BaseModel):
     """A file with an offset or a time, a time alone, or a set of GTIDs."""
 
@@ -62,20 +76,27 @@ class StartPosition(BaseModel):
 
     file: str | None = Field(default=None, min_length=1)
     pos: int | None = Field(default=None, ge=FIRST_EVENT)
+    event: int | None = Field(default=None, ge=FIRST_EVENT)
+    """Where the last event begins that another program has published; it may be within a transaction."""
     timestamp: Annotated[int | None, BeforeValidator(milliseconds)] = None
     """Milliseconds since 1970, once parsed."""
     gtid_set: str | None = None
+    within: WithinSettings | None = None
 
     @model_validator(mode="after")
     def _check_one_position(self) -> Self:
+        if self.within is not None and self.gtid_set is None:
+            raise ValueError("within needs a gtid_set")
+        if self.within is not None and not isinstance(parse_gtids(self.gtid_set or ""), GtidSet):
+            raise ValueError("within needs MySQL's GTIDs")
         if self.gtid_set is not None:
             str(parse_gtids(self.gtid_set))
-            if (self.file, self.pos, self.timestamp) != (None, None, None):
+            if (self.file, self.pos, self.event, self.timestamp) != (None,) * 4:
                 raise ValueError("give gtid_set alone")
-        elif self.file is None and self.pos is not None:
-            raise ValueError("pos needs its file")
-        elif self.pos is not None and self.timestamp is not None:
-            raise ValueError("give pos or timestamp, not both")
+        elif self.file is None and (self.pos, self.event) != (None, None):
+            raise ValueError(f"{'event' if self.pos is None else 'pos'} needs its file")
+        elif len([one for one in (self.pos, self.event, self.timestamp) if one is not None]) > 1:
+            raise ValueError("give one of pos, event and timestamp")
         elif self.file is None and self.timestamp is None:
             raise ValueError("give file (with pos or timestamp), timestamp, or gtid_set")
         return self
@@ -83,10 +104,13 @@ class StartPosition(BaseModel):
     def position(self) -> StartAt:
         """Return the position it means; a file alone means its beginning."""
         if self.gtid_set is not None:
-            return AfterGtids(parse_gtids(self.gtid_set))
+            gtids, within = parse_gtids(self.gtid_set), self.within
+            return AfterGtids(gtids, Within(within.events, within.rows) if within else None)
         if self.timestamp is not None:
             return AtTime(self.timestamp, self.file)
         assert self.file is not None
+        if self.event is not None:
+            return AfterEvent(Coordinates(self.file, self.event))
         return AtCoordinates(Coordinates(self.file, self.pos or FIRST_EVENT))
 
 

@@ -12,7 +12,9 @@ DDL_TYPES = ("create", "alter", "drop", "rename", "truncate")
 DEBEZIUM = "debezium"
 """The record format of the envelope."""
 AVRO = "avro"
-FORMATS = (DEBEZIUM, "canal", "maxwell", AVRO)
+CONNECT = "connect"
+"""A Debezium connector's records, whose keys have another form than the envelope's."""
+FORMATS = (DEBEZIUM, "canal", CONNECT, "maxwell", AVRO)
 UNNAMED_FORMATS = ("canal", "maxwell")
 """Formats whose records name the real table in their key alone."""
 SHARD_IN_KEY = ("auto", "always", "never")

@@ -29,6 +29,7 @@ from tables.mapping.rules import (
 from tables.mapping.rules_entry import written_action
 from tables.masking.keys import MaskingKeys
 from tables.masking.rules import MaskingRule, column_rules, masks
+from tables.routes.topic_names import TopicRule, stated_topic
 from tables.table_filter import TableFilter
 
 
@@ -55,6 +56,8 @@ class Route:
     """By tag, the topic where the records that have it are published again."""
     shard: tuple[str, str, str] | None = None
     """Destination, database and table, if the records' keys begin with them."""
+    is_alone: bool = False
+    """Whether no other table may have the topic, whose name the settings state."""
     truncates: str = RECORD
     """What is published of a TRUNCATE: its record, nothing, or the deletes of its rows."""
 
@@ -150,6 +153,10 @@ class Routes:
     """Whether rows of mapped tables go to topics of this destination alone, for a merge to read."""
     keys: MaskingKeys = field(default_factory=MaskingKeys)
     """The keys that the mapping's rules name, and that seal what cannot be masked yet."""
+    row_topics: tuple[TopicRule, ...] = ()
+    """The names of row topics that no rule of the mapping names; none: Aqueduct's own."""
+    existing: Names[str, int] = field(default_factory=dict)
+    """The partitions of topics that existed before and keep them, by name."""
     masks_any: bool = field(init=False, repr=False, compare=False)
     """Whether the mapping hides values of any table."""
     omitted_statements: frozenset[str] = field(init=False, repr=False, compare=False)
@@ -211,27 +218,29 @@ class Routes:
             return None
         mapped = self.mapping.of(table) if self.mapping is not None else None
         if mapped is None:
+            topic, rule = self._row_topic(table, table)
             return Route(
                 table=table,
                 logical=table,
-                topic=self._row_topic(table, table),
-                partitions=self.partitions,
+                topic=topic,
+                partitions=self._partitions(topic, rule),
                 format=self.format,
+                is_alone=rule is not None and not rule.shared,
                 truncates=self.truncates,
             )
-        rules = mapped.rules
-        topic = (
-            f"{self.prefix}.{mapped.topic}"
-            if mapped.topic
-            else self._row_topic(table, mapped.logical)
-        )
+        rules: Rules = mapped.rules
+        rule = None
+        if mapped.topic:
+            topic = f"{self.prefix}.{mapped.topic}"
+        else:
+            topic, rule = self._row_topic(table, mapped.logical)
         if not TableFilter(rules.include or r".*\..*", rules.black).captures(*table):
             return None
         return Route(
             table=table,
             logical=mapped.logical,
             topic=self._published(topic),
-            partitions=mapped.partitions or self.partitions,
+            partitions=mapped.partitions or self._partitions(topic, rule),
             key_columns=rules.key or None,
             format=self.format if mapped.format == DEBEZIUM else mapped.format,
             column_rules=self._column_rules(table, rules),
@@ -240,8 +249,14 @@ class Routes:
                 one: self._published(tag_topic(self.prefix, topic, one)) for one in rules.tag_topics
             },
             shard=(self.destination, *table) if mapped.key_has_shard else None,
+            is_alone=rule is not None and not rule.shared,
             truncates=self._truncates(rules),
         )
+
+    def _partitions(self, topic: str, rule: TopicRule | None) -> int:
+        if rule is not None and rule.partitions:
+            return rule.partitions
+        return self.existing.get(topic, self.partitions)
 
     def _truncates(self, rules: Rules) -> str:
         """What is published of a TRUNCATE, which is a delete of all rows."""
@@ -270,17 +285,22 @@ class Routes:
                 f"a rule of {'.'.join(table)} names the key {error.args[0]!r}, which mapping.key_file lacks"
             ) from None
 
-    def _row_topic(self, table: TableName, logical: TableName) -> str:
-        """The row topic of a table; raise MappingError if a rule names it for others."""
-        topic = row_topic(self.prefix, *logical)
-        if self.mapping is not None:
-            owner = self.mapping.owner_of_topic(topic.removeprefix(f"{self.prefix}."))
+    def _row_topic(self, table: TableName, logical: TableName) -> tuple[str, TopicRule | None]:
+        """The row topic of a table, and the rule that states it; raise MappingError if a rule names it for
+        others."""
+        # A rule may have a table's name in another case.
+        is_same = [one.lower() for one in logical] == [one.lower() for one in table]
+        stated = stated_topic(self.row_topics, self.prefix, table if is_same else logical)
+        topic = row_topic(self.prefix, *logical) if stated is None else stated[0]
+        own = topic.removeprefix(f"{self.prefix}.")
+        if self.mapping is not None and own != topic:
+            owner = self.mapping.owner_of_topic(own)
             if owner:
                 raise MappingError(
                     f"the row topic {topic} of {'.'.join(table)} is to Kafka the topic of {owner}; "
                     "rename that topic"
                 )
-        return topic
+        return topic, None if stated is None else stated[1]
 
 
 def _made(settings: dict[str, Any]) -> Routes:

@@ -15,7 +15,15 @@ from dataclasses import dataclass, field, replace
 from app.destination.takeover.cursor_verification import CursorVerification
 from app.destination.takeover.existing_rows import check_earliest, log_omitted_rows
 from connectors.mysql.ddl.definition import Database, Table, TableName
+from connectors.mysql.lookup.position_within import (
+    PublishedPart,
+    published_part,
+    published_through,
+)
 from connectors.mysql.lookup.start import (
+    AfterEvent,
+    AfterGtids,
+    AtCoordinates,
     Earliest,
     Latest,
     Start,
@@ -29,7 +37,7 @@ from connectors.mysql.schema.baseline import Baseline, read_baseline, server_of
 from connectors.mysql.schema.information_schema import InventoryReader
 from connectors.mysql.schema.statements_between import LoggedStatement, StatementsRead
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
-from tables.cursor import Cursor
+from tables.cursor import Cursor, Resume
 from tables.cursor_proof import CursorProof
 from tables.journal.state import DestinationState
 from tables.journal_format import Entry as Note
@@ -190,10 +198,29 @@ class InitialStateBuilder:
                 self._cursor(baseline.at), baseline.tables, baseline.databases, views=baseline.views
             )
             return replace(opened, found=frozenset(baseline.unseen))
-        offset = first_offset(self.start, self.facts, self.address)
+        start, part = self.start, None
+        if isinstance(start, AfterEvent):
+            published = published_through(start.coordinates, self.facts, self.address)
+            start, part = AtCoordinates(published.coordinates), published.part
+        offset = first_offset(start, self.facts, self.address)
+        if isinstance(start, AfterGtids) and start.within is not None:
+            part = published_part(offset, start.within, self.address)
+        cursor = replace(self._cursor(offset), resume=self._resumed(part))
         if self.policy is None:
-            return InitialState(cursor=self._cursor(offset), history=None)
-        return self._from_earlier(self._cursor(offset))
+            return InitialState(cursor=cursor, history=None)
+        return self._from_earlier(cursor)
+
+    def _resumed(self, part: PublishedPart | None) -> Resume | None:
+        """What another program has published of the first transaction."""
+        if part is None:
+            return None
+        log.info(
+            "%s: %s was published to row %d by another program",
+            self.destination, part.transaction_id, part.rows,
+        )  # fmt: skip
+        return Resume(
+            transaction_id=part.transaction_id, rows=part.rows, published=part.rows, part=1
+        )
 
     def _check_existing_rows(self) -> None:
         """Refuse or log a start that omits existing rows."""

@@ -54,6 +54,10 @@ class Draft:
         """Report that a key has no counterpart."""
         self._add(Outcome.INSTEAD, entry, text)
 
+    def lose(self, entry: Entry, text: str) -> None:
+        """Report what readers of the records would miss or see otherwise."""
+        self._add(Outcome.LOST, entry, text)
+
     def by_hand(self, entry: Entry, text: str) -> None:
         """Report what an operator has to do about a key."""
         self._add(Outcome.BY_HAND, entry, text)

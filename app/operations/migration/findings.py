@@ -14,6 +14,7 @@ from typing import Any
 class Outcome(StrEnum):
     """What an import did with a key."""
 
+    LOST = "cannot be kept"
     TAKEN = "taken over"
     INSTEAD = "without counterpart"
     BY_HAND = "to be set by hand"
@@ -21,6 +22,7 @@ class Outcome(StrEnum):
 
 
 _MEANINGS = {
+    Outcome.LOST: "Cannot be kept: what readers of the topics would see; each is accepted by --accept KEY:",
     Outcome.TAKEN: "Taken over:",
     Outcome.INSTEAD: "Without counterpart, and what Aqueduct does instead:",
     Outcome.BY_HAND: "To be set or decided by hand:",

@@ -20,7 +20,7 @@ from app.operations.journal_access import Journal
 from app.operations.source_connection import ReachableSource
 from app.operations.validation.definitions import Definitions, definitions_now
 from app.pipeline.encode.oversize import claim_store
-from app.pipeline.formats.registry import form_named
+from app.pipeline.formats.registry import form_named, incomparable
 from app.validation.errors import NotComparable, TableChanged
 from app.validation.extra_rows import ExtraRows
 from app.validation.folded_topic import FoldedTopic, UnknownVersion
@@ -139,6 +139,8 @@ class TopicPass:
         expected, route = self._definitions.expected, routes.of(name)
         assert route is not None
         found = expected.definition(name, self._definition(name))
+        if why := incomparable(route.format, self._definitions.rules, found):
+            raise NotComparable(why)
         form = TableForm(
             format=route.format,
             written=expected.written(name),

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from app.pipeline.formats.avro.form import AvroForm
 from app.pipeline.formats.avro.format import Avro, AvroFactory
 from app.pipeline.formats.canal.message import CANAL
+from app.pipeline.formats.connect import form as connect_form
+from app.pipeline.formats.connect.format import Connect, ConnectFactory
 from app.pipeline.formats.debezium.format import Debezium
 from app.pipeline.formats.maxwell.row import MAXWELL
 from app.pipeline.formats.protocol import FormatFactory, RecordForm
@@ -16,11 +18,13 @@ from app.pipeline.rules import Rules
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.schema_registry.registry import ConfluentRegistry
 from tables.mapping.rules import DEBEZIUM
+from tables.table_version import Definition
 
 _SHAPES = (CANAL, MAXWELL)
 FORMATS: Mapping[str, FormatFactory] = {
     DEBEZIUM: Debezium,
     Avro.name: AvroFactory(),
+    Connect.name: ConnectFactory(),
     **{shape.name: ShapedFactory(shape) for shape in _SHAPES},
 }
 
@@ -44,7 +48,14 @@ def form_named(name: str, rules: Rules) -> RecordForm:
     """Return the form of a format other than the envelope by name; raises KeyError if there is none."""
     if name == Avro.name:
         return AvroForm(rules, ConfluentRegistry(rules.registry))
+    if name == Connect.name:
+        return connect_form.ConnectRecords(rules)
     return {shape.name: ShapedForm(shape) for shape in _SHAPES}[name]
+
+
+def incomparable(name: str, rules: Rules, definition: Definition) -> str:
+    """Return why records in a format by name cannot be compared with a table's rows; empty if they can."""
+    return connect_form.incomparable(rules.connect, definition) if name == Connect.name else ""
 
 
 def names_real_table(name: str) -> bool:

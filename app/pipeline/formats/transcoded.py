@@ -17,7 +17,7 @@ from app.pipeline.formats.shape import Envelope
 from app.pipeline.gather.items import Ddl
 from connectors.errors import AqueductError, RecordNotEncodable
 from connectors.kafka.record_batches import Headers
-from connectors.kafka.record_writer import RecordWriter
+from connectors.kafka.record_writer import PLACE, RecordWriter
 from connectors.mysql.binlog.changes import Transaction
 from connectors.wire import (
     HEADER_COMMITTED_MS,
@@ -25,6 +25,8 @@ from connectors.wire import (
     HEADER_EPOCH,
     HEADER_FORMAT,
     HEADER_GTID,
+    HEADER_NEW_KEY,
+    HEADER_OLD_KEY,
     HEADER_SCHEMA,
     HEADER_SEQ,
 )
@@ -33,6 +35,9 @@ from tables.table_version import TableVersion
 
 Encode = Callable[[Envelope], bytes]
 """Returns a record's value for its envelope."""
+EncodeKey = Callable[[bytes], bytes]
+"""Returns a record's key for the envelope's."""
+_PLACE = PLACE.encode()
 
 
 class Transcoder(Protocol):
@@ -49,6 +54,9 @@ class Transcoder(Protocol):
     def rows(self, version: TableVersion) -> Encode:
         """Return the function for the rows of a table version."""
 
+    def keys(self, version: TableVersion) -> EncodeKey | None:
+        """Return the function for the keys of a table version; None: they stay as they are."""
+
     def truncation(self, route: Route) -> Encode:
         """Return the function for a TRUNCATE of a table."""
 
@@ -61,7 +69,8 @@ class TranscodedRecords:
 
     def rows(self, version: TableVersion, writer: RecordWriter) -> WriteRows:
         """See Records."""
-        return self._envelopes.rows(version, self._writer(writer, self._format.rows(version)))
+        own = self._writer(writer, self._format.rows(version), self._format.keys(version))
+        return self._envelopes.rows(version, own)
 
     def ddl(self, item: Ddl, writer: RecordWriter) -> None:
         """See Records."""
@@ -91,22 +100,33 @@ class TranscodedRecords:
         """See Records."""
         return self._envelopes.end(transaction, counts, part=part, last=last)
 
-    def _writer(self, writer: RecordWriter, encode: Encode) -> TranscodingWriter:
-        return TranscodingWriter(writer, encode, format_=self._format, emitted=self._emitted)
+    def _writer(
+        self, writer: RecordWriter, encode: Encode, keys: EncodeKey | None = None
+    ) -> TranscodingWriter:
+        return TranscodingWriter(writer, encode, keys, format_=self._format, emitted=self._emitted)
 
 
 class TranscodingWriter:
     """Takes the records of one table as envelopes, and passes them on in another shape; see RecordWriter."""
 
     def __init__(
-        self, writer: RecordWriter, encode: Encode, *, format_: Transcoder, emitted: Emitted
+        self,
+        writer: RecordWriter,
+        encode: Encode,
+        keys: EncodeKey | None,
+        *,
+        format_: Transcoder,
+        emitted: Emitted,
     ) -> None:
         self._writer, self._encode, self._emitted = writer, encode, emitted
+        self._keys = keys
         self._name = format_.name.encode()
         self._keeps_tombstones = format_.keeps_tombstones
 
     def append(self, key: bytes | None, value: bytes | None, headers: Headers) -> None:
         """Add a record; ``value`` is an envelope."""
+        if self._keys is not None and key is not None:
+            key, headers = self._keyed(self._keys, key, headers)
         if value is not None:
             envelope = orjson.loads(value)
             encoded = self._encoded(envelope)
@@ -116,6 +136,20 @@ class TranscodingWriter:
             self._writer.append(key, None, [*headers, (HEADER_FORMAT, self._name)])
         else:
             self._emitted.size -= len(key or b"")
+
+    def _keyed(self, keys: EncodeKey, key: bytes, headers: Headers) -> tuple[bytes, Headers]:
+        """The format's own key, in the headers of a change of it too; what chooses a partition stays."""
+
+        def own(found: bytes) -> bytes:
+            plain, separator, place = found.partition(_PLACE)
+            return keys(plain) + separator + place
+
+        found = own(key)
+        self._emitted.size += len(found) - len(key)
+        return found, [
+            (name, own(text) if name in (HEADER_OLD_KEY, HEADER_NEW_KEY) else text)
+            for name, text in headers
+        ]
 
     def _encoded(self, envelope: Envelope) -> bytes:
         """Return the value; raise RecordNotEncodable, without the text of the failure: it may have values."""

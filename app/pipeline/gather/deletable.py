@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from connectors.errors import RuleImpossible
-from tables.mapping.rules import UNNAMED_FORMATS
+from tables.mapping.rules import CONNECT, UNNAMED_FORMATS
 from tables.routes.routes import Route
 
 
@@ -33,6 +33,8 @@ def check_deletes(route: Route, key: tuple[str, ...]) -> None:
         why = "the table has no key"
     elif place_columns(route, key) is None:
         why = "partition_by has columns that are not in its key"
+    elif route.format == CONNECT:
+        why = f"its records are in the format {CONNECT}, whose keys cannot be read back"
     elif rules and rules.shard_in_key == "never" and route.format in UNNAMED_FORMATS:
         why = f"neither keys (shard_in_key: never) nor records ({route.format}) name the real table"
     else:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from connectors.errors import RuleImpossible
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.position import Coordinates
 from tables.routes.repartitions import Spread
@@ -36,6 +37,8 @@ class VersionBook:
         self._matched: dict[Name, tuple[Route, Definition]] = {}
         """What each table's latest version was last valid for: to compare columns takes as long as to encode
         twenty rows."""
+        self._owners = {_kafkas(one.topic): name for name, one in known.items()}
+        """The table with the latest version in each topic."""
         self._spread: dict[str, int] = {}
         self._since: dict[str, Mapping[int, int] | None] = {}
         for version in known.values():
@@ -51,6 +54,7 @@ class VersionBook:
         latest = self._latest.get(name)
         if latest is None or latest.version < version.version:
             self._latest[name] = version
+            self._owners.setdefault(_kafkas(version.topic), name)
             self._matched.pop(name, None)
             self._take_spread(version)
             self.count += version.version - (latest.version if latest else 0)
@@ -81,7 +85,8 @@ class VersionBook:
     ) -> tuple[TableVersion, bool]:
         """Return the version of a table whose rows at ``pos`` have this definition, and whether it is new.
 
-        Without ``shows_not_null`` the definition lacks the nullability of columns.
+        Without ``shows_not_null`` the definition lacks the nullability of columns. Raises RuleImpossible if
+        the settings give the table a topic that another one has.
         """
         matched = self._matched.get(route.table)
         if matched is not None and matched[0] is route and matched[1] is definition:
@@ -102,6 +107,13 @@ class VersionBook:
             if is_published_so and latest.definition.is_same(definition):
                 self._matched[route.table] = route, given
                 return latest, False
+        owner = self._owners.get(_kafkas(route.topic), route.table)
+        if route.is_alone and owner != route.table:
+            raise RuleImpossible.of(
+                route.table,
+                f"row_topics gives it the topic {route.topic}, which {'.'.join(owner)} has: the two could not "
+                "be distinguished; give one of them another name in row_topics, or set shared there",
+            )
         version = TableVersion(
             destination=self._destination,
             database=database,
@@ -156,6 +168,11 @@ _MASKED = "@masked:"
 def _shows_more(was: Any, now: Any) -> bool:
     """Whether a column's values by one action have parts that those by another hide."""
     return was is None or (isinstance(was, dict) and "truncate" in was and was != now)
+
+
+def _kafkas(topic: str) -> str:
+    """A topic's name as Kafka compares it."""
+    return topic.replace(".", "_")
 
 
 def _with_nullability(definition: Definition, known: Definition) -> Definition:

@@ -69,6 +69,8 @@ class TopicPlans:
     retention_ms: int
     max_message_bytes: int
     journal_partitions: int
+    keeps_existing: bool = False
+    """Whether topics of rows that were there before keep their partitions and their retention."""
     takes_all: bool = False
     """Whether a topic of rows that is there must take records of ``max_message_bytes``."""
     progress: bool = False
@@ -77,7 +79,12 @@ class TopicPlans:
     def rows(self, name: str, partitions: int, spread: int | None = None) -> TopicPlan:
         """Return the plan of a row topic; ``spread``: its keys' partition count, if written to before."""
         plan = self._plan(name, spread or partitions, self.cleanup_policy, self.retention_ms)
-        return replace(plan, takes_all=self.takes_all, may_have_more=spread is not None)
+        return replace(
+            plan,
+            takes_all=self.takes_all,
+            may_have_more=spread is not None or self.keeps_existing,
+            keeps_retention=self.keeps_existing,
+        )
 
     def journal(self) -> TopicPlan:
         """Return the plan of the journal: compacted and kept forever, with a fixed partition count."""

@@ -21,6 +21,7 @@ import java.util.concurrent.TimeUnit;
  */
 public class CanalMain {
   private static final String DESTINATION = "bench";
+  private static volatile boolean isEnding = false;
 
   public static void main(String[] arguments) throws Exception {
     Properties settings = new Properties();
@@ -40,7 +41,10 @@ public class CanalMain {
 
   private static Canal instance(String name, Properties settings) {
     CanalParameter parameter = new CanalParameter();
-    parameter.setMetaMode(CanalParameter.MetaMode.MEMORY);
+    String meta = settings.getProperty("meta");
+    parameter.setMetaMode(
+        meta == null ? CanalParameter.MetaMode.MEMORY : CanalParameter.MetaMode.LOCAL_FILE);
+    parameter.setDataDir(meta);
     parameter.setHaMode(CanalParameter.HAMode.HEARTBEAT);
     parameter.setIndexMode(CanalParameter.IndexMode.MEMORY);
     parameter.setStorageMode(CanalParameter.StorageMode.MEMORY);
@@ -82,6 +86,7 @@ public class CanalMain {
     MQDestination destination = new MQDestination();
     destination.setCanalDestination(DESTINATION);
     destination.setTopic(settings.getProperty("topic"));
+    destination.setDynamicTopic(settings.getProperty("dynamicTopic"));
     destination.setPartition(0);
     int batch = Integer.parseInt(settings.getProperty("batch"));
     Callback orEnd =
@@ -95,12 +100,27 @@ public class CanalMain {
             Runtime.getRuntime().halt(1);
           }
         };
-    while (true) {
+    Thread own = Thread.currentThread();
+    Runtime.getRuntime()
+        .addShutdownHook(
+            new Thread(
+                () -> {
+                  isEnding = true;
+                  try {
+                    own.join(20_000);
+                  } catch (InterruptedException interrupted) {
+                    own.interrupt();
+                  }
+                }));
+    while (!isEnding) {
       Message message = server.getWithoutAck(client, batch, 100L, TimeUnit.MILLISECONDS);
       if (message.getId() != -1) {
         producer.send(destination, message, orEnd);
         server.ack(client, message.getId());
       }
     }
+    // It writes the cursor, where that is in a file.
+    server.stop(DESTINATION);
+    server.stop();
   }
 }

@@ -124,8 +124,8 @@ async def _led(admin: AIOKafkaAdminClient, names: list[str]) -> None:
         raise KafkaLost(f"{len(waiting)} topics have no leader yet: {shown}") from error
 
 
-async def described(admin: AIOKafkaAdminClient, names: list[str]) -> list[dict[str, Any]]:
-    """The metadata of the existing ones of these topics.
+async def described(admin: AIOKafkaAdminClient, names: list[str] | None) -> list[dict[str, Any]]:
+    """The metadata of the existing ones of these topics; None: of all.
 
     The client's own request makes brokers with auto.create.topics.enable create the others, with
     the brokers' defaults.

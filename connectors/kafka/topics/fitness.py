@@ -39,7 +39,7 @@ def faults(plan: TopicPlan, facts: TopicFacts) -> Iterator[str]:
             f"which is {plan.max_message_bytes}; lower that, or: kafka-configs.sh --alter --topic {plan.name} "
             f"--add-config max.message.bytes={plan.max_message_bytes}"
         )
-    if "delete" in policies:
+    if "delete" in policies and not plan.keeps_retention:
         for name, least in (("retention.ms", plan.retention_ms), ("retention.bytes", FOR_EVER)):
             value = int(facts.config.get(name, FOR_EVER))
             if value != FOR_EVER and (least == FOR_EVER or value < least):

@@ -48,6 +48,8 @@ class TopicPlan:
     max_message_bytes: int
     may_have_more: bool = False
     """Whether one with more partitions is accepted: its keys stay in the first ``partitions``."""
+    keeps_retention: bool = False
+    """Whether an existing one keeps its own retention."""
     takes_all: bool = False
     """Whether an existing one must accept records of so many bytes."""
     compaction: Compaction | None = None

@@ -86,6 +86,13 @@ class Topics:
         async with self._admin() as admin:
             await more_partitions(admin, counts)
 
+    async def counts(self) -> dict[str, int]:
+        """The partition counts of all topics that the account may see."""
+        async with self._admin() as admin:
+            return {
+                topic["topic"]: len(topic["partitions"]) for topic in await described(admin, None)
+            }
+
     async def has(self, plan: TopicPlan) -> bool:
         """Whether a topic exists; nothing is created. Raises as ``ensure`` does."""
         async with self._admin() as admin:

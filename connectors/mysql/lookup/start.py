@@ -24,6 +24,7 @@ from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup import mariadb_start as mariadb
 from connectors.mysql.lookup.listed_events import is_end
 from connectors.mysql.lookup.position_by_time import offset_at_time
+from connectors.mysql.lookup.position_within import Within
 from connectors.mysql.lookup.transaction_spans import Spans
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
@@ -52,10 +53,20 @@ class AtCoordinates:
 
 
 @dataclass(frozen=True, slots=True)
+class AfterEvent:
+    """The position after an event, which may be within a transaction."""
+
+    coordinates: Coordinates
+    """Where the event begins."""
+
+
+@dataclass(frozen=True, slots=True)
 class AfterGtids:
     """The position after these transactions."""
 
     gtid_set: Gtids
+    within: Within | None = None
+    """What another program has published of the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +79,7 @@ class AtTime:
     """The only file searched; if it has no such transaction, reading starts at its head."""
 
 
-Start = Earliest | Latest | AtCoordinates | AfterGtids | AtTime
+Start = Earliest | Latest | AtCoordinates | AfterEvent | AfterGtids | AtTime
 
 
 def first_offset(start: Start, facts: ServerFacts, address: SourceAddress) -> SourceOffset:
@@ -82,7 +93,7 @@ def first_offset(start: Start, facts: ServerFacts, address: SourceAddress) -> So
         if not facts.has_gtids:
             raise PositionGone("the start is a GTID set, but gtid_mode is OFF", source=address)
         offset = _offset(facts, head_of(facts), _in_words_of(facts, start.gtid_set))
-    elif isinstance(start, AtCoordinates):
+    elif isinstance(start, AtCoordinates | AfterEvent):
         before = gtids_before(start.coordinates, facts, address)
         offset = _offset(facts, start.coordinates, before if facts.has_gtids else None)
     elif isinstance(start, AtTime):

@@ -222,3 +222,46 @@ def test_a_key_stays_in_its_partition_when_partitions_are_raised(
 def restart(folder: Path) -> subprocess.CompletedProcess[str]:
     """Restart the destination from the beginning, as an operator does."""
     return run_command(folder / "aqueduct.yaml", "destination", "restart", "shop")
+
+
+def test_topics_of_another_program_are_written_on_by_their_names_partitions_and_retention(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    run(
+        mysql,
+        "CREATE DATABASE inv_shop",
+        "CREATE TABLE inv_shop.items (id INT PRIMARY KEY)",
+        "INSERT INTO inv_shop.items VALUES (1), (2), (3)",
+    )
+    name = f"{tmp_path.name}_old.inv_shop.items"
+    make(
+        stack,
+        f"kafka-topics.sh --create --topic {name} --partitions 1 --replication-factor 1 "
+        "--config retention.ms=604800000",
+    )
+    wanted = settings(
+        stack, mysql, tmp_path, filter={"include": r"inv_shop\..*|inv shop\..*"},
+        row_topics=[{"topic": f"{tmp_path.name}_old.{{database}}.{{table}}"}],
+    )  # fmt: skip
+    with running(wanted, tmp_path) as worker:
+        error = str(worker.wait(lambda status: status["state"] == "FAILED")["error"])
+        assert "it has 1 partitions" in error
+        assert "retention.ms is 604800000" in error
+    wanted["topics"]["existing"] = "keep"
+    with running(wanted, tmp_path) as worker:
+        until(lambda: len(changes(stack, name)) == 3, late=lambda: worker.log[-2000:])
+        # To Kafka, and to Debezium, both databases have one topic.
+        run(
+            mysql,
+            "CREATE DATABASE `inv shop`",
+            "CREATE TABLE `inv shop`.items (id INT PRIMARY KEY)",
+        )
+        run(
+            mysql,
+            "INSERT INTO `inv shop`.items VALUES (9)",
+            "INSERT INTO inv_shop.items VALUES (4)",
+        )
+        until(lambda: len(changes(stack, name)) == 4, late=lambda: worker.log[-2000:])
+        aside = worker.wait(lambda status: bool(status["set_aside"]))["set_aside"]
+    assert [one.value["after"]["id"] for one in changes(stack, name)] == [1, 2, 3, 4]
+    assert "which inv_shop.items has" in str(aside)

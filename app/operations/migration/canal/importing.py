@@ -18,7 +18,7 @@ from app.operations.migration.canal.known_keys import KNOWN
 from app.operations.migration.canal.meta_mode import convert_meta_mode
 from app.operations.migration.canal.server import convert_schema_history, convert_server
 from app.operations.migration.canal.start import convert_start
-from app.operations.migration.canal.topics import convert_format, convert_topics, share_topics
+from app.operations.migration.canal.topics import convert_topics
 from app.operations.migration.draft import Draft
 from app.operations.migration.findings import Imported
 from app.operations.migration.names import destination_name
@@ -39,9 +39,6 @@ def import_canal(folder: Path, surroundings: Surroundings, *, prefix: str) -> Im
     convert_server(draft, found.server)
     draft.choose(("kafka", "bootstrap_servers"), "127.0.0.1:9092", "name your brokers")
     _destinations(draft, found)
-    for instance in found.instances:
-        convert_format(draft, instance.keys)
-    share_topics(draft)
     _account(draft, found)
     return draft.result(settings_head=_SETTINGS, mapping_head=_MAPPING)
 
@@ -65,7 +62,7 @@ def _destination(draft: Draft, path: tuple[str, ...], instance: Instance) -> Non
     convert_instance(draft, path, instance)
     convert_start(draft, path, instance)
     convert_schema_history(draft, instance.keys)
-    convert_topics(draft, instance.keys)
+    convert_topics(draft, path, instance.keys)
     convert_columns(draft, instance.keys)
     convert_meta_mode(draft, instance)
     for own in client_filters(instance):

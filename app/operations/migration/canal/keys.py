@@ -32,6 +32,10 @@ class Keys:
         entry = self._found.get(name.lower())
         return entry if entry is not None and entry.value else None
 
+    def stated(self, name: str, default: str) -> Entry:
+        """Return a key with its value, or with Canal's default, which the report names."""
+        return self.get(name) or Entry(key=name, value=default, file=f"default of Canal: {default}")
+
     def first(self, *names: str) -> Entry | None:
         """Return the first of several keys that has a value."""
         return next(filter(None, map(self.get, names)), None)

@@ -130,7 +130,7 @@ KNOWN = KnownKeys(
         "canal.mq.partitionHash": _PARTITION,
         "canal.mq.dynamicTopicPartitionNum": _PARTITION,
         "canal.mq.enableDynamicQueuePartition": "a topic keeps the partitions it was first written with",
-        "canal.mq.flatMessage": "the mapping's `format: canal`",
+        "canal.mq.flatMessage": "destinations.<name>.format",
         "canal.mq.database.hash": _PARTITION,
         "canal.mq.transaction": "rows and cursor are always one Kafka transaction",
         "canal.mq.acks": _PRODUCER,

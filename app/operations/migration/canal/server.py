@@ -31,11 +31,9 @@ def _worker(draft: Draft, keys: Keys) -> None:
         draft.take(address, path, f"{address.value}:{_HTTP_PORT}")
     if mode := keys.get("canal.serverMode"):
         if mode.value.lower() in _OTHER_MODES:
-            draft.by_hand(mode, "records are published to Kafka only; subscribers must move to it")
+            draft.lose(mode, "records are published to Kafka only")
         elif mode.value.lower() == "tcp":
-            draft.by_hand(
-                mode, "Canal's clients must become Kafka consumers; there is no client port"
-            )
+            draft.lose(mode, "Canal's clients get nothing: they must become Kafka consumers")
 
 
 def _zookeeper(draft: Draft, keys: Keys) -> None:

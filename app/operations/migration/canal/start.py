@@ -1,8 +1,7 @@
 """The start position of a destination: Canal's cursor, or the position that its instance is configured with.
 
 Invariant: a start never skips a change that a client of Canal has not acknowledged; it may repeat some.
-Canal's offsets are those of events within a transaction, so a file and a time are taken instead of a file
-and an offset.
+Canal's offset is that of the last event that was acknowledged, which may be within a transaction.
 """
 
 from __future__ import annotations
@@ -19,6 +18,10 @@ _FIRST = 4
 _REPEATED = (
     "stop Canal before this file is read; changes of the second before {position} are published "
     "again, so subscribers must accept repeated changes"
+)
+_STOPPED = (
+    "stop Canal before this file is read. What it had sent and not noted in this file is published again, as "
+    "Canal would have done itself"
 )
 _GTIDS = (
     "stop Canal before this file is read. Canal before 1.1.3 may have counted a transaction of which "
@@ -73,21 +76,32 @@ def _from_cursor(draft: Draft, path: Path, instance: Instance) -> None:
         _at_time(draft, (*path, "start"), entry, cursor, instance.keys)
     else:
         _in_file(draft, (*path, "start"), entry, cursor)
-    draft.by_hand(entry, _REPEATED.format(position=f"{cursor.file}:{cursor.position}"))
+    if role == "master" and cursor.position > _FIRST:
+        draft.by_hand(entry, _STOPPED)
+    else:
+        draft.by_hand(entry, _REPEATED.format(position=f"{cursor.file}:{cursor.position}"))
 
 
 def _server(cursor: Cursor, keys: Keys) -> str | None:
     """The role of the server to which a cursor's file belongs; None if it is neither of the two."""
     for role, name in (("master", ADDRESS), ("standby", "canal.instance.standby.address")):
-        if address(keys.text(name)) == (cursor.host, cursor.port):
+        host, port = address(keys.text(name))
+        if (_one_name(host), port) == (_one_name(cursor.host), cursor.port):
             return role
     return None
 
 
+def _one_name(host: str) -> str:
+    """Java names the machine itself by any of these."""
+    return "localhost" if host in ("127.0.0.1", "::1") else host
+
+
 def _in_file(draft: Draft, path: Path, entry: Entry, cursor: Cursor) -> None:
-    """The second of the last change in its file; the whole file if the time is unknown."""
+    """The event of the last change; the second of it without an offset, or the whole file."""
     draft.take(entry, (*path, "file"), cursor.file)
-    if cursor.timestamp:
+    if cursor.position > _FIRST:
+        draft.take(entry, (*path, "event"), cursor.position)
+    elif cursor.timestamp:
         draft.take(entry, (*path, "timestamp"), cursor.timestamp)
 
 

@@ -1,148 +1,159 @@
-"""Canal's topics and partitions as a mapping, in so far as they name databases and tables.
+"""What readers of Canal's topics see, kept: the names of topics, their partitions, the form of messages.
 
-Invariant: a pattern over several tables becomes no rule, since a mapping would make them one logical table;
-it is reported instead.
+Invariant: what is not kept is reported by its key, a default of Canal's too.
+Source: ``MQMessageUtils.messageTopics`` and ``CanalKafkaProducer.send`` of Canal 1.1.7.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from app.operations.migration.canal.keys import Keys
 from app.operations.migration.draft import Draft
 from app.operations.migration.findings import Entry
 from app.operations.migration.table_expressions import fault_of, literal_name
-from tables.table_filter import named_databases
+from app.operations.migration.yaml_text import Path
 
-_ALL_TABLES = re.compile(r"(.+?)\\+\.\.[*+]")
-_EACH = frozenset({".*", ".+"})
-_PRIMARY_KEY = "$pk$"
-_BY_PATTERN = "{} is a pattern; write a rule for each table or database in the mapping"
-_FLAT = "canal.mq.flatMessage"
-_ENVELOPE = "records have Debezium's envelope, docs/wire.md; Canal's protobuf has no counterpart"
-_UNNAMED = (
-    "the databases and tables of the mapping have `format: canal`; records of all others have Debezium's "
-    "envelope: name them too if their subscribers read flat messages"
-)
+_WILD = re.compile(r"[*?+|(){}\[\]\\$^]")
 _QUEUES = ("kafka", "rocketmq", "rabbitmq", "pulsarmq")
+_FLAT = "canal.mq.flatMessage"
+_DDL = "canal.instance.filter.query.ddl"
+_PARTITION = "canal.mq.partition"
+_HASH = "canal.mq.partitionHash"
+_PRIMARY_KEY = "$pk$"
+_EVERYTHING = r".*\..*"
 
 
-def convert_topics(draft: Draft, keys: Keys) -> None:
-    """Put the topics and partitions of one instance's tables, if it publishes to topics."""
-    if keys.text("canal.serverMode").lower() in _QUEUES:
-        _topics(draft, keys)
-        _partitions(draft, keys)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Named:
+    """Tables, and their topic."""
+
+    tables: str
+    """An expression over ``database.table``."""
+    topic: str
+    pattern: str
+    """As Canal has it."""
+    is_of_database: bool
 
 
-def share_topics(draft: Draft) -> None:
-    """Let several rules have one topic, which a mapping refuses unless each of them says so."""
-    rules = [
-        (kind, name, rule.get("topic"))
-        for kind, named in draft.mapping.values().items()
-        for name, rule in named.items()
-    ]
-    counts = Counter(topic for _, _, topic in rules if topic)
-    for kind, name, topic in rules:
-        if counts[topic] > 1:
-            draft.mapping.put((kind, name, "share_topic"), value=True)
-
-
-def convert_format(draft: Draft, keys: Keys) -> None:
-    """Give the mapping's databases and tables the format of flat messages, if an instance publishes them."""
-    flat = keys.get(_FLAT)
-    if keys.text("canal.serverMode").lower() not in _QUEUES:
+def convert_topics(draft: Draft, path: Path, keys: Keys) -> None:
+    """Put the topics of an instance's tables, and the form of its messages, if it publishes to topics."""
+    if keys.text("canal.serverMode", "tcp").lower() not in _QUEUES:
         return
-    if flat is None:
-        # Canal's own default, also of an empty value.
-        for path in _formats(draft):
-            draft.mapping.put(path, "canal", f"the default of {_FLAT}")
-        draft.note(_FLAT, f"not set, which means true to Canal: {_UNNAMED}")
-    elif flat.value.lower() != "true":
-        draft.instead(flat, _ENVELOPE)
+    draft.choose(
+        ("topics", "existing"), "keep", "topics that exist keep their partitions and retention"
+    )
+    rules = list(_topics(draft, keys))
+    for number, (entry, named) in enumerate(rules):
+        rule = (*path, "row_topics", number)
+        draft.take(entry, (*rule, "tables"), named.tables)
+        draft.settings.put((*rule, "topic"), named.topic, entry.origin)
+        draft.settings.put((*rule, "shared"), value=True, origin=entry.origin)
+    _partitions(draft, path, keys, [named for _, named in rules])
+    _messages(draft, path, keys)
+
+
+def _messages(draft: Draft, path: Path, keys: Keys) -> None:
+    """The form of messages, and those of statements."""
+    flat = keys.stated(_FLAT, "true")
+    if flat.value.lower() == "true":
+        draft.note("primary keys", "an update that changes a key is a DELETE and an INSERT")
+        draft.take(flat, (*path, "format"), "canal")
     else:
-        for path in _formats(draft):
-            draft.take_rule(flat, path, "canal")
-        draft.by_hand(flat, _UNNAMED)
+        draft.lose(flat, "messages are Debezium's envelope in JSON, docs/wire.md, and not protobuf")
+    ddl = keys.stated(_DDL, "false")
+    if ddl.value.lower() not in ("true", "yes", "on"):
+        prefix = draft.settings.get(("prefix",))
+        draft.lose(
+            ddl,
+            f"topics of rows have no statements but TRUNCATE; they are on {prefix}.__ddl.{path[-1]}, in "
+            "another form: docs/wire.md",
+        )
 
 
-def _formats(draft: Draft) -> list[tuple[str, str, str]]:
-    """The databases of the mapping, and the tables of no such database."""
-    mapping = draft.mapping.values()
-    databases = mapping.get("databases", {})
-    tables = [name for name in mapping.get("tables", {}) if name.partition(".")[0] not in databases]
-    return [
-        *(("databases", name, "format") for name in databases),
-        *(("tables", name, "format") for name in tables),
-    ]
-
-
-def _topics(draft: Draft, keys: Keys) -> None:
+def _topics(draft: Draft, keys: Keys) -> Iterator[tuple[Entry, _Named]]:
+    """The rules, in the order in which Canal tries them: by table, by database, all others."""
     dynamic, fixed = keys.get("canal.mq.dynamicTopic"), keys.get("canal.mq.topic")
     if dynamic:
-        for item in _items(dynamic.value):
-            _dynamic_topic(draft, dynamic, item)
-    elif fixed:
-        _fixed_topic(draft, keys, fixed)
+        rules = [found for item in _items(dynamic.value) if (found := _rule(draft, dynamic, item))]
+        for of_database in (False, True):
+            level = [one for one in rules if one.is_of_database is of_database]
+            if _may_overlap(level):
+                text = "a table that several items match is in the topic of the first alone"
+                draft.lose(dynamic, text)
+            yield from ((dynamic, one) for one in level)
+    if fixed:
+        topic = fixed.value.replace(".", "_") if dynamic else fixed.value
+        every = _Named(tables=_EVERYTHING, topic=topic, pattern="", is_of_database=True)
+        yield fixed, every
 
 
-def _dynamic_topic(draft: Draft, entry: Entry, item: str) -> None:
+def _rule(draft: Draft, entry: Entry, item: str) -> _Named | None:
     """One of ``pattern`` or ``topic:pattern``; without a topic, each match has one of its own name."""
-    topic, colon, pattern = item.rpartition(":")
-    whole = _ALL_TABLES.fullmatch(pattern)
-    if name := literal_name(whole[1] if whole and colon else pattern):
-        kind = "tables" if "." in name else "databases"
-        if colon or kind == "databases":
-            draft.take_rule(entry, (kind, name, "topic"), topic.strip() or name.lower())
-            return
-    if colon or (whole is None and not name):
-        draft.by_hand(entry, _BY_PATTERN.format(item))
+    topic, colon, pattern = item.partition(":")
+    pattern = (pattern if colon else item).strip()
+    if fault := fault_of(pattern):
+        draft.lose(entry, f"{pattern}: {fault}; its tables have other topics")
+        return None
+    is_wild = _WILD.search(pattern) is not None
+    of_database = r"\." not in pattern if is_wild else "." not in pattern
+    tables = pattern if is_wild else re.escape(pattern)
+    own = "{lower_database}" if of_database else "{lower_database}_{lower_table}"
+    return _Named(
+        tables=rf"(?:{tables})\..*" if of_database else tables,
+        topic=topic.strip().replace(".", "_") if colon else own,
+        pattern=pattern,
+        is_of_database=of_database,
+    )
 
 
-def _fixed_topic(draft: Draft, keys: Keys, topic: Entry) -> None:
-    include = keys.text("canal.instance.filter.regex", r".*\..*")
-    databases = [] if fault_of(include) else named_databases(include)
-    for database in databases:
-        draft.take_rule(topic, ("databases", database, "topic"), topic.value)
-    if not databases:
-        draft.by_hand(topic, "the filter names no databases; give each its topic in the mapping")
+def _may_overlap(rules: list[_Named]) -> bool:
+    """Whether one table may match two rules, whose topics both get it in Canal."""
+    wild = [one for one in rules if _WILD.search(one.pattern)]
+    plain = [one.pattern for one in rules if one not in wild]
+    matched = any(re.fullmatch(one.pattern, name, re.IGNORECASE) for one in wild for name in plain)
+    return len(wild) > 1 or matched or len({name.lower() for name in plain}) < len(plain)
 
 
-def _partitions(draft: Draft, keys: Keys) -> None:
-    count = keys.get("canal.mq.partitionsNum")
+def _partitions(draft: Draft, path: Path, keys: Keys, rules: list[_Named]) -> None:
+    """One partition for all rows, unless they are spread by a hash, which Kafka's own replaces."""
+    hashes, count = keys.get(_HASH), keys.get("canal.mq.partitionsNum")
+    if hashes is None:
+        place = keys.stated(_PARTITION, "0")
+        if place.value != "0":
+            draft.lose(place, "all rows are in partition 0")
+        for number in range(len(rules)):
+            draft.take(place, (*path, "row_topics", number, "partitions"), 1)
+        return
+    draft.lose(
+        hashes,
+        "a row is in the partition of its key by Kafka's own rule, so in another one than before: readers "
+        "should have read all old records of a topic before they read new ones",
+    )
     if count and count.value.isdecimal():
         draft.take(count, ("topics", "partitions"), int(count.value))
+    for item in _items(hashes.value):
+        pattern, colon, columns = item.rpartition(":")
+        name = literal_name(pattern) if colon else ""
+        if "." in name and columns.lower() != _PRIMARY_KEY:
+            draft.take_rule(hashes, ("tables", name, "partition_by"), tuple(columns.split("^")))
     if counts := keys.get("canal.mq.dynamicTopicPartitionNum"):
         for item in _items(counts.value):
-            _partitions_of_topic(draft, counts, item)
-    if hashes := keys.get("canal.mq.partitionHash"):
-        for item in _items(hashes.value):
-            _partition_by(draft, hashes, item)
+            _partitions_of_topic(draft, path, counts, item, rules)
 
 
-def _partitions_of_topic(draft: Draft, entry: Entry, item: str) -> None:
+def _partitions_of_topic(
+    draft: Draft, path: Path, entry: Entry, item: str, rules: list[_Named]
+) -> None:
     topic, _, number = item.rpartition(":")
-    tables = draft.mapping.values().get("tables", {})
-    owners = [name for name, rule in tables.items() if rule.get("topic") == topic]
-    for name in owners:
-        if number.isdecimal():
-            draft.take_rule(entry, ("tables", name, "partitions"), int(number))
+    owners = [at for at, one in enumerate(rules) if one.topic == topic.strip().replace(".", "_")]
+    for at in owners:
+        if number.strip().isdecimal():
+            draft.take(entry, (*path, "row_topics", at, "partitions"), int(number))
     if not owners:
-        draft.by_hand(entry, f"{item} is of no table's topic; topics.partitions applies")
-
-
-def _partition_by(draft: Draft, entry: Entry, item: str) -> None:
-    """One of ``table:column^column``, ``table:$pk$``, or ``table``, whose rows have one partition."""
-    pattern, colon, columns = item.rpartition(":")
-    if columns.lower() == _PRIMARY_KEY:
-        draft.instead(entry, "rows are partitioned by primary key")
-    elif not (name := literal_name(pattern or columns)):
-        draft.by_hand(entry, _BY_PATTERN.format(item))
-    elif colon:
-        draft.take_rule(entry, ("tables", name, "partition_by"), tuple(columns.split("^")))
-    else:
-        draft.take_rule(entry, ("tables", name, "partitions"), 1)
+        draft.by_hand(entry, f"{item} is of no topic with a name; topics.partitions applies")
 
 
 def _items(text: str) -> Iterator[str]:

@@ -21,7 +21,10 @@ _TRUNCATE = re.compile(r"column\.truncate\.to\.(\d+)\.chars")
 _EVERYTHING = ".*"
 _KEY_ID = "debezium"
 _MOST_STARS = 255
-_BY_PATTERN = "{} is a pattern; write a rule for each table in the mapping"
+_BY_PATTERN = "{} is a pattern, and has no rule: write one for each table in the mapping"
+_NOT_CAPTURED = (
+    "{} is a pattern, and its tables are not captured: write a rule for each in the mapping"
+)
 
 
 def convert_columns(draft: Draft, connector: Connector) -> None:
@@ -74,15 +77,13 @@ def _actions(draft: Draft, entry: Entry, action: str, argument: Value) -> None:
     for part in separated(entry.value):
         table, column = _split(literal_name(part))
         if not table:
-            draft.by_hand(entry, _BY_PATTERN.format(part))
+            draft.lose(entry, _NOT_CAPTURED.format(part))
         elif argument is None:
             draft.take_rule(entry, ("tables", table, "column_actions", column), action)
         else:
             draft.take_rule(entry, ("tables", table, "column_actions", column, action), argument)
     if action == "hmac":
-        draft.by_hand(
-            entry, f"hashes get a key of their own, {_KEY_ID}, and differ from Debezium's"
-        )
+        draft.lose(entry, f"hashes get a key of their own, {_KEY_ID}, and differ from Debezium's")
 
 
 def _included(draft: Draft, entry: Entry) -> None:
@@ -92,7 +93,7 @@ def _included(draft: Draft, entry: Entry) -> None:
         if table:
             columns.setdefault(table, []).append(column)
         else:
-            draft.by_hand(entry, _BY_PATTERN.format(part))
+            draft.lose(entry, _NOT_CAPTURED.format(part))
     for table, names in columns.items():
         draft.take_rule(entry, ("tables", table, "columns"), tuple(names))
 
@@ -106,7 +107,7 @@ def _keys(draft: Draft, entry: Entry) -> None:
             names = tuple(one.strip() for one in columns.split(",") if one.strip())
             draft.take_rule(entry, ("tables", name, "key"), names)
         else:
-            draft.by_hand(entry, _BY_PATTERN.format(item.strip()))
+            draft.lose(entry, _BY_PATTERN.format(item.strip()) + "; keys are primary keys")
 
 
 def _split(name: str) -> tuple[str, str]:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from app.operations.migration.findings import Entry
+from app.operations.migration.properties import decoded, parse
 from connectors.errors import UsageError
 
 _CLASSES = ("mysqlconnector", "mariadbconnector")
@@ -37,6 +38,12 @@ class Connector:
         """Return the value of the first of several keys that has one."""
         entry = self.get(*names)
         return entry.value if entry else default
+
+    def stated(self, name: str, default: str) -> Entry:
+        """Return a key with its value, or with Debezium's default, which the report names."""
+        return self.get(name) or Entry(
+            key=name, value=default, file=f"default of Debezium: {default}"
+        )
 
     def beginning(self, prefix: str) -> Iterator[Entry]:
         """Return the entries whose keys begin with a prefix."""
@@ -67,6 +74,22 @@ def read_connector(path: Path) -> Connector:
             remedy="Name a file of a MySqlConnector or MariaDbConnector",
         )
     return Connector(name=name, entries=tuple(_entries(config, path.name)))
+
+
+def with_worker(connector: Connector, path: Path) -> Connector:
+    """Return a connector with the converters of its worker's properties, where it names none itself."""
+    try:
+        values = parse(decoded(path.read_bytes()))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    more = [
+        Entry(key=key, value=value.strip(), file=path.name)
+        for side in ("key", "value")
+        if connector.get(f"{side}.converter") is None
+        for key, value in values.items()
+        if key == f"{side}.converter" or key.startswith(f"{side}.converter.")
+    ]
+    return replace(connector, entries=(*connector.entries, *more))
 
 
 def _object(path: Path) -> dict[str, Any]:

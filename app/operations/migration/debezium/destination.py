@@ -109,7 +109,15 @@ def convert_offset(draft: Draft, path: Path, offset: Offset, file: File) -> None
         if not offset.within:
             draft.take(entry, (*start, "pos"), offset.position)
     draft.by_hand(entry, "stop the connector before its offset is read")
-    if offset.within:
+    if (
+        offset.within
+        and offset.gtid_set
+        and "-" in offset.gtid_set.partition(":")[0]
+        and offset.events
+    ):
+        draft.take(entry, (*start, "within", "events"), offset.events)
+        draft.take(entry, (*start, "within", "rows"), offset.rows)
+    elif offset.within:
         begin = "that transaction" if offset.gtid_set else f"all of {offset.file}"
         text = f"a part of a transaction is published already; {begin} is published again"
         draft.by_hand(entry, text)

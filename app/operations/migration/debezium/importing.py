@@ -5,7 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from app.operations.migration.debezium.column_lists import convert_columns
-from app.operations.migration.debezium.connector import Connector, provided, read_connector
+from app.operations.migration.debezium.connector import (
+    Connector,
+    provided,
+    read_connector,
+    with_worker,
+)
 from app.operations.migration.debezium.destination import (
     convert_destination,
     convert_offset,
@@ -13,6 +18,7 @@ from app.operations.migration.debezium.destination import (
 )
 from app.operations.migration.debezium.known_keys import KNOWN
 from app.operations.migration.debezium.offsets import read_offset
+from app.operations.migration.debezium.records import convert_records
 from app.operations.migration.debezium.tables import convert_tables
 from app.operations.migration.debezium.worker import convert_worker
 from app.operations.migration.draft import Draft
@@ -24,9 +30,13 @@ _MAPPING = ("A mapping of Aqueduct, imported from Debezium: keys and columns of 
 _PROVIDED = "comes from a config provider of Kafka Connect; set it by a file or a variable"
 
 
-def import_debezium(file: Path, *, offsets: Path | None, prefix: str) -> Imported:
+def import_debezium(
+    file: Path, *, offsets: Path | None, prefix: str, worker: Path | None = None
+) -> Imported:
     """Return what a connector means to Aqueduct; raise UsageError for a file that is none."""
     connector = read_connector(file)
+    if worker is not None:
+        connector = with_worker(connector, worker)
     draft = Draft()
     convert_worker(draft, connector, prefix=prefix)
     name = destination_name(connector.name)
@@ -36,6 +46,7 @@ def import_debezium(file: Path, *, offsets: Path | None, prefix: str) -> Importe
     convert_destination(draft, path, connector)
     convert_tables(draft, (*path, "filter"), connector)
     convert_columns(draft, connector)
+    convert_records(draft, path, connector)
     if offsets is not None:
         convert_offset(draft, path, read_offset(offsets), offsets)
     convert_snapshots(draft, path, connector, resumes=offsets is not None)

@@ -26,19 +26,16 @@ _BUFFERS = "what is read and not yet published is bounded by Aqueduct itself"
 _CONNECT = "Aqueduct is a program of its own, without Kafka Connect"
 _RETRIES = "errors that can pass are retried with growing pauses, up to 30 s, without a limit"
 _KEYSTORE = "certificates are PEM files: source.tls_ca"
-_VALUES = "values have one form for each type: docs/wire.md"
+_VALUES = "the format connect writes values as the connector does: docs/formats.md"
 _SCHEMAS = "table definitions are on the schemas topic, one for each version"
 _SOCKETS = "heartbeat_seconds detects a silent connection"
-_TOPICS = "row topics are <prefix>.<database>.<table>, unless a mapping names another"
+_TOPICS = "row_topics names the topics of rows"
 _GTIDS = "the whole GTID set is tracked; a standby must have what was published: docs/failover.md"
 _STATUS = "state and metrics are on /status and /metrics"
 _FILTER = "filter.include and filter.black"
 _COLUMNS = "a mapping has rules for columns"
 
-_VALUE = (
-    "records are JSON without an inline schema, docs/wire.md; the mapping has `format: avro` for Avro with a "
-    "registry, docs/formats.md"
-)
+_VALUE = "the format connect writes records as the JSON converter does: docs/formats.md"
 KNOWN = KnownKeys(
     {
         "name": "the destination's name",
@@ -87,7 +84,7 @@ KNOWN = KnownKeys(
         "heartbeat.": _HEARTBEAT,
         "topic.heartbeat.": _HEARTBEAT,
         "gtid.": _GTIDS,
-        "tombstones.on.delete": "a tombstone follows each delete",
+        "tombstones.on.delete": "connect.tombstones",
         "provide.transaction.metadata": "provide_transaction_metadata: parts",
         "transaction.": "transaction markers are on <prefix>.__transactions.<destination>",
         "topic.transaction": "transaction markers are on <prefix>.__transactions.<destination>",
@@ -105,8 +102,8 @@ KNOWN = KnownKeys(
         "sourceinfo.struct.maker": _VALUES,
         "unavailable.value.placeholder": _VALUES,
         "converters": _VALUES,
-        "key.converter": "records are JSON without an inline schema: docs/wire.md",
-        "key.converter.": "records are JSON without an inline schema: docs/wire.md",
+        "key.converter": _VALUE,
+        "key.converter.": _VALUE,
         "value.converter": _VALUE,
         "value.converter.": _VALUE,
         "header.converter": "headers are text: docs/wire.md",
@@ -119,6 +116,10 @@ KNOWN = KnownKeys(
         "skip.unparseable.ddl": "a statement whose effect is not certain quarantines its tables",
         "resolve.create.table.like.schema": "CREATE TABLE … LIKE is resolved",
         "ddl.parser.type": "one grammar parses all DDL",
+        "transforms": "each transform is reported by its type",
+        "transforms.": "belongs to a transform, which is reported by its type",
+        "predicates": "belongs to a transform, which is reported by its type",
+        "predicates.": "belongs to a transform, which is reported by its type",
         "topic.creation.": "topics.partitions, topics.replication_factor and others",
         "topic.naming.strategy": _TOPICS,
         "topic.": _TOPICS,

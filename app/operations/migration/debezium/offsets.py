@@ -27,6 +27,10 @@ class Offset:
     gtid_set: str
     within: bool
     """Whether a part of the transaction at the position is published."""
+    events: int
+    """Complete events of that transaction, from BEGIN on."""
+    rows: int
+    """Published rows of the next event."""
     in_snapshot: bool
     """Whether the snapshot had not ended."""
 
@@ -60,6 +64,8 @@ def _offset(found: dict[str, Any]) -> Offset:
         file=str(found["file"]),
         position=int(found["pos"]),
         gtid_set="".join(str(found.get("gtids") or "").split()),
+        events=int(found.get("event") or 0),
+        rows=int(found.get("row") or 0),
         within=bool(found.get("event") or found.get("row")),
         in_snapshot=str(found.get("snapshot") or "false").lower() != "false",
     )

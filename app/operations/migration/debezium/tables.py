@@ -28,7 +28,7 @@ def convert_tables(draft: Draft, path: Path, connector: Connector) -> None:
     faults = [(entry, _fault(entry.value)) for entry in lists if entry]
     for entry, fault in faults:
         if fault:
-            draft.by_hand(entry, fault)
+            draft.lose(entry, f"{fault}. Nothing is captured until then")
             reason = "captures nothing until the filter is written"
             draft.choose((*path, "include"), NOTHING, reason)
     usable = [entry if entry and not _fault(entry.value) else None for entry in lists]

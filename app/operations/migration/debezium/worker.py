@@ -18,15 +18,6 @@ _CREATION = {
     "retention.ms": "retention_ms",
     "max.message.bytes": "max_message_bytes",
 }
-_TRANSFORMS = {
-    "ExtractNewRecordState": "unwrap: subscribers read `after` of the envelope; a delete has `before`",
-    "EventRouter": "outbox: subscribers read the outbox table's topic; its fields are not routed",
-    "ByLogicalTableRouter": "route: a mapping brings several tables into one topic",
-    "RegexRouter": "route: a mapping names topics of databases and tables",
-    "Filter": "filter: subscribers filter; a mapping will have row filters",
-    "ContentBasedRouter": "route by content: subscribers filter",
-}
-_OTHER_TRANSFORM = "a transform of Kafka Connect; subscribers do the same to what they read"
 
 
 def convert_worker(draft: Draft, connector: Connector, *, prefix: str) -> None:
@@ -44,13 +35,14 @@ def _prefix(draft: Draft, connector: Connector, given: str) -> None:
         draft.settings.put(("prefix",), given or "aq")
     elif _PREFIX.fullmatch(entry.value):
         draft.take(entry, ("prefix",), entry.value)
-        draft.by_hand(
-            entry, "its topics exist already: give --prefix, unless records may join them"
-        )
     else:
         plain = re.sub(r"[^a-zA-Z0-9.-]+", "-", entry.value).strip("-.")[:100] or "aq"
         draft.settings.put(("prefix",), plain, entry.origin)
-        draft.by_hand(entry, f"the prefix is {plain}: it has letters, digits, '.' and '-' only")
+        draft.instead(
+            entry,
+            f"the prefix of Aqueduct's own topics is {plain}: it has letters, digits, '.' and '-' only; "
+            "the sink reads no topics of rows without it",
+        )
 
 
 def _kafka(draft: Draft, connector: Connector) -> None:
@@ -98,26 +90,11 @@ def _published(draft: Draft, connector: Connector) -> None:
         draft.take(ddl, ("ddl", "exclude"), ALL_DDL)
     skipped = connector.get("skipped.operations")
     if skipped and set("cud") & set(skipped.value.replace(" ", "").split(",")):
-        draft.by_hand(skipped, "they are published; a mapping has `operations` for each table")
-    tombstones = connector.get("tombstones.on.delete")
-    if tombstones and tombstones.value.lower() == "false":
-        draft.by_hand(tombstones, "a tombstone follows each delete; subscribers skip null values")
+        draft.lose(skipped, "they are published; a mapping has `operations` for each table")
 
 
 def _connect(draft: Draft, connector: Connector) -> None:
-    """What Kafka Connect does to records on their way: each transform, and converters other than JSON."""
-    for entry in connector.beginning("transforms"):
-        kind = entry.value.rpartition(".")[2].partition("$")[0]
-        if entry.key.endswith(".type"):
-            draft.by_hand(entry, f"{kind}: {_TRANSFORMS.get(kind, _OTHER_TRANSFORM)}")
-        else:
-            draft.by_hand(entry, "belongs to the transforms of Kafka Connect")
-    for entry in connector.beginning("predicates"):
-        draft.by_hand(entry, "belongs to the transforms of Kafka Connect")
-    for name in ("key.converter", "value.converter"):
-        converter = connector.get(name)
-        if converter and not converter.value.endswith("JsonConverter"):
-            draft.by_hand(converter, "records are JSON; subscribers need no schema registry")
+    """What Kafka Connect has for converters of values."""
     for converter in filter(None, [connector.get("converters")]):
         for name in converter.value.split(","):
             for entry in connector.beginning(f"{name.strip()}."):

@@ -97,6 +97,9 @@ class Avro:
         image = f"{namespace_of(logical)}.Value"
         return _Table(schema, field_names(columns), values, image).message
 
+    def keys(self, version: TableVersion) -> None:
+        """See Transcoder; keys are the envelope's."""
+
     def truncation(self, route: Route) -> Encode:
         """See Transcoder."""
         subject = f"{self._topic(route.topic)}-{namespace_of(route.logical)}.Truncation"

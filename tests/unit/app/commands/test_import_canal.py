@@ -13,11 +13,23 @@ def test_the_files_are_written_once_and_the_report_is_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["import-canal", str(CASES / "kafka" / "conf"), "--output", str(tmp_path / "new")]
-    assert main([*words, "--prefix", "shop", "--format", "json"]) == 0
+    words += ["--format", "json", "--prefix", "shop"]
+    assert main(words) == 3
+    refused = orjson.loads(capsys.readouterr().out)["refused"]
+    assert refused == [
+        "canal.instance.filter.query.ddl",
+        "canal.mq.dynamicTopic",
+        "canal.mq.partitionHash",
+    ]
+    words += [word for key in refused for word in ("--accept", key)]
+    assert main([*words, "--accept", "canal.id"]) == 2
+    assert "--accept canal.id" in capsys.readouterr().err
+    assert main(words) == 0
     report = orjson.loads(capsys.readouterr().out)
     settings, mapping = (Path(path) for path in report["written"])
     assert settings.read_text().splitlines()[2] == "prefix: shop"
-    assert "topic: money" in mapping.read_text()
+    assert "topic: money" in settings.read_text()
+    assert "partition_by" in mapping.read_text()
     assert len(report["by_hand"]) > 5
     settings.write_text("mine")
     assert main(words) == 2

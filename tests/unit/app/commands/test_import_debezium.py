@@ -13,7 +13,15 @@ def test_a_connector_and_its_offset_become_settings_with_another_prefix(
 ) -> None:
     case = CASES / "mariadb"
     words = ["import-debezium", str(case / "connector.json"), "--output", str(tmp_path)]
-    assert main([*words, "--offsets", str(case / "offsets.json"), "--prefix", "new"]) == 0
+    words += ["--offsets", str(case / "offsets.json"), "--prefix", "new"]
+    lost = ["key.converter", "value.converter", "include.schema.changes"]
+    accepted = [word for key in lost for word in ("--accept", key)]
+    assert main([*words, *accepted]) == 3
+    assert not (tmp_path / "aqueduct.yaml").exists()
+    text = capsys.readouterr().out
+    assert text.startswith("Cannot be kept")
+    assert text.endswith("nothing was written; to accept that: --accept table.include.list\n")
+    assert main([*words, *accepted, "--accept", "table.include.list"]) == 0
     assert capsys.readouterr().out.endswith(f"wrote {tmp_path / 'aqueduct.yaml'}\n")
     text = (tmp_path / "aqueduct.yaml").read_text()
     assert "prefix: new\n" in text

@@ -85,7 +85,10 @@ def test_faults_are_named(data_id: str, text: str, fault: str) -> None:
         ("{from: }", "from must be a list"),
         ("{topic: }", "topic must be a text"),
         ("{share_topic: 1}", "share_topic must be true or false"),
-        ("{format: protobuf}", "'protobuf' is unknown; choose from debezium, canal, maxwell, avro"),
+        (
+            "{format: protobuf}",
+            "'protobuf' is unknown; choose from debezium, canal, connect, maxwell, avro",
+        ),
         ("{columns: [a], key: [b]}", "columns omits b"),
         ("{column_actions: {a: {rename: c}, b: {rename: C}}}", "would have the name 'c'"),
         ("{columns: [b, c], column_actions: {b: {rename: c}}}", "would have the name 'c'"),

@@ -6,11 +6,15 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from app.pipeline.number.table_versions import VersionBook
+from connectors.errors import RuleImpossible
 from tables.mapping.yaml_form import from_yaml
 from tables.masking.keys import MaskingKeys
 from tables.routes.repartitions import Spread
 from tables.routes.routes import Route, Routes
+from tables.routes.topic_names import TopicRule
 from tables.table_version import Column, Definition, TableVersion
 
 ORDERS, ITEMS = ("shop", "orders"), ("shop", "items")
@@ -170,3 +174,21 @@ def test_a_column_that_was_masked_before_that_was_recorded_remains_the_same() ->
     one, is_new = book.at(masking("mail: {hmac: k1}"), definition("id", "mail"), CHANGE, 9)
     assert (is_new, one.stated) == (True, {"masked": {"mail": {"hmac": "k1"}}})
     assert [column.id for column in one.definition.columns] == [None, None]
+
+
+@pytest.mark.parametrize("other", [("a_b", "c"), ("a", "b.c")])
+def test_a_second_table_of_a_topic_that_the_settings_name_is_refused_by_both_names(
+    other: tuple[str, str],
+) -> None:
+    def named(table: tuple[str, str], *, shared: bool) -> Route:
+        rule = TopicRule(topic="{prefix}.{database}.{table}", shared=shared)
+        found = Routes(prefix="p", row_topics=(rule,)).of(table)
+        assert found is not None
+        return found
+
+    book = VersionBook("shop", known={})
+    first(book, named(("a b", "c"), shared=False))
+    with pytest.raises(RuleImpossible, match=r"topic p\.a.*, which a b\.c has"):
+        first(book, named(other, shared=False))
+    assert first(book, named(other, shared=True)).version == 1
+    assert first(book, named(("a b", "c"), shared=False)).version == 1

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from connectors.mysql.gtid import GtidSet
+from connectors.mysql.lookup import mariadb_start
 from connectors.mysql.lookup import position_by_time as module
 from connectors.mysql.lookup.position_by_time import offset_at_time
 from connectors.mysql.position import Coordinates
@@ -63,7 +64,7 @@ def place(
     is_replica: bool = False,
 ) -> tuple[str, int]:
     monkeypatch.setattr(module, "Spans", binlog.spans)
-    monkeypatch.setattr(module.mariadb, "position_at", lambda *_: None)
+    monkeypatch.setattr(mariadb_start, "position_at", lambda *_: None)
     own = facts({"version": version, "gtid_mode": "OFF", "gtid_executed": ""})
     server = replace(own, binlogs=tuple((name, 1) for name in binlog.files), is_replica=is_replica)
     found = offset_at_time(ms, server, ADDRESS).coordinates

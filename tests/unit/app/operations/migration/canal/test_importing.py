@@ -6,12 +6,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from app.operations.migration.canal.configuration import Surroundings
 from app.operations.migration.canal.importing import import_canal
 from app.operations.migration.findings import Imported, Outcome
 from app.settings.model import CONFIG_VARIABLE, load
+from app.settings.row_topics import RowTopicSettings
 from connectors.errors import SettingsError, UsageError
+from tables.routes.routes import Routes
 from tests.unit.app.operations.migration.golden import assert_golden, create_password_files
 
 CASES = Path(__file__).parent / "cases"
@@ -95,11 +98,94 @@ def test_messages_are_flat_as_canal_has_it_where_the_key_is_missing_or_empty(
     assert "canal.mq.flatMessage = true" in whole
     properties.write_text(whole.replace("canal.mq.flatMessage = true", line))
     found = import_canal(tmp_path / "conf", Surroundings(), prefix="aq")
-    assert ("format: canal" in found.mapping) == is_flat
-    by_hand = [one.text for one in found.of(Outcome.BY_HAND) if one.key == "canal.mq.flatMessage"]
-    assert any("envelope: name them too" in text for text in by_hand) == is_flat
+    assert ("format: canal" in found.settings) == is_flat
+    lost = [one.key for one in found.of(Outcome.LOST)]
+    assert ("canal.mq.flatMessage" in lost) == (not is_flat)
     is_default = line in ("", "canal.mq.flatMessage =")
-    assert any("not set, which means true" in text for text in by_hand) == is_default
+    files = [one.file for one in found.findings if one.key == "canal.mq.flatMessage"]
+    assert ("default of Canal: true" in files) == is_default
+
+
+def conf(folder: Path, instance: str, server: str = "canal.serverMode = kafka") -> Path:
+    (folder / "orders").mkdir(parents=True)
+    (folder / "canal.properties").write_text(f"{server}\ncanal.destinations = orders\n")
+    (folder / "orders" / "instance.properties").write_text(
+        f"canal.instance.master.address=db:3306\ncanal.instance.filter.query.ddl=true\n{instance}\n"
+    )
+    return folder
+
+
+def topics_of(found: Imported, *tables: str) -> dict[str, tuple[str, int]]:
+    """Topic and partitions of tables, as the worker has them; 9 partitions where none are stated."""
+    rules = yaml.safe_load(found.settings)["destinations"]["orders"]["row_topics"]
+    made = tuple(RowTopicSettings.model_validate(one).rule() for one in rules)
+    routes = Routes(prefix="aq", row_topics=made, partitions=9)
+    named = {one: routes.of((one.partition(".")[0], one.partition(".")[2])) for one in tables}
+    return {name: (one.topic, one.partitions) for name, one in named.items() if one is not None}
+
+
+def test_topics_are_named_as_canal_names_them_by_table_then_by_database_then_all_others(
+    tmp_path: Path,
+) -> None:
+    found = import_canal(
+        conf(
+            tmp_path,
+            "canal.mq.topic=the.rest\n"
+            r"canal.mq.dynamicTopic=Trade,money.x:crm.pay_1;crm.P2,all:big\\\\d+,mine\\\\.t_.*",
+        ),
+        Surroundings(),
+        prefix="aq",
+    )
+    assert topics_of(
+        found, "TRADE.Orders", "crm.pay_1", "Crm.p2", "big7.t", "mine.t_X", "mine.u", "crm.pay_12"
+    ) == {
+        "TRADE.Orders": ("trade", 1),
+        "crm.pay_1": ("money_x", 1),
+        "Crm.p2": ("crm_p2", 1),
+        "big7.t": ("all", 1),
+        "mine.t_X": ("mine_t_x", 1),
+        "mine.u": ("the_rest", 1),
+        "crm.pay_12": ("the_rest", 1),
+    }
+    assert found.of(Outcome.LOST) == []
+    defaults = {one.key for one in found.findings if one.file.startswith("default of Canal")}
+    assert defaults == {"canal.mq.flatMessage", "canal.mq.partition"}
+
+
+def test_a_fixed_topic_is_that_of_all_tables_as_it_is(tmp_path: Path) -> None:
+    found = import_canal(conf(tmp_path, "canal.mq.topic=a.b_c"), Surroundings(), prefix="aq")
+    assert topics_of(found, "x.y") == {"x.y": ("a.b_c", 1)}
+
+
+@pytest.mark.parametrize(
+    ("line", "lost"),
+    [
+        (r"canal.mq.dynamicTopic=a.b,.*\\..*", "canal.mq.dynamicTopic"),
+        ("canal.mq.dynamicTopic=a.(", "canal.mq.dynamicTopic"),
+        ("canal.mq.topic=t\ncanal.mq.partition=2", "canal.mq.partition"),
+        (
+            "canal.mq.topic=t\ncanal.mq.partitionsNum=3\ncanal.mq.partitionHash=a.b:id",
+            "canal.mq.partitionHash",
+        ),
+        ("canal.mq.topic=t\ncanal.mq.flatMessage=false", "canal.mq.flatMessage"),
+        (
+            "canal.mq.topic=t\ncanal.instance.filter.query.ddl=false",
+            "canal.instance.filter.query.ddl",
+        ),
+    ],
+)
+def test_what_readers_of_canals_topics_would_see_otherwise_is_refused_by_its_key(
+    tmp_path: Path, line: str, lost: str
+) -> None:
+    found = import_canal(conf(tmp_path, line), Surroundings(), prefix="aq")
+    assert [one.key for one in found.of(Outcome.LOST)] == [lost]
+
+
+def test_readers_of_canals_own_port_and_of_other_brokers_are_refused(tmp_path: Path) -> None:
+    for number, mode in enumerate(("tcp", "rocketMQ")):
+        folder = conf(tmp_path / str(number), "canal.mq.topic=t", f"canal.serverMode = {mode}")
+        found = import_canal(folder, Surroundings(), prefix="aq")
+        assert [one.key for one in found.of(Outcome.LOST)] == ["canal.serverMode"]
 
 
 def test_a_cursor_of_zookeeper_is_given_as_a_file(tmp_path: Path) -> None:

@@ -9,8 +9,10 @@ import pytest
 
 from app.operations.migration.debezium.importing import import_debezium
 from app.operations.migration.findings import Imported, Outcome
+from app.settings.connect import ConnectSettings
 from app.settings.model import CONFIG_VARIABLE, DestinationSettings, load
 from connectors.errors import UsageError
+from tables.routes.routes import Routes
 from tables.table_filter import TableFilter
 from tests.unit.app.operations.migration.golden import assert_golden, create_password_files
 
@@ -189,6 +191,226 @@ def test_a_file_that_is_no_offset_is_named(tmp_path: Path, text: str) -> None:
     offsets.write_text(text)
     with pytest.raises(UsageError, match=r"no offset of Debezium|several sources"):
         import_debezium(written(tmp_path, {}), offsets=offsets, prefix="")
+
+
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+KEPT: dict[str, str] = {
+    "topic.prefix": "inv_shop",
+    "include.schema.changes": "false",
+    **{f"{side}.converter": JSON for side in ("key", "value")},
+    **{f"{side}.converter.schemas.enable": "false" for side in ("key", "value")},
+}
+"""A connector of which everything is kept."""
+
+
+def topic_of(destination: DestinationSettings, table: tuple[str, str]) -> str:
+    rules = tuple(one.rule() for one in destination.row_topics)
+    return Routes(prefix="aq", row_topics=rules).topic(table)
+
+
+def test_what_the_file_leaves_out_has_the_connectors_defaults_and_each_is_in_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found, destination = loaded(monkeypatch, KEPT)
+    assert found.of(Outcome.LOST) == []
+    assert destination.format == "connect"
+    assert destination.connect == ConnectSettings(source_name="inv_shop")
+    assert topic_of(destination, ("inv_shop", "my items")) == "inv_shop.inv_shop.my_items"
+    defaults = {one.key: one.file for one in found.findings if one.file.startswith("default of")}
+    assert defaults == {
+        name: f"default of Debezium: {value}"
+        for name, value in {
+            "topic.delimiter": ".",
+            "topic.naming.strategy": "io.debezium.schema.SchemaTopicNamingStrategy",
+            "decimal.handling.mode": "precise",
+            "time.precision.mode": "adaptive_time_microseconds",
+            "bigint.unsigned.handling.mode": "long",
+            "binary.handling.mode": "bytes",
+            "enable.time.adjuster": "true",
+            "tombstones.on.delete": "true",
+            "value.converter.decimal.format": "BASE64",
+            "key.converter.decimal.format": "BASE64",
+            "value.converter.replace.null.with.default": "true",
+            "key.converter.replace.null.with.default": "true",
+            "provide.transaction.metadata": "false",
+            "heartbeat.interval.ms": "0",
+            "skip.messages.without.change": "false",
+            "extended.headers.enabled": "true",
+            "event.processing.failure.handling.mode": "fail",
+        }.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "value"),
+    [
+        ({"decimal.handling.mode": "String"}, "decimal", "string"),
+        ({"decimal.handling.mode": "double"}, "decimal", "double"),
+        ({"time.precision.mode": "connect"}, "time", "connect"),
+        ({"time.precision.mode": "isostring"}, "time", "isostring"),
+        ({"bigint.unsigned.handling.mode": "precise"}, "bigint_unsigned", "precise"),
+        ({"binary.handling.mode": "base64-url-safe"}, "binary", "base64-url-safe"),
+        ({"value.converter.decimal.format": "NUMERIC"}, "decimal_format", "numeric"),
+        ({"value.converter.schemas.enable": ""}, "value_schemas", True),
+        ({"key.converter.schemas.enable": "true"}, "key_schemas", True),
+        ({"tombstones.on.delete": "false"}, "tombstones", False),
+        ({"enable.time.adjuster": "false"}, "adjust_years", False),
+        (
+            {
+                "transforms": "u",
+                "transforms.u.type": "io.debezium.transforms.ExtractNewRecordState",
+            },
+            "unwrap",
+            True,
+        ),
+    ],
+)
+def test_each_mode_is_taken_over(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    config: dict[str, str],
+    name: str,
+    value: object,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found, destination = loaded(monkeypatch, KEPT | config)
+    assert getattr(destination.connect, name) == value
+    assert found.of(Outcome.LOST) == []
+
+
+ROUTER = "org.apache.kafka.connect.transforms.RegexRouter"
+LOGICAL = "io.debezium.transforms.ByLogicalTableRouter"
+
+
+@pytest.mark.parametrize(
+    ("config", "topic"),
+    [
+        ({"topic.delimiter": "-"}, "inv_shop-shop-orders_1"),
+        (
+            {
+                "transforms": "r, s",
+                "transforms.r.type": ROUTER,
+                "transforms.r.regex": r"([^.]+)\.([^.]+)\.(?<t>[^.]+)_\d",
+                "transforms.r.replacement": "$2-${t}",
+                "transforms.s.type": ROUTER,
+                "transforms.s.regex": "shop-(.*)",
+                "transforms.s.replacement": "all.$1",
+            },
+            "all.orders",
+        ),
+        (
+            {
+                "transforms": "l",
+                "transforms.l.type": LOGICAL,
+                "transforms.l.topic.regex": r"(.*)orders_(.*)",
+                "transforms.l.topic.replacement": "$1orders",
+                "transforms.l.key.enforce.uniqueness": "false",
+            },
+            "inv_shop.shop.orders",
+        ),
+        (
+            {
+                "topic.naming.strategy": "io.debezium.schema.DefaultRegexTopicNamingStrategy",
+                "topic.regex": "(.*)_1",
+                "topic.replacement": "$1",
+            },
+            "inv_shop.shop.orders",
+        ),
+    ],
+)
+def test_topics_have_the_names_that_transforms_and_strategies_give(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: dict[str, str], topic: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found, destination = loaded(monkeypatch, KEPT | config)
+    assert topic_of(destination, ("shop", "orders_1")) == topic
+    assert found.of(Outcome.LOST) == []
+
+
+@pytest.mark.parametrize(
+    ("config", "lost"),
+    [
+        ({"include.schema.changes": ""}, "include.schema.changes"),
+        ({"key.converter": ""}, "key.converter"),
+        ({"value.converter": "io.confluent.connect.avro.AvroConverter"}, "value.converter"),
+        ({"value.converter": "io.confluent.connect.protobuf.ProtobufConverter"}, "value.converter"),
+        ({"key.converter": "org.apache.kafka.connect.storage.StringConverter"}, "key.converter"),
+        ({"key.converter.decimal.format": "numeric"}, "key.converter.decimal.format"),
+        ({"time.precision.mode": "adaptive"}, "time.precision.mode"),
+        ({"provide.transaction.metadata": "true"}, "provide.transaction.metadata"),
+        ({"heartbeat.interval.ms": "10000"}, "heartbeat.interval.ms"),
+        ({"topic.naming.strategy": "x.SchemaUnicodeTopicNamingStrategy"}, "topic.naming.strategy"),
+        ({"skip.messages.without.change": "true"}, "skip.messages.without.change"),
+        ({"skipped.operations": "t,d"}, "skipped.operations"),
+        (
+            {
+                "skipped.operations": "none",
+                "transforms": "u",
+                "transforms.u.type": "io.debezium.transforms.ExtractNewRecordState",
+            },
+            "skipped.operations",
+        ),
+        ({"field.name.adjustment.mode": "avro"}, "field.name.adjustment.mode"),
+        ({"converters": "b", "b.type": "x.TinyIntOneToBooleanConverter"}, "converters"),
+        ({"message.key.columns": "(.*).t:a"}, "message.key.columns"),
+        ({"column.mask.hash.v2.SHA-256.with.salt.s": "a.t.c"}, "column.mask.hash.v2.SHA-256.with.salt.…"),
+        ({"column.exclude.list": ".*c"}, "column.exclude.list"),
+        ({"table.include.list": "(a"}, "table.include.list"),
+        (
+            {"transforms": "f", "transforms.f.type": "io.debezium.transforms.Filter"},
+            "transforms.f.type",
+        ),
+        (
+            {"transforms": "r", "transforms.r.type": ROUTER, "transforms.r.regex": "(?U)x++("},
+            "transforms.r.regex",
+        ),
+        (
+            {"transforms": "r", "transforms.r.type": ROUTER, "transforms.r.predicate": "p"},
+            "transforms.r.predicate",
+        ),
+        (
+            {"transforms": "l", "transforms.l.type": LOGICAL, "transforms.l.topic.regex": "x"},
+            "transforms.l.key.enforce.uniqueness",
+        ),
+        (
+            {
+                "transforms": "u",
+                "transforms.u.type": "io.debezium.transforms.ExtractNewRecordState",
+                "transforms.u.add.fields": "op",
+            },
+            "transforms.u.add.fields",
+        ),
+        (
+            {
+                "transforms": "u",
+                "transforms.u.type": "io.debezium.transforms.ExtractNewRecordState",
+                "transforms.u.delete.tombstone.handling.mode": "rewrite",
+            },
+            "transforms.u.delete.tombstone.handling.mode",
+        ),
+    ],
+)  # fmt: skip
+def test_what_readers_would_see_otherwise_is_refused_by_its_key(
+    tmp_path: Path, config: dict[str, str], lost: str
+) -> None:
+    found = import_debezium(written(tmp_path, KEPT | config), offsets=None, prefix="aq")
+    assert [one.key for one in found.of(Outcome.LOST)] == [lost]
+
+
+def test_the_workers_converters_apply_where_the_connector_names_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    properties = tmp_path / "connect-distributed.properties"
+    properties.write_text(
+        f"key.converter={JSON}\nkey.converter.schemas.enable=false\nvalue.converter={JSON}\nx=y\n"
+    )
+    own = {key: text for key, text in KEPT.items() if "converter" not in key}
+    found = import_debezium(written(tmp_path, own), offsets=None, prefix="aq", worker=properties)
+    assert found.of(Outcome.LOST) == []
+    assert "key_schemas: false" in found.settings
+    assert "value_schemas: true" in found.settings
 
 
 @pytest.mark.parametrize(

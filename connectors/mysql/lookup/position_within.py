@@ -1,0 +1,141 @@
+"""The rows of a transaction that another program has published, from the events that it has counted.
+
+Invariant: the count is Debezium's: from BEGIN on, all events that are complete, and rows of the next one. A
+position that is none is refused; nothing is skipped for it.
+Source: ``restartEventsToSkip`` and ``restartRowsToSkip`` of Debezium's offsets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from connectors.errors import PositionWithin
+from connectors.mysql.binlog.events import EventType
+from connectors.mysql.binlog.table_map import TableMap, parse_table_map
+from connectors.mysql.binlog.transaction_context import GTIDS, MARIADB_GTID, QUERIES
+from connectors.mysql.lookup.transaction_spans import ALWAYS_ENDS, Spans, gtid_announced
+from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.rows.counter import row_count
+from connectors.mysql.rows.decoder import ROWS_EVENTS
+from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.stream import dump_command
+from connectors.mysql.stream.event_actions import PASSED
+from connectors.mysql.stream.replica import BinlogStream
+
+_HANDLE = 6
+"""Bytes of a table's number, at the beginning of its events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """A position within a transaction."""
+
+    events: int
+    """Complete events, from BEGIN on."""
+    rows: int
+    """Rows of the next event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What is published up to an event: all transactions before a position, and rows of the next one."""
+
+    coordinates: Coordinates
+    part: PublishedPart | None
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedPart:
+    """The beginning of a transaction."""
+
+    transaction_id: str
+    rows: int
+
+
+def published_through(event: Coordinates, facts: ServerFacts, address: SourceAddress) -> Published:
+    """Return what is published once the event that begins at these coordinates is, and all before it.
+
+    Raises PositionWithin if no event begins there; MariaDB does not send each event to a client.
+    """
+    span = next((one for one in Spans(address, event.file) if event.order < one.end.order), None)
+    if span is None:
+        return Published(event, None)
+    if event.order < span.start.order:
+        return Published(span.start, None)
+    offset = SourceOffset(server_uuid=facts.server_uuid, coordinates=span.start)
+    stream = BinlogStream(replace(address, server_id=dump_command.UNREGISTERED_ID), offset)
+    stream.open()
+    rows, is_met = 0, False
+    maps: dict[bytes, TableMap] = {}
+    name = span.gtid or f"{facts.server_uuid}:{span.start}"
+    try:
+        for placed in stream.events_there_are():
+            found, start = placed.event, placed.start
+            if found.type in PASSED or start.order < span.start.order:
+                continue
+            if is_met:
+                if start.order >= span.end.order:
+                    break
+                return Published(span.start, PublishedPart(name, rows))
+            if start.order > event.order and facts.is_mariadb:
+                return Published(span.start, PublishedPart(name, rows))
+            if start.order > event.order:
+                raise PositionWithin(
+                    f"no event begins at {event}, within a transaction from {span.start} to {span.end}",
+                    source=address,
+                )
+            if found.type == EventType.TABLE_MAP:
+                maps[found.body[:_HANDLE]] = parse_table_map(found.body, mariadb=facts.is_mariadb)
+            if found.type in ROWS_EVENTS:
+                rows += row_count(maps[found.body[:_HANDLE]], found.type, found.body)
+            is_met = start.order == event.order
+    finally:
+        stream.close()
+    return Published(span.end, None)
+
+
+def published_part(
+    offset: SourceOffset, within: Within, address: SourceAddress
+) -> PublishedPart | None:
+    """Return what is published of the first transaction after an offset; None if there is no transaction.
+
+    Raises PositionWithin if that transaction has no such events.
+    """
+    stream = BinlogStream(replace(address, server_id=dump_command.UNREGISTERED_ID), offset)
+    stream.open()
+    name, seen, rows = "", 0, 0
+    maps: dict[bytes, TableMap] = {}
+    try:
+        for placed in stream.events_there_are():
+            event = placed.event
+            if event.type in GTIDS:
+                if name or event.type == MARIADB_GTID:
+                    break
+                name = gtid_announced(event)
+                continue
+            if not name:
+                continue
+            if event.type == EventType.TABLE_MAP:
+                maps[event.body[:_HANDLE]] = parse_table_map(event.body)
+            is_next = seen == within.events
+            if event.type in ROWS_EVENTS:
+                held = row_count(maps[event.body[:_HANDLE]], event.type, event.body)
+                if is_next and within.rows <= held:
+                    return PublishedPart(name, rows + within.rows)
+                rows += held
+            elif is_next and not within.rows:
+                return PublishedPart(name, rows)
+            ends = is_next or event.type in ALWAYS_ENDS
+            if ends or (seen == 0 and event.type not in QUERIES):
+                break
+            seen += 1
+    finally:
+        stream.close()
+    if not name:
+        return None
+    raise PositionWithin(
+        f"the transaction {name} has not the {within.events} events and {within.rows} rows of the next one "
+        "that `start.within` counts: remove `within` to publish all of that transaction, or add the "
+        "transaction to `start.gtid_set` to publish none of it",
+        source=address,
+    )
