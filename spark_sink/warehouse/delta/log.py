@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -36,6 +37,10 @@ GONE: Final = (
     "FileNotFoundException",
 )
 """What Delta calls it if the log no longer reaches back to a version."""
+
+
+_UNENFORCED: Final = threading.Lock()
+"""Held while a session does not enforce it: of two threads, one would else keep what the other has set."""
 
 
 def entries(files: Files, path: str) -> list[str]:
@@ -83,8 +88,8 @@ class DeltaLog:
         reader = session.read.format("delta").option("versionAsOf", version)
         # Delta would refuse a version by the age of its commit, though its files are kept for as long after
         # the next commit: of a table that is seldom written, the version before the last one.
-        enforced = session.conf.get(_BY_AGE, "true") or "true"
-        with gone_by_name(f"{self._path}, version {version}", GONE):
+        with _UNENFORCED, gone_by_name(f"{self._path}, version {version}", GONE):
+            enforced = session.conf.get(_BY_AGE, "true") or "true"
             session.conf.set(_BY_AGE, "false")
             try:
                 rows = reader.load(self._path)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import count
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -18,6 +17,7 @@ from spark_sink.errors import UnknownTable
 from spark_sink.names import CUT, table_path, unfolder
 from spark_sink.source.offsets import Offsets
 from spark_sink.spark.files import Files
+from spark_sink.spark.views import temporary_view
 from spark_sink.warehouse.delta.conflict import again_on_conflict, conflicts_by_name
 from spark_sink.warehouse.delta.log import DeltaLog, entries
 from spark_sink.warehouse.delta.newest_keys import NewestKeys
@@ -58,7 +58,6 @@ class DeltaTables:
         self._spark = spark
         self._root = root.rstrip("/")
         self._layouts = layouts
-        self._views = count()
         self._newest_keys = NewestKeys(Files(spark))
 
     def shape(self, database: str, table: str) -> Shape | None:
@@ -122,14 +121,12 @@ class DeltaTables:
             return
         if is_new:
             self.evolve(None, shape)
-        view = f"aqueduct_changes_{next(self._views)}"
         # The view must be in the session of the rows.
         session = rows.sparkSession
-        rows.createOrReplaceTempView(view)
         path = table_path(self._root, shape.database, shape.table)
         bounds: list[Bound] = []
 
-        def merge(*, only_new: bool) -> int:
+        def merge(view: str, *, only_new: bool) -> int:
             within, done = range_sql(bounds), []
             statement = merge_sql(
                 delta(path), shape, source=view, within=within, is_hard=is_hard, only_new=only_new
@@ -137,7 +134,7 @@ class DeltaTables:
             again_on_conflict(lambda: done.extend(session.sql(statement).collect()))
             return int(done[0].num_inserted_rows)
 
-        try:
+        with temporary_view(rows) as view:
             log = DeltaLog(session, path)
             before = log.version()
             is_empty = shape.keyed and self._newest_keys.are_none(path, before)
@@ -148,16 +145,14 @@ class DeltaTables:
                 shape.keyed and self._newest_keys.are_past(path, before, bounds)
             )
             # Without a clause for rows that match, it is one job, and joins nothing.
-            inserted = merge(only_new=only_new)
+            inserted = merge(view, only_new=only_new)
             if only_new and (not inserted or log.version() != before + 1):
                 # Another commit came between, which may have had the keys.
-                merge(only_new=False)
+                merge(view, only_new=False)
             if is_empty:
                 self._newest_keys.forget(path)
             else:
                 self._newest_keys.merged(path, log.version(), bounds)
-        finally:
-            session.catalog.dropTempView(view)
 
     def _make(self, shape: Shape, rows: DataFrame, *, is_hard: bool) -> bool:
         """Creates the table with its rows in one commit; does nothing, and returns false, if it cannot."""
@@ -165,20 +160,17 @@ class DeltaTables:
             return False
         path = table_path(self._root, shape.database, shape.table)
         layout = self._layouts((shape.database, shape.table))
-        session, view = rows.sparkSession, f"aqueduct_first_{next(self._views)}"
-        rows.select(*commented(shape)).createOrReplaceTempView(view)
-        statement = make_sql(path, shape, layout, source=view, is_hard=is_hard)
+        first = rows.select(*commented(shape))
         try:
-            with conflicts_by_name():
-                session.sql(statement)
+            with temporary_view(first) as view, conflicts_by_name():
+                statement = make_sql(path, shape, layout, source=view, is_hard=is_hard)
+                rows.sparkSession.sql(statement)
         except CommitConflict:
             return False
         except AnalysisException as fault:
             if fault.getCondition() != "TABLE_OR_VIEW_ALREADY_EXISTS":
                 raise
             return False
-        finally:
-            session.catalog.dropTempView(view)
         return True
 
     def _is_made_with_rows(self, shape: Shape) -> bool:
@@ -203,18 +195,15 @@ class DeltaTables:
     ) -> None:
         """See protocol.Tables."""
         path = table_path(self._root, shape.database, shape.table)
-        view, session = f"aqueduct_replaced_{next(self._views)}", rows.sparkSession
-        rows.createOrReplaceTempView(view)
+        session = rows.sparkSession
         more = {CUT_PROPERTY: cut_text(*cut)} if cut else {}
-        try:
-            layout = self._layouts((shape.database, shape.table))
+        layout = self._layouts((shape.database, shape.table))
+        with temporary_view(rows) as view:
             statement = replace_sql(path, shape, layout, source=view, more=more)
             again_on_conflict(lambda: session.sql(statement))
-            # Its columns are those of a query, which have no comments.
-            for comment in comment_sql(delta(path), replace(shape, comments=()), shape):
-                again_on_conflict(partial(session.sql, comment))
-        finally:
-            session.catalog.dropTempView(view)
+        # Its columns are those of a query, which have no comments.
+        for comment in comment_sql(delta(path), replace(shape, comments=()), shape):
+            again_on_conflict(partial(session.sql, comment))
 
     def cut(self, database: str, table: str) -> tuple[int, dict[tuple[str, int], int]] | None:
         """See protocol.Tables."""
