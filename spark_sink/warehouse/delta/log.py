@@ -62,6 +62,14 @@ class DeltaLog:
         """The number of the last commit."""
         return int(self._snapshot().version())
 
+    def partitions(self) -> list[str]:
+        """The columns by which the table is partitioned."""
+        metadata = self._snapshot().metadata()
+        if metadata.partitionColumns().isEmpty():
+            return []
+        found: list[str] = json.loads(metadata.json())["metaData"]["partitionColumns"]
+        return found
+
     def size(self) -> int:
         """The bytes of the files of the last version."""
         return int(self._snapshot().sizeInBytes())

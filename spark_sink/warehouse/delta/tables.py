@@ -5,6 +5,7 @@ Invariant: this module creates, widens, fills and reads tables, and depends on n
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -21,6 +22,7 @@ from spark_sink.spark.views import temporary_view
 from spark_sink.warehouse.delta.conflict import again_on_conflict, conflicts_by_name
 from spark_sink.warehouse.delta.log import DeltaLog, entries
 from spark_sink.warehouse.delta.newest_keys import NewestKeys
+from spark_sink.warehouse.delta.partitions import any_unfit, can_divide, guarded, unfit_by_name
 from spark_sink.warehouse.delta.shapes import refuse_foreign, shape_at
 from spark_sink.warehouse.delta.statements import (
     alter_sql,
@@ -32,7 +34,7 @@ from spark_sink.warehouse.delta.statements import (
     replace_sql,
 )
 from spark_sink.warehouse.images import seen_rows
-from spark_sink.warehouse.layout import Layouts, no_layout
+from spark_sink.warehouse.layout import Layout, Layouts, among, no_layout
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Position
 from spark_sink.warehouse.protocol import CommitConflict
@@ -49,6 +51,8 @@ from spark_sink.warehouse.sql.statements import (
     parse_cut,
     truncate_sql,
 )
+
+_log = logging.getLogger(__name__)
 
 
 class DeltaTables:
@@ -83,8 +87,7 @@ class DeltaTables:
         """See protocol.Tables."""
         path = table_path(self._root, wanted.database, wanted.table)
         if held is None:
-            layout = self._layouts((wanted.database, wanted.table))
-            statements = [create_sql(path, wanted, layout)]
+            statements = [create_sql(path, wanted, self._layout(wanted))]
         else:
             statements = alter_sql(path, held, wanted)
         for statement in statements:
@@ -124,6 +127,8 @@ class DeltaTables:
         # The view must be in the session of the rows.
         session = rows.sparkSession
         path = table_path(self._root, shape.database, shape.table)
+        log = DeltaLog(session, path)
+        rows = guarded(rows, dict(shape.columns), log.partitions())
         bounds: list[Bound] = []
 
         def merge(view: str, *, only_new: bool) -> int:
@@ -134,8 +139,7 @@ class DeltaTables:
             again_on_conflict(lambda: done.extend(session.sql(statement).collect()))
             return int(done[0].num_inserted_rows)
 
-        with temporary_view(rows) as view:
-            log = DeltaLog(session, path)
+        with unfit_by_name(shape), temporary_view(rows) as view:
             before = log.version()
             is_empty = shape.keyed and self._newest_keys.are_none(path, before)
             if not is_empty:
@@ -180,6 +184,22 @@ class DeltaTables:
         """
         return not self._layouts((shape.database, shape.table)).partition_by
 
+    def _layout(self, shape: Shape, rows: DataFrame | None = None) -> Layout:
+        """The layout of a table, without partitions if it, or any of its first rows, cannot have them."""
+        layout, kinds = self._layouts((shape.database, shape.table)), dict(shape.columns)
+        columns = among(layout.partition_by, kinds)
+        never = [name for name in columns if not can_divide(kinds[name])]
+        if not never and (rows is None or not columns or not any_unfit(rows, shape, columns)):
+            return layout
+        _log.warning(
+            "not partitioned, as %s table=%s.%s",
+            f"{never[0]} is {kinds[never[0]]}"
+            if never
+            else f"a value of {', '.join(columns)} cannot be the value of a partition",
+            *(shape.database, shape.table),
+        )
+        return replace(layout, partition_by=())
+
     def truncate(self, shape: Shape, floor: Floor, *, is_hard: bool = False) -> None:
         """See protocol.Tables."""
         path = table_path(self._root, shape.database, shape.table)
@@ -197,7 +217,7 @@ class DeltaTables:
         path = table_path(self._root, shape.database, shape.table)
         session = rows.sparkSession
         more = {CUT_PROPERTY: cut_text(*cut)} if cut else {}
-        layout = self._layouts((shape.database, shape.table))
+        layout = self._layout(shape, rows)
         with temporary_view(rows) as view:
             statement = replace_sql(path, shape, layout, source=view, more=more)
             again_on_conflict(lambda: session.sql(statement))
