@@ -115,6 +115,10 @@ class ForeignTable(TableError):
     """The folder of a table holds something that the sink did not create."""
 
 
+class PartitionUnfit(TableError):
+    """A value of a partitioning column cannot be the value of a partition."""
+
+
 class ReloadRequested(TableError):
     """A table is being reloaded on request."""
 

@@ -37,6 +37,8 @@ class DeletedKeys:
     """Takes a table that was written to by another call than `merge`."""
     gate: threading.Lock = field(default_factory=threading.Lock)
     """Held while a batch is applied."""
+    _reading: threading.Lock = field(default_factory=threading.Lock)
+    """Held while it is found which tables have markers: batches of several tables ask at once."""
     _shapes: dict[Name, Shape] | None = None
     """The tables that have markers beside them, with the shapes of these."""
     _unswept: set[Name] | None = None
@@ -125,8 +127,9 @@ class DeletedKeys:
         tables.merge(shape, markers)
 
     def _known(self) -> dict[Name, Shape]:
-        if self._shapes is None:
-            tables = self.warehouse.deleted.tables
-            found = {name: tables.shape(*name) for name in tables.names()}
-            self._shapes = {name: shape for name, shape in found.items() if shape is not None}
-        return self._shapes
+        with self._reading:
+            if self._shapes is None:
+                tables = self.warehouse.deleted.tables
+                found = {name: tables.shape(*name) for name in tables.names()}
+                self._shapes = {name: shape for name, shape in found.items() if shape is not None}
+            return self._shapes

@@ -49,6 +49,16 @@ def test_only_its_own_folder_knows_a_table_format() -> None:
     assert list(format_breaches(modules())) == []
 
 
+def test_temporary_views_are_named_in_one_place() -> None:
+    naming = {"createOrReplaceTempView", "createTempView", "registerTempTable"}
+    naming |= {"createGlobalTempView", "createOrReplaceGlobalTempView"}
+    found = {
+        one.name for one in modules() if one.name.startswith("spark_sink.") and naming & one.names()
+    }
+    # The latter are views that a reader asks for, by names of the reader's.
+    assert found == {"spark_sink.spark.views", "spark_sink.cuts.views"}
+
+
 def test_a_batch_that_knows_a_table_format_is_found() -> None:
     planted = [
         module_from("spark_sink/batch/a.py", "from delta.tables import DeltaTable\n"),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame
 
 from spark_sink.warehouse.iceberg.warehouse import IcebergWarehouse
 from spark_sink.warehouse.ledger import Entry, LastBatch, Source
@@ -300,6 +303,37 @@ def test_a_table_s_facts_are_known_without_reading_it_and_a_count_finds_markers(
     count = facts.count(NAME)
     assert (count.live, count.deleted, count.newest_ms) == (2, 1, 99)
     assert count.destinations == ("shop", "web")
+
+
+def test_tables_that_are_written_at_once_get_their_own_rows(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one session: none is written before the rows of all are named."""
+    warehouse = case.warehouse
+    kinds = [
+        *(warehouse.tables, warehouse.deleted.tables, warehouse.histories.tables),
+        *(warehouse.stage, warehouse.moving),
+    ]
+    for tables in kinds:
+        tables.evolve(None, KEYED)
+    all_are_named = threading.Barrier(len(kinds), timeout=150)
+    named = DataFrame.createOrReplaceTempView
+
+    def name(rows: DataFrame, view: str) -> None:
+        named(rows, view)
+        all_are_named.wait()
+
+    monkeypatch.setattr(DataFrame, "createOrReplaceTempView", name)
+    given = [case.rows(KEYED, row(key, key, key)) for key in range(len(kinds))]
+    with ThreadPoolExecutor(len(kinds)) as pool:
+        done = [
+            pool.submit(tables.merge if key < 3 else tables.replace, KEYED, rows)
+            for key, (tables, rows) in enumerate(zip(kinds, given, strict=True))
+        ]
+    for outcome in done:
+        outcome.result()
+    held = [[one["id"] for one in case.described(tables.rows(KEYED))] for tables in kinds]
+    assert held == [[key] for key in range(len(kinds))]
 
 
 def test_the_last_batch_is_known_with_its_records(case: Case) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -38,6 +39,10 @@ GONE: Final = (
 """What Delta calls it if the log no longer reaches back to a version."""
 
 
+_UNENFORCED: Final = threading.Lock()
+"""Held while a session does not enforce it: of two threads, one would else keep what the other has set."""
+
+
 def entries(files: Files, path: str) -> list[str]:
     """The names of a table's commits and checkpoints; none before the first, though there is a folder."""
     return [name for name in files.names(f"{path}/_delta_log") if _ENTRY.fullmatch(name)]
@@ -56,6 +61,14 @@ class DeltaLog:
     def version(self) -> int:
         """The number of the last commit."""
         return int(self._snapshot().version())
+
+    def partitions(self) -> list[str]:
+        """The columns by which the table is partitioned."""
+        metadata = self._snapshot().metadata()
+        if metadata.partitionColumns().isEmpty():
+            return []
+        found: list[str] = json.loads(metadata.json())["metaData"]["partitionColumns"]
+        return found
 
     def size(self) -> int:
         """The bytes of the files of the last version."""
@@ -83,8 +96,8 @@ class DeltaLog:
         reader = session.read.format("delta").option("versionAsOf", version)
         # Delta would refuse a version by the age of its commit, though its files are kept for as long after
         # the next commit: of a table that is seldom written, the version before the last one.
-        enforced = session.conf.get(_BY_AGE, "true") or "true"
-        with gone_by_name(f"{self._path}, version {version}", GONE):
+        with _UNENFORCED, gone_by_name(f"{self._path}, version {version}", GONE):
+            enforced = session.conf.get(_BY_AGE, "true") or "true"
             session.conf.set(_BY_AGE, "false")
             try:
                 rows = reader.load(self._path)

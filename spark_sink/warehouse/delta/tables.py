@@ -5,10 +5,10 @@ Invariant: this module creates, widens, fills and reads tables, and depends on n
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import count
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -18,9 +18,11 @@ from spark_sink.errors import UnknownTable
 from spark_sink.names import CUT, table_path, unfolder
 from spark_sink.source.offsets import Offsets
 from spark_sink.spark.files import Files
+from spark_sink.spark.views import temporary_view
 from spark_sink.warehouse.delta.conflict import again_on_conflict, conflicts_by_name
 from spark_sink.warehouse.delta.log import DeltaLog, entries
 from spark_sink.warehouse.delta.newest_keys import NewestKeys
+from spark_sink.warehouse.delta.partitions import any_unfit, can_divide, guarded, unfit_by_name
 from spark_sink.warehouse.delta.shapes import refuse_foreign, shape_at
 from spark_sink.warehouse.delta.statements import (
     alter_sql,
@@ -32,7 +34,7 @@ from spark_sink.warehouse.delta.statements import (
     replace_sql,
 )
 from spark_sink.warehouse.images import seen_rows
-from spark_sink.warehouse.layout import Layouts, no_layout
+from spark_sink.warehouse.layout import Layout, Layouts, among, no_layout
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Position
 from spark_sink.warehouse.protocol import CommitConflict
@@ -50,6 +52,8 @@ from spark_sink.warehouse.sql.statements import (
     truncate_sql,
 )
 
+_log = logging.getLogger(__name__)
+
 
 class DeltaTables:
     """Delta tables at `<root>/<database>/<table>`, with the layouts that are set for them."""
@@ -58,7 +62,6 @@ class DeltaTables:
         self._spark = spark
         self._root = root.rstrip("/")
         self._layouts = layouts
-        self._views = count()
         self._newest_keys = NewestKeys(Files(spark))
 
     def shape(self, database: str, table: str) -> Shape | None:
@@ -84,8 +87,7 @@ class DeltaTables:
         """See protocol.Tables."""
         path = table_path(self._root, wanted.database, wanted.table)
         if held is None:
-            layout = self._layouts((wanted.database, wanted.table))
-            statements = [create_sql(path, wanted, layout)]
+            statements = [create_sql(path, wanted, self._layout(wanted))]
         else:
             statements = alter_sql(path, held, wanted)
         for statement in statements:
@@ -122,14 +124,14 @@ class DeltaTables:
             return
         if is_new:
             self.evolve(None, shape)
-        view = f"aqueduct_changes_{next(self._views)}"
         # The view must be in the session of the rows.
         session = rows.sparkSession
-        rows.createOrReplaceTempView(view)
         path = table_path(self._root, shape.database, shape.table)
+        log = DeltaLog(session, path)
+        rows = guarded(rows, dict(shape.columns), log.partitions())
         bounds: list[Bound] = []
 
-        def merge(*, only_new: bool) -> int:
+        def merge(view: str, *, only_new: bool) -> int:
             within, done = range_sql(bounds), []
             statement = merge_sql(
                 delta(path), shape, source=view, within=within, is_hard=is_hard, only_new=only_new
@@ -137,8 +139,7 @@ class DeltaTables:
             again_on_conflict(lambda: done.extend(session.sql(statement).collect()))
             return int(done[0].num_inserted_rows)
 
-        try:
-            log = DeltaLog(session, path)
+        with unfit_by_name(shape), temporary_view(rows) as view:
             before = log.version()
             is_empty = shape.keyed and self._newest_keys.are_none(path, before)
             if not is_empty:
@@ -148,16 +149,14 @@ class DeltaTables:
                 shape.keyed and self._newest_keys.are_past(path, before, bounds)
             )
             # Without a clause for rows that match, it is one job, and joins nothing.
-            inserted = merge(only_new=only_new)
+            inserted = merge(view, only_new=only_new)
             if only_new and (not inserted or log.version() != before + 1):
                 # Another commit came between, which may have had the keys.
-                merge(only_new=False)
+                merge(view, only_new=False)
             if is_empty:
                 self._newest_keys.forget(path)
             else:
                 self._newest_keys.merged(path, log.version(), bounds)
-        finally:
-            session.catalog.dropTempView(view)
 
     def _make(self, shape: Shape, rows: DataFrame, *, is_hard: bool) -> bool:
         """Creates the table with its rows in one commit; does nothing, and returns false, if it cannot."""
@@ -165,20 +164,17 @@ class DeltaTables:
             return False
         path = table_path(self._root, shape.database, shape.table)
         layout = self._layouts((shape.database, shape.table))
-        session, view = rows.sparkSession, f"aqueduct_first_{next(self._views)}"
-        rows.select(*commented(shape)).createOrReplaceTempView(view)
-        statement = make_sql(path, shape, layout, source=view, is_hard=is_hard)
+        first = rows.select(*commented(shape))
         try:
-            with conflicts_by_name():
-                session.sql(statement)
+            with temporary_view(first) as view, conflicts_by_name():
+                statement = make_sql(path, shape, layout, source=view, is_hard=is_hard)
+                rows.sparkSession.sql(statement)
         except CommitConflict:
             return False
         except AnalysisException as fault:
             if fault.getCondition() != "TABLE_OR_VIEW_ALREADY_EXISTS":
                 raise
             return False
-        finally:
-            session.catalog.dropTempView(view)
         return True
 
     def _is_made_with_rows(self, shape: Shape) -> bool:
@@ -187,6 +183,22 @@ class DeltaTables:
         Each task would write a file for each partition, where a MERGE gathers the rows of a partition first.
         """
         return not self._layouts((shape.database, shape.table)).partition_by
+
+    def _layout(self, shape: Shape, rows: DataFrame | None = None) -> Layout:
+        """The layout of a table, without partitions if it, or any of its first rows, cannot have them."""
+        layout, kinds = self._layouts((shape.database, shape.table)), dict(shape.columns)
+        columns = among(layout.partition_by, kinds)
+        never = [name for name in columns if not can_divide(kinds[name])]
+        if not never and (rows is None or not columns or not any_unfit(rows, shape, columns)):
+            return layout
+        _log.warning(
+            "not partitioned, as %s table=%s.%s",
+            f"{never[0]} is {kinds[never[0]]}"
+            if never
+            else f"a value of {', '.join(columns)} cannot be the value of a partition",
+            *(shape.database, shape.table),
+        )
+        return replace(layout, partition_by=())
 
     def truncate(self, shape: Shape, floor: Floor, *, is_hard: bool = False) -> None:
         """See protocol.Tables."""
@@ -203,18 +215,15 @@ class DeltaTables:
     ) -> None:
         """See protocol.Tables."""
         path = table_path(self._root, shape.database, shape.table)
-        view, session = f"aqueduct_replaced_{next(self._views)}", rows.sparkSession
-        rows.createOrReplaceTempView(view)
+        session = rows.sparkSession
         more = {CUT_PROPERTY: cut_text(*cut)} if cut else {}
-        try:
-            layout = self._layouts((shape.database, shape.table))
+        layout = self._layout(shape, rows)
+        with temporary_view(rows) as view:
             statement = replace_sql(path, shape, layout, source=view, more=more)
             again_on_conflict(lambda: session.sql(statement))
-            # Its columns are those of a query, which have no comments.
-            for comment in comment_sql(delta(path), replace(shape, comments=()), shape):
-                again_on_conflict(partial(session.sql, comment))
-        finally:
-            session.catalog.dropTempView(view)
+        # Its columns are those of a query, which have no comments.
+        for comment in comment_sql(delta(path), replace(shape, comments=()), shape):
+            again_on_conflict(partial(session.sql, comment))
 
     def cut(self, database: str, table: str) -> tuple[int, dict[tuple[str, int], int]] | None:
         """See protocol.Tables."""

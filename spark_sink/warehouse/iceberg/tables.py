@@ -6,11 +6,9 @@ Invariant: this module creates, widens, fills and reads tables, and depends on n
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import count
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +18,7 @@ from spark_sink.errors import ForeignTable, UnknownTable
 from spark_sink.names import CUT, folder, unfolder
 from spark_sink.source.offsets import Offsets
 from spark_sink.spark.files import Files
+from spark_sink.spark.views import temporary_view
 from spark_sink.warehouse.iceberg.catalog import (
     COMMENT,
     FOREIGN_ADVICE,
@@ -74,7 +73,6 @@ class IcebergTables:
     root: str | None
     """The folder that has only these tables; None in a catalog that may have others."""
     prefix: str = ""
-    _views: count[int] = field(default_factory=count)
     _large: set[Place] = field(default_factory=set)
     """Tables that were large once."""
 
@@ -168,7 +166,7 @@ class IcebergTables:
             self.evolve(None, shape)
         place = self.place(shape.database, shape.table)
         table = self.catalog.sql_name(place)
-        with self._view(rows) as view:
+        with temporary_view(rows) as view:
             within = range_sql(key_bounds(shape, rows, is_large=self._is_large(place)))
             statement = merge_sql(
                 table,
@@ -262,7 +260,7 @@ class IcebergTables:
         for statement in lost_metrics_sql(table, held.properties(), shape) if held else ():
             again_on_conflict(partial(session.sql, statement))
         given = {**self._former(place, shape), **more}
-        with self._view(rows) as view:
+        with temporary_view(rows) as view:
             statement = replace_sql(table, shape, source=view, more=given)
             again_on_conflict(lambda: session.sql(statement))
         # Its columns are those of a query, which have no comments.
@@ -282,16 +280,6 @@ class IcebergTables:
         if held is None:
             return {}
         return former(held.properties(), held.version(), wanted, oldest=held.oldest_version())
-
-    @contextmanager
-    def _view(self, rows: DataFrame) -> Iterator[str]:
-        """A view of rows, which must be in their session."""
-        view, session = f"aqueduct_rows_{id(self)}_{next(self._views)}", rows.sparkSession
-        rows.createOrReplaceTempView(view)
-        try:
-            yield view
-        finally:
-            session.catalog.dropTempView(view)
 
     def _refuse_foreign(self, place: Place) -> None:
         """Raises ForeignTable if the folder of a table that does not exist has something in it."""

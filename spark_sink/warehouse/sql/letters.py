@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import count
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,6 +12,7 @@ from spark_sink.names import quoted
 from spark_sink.source.envelope import of_table
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.positions import At, within_sql
+from spark_sink.spark.views import temporary_view
 from spark_sink.warehouse.letters import COLUMNS, Letter
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.sql.own_table import OwnTable
@@ -44,17 +44,13 @@ class TableLetters:
         self._create = create
         self._again = again
         self._of_held = of_held
-        self._views = count()
 
     def add(self, rows: DataFrame) -> None:
         """See protocol.DeadLetters."""
-        session, view = rows.sparkSession, f"aqueduct_letters_{next(self._views)}"
+        session = rows.sparkSession
         self._create(session, _COLUMNS)
-        rows.createOrReplaceTempView(view)
-        try:
+        with temporary_view(rows) as view:
             self._again(lambda: session.sql(_insert_sql(self._name, view, self._of_held)))
-        finally:
-            session.catalog.dropTempView(view)
         if self.table.due():
             self.table.compact()
 

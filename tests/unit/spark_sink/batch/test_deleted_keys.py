@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +18,7 @@ from spark_sink.recent.coverage import Step
 from spark_sink.settings import Maintenance as Plan
 from spark_sink.settings import TableRule
 from spark_sink.table_rules import NO_RULES, TableRules
+from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.protocol import CommitConflict
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.history import Change, schema
@@ -103,6 +107,27 @@ def broken_for(broken: Any, merge: Any) -> Any:
         merge(self, *args, **more)
 
     return merged
+
+
+def test_tables_that_are_merged_at_once_find_the_same_markers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    warehouse, asked = MemoryWarehouse(), threading.Barrier(2)
+    names, found = type(warehouse.deleted.tables).names, []
+
+    def slow(self: Any) -> Any:
+        found.append(names(self))
+        with suppress(threading.BrokenBarrierError):
+            asked.wait(0.2)
+        return found[-1]
+
+    monkeypatch.setattr(type(warehouse.deleted.tables), "names", slow)
+    deleted = DeletedKeys(warehouse=cast(Any, warehouse), rules=NO_RULES)
+    with ThreadPoolExecutor(2) as pool:
+        for name in (NAME, ("shop", "other")):
+            pool.submit(deleted.put_back, name)
+    # What one of them found must not take the place of what the other has stored since.
+    assert found == [[]]
 
 
 @pytest.mark.long("the contract of warehouses, and the other cases")

@@ -12,14 +12,16 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from spark_sink.errors import ForeignTable
+from spark_sink.errors import ForeignTable, PartitionUnfit
 from spark_sink.settings import TableRule
 from spark_sink.table_rules import TableRules
 from spark_sink.warehouse.delta.log import DeltaLog
+from spark_sink.warehouse.delta.partitions import unfit_sql
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.shape import Shape
 from tests.contract.warehouses import row
-from tests.unit.spark_sink.conftest import of_delta
+from tests.unit.spark_sink.conftest import Warehouse, of_delta
+from tests.unit.spark_sink.history import Change, schema
 
 pytestmark = [
     of_delta,
@@ -184,3 +186,104 @@ def test_another_folder_in_place_of_a_table_is_refused_and_kept(
     with pytest.raises(ForeignTable, match="has _SUCCESS"):
         merge(spark, kept, row(1, 10, 1), is_new=True)
     assert sorted(one.name for one in folder.iterdir()) == before
+
+
+_VALUES: dict[str, tuple[str, list[str]]] = {
+    "s": (
+        "string",
+        [
+            *("' '", "'a '", "'a/b'", "'%41'", "'k=v:*?'", "'\\t\\n'", "char(1)", "char(127)"),
+            *("'ü€😀'", "'.'", "'..'", "'null'", "'\\\\'", "'A'", "'a'", "repeat('z', 200)"),
+        ],
+    ),
+    "i": ("int", ["-2147483648", "0"]),
+    "b": ("bigint", ["-9223372036854775808", "9223372036854775807"]),
+    "u": ("decimal(20,0)", ["18446744073709551615", "0"]),
+    "d": ("decimal(10,2)", ["-0.10", "10.00", "0"]),
+    "g": ("float", ["'-0.0'", "0", "1.17549435E-38", "3.4028235E38", "0.1"]),
+    "h": ("double", ["'-0.0'", "4.9E-324", "1.7976931348623157E308", "0.1"]),
+    "a": ("date", ["'0001-01-01'", "'9999-12-31'", "'1582-10-10'", "'0999-12-31'"]),
+    "t": ("timestamp", ["'1970-01-01 00:00:01'", "'2038-01-19 03:14:07.999999'"]),
+    "n": (
+        "timestamp_ntz",
+        ["'0001-01-01 00:00:00'", "'9999-12-31 23:59:59.999999'", "'1000-01-01 00:00:00.000001'"],
+    ),
+}
+
+
+def test_each_value_is_read_back_from_its_partition(spark: SparkSession, tmp_path: Path) -> None:
+    """All types at once, with the text in the key; beside a table without partitions."""
+    columns = tuple((name, kind) for name, (kind, _) in _VALUES.items())
+    shape = Shape("shop", "t", (("id", "int"), *columns), ("id", "s"))
+    rows = max(len(values) for _, values in _VALUES.values())
+    given = " UNION ALL ".join(
+        "SELECT "
+        + ", ".join(
+            [f"{number} AS id"]
+            + [
+                f"CAST({values[number % len(values)]} AS {kind}) AS `{name}`"
+                for name, (kind, values) in _VALUES.items()
+            ]
+        )
+        for number in range(rows)
+    )
+
+    def found(path: Path, by: list[str]) -> list[tuple[str, ...]]:
+        kept = laid_out(spark, path, partition_by=by)
+        kept.tables.evolve(None, shape)
+        for seq in (1, 2):
+            own = spark.sql(given).selectExpr(
+                *("*", "'shop' AS __destination", "1L AS __epoch", f"{seq}L AS __seq"),
+                *("false AS __deleted", "1 AS __schema", "1L AS __ts_ms"),
+                "CAST(NULL AS map<string, string>) AS __unrepresentable",
+            )
+            kept.tables.merge(shape, own)
+        names = [f"CAST(`{name}` AS STRING)" for name, _ in shape.columns]
+        read = kept.tables.rows(shape).selectExpr(*names, "__seq")
+        return sorted(map(tuple, read.collect()), key=lambda one: int(one[0]))
+
+    by = list(_VALUES)
+    there = found(tmp_path / "by", by)
+    assert layout(spark, tmp_path / "by") == (by, [])
+    assert len(there) == rows
+    assert there == found(tmp_path / "plain", [])
+    # Bytes would come back as others, so a table is not partitioned by them.
+    bytes_of = Shape("shop", "b", (("id", "int"), ("v", "binary")), ("id",))
+    kept = laid_out(spark, tmp_path / "plain", partition_by=["v"])
+    kept.tables.evolve(None, bytes_of)
+    assert kept.upkeep._delta_log(("shop", "b")).partitions() == []
+
+
+def test_a_value_that_no_partition_can_have_is_refused_by_name_and_kept_without_partitions(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    unfit = [
+        "''",
+        "'__HIVE_DEFAULT_PARTITION__'",
+        "char(0)",
+        "repeat('z', 300)",
+        "repeat('é', 200)",
+    ]
+    fit = ["'z'", "NULL", "repeat('z', 200)", "'__hive'"]
+    given = ", ".join(f"({one})" for one in (*unfit, *fit))
+    judged = spark.sql(
+        f"SELECT coalesce({unfit_sql('k', 'string')}, false) FROM VALUES {given} AS t(k)"
+    )
+    assert [row[0] for row in judged.collect()] == [True] * len(unfit) + [False] * len(fit)
+    rules = TableRules([TableRule(match=".*", partition_by=("k", "b"))])
+    found = Warehouse(spark, tmp_path)
+    found.kept = open_warehouse(spark, str(tmp_path), layouts=rules.layout)
+    found.schemas = [schema(("k", "varchar(9)"), ("id", "int"), ("v", "int"), key=("k", "id"))]
+    found.restart()
+
+    def put(key: str, value: int, seq: int) -> Change:
+        return Change(op="c", seq=seq, after={"k": key, "id": 1, "v": value})
+
+    found.take(put("a", 1, 1))
+    assert layout(spark, tmp_path) == (["k"], [])
+    with pytest.raises(PartitionUnfit, match="a value of k is an empty text"):
+        found.take(put("", 1, 2), put("a", 2, 3))
+    found.reload()
+    found.take(put("", 11, 4))
+    assert sorted((row["k"], row["v"]) for row in found.rows()) == [("", 11), ("a", 2)]
+    assert layout(spark, tmp_path) == ([], [])
