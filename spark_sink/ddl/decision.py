@@ -90,7 +90,7 @@ def decided(statement: Statement, rules: Rules) -> Event | None:
 def _name_of_dropped(name: Name, statement: Statement) -> Name:
     """The name that the rows of a dropped table get, which no other table has."""
     at = datetime.datetime.fromtimestamp(statement.ts_ms / 1000, datetime.UTC)
-    return name[0], f"{name[1]}__dropped_{at:%Y%m%d%H%M%S}_{statement.epoch}_{statement.seq}"
+    return name[0], f"{name[1]}__dropped_{at:%Y%m%d%H%M%S}_{statement.seq}"
 
 
 def _rename_dropped(

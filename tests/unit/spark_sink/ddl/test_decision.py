@@ -52,7 +52,7 @@ def test_a_dropped_table_keeps_its_rows_with_a_note_unless_they_are_to_go() -> N
     assert (dict(removed.moves), removed.removed, noted(removed)) == ({A: None}, (A,), {A: ""})
 
 
-DROPPED = ("shop", "a__dropped_19700101001640_1_9")
+DROPPED = ("shop", "a__dropped_19700101001640_9")
 
 
 def test_a_table_that_is_dropped_or_made_again_is_another_one_and_its_rows_get_a_name_of_their_own() -> (
