@@ -103,6 +103,10 @@ class TypeConflict(TableError):
     """A column's type changed in a way that the warehouse table cannot follow."""
 
 
+class ValuesChanged(TableError):
+    """A statement changed rows of a table in a way that only the source shows."""
+
+
 class KeyChanged(TableError):
     """A table's primary key changed."""
 

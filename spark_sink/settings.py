@@ -214,7 +214,7 @@ class Settings(BaseSettings):
     trigger_interval: Annotated[float, Field(ge=0, le=3600)] = 0.5
     fresh: bool = True
     merge_interval: Annotated[float, Field(ge=0, le=3600)] = 120
-    on_drop: Literal["keep", "truncate", "drop"] = "keep"
+    on_drop: Literal["rename", "keep", "truncate", "drop"] = "rename"
     on_rename: Literal["move", "keep"] = "move"
     tables: tuple[TableRule, ...] = ()
     max_offsets_per_trigger: Annotated[int, Field(ge=0)] = 0

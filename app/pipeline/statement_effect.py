@@ -27,5 +27,7 @@ class Applied:
     """For each altered table, old column names to new ones."""
     emptied: tuple[TableName, ...] = ()
     """The tables that it truncates."""
+    unlogged: tuple[tuple[TableName, str], ...] = ()
+    """The tables of which it changes rows that no event names, and by what."""
     is_noise: bool = False
     """Whether it only serves such a tool."""

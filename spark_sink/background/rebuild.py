@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -23,7 +23,7 @@ from spark_sink.batch.contents import TablePart, contents, unusable, versions_of
 from spark_sink.batch.floors import floors_of
 from spark_sink.batch.merging import merged
 from spark_sink.batch.unusable import MOST, at_of, outside
-from spark_sink.errors import KeyChanged, LoadStale, TableError, TypeConflict
+from spark_sink.errors import KeyChanged, LoadStale, TableError, TypeConflict, ValuesChanged
 from spark_sink.load.sources import before_sql, check_records, check_rows
 from spark_sink.load.state import Loaded
 from spark_sink.names import literal, quoted
@@ -31,7 +31,7 @@ from spark_sink.source.envelope import of_table, place
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.positions import At, any_of, spanned
 from spark_sink.source.schemas import TableVersion, VersionKey
-from spark_sink.warehouse.columns import Traced
+from spark_sink.warehouse.columns import Traced, converted, values_changed
 from spark_sink.warehouse.convert import keys_sql, needs_time_zone, row_sql, target
 from spark_sink.warehouse.identity import SOURCES, source_parts
 from spark_sink.warehouse.ledger import Floors
@@ -188,8 +188,14 @@ class Rebuild:
             if part.has_rows:
                 merged(self.stage, batch, part, shape, found.versions, dict(floors))
 
-    def _fit(self, held: Shape | None, part: TablePart, versions: list[TableVersion]) -> Shape:
-        return self._traced(held, versions, part).wanted
+    def _fit(self, held: Shape | None, part: TablePart, versions: list[TableVersion]) -> None:
+        found = self._traced(held, versions, part)
+        key = found.wanted.key
+        numbers = [one.key.version for one in versions]
+        for one in found.conversions:
+            if one.column in key and (one.is_stored or one.done < min(numbers) < one.below):
+                # Keys are converted between two eras, so that no row is found by an earlier one.
+                raise ValuesChanged(one.text())
 
     def _traced(self, held: Shape | None, versions: list[TableVersion], part: TablePart) -> Traced:
         rows = self.stage.rows(held) if held is not None else None
@@ -211,21 +217,36 @@ class Rebuild:
                 "is not in the topics",
                 advice="Add --time-zone with the time zone of the session that altered the table, e.g. +02:00",
             )
-        rows = self._rows(moved, held, wanted)
-        if wanted.keyed and sorted(wanted.key) != sorted(held.key):
+        how = converted(found, held, wanted, time_zone=self.request.time_zone)
+        if lost := [one for one, lost in how.lost if not moved.where(lost).isEmpty()]:
+            which = "; ".join(one.text() for one in lost)
+            raise values_changed(self.name, which, (one.source.destination for one in lost))
+        is_rekeyed = wanted.keyed and (
+            sorted(wanted.key) != sorted(held.key) or bool(how.values.keys() & {*wanted.key})
+        )
+        rows = self._rows(moved, held, wanted, how.values, is_rekeyed=is_rekeyed)
+        if is_rekeyed:
             self._check_keys(rows, wanted)
         self.stage.replace(wanted, rows)
         _log.info("table converted table=%s.%s key=%s", *self.name, list(wanted.key))
         return wanted
 
-    def _rows(self, rows: DataFrame, held: Shape, wanted: Shape) -> DataFrame:
+    def _rows(
+        self,
+        rows: DataFrame,
+        held: Shape,
+        wanted: Shape,
+        altered: Mapping[str, str],
+        *,
+        is_rekeyed: bool,
+    ) -> DataFrame:
         """The rows of `held`, converted to the columns of `wanted`."""
-        columns = row_sql(held, wanted, time_zone=self.request.time_zone)
+        columns = row_sql(held, wanted, altered, time_zone=self.request.time_zone)
         if not wanted.keyed:
             columns.append("1 AS __delta" if held.keyed else "__delta")
         if not held.keyed and wanted.keyed:
             rows = _summed(rows, held)
-        elif held.keyed and sorted(held.key) != sorted(wanted.key):
+        elif held.keyed and (is_rekeyed or sorted(held.key) != sorted(wanted.key)):
             # A marker of a deleted row has only the old key.
             rows = rows.where("NOT __deleted")
         return rows.selectExpr(*columns)

@@ -11,10 +11,19 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 
+from spark_sink.errors import ValuesChanged
 from spark_sink.names import quoted
 from spark_sink.source.schemas import SchemaBook, TableVersion
 from spark_sink.warehouse.column_notes import note
-from spark_sink.warehouse.columns import Asked, Traced, concerned_sql, row_sql, traced
+from spark_sink.warehouse.columns import (
+    Asked,
+    Traced,
+    concerned_sql,
+    converted,
+    row_sql,
+    traced,
+    values_changed,
+)
 from spark_sink.warehouse.identity import source_sql
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.protocol import Name, Notes, Tables
@@ -52,8 +61,12 @@ def traced_to(
 def brought(tables: Tables[DataFrame], found: Traced, wanted: Shape, *, notes: Notes) -> bool:
     """Brings the table to the shape that is wanted; returns whether anything had to change."""
     held = found.held
-    if held == wanted and not found.moves:
+    rows = tables.rows(held, fixed=True) if held is not None and found.conversions else None
+    altered = altered_rows(rows, found, wanted)
+    if held == wanted and not found.moves and altered is None:
         return False
+    if held is not None and not wanted.keyed and found.unknown:
+        _check_images(tables.rows(held), found, wanted)
     note(notes, _name(wanted), found.unknown)
     for move in found.unknown:
         _log.warning(
@@ -63,6 +76,11 @@ def brought(tables: Tables[DataFrame], found: Traced, wanted: Shape, *, notes: N
             move.column,
             move.reason,
         )
+    if held is not None and altered is not None:
+        cut = tables.cut(held.database, held.table)
+        tables.replace(wanted, altered, cut=cut)
+        _log.info("rows written again with altered values table=%s.%s", *_name(wanted))
+        return True
     if held is not None and found.begun and not found.renames:
         held = tables.rename_columns(held, found.begun)
     if held is not None and (names := _renamed_alone(tables, found, held)):
@@ -76,6 +94,52 @@ def brought(tables: Tables[DataFrame], found: Traced, wanted: Shape, *, notes: N
     else:
         tables.evolve(held, wanted)
     return True
+
+
+def altered_rows(rows: DataFrame | None, found: Traced, wanted: Shape) -> DataFrame | None:
+    """The `rows` of the held shape as `wanted` has them, if ALTER TABLE has changed values of them; else None.
+
+    Raises ValuesChanged if only the source has the values, or if keys are changed.
+    """
+    if rows is None or found.held is None:
+        return None
+    how = converted(found, wanted, wanted)
+    if not how.values:
+        return None
+    rows = fitted(rows, found, wanted)
+    differs = " OR ".join(f"NOT ({value} <=> {quoted(name)})" for name, value in how.values.items())
+    key_differs = " OR ".join(
+        f"NOT ({value} <=> {quoted(name)})"
+        for name, value in how.values.items()
+        if name in wanted.key
+    )
+    counts = rows.selectExpr(
+        *(f"count_if({lost}) AS l{n}" for n, (_, lost) in enumerate(how.lost)),
+        f"count_if({differs}) AS differs",
+        f"count_if({key_differs or 'false'}) AS keys",
+    ).collect()[0]
+    lost = [one for n, (one, _) in enumerate(how.lost) if counts[f"l{n}"]]
+    if lost:
+        which = "; ".join(dict.fromkeys(one.text() for one in lost))
+        raise values_changed(_name(wanted), which, (one.source.destination for one in lost))
+    if counts["keys"]:
+        raise ValuesChanged(f"a statement changed the keys of {'.'.join(_name(wanted))}")
+    if not counts["differs"]:
+        return None
+    return rows.selectExpr(
+        *(
+            f"{how.values[name]} AS {quoted(name)}" if name in how.values else quoted(name)
+            for name in rows.columns
+        )
+    )
+
+
+def _check_images(rows: DataFrame, found: Traced, wanted: Shape) -> None:
+    """Raises ValuesChanged if images of a table without a key lack values that those which remove them have."""
+    assert found.held is not None
+    if not rows.where(concerned_sql(found.unknown, found.held)).isEmpty():
+        which = "; ".join(f"{one.column}: {one.reason}" for one in found.unknown)
+        raise values_changed(_name(wanted), which, (m.source.destination for m in found.unknown))
 
 
 def _renamed_alone(tables: Tables[DataFrame], found: Traced, held: Shape) -> dict[str, str]:

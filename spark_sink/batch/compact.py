@@ -28,6 +28,8 @@ MOVED: Final = "__aqueduct_moved"
 MARKS: Final = (OP, ABSENT, MOVED, "topic", "partition", "offset")
 """What `partial` must know of a row beside its columns."""
 _NTH: Final = "__aqueduct_nth"
+ALTERED: Final = "altered since: "
+"""Begins the reason of an image whose values are not those that its row has at the source by now."""
 Present = Sequence[tuple[str, Column | Constant]]
 
 
@@ -161,6 +163,10 @@ def reason_sql(shape: Shape, columns: Sequence[Column], present: Present) -> str
         if column.name in keys:
             fault = literal(f"key column {column.name} is null")
             whens.append(f"WHEN r.{own} IS NULL THEN {fault}")
+    for name, one in present:
+        if isinstance(one, Column) and one.altered:
+            fault = literal(f"{ALTERED}{one.name} ({one.printed})")
+            whens.append(f"WHEN {_is_lost(shape, name, one)} THEN {fault}")
     return f"CASE {' '.join(whens)} END"
 
 
@@ -195,8 +201,34 @@ def _row(shape: Shape, present: Present) -> list[str]:
 
 def _value(one: Column | Constant) -> str:
     if isinstance(one, Column):
-        return f"v.{quoted(one.name)}"
+        value = f"v.{quoted(one.name)}"
+        for how in one.altered:
+            value = how.value(value, aside=_lost_text(one), zone="'UTC'")
+        return value
     return "NULL" if one.text is None else one.reading.sql.format(text=literal(one.text))
+
+
+def _lost_text(one: Column) -> str:
+    """The text of a date or time that has no value."""
+    if not one.reading.temporal:
+        return "CAST(NULL AS STRING)"
+    return f"if(v.{quoted(one.name)} IS NULL, r.{quoted(one.name)}, NULL)"
+
+
+def _is_lost(shape: Shape, name: str, one: Column) -> str:
+    """The condition that an image's value was changed at the source to one that is not known."""
+    value, conditions = f"v.{quoted(one.name)}", []
+    for how in one.altered:
+        given = {"aside": _lost_text(one), "zone": "'UTC'"}
+        conditions.append("true" if how.is_zoned else how.lost(value, **given))
+        value = how.value(value, **given)
+    if shape.spelling(name) in shape.key:
+        # Rows are found by their keys before they are converted.
+        return " OR ".join([*conditions, f"NOT ({value} <=> v.{quoted(one.name)})"])
+    there = f"NOT coalesce(array_contains(absent, {literal(one.name)}), false)"
+    if shape.keyed:
+        there += " AND op <> 'd'"
+    return f"{there} AND ({' OR '.join(conditions)})"
 
 
 def _marks(shape: Shape, present: Present) -> list[str]:

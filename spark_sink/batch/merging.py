@@ -12,7 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from spark_sink.batch.compact import changes, refused, several, standing
+from spark_sink.batch.compact import ALTERED, changes, refused, several, standing
 from spark_sink.batch.contents import TablePart
 from spark_sink.batch.deleted_keys import DeletedKeys
 from spark_sink.batch.partial_images import partial_images, whole
@@ -21,6 +21,7 @@ from spark_sink.batch.unusable import MOST, at_of
 from spark_sink.errors import MalformedRecord, UnsupportedPartialImage
 from spark_sink.source.envelope import of_table, place, refused_record
 from spark_sink.source.schemas import TableVersion
+from spark_sink.warehouse.columns import values_changed
 from spark_sink.warehouse.ledger import Floors
 from spark_sink.warehouse.protocol import Tables
 from spark_sink.warehouse.shape import Shape
@@ -79,6 +80,12 @@ def _malformed(
     """The error for all records like the one that stopped the job: one pass finds them."""
     found = refused(batch, shape, versions).limit(MOST).collect()
     reasons = {at_of(row): str(row.reason) for row in found}
+    altered = sorted(
+        {one.removeprefix(ALTERED) for one in reasons.values() if one.startswith(ALTERED)}
+    )
+    if altered:
+        sources = {version.key.destination for version in versions}
+        raise values_changed((shape.database, shape.table), "; ".join(altered), sources)
     if not reasons:
         return MalformedRecord(record)
     first = min(reasons)

@@ -6,7 +6,7 @@ Invariant: each name that a statement drops or renames is followed, or has a not
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,7 +14,7 @@ from spark_sink.ddl.statement import Statement
 from spark_sink.names import argument
 from spark_sink.warehouse.moves import Event, Name, Note, Place
 
-OnDrop = Literal["keep", "truncate", "drop"]
+OnDrop = Literal["rename", "keep", "truncate", "drop"]
 OnRename = Literal["move", "keep"]
 
 
@@ -38,7 +38,9 @@ def decided(statement: Statement, rules: Rules) -> Event | None:
     moves: dict[Name, Name | None] = {}
     notes: dict[Name, str] = {}
     for name in statement.created:
-        if rules.is_noted(name):
+        if rules.is_noted(name) and rules.on_drop == "rename" and not rules.is_mapped(name):
+            _rename_dropped(name, statement, moves, notes, at=at)
+        elif rules.is_noted(name):
             text = f"created again at the source {at}; the rows of the table before are still in it"
             notes[name] = text if rules.on_drop == "keep" else ""
     for name in statement.dropped:
@@ -46,13 +48,16 @@ def decided(statement: Statement, rules: Rules) -> Event | None:
             continue
         if rules.on_drop == "keep":
             notes[name] = f"dropped at the source {at}; its rows are kept (on_drop: keep)"
+        elif rules.on_drop == "rename":
+            _rename_dropped(name, statement, moves, notes, at=at)
         else:
             moves[name] = None
             notes[name] = "" if rules.on_drop == "drop" else f"dropped at the source {at}"
-    _rename(statement.renamed, rules, moves, notes, at=at)
+    _rename(statement, rules, moves, notes, at=at)
     for name in statement.come_in:
         notes[name] = (
-            f"renamed at the source {at} from a table that is not captured; its earlier rows are in no topic"
+            f"renamed at the source {at} from a table that is not captured; its earlier rows are in no topic. "
+            f"{_snapshot(statement, name)}"
         )
     for name in statement.omitted:
         notes[name] = (
@@ -60,13 +65,11 @@ def decided(statement: Statement, rules: Rules) -> Event | None:
             "of it"
         )
     for name, what in statement.emptied:
-        come = what.startswith(("EXCHANGE", "IMPORT"))
-        again = " and write those that came in again at the source" if come else ""
         notes[name] = (
-            f"{what} at the source {at}: the rows that it removed or replaced are in no topic, so no reload "
-            f"helps; delete the partition's rows in the warehouse too{again}"
+            f"{what} at the source {at}: the rows that it changed are in no topic, so no reload helps. "
+            f"{_snapshot(statement, name)}"
         )
-    gaps = {name for name, _ in statement.emptied}
+    gaps = {*statement.come_in, *(name for name, _ in statement.emptied)}
     if not moves and not notes:
         return None
     carried = {
@@ -89,8 +92,33 @@ def decided(statement: Statement, rules: Rules) -> Event | None:
     )
 
 
+def _name_of_dropped(name: Name, statement: Statement) -> Name:
+    """The name that the rows of a dropped table get, which no other table has."""
+    at = datetime.datetime.fromtimestamp(statement.ts_ms / 1000, datetime.UTC)
+    return name[0], f"{name[1]}__dropped_{at:%Y%m%d%H%M%S}_{statement.seq}"
+
+
+def _rename_dropped(
+    name: Name,
+    statement: Statement,
+    moves: dict[Name, Name | None],
+    notes: dict[Name, str],
+    *,
+    at: str,
+) -> None:
+    kept = _name_of_dropped(name, statement)
+    moves[name] = kept
+    notes[name] = ""
+    notes[kept] = f"was {argument(name)} until {at}, when the source dropped it"
+
+
+def _snapshot(statement: Statement, name: Name) -> str:
+    """What publishes the rows of a table that are in no topic."""
+    return f"Run: python -m app snapshot start {statement.destination} {argument(name)} --replace"
+
+
 def _rename(
-    renamed: Mapping[Name, Name],
+    statement: Statement,
     rules: Rules,
     moves: dict[Name, Name | None],
     notes: dict[Name, str],
@@ -98,13 +126,19 @@ def _rename(
     at: str,
 ) -> None:
     """Adds the moves of renamed tables, or why they stay."""
+    renamed = statement.renamed
     names = {*renamed, *renamed.values()}
     mapped = sorted(name for name in names if rules.is_mapped(name))
     if rules.on_rename == "move" and not mapped:
         moves |= renamed
         # The source had nothing there: what the warehouse has is left of an earlier table.
-        moves |= {new: None for new in renamed.values() if new not in moves}
+        left = [new for new in renamed.values() if new not in moves]
         notes |= dict.fromkeys(names, "")
+        for new in left:
+            if rules.on_drop == "rename":
+                _rename_dropped(new, statement, moves, notes, at=at)
+            else:
+                moves[new] = None
         return
     why = f"a mapping fills {argument(mapped[0])}" if mapped else "on_rename: keep"
     for old, new in renamed.items():

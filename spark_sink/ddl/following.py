@@ -39,7 +39,7 @@ class Ddl:
     topics: DdlTopics
     warehouse: Warehouse[DataFrame]
     waits: Waits
-    on_drop: OnDrop = "keep"
+    on_drop: OnDrop = "rename"
     on_rename: OnRename = "move"
     metrics: Metrics | None = None
     _history: History | None = None
@@ -86,7 +86,7 @@ class Ddl:
             self._decide(parsed, end)
         self._settle(start)
         if self.metrics is not None:
-            self.metrics.gaps(len(self.history.gaps()))
+            self.metrics.gaps(len(self._gaps()))
         return changed | self._carry_out(put_back)
 
     def routed(self, batch: DataFrame, *, whole: bool = False) -> DataFrame:
@@ -145,6 +145,10 @@ class Ddl:
                 ((one.destination, one.place) for one in events), self.topics.written()
             )
         return changed
+
+    def _gaps(self) -> set[Name]:
+        found = self.history.gaps()
+        return found and self.history.gaps(self.warehouse.floors.highest())
 
     def _begin(self, applied: Offsets, end: Offsets) -> None:
         """Records that DDL is followed from now on, also if there is no topic of it yet."""

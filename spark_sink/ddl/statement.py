@@ -18,12 +18,14 @@ from spark_sink.warehouse.moves import Name, Place
 _ASIDE: Final = "table quarantined"
 _COMES_IN: Final = "table comes in"
 _OMITTED: Final = "truncate omitted"
+_ROWS_CHANGED: Final = "rows changed"
+_COMPUTED: Final = "column generated"
 _COMMENT: Final = re.compile(r"/\*(?!!).*?\*/|(?:--[ \t]|#)[^\n]*", re.DOTALL)
 _OF_TABLES: Final = re.compile(
     r"\s*(?:DROP\s+(?:TABLES?|DATABASE|SCHEMA)|RENAME\s+TABLES?)\b", re.IGNORECASE
 )
 _PARTITION: Final = re.compile(
-    r"\b(?:(TRUNCATE|DROP)\s+PARTITION\b|(EXCHANGE)\s+PARTITION\b|(IMPORT)\s+(?:PARTITION\b.*)?TABLESPACE\b)",
+    r"\b(?:(TRUNCATE|DROP|EXCHANGE|CONVERT)\s+PARTITION\b|(IMPORT|DISCARD)\s+(?:PARTITION\b.*)?TABLESPACE\b)",
     re.IGNORECASE | re.DOTALL,
 )
 _ALTERED: Final = re.compile(
@@ -94,7 +96,9 @@ def _statement(body: dict[str, Any], source: dict[str, Any]) -> Statement:
         created=tuple(_named(one) for one in tables if one["change"] == "created"),
         come_in=tuple(name for kind, name in kinds if kind == _COMES_IN),
         omitted=tuple(name for kind, name in kinds if kind == _OMITTED),
-        emptied=tuple(_emptied(text, body.get("database"))),
+        emptied=tuple(
+            _changed_rows(body.get("effects", ())) or _emptied(text, body.get("database"))
+        ),
         is_unknown="tables" not in body and _OF_TABLES.match(text) is not None,
     )
 
@@ -123,6 +127,17 @@ def _named(one: dict[str, Any]) -> Name:
     return str(one["database"]), str(one["table"])
 
 
+def _changed_rows(effects: Iterable[dict[str, Any]]) -> list[tuple[Name, str]]:
+    """The tables of which rows changed that no record names, as the worker knows them, and by what."""
+    found = []
+    for one in effects:
+        if one["kind"] == _ROWS_CHANGED:
+            found.append((_named(one), str(one["new"])))
+        elif one["kind"] == _COMPUTED:
+            found.append((_named(one), f"the column {one['column']} has another expression"))
+    return found
+
+
 def _emptied(text: str, database: str | None) -> Iterable[tuple[Name, str]]:
     """What an ALTER TABLE does with partitions; its effect on rows is in no record."""
     altered = _ALTERED.match(text)
@@ -131,7 +146,7 @@ def _emptied(text: str, database: str | None) -> Iterable[tuple[Name, str]]:
         return
     first, second = _plain(altered["first"]), _plain(altered["second"])
     verb = next(one for one in found.groups() if one).upper()
-    what = "TABLESPACE" if verb == "IMPORT" else "PARTITION"
+    what = "TABLESPACE" if verb in {"IMPORT", "DISCARD"} else "PARTITION"
     yield (first, second) if second else (database or "", first), f"{verb} {what}"
 
 

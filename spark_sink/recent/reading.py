@@ -21,7 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from spark_sink.batch.columns import fitted, traced_to
+from spark_sink.batch.columns import altered_rows, fitted, traced_to
 from spark_sink.batch.contents import TablePart, contents, versions_of
 from spark_sink.batch.floors import floors_of
 from spark_sink.batch.merging import merged_rows
@@ -325,7 +325,8 @@ def _fitted(merged: Merged, traced: Traced, shape: Shape, beside: DataFrame) -> 
     if merged.rows is None or merged.shape is None:
         columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in shape.all_columns)
         return beside.sparkSession.createDataFrame([], columns)
-    return fitted(merged.rows, traced, shape)
+    altered = altered_rows(merged.rows, traced, shape) if traced.conversions else None
+    return fitted(merged.rows, traced, shape) if altered is None else altered
 
 
 def _standing(rows: DataFrame, shape: Shape, floors: Floors) -> DataFrame:

@@ -9,9 +9,11 @@ are pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from spark_sink.source.altered_kinds import Altered
+from spark_sink.source.altered_values import altered
 from spark_sink.source.schemas import Column, Constant, TableVersion
 
 
@@ -95,16 +97,40 @@ def last_column(found: Sequence[Step], identity: str) -> Column:
     return next(column for column in columns if column is not None)
 
 
+def alterations(found: Sequence[Step]) -> Iterator[tuple[int, str, Altered, tuple[str, str]]]:
+    """Each change of a column's values: the step that begins with it, the column, how, and both types."""
+    last: dict[str, Column] = {}
+    for at, step in enumerate(found):
+        for column, identity in zip(step.version.columns, step.identities, strict=True):
+            before = last.get(identity)
+            if before is not None and (how := altered(before, column)) is not None:
+                yield at, identity, how, (before.printed, column.printed)
+            last[identity] = column
+
+
 def placed(found: Sequence[Step]) -> list[TableVersion]:
     """The versions with their columns as they are after the last step."""
     names = names_after(found)
-    return [_placed(found, at, names) for at in range(len(found))]
+    if not found[-1].version.primary_key:
+        # An image without the column removes one that had it.
+        names = {one: name for one, name in names.items() if one in found[-1].identities}
+    changed = [(step, identity, how) for step, identity, how, _ in alterations(found)]
+    return [_placed(found, at, names, changed) for at in range(len(found))]
 
 
-def _placed(found: Sequence[Step], at: int, names: dict[str, str]) -> TableVersion:
+def _placed(
+    found: Sequence[Step],
+    at: int,
+    names: dict[str, str],
+    changed: Sequence[tuple[int, str, Altered]],
+) -> TableVersion:
     step = found[at]
+
+    def since(identity: str) -> tuple[Altered, ...]:
+        return tuple(how for later, own, how in changed if own == identity and later > at)
+
     present: list[tuple[str, Column | Constant]] = [
-        (names[identity], column)
+        (names[identity], replace(column, altered=since(identity)))
         for column, identity in zip(step.version.columns, step.identities, strict=True)
         if identity in names
     ]

@@ -19,6 +19,7 @@ from spark_sink.errors import (
     UnknownSchema,
     UnsupportedWire,
 )
+from spark_sink.source.altered_kinds import Altered
 from spark_sink.source.mysql_types import Reading, reading
 
 BOOKKEEPING = (
@@ -71,7 +72,7 @@ class Column:
     """One column: its name and how its values are read.
 
     `id` is the same in all versions of its table, if the worker states it. `initial` is there only if a known
-    statement added the column.
+    statement added the column. `column_type` is the type as the server prints it, empty if that is not known.
     """
 
     name: str
@@ -80,6 +81,16 @@ class Column:
     id: str | None = None
     initial: Initial | None = None
     comment: str = field(default="", compare=False)
+    column_type: str = field(default="", compare=False)
+    charset: str = field(default="", compare=False)
+    nullable: bool = field(default=True, compare=False)
+    altered: tuple[Altered, ...] = ()
+    """What ALTER TABLE has made of its values since, of a column that is `placed`."""
+
+    @property
+    def printed(self) -> str:
+        """The type as an error names it."""
+        return (self.column_type or self.mysql_type) + ("" if self.nullable else " NOT NULL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +145,14 @@ def parse_version(value: str) -> TableVersion:
         masked = dict(body.get("mapping", {}).get("masked", {}))
         columns = [(str(c["name"]), str(c["type"])) for c in body["columns"]]
         more = [
-            (c.get("id"), _initial(c.get("initial")), str(c.get("comment") or ""))
+            {
+                "id": c.get("id"),
+                "initial": _initial(c.get("initial")),
+                "comment": str(c.get("comment") or ""),
+                "column_type": str(c.get("column_type") or ""),
+                "charset": str(c.get("charset") or ""),
+                "nullable": bool(c.get("nullable", True)),
+            }
             for c in body["columns"]
         ]
     except (ValueError, KeyError, TypeError) as fault:
@@ -145,7 +163,7 @@ def parse_version(value: str) -> TableVersion:
     return TableVersion(
         key=key,
         columns=tuple(
-            Column(name, kind, reading(kind), *traced)
+            Column(name, kind, reading(kind), **traced)
             for (name, kind), traced in zip(columns, more, strict=True)
         ),
         primary_key=primary_key,

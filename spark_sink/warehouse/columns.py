@@ -7,12 +7,15 @@ of `Asked`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from spark_sink.names import literal, quoted
+from spark_sink.errors import ValuesChanged
+from spark_sink.names import argument, literal, quoted
+from spark_sink.source.altered_kinds import Altered
 from spark_sink.source.lineage import (
     Step,
+    alterations,
     first_step,
     is_plain,
     last_column,
@@ -44,6 +47,33 @@ class Move:
     """Why the value is not known, so that it is NULL; empty if it is known."""
     names: tuple[str, ...] = ()
     """Of a renamed column: its names since, up to the present one."""
+    is_dropped: bool = False
+    """Whether the column is gone at the source, so that it is NULL in all images of a table without a key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversion:
+    """What an ALTER TABLE made of the values of a column, in the rows of versions below one.
+
+    `done` is the version up to which the rows that the table has are brought along; -1 if it has none.
+    """
+
+    column: str
+    source: Source
+    below: int
+    how: Altered
+    kinds: tuple[str, str]
+    """The types before and after it, as the server prints them."""
+    done: int
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether rows that the table has may still have the values from before it."""
+        return 0 <= self.done < self.below
+
+    def text(self) -> str:
+        """As an error names it."""
+        return f"{self.column} from {self.kinds[0]} to {self.kinds[1]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +97,8 @@ class Traced:
     apart: bool
     versions: list[TableVersion]
     moves: list[Move] = field(default_factory=list)
+    conversions: list[Conversion] = field(default_factory=list)
+    """Of the values of all versions, oldest first."""
     held: Shape | None
     followed: tuple[tuple[str, str, str, int], ...]
     """See `Shape.followed`: with these versions."""
@@ -158,6 +190,7 @@ def traced(
     apart = apart or (held is not None and held.apart)
     found: dict[VersionKey, TableVersion] = {}
     moves: list[Move] = []
+    conversions: list[Conversion] = []
     followed: Followed = dict(held.followed_by) if held is not None else {}
     for source in sorted({_source(one, name, apart=apart) for one in versions}):
         chain, done = _chain(book, held, source, versions, asked, apart=apart)
@@ -166,6 +199,7 @@ def traced(
         for one in placed(chain):
             found[one.key] = one
         followed |= {_key(step.version): step.version.key.version for step in chain}
+        conversions += _conversions(chain, source, done)
         if held is not None and done is not None:
             moves += _moves(chain, source, done)
     own = [found.get(one.key, one) for one in versions]
@@ -181,6 +215,7 @@ def traced(
         apart=apart,
         versions=own,
         moves=moves,
+        conversions=conversions,
         held=held,
         followed=tuple(sorted((*at, number) for at, number in followed.items())),
         is_single=is_single,
@@ -339,7 +374,7 @@ _TEMPORAL = frozenset({"date", "timestamp", "timestamp_ntz"})
 def _renamed(held: Shape, moves: Sequence[Move]) -> Shape:
     """The shape with its columns' present names; a column whose name another one has now is gone."""
     names = {move.taken_from.lower(): move.column for move in moves if move.taken_from is not None}
-    reused = {move.column.lower() for move in moves}
+    reused = {move.column.lower() for move in moves if not move.is_dropped}
     columns = tuple(
         (names.get(name.lower(), name), kind)
         for name, kind in held.columns
@@ -391,7 +426,7 @@ def _chain(
     for one in own:
         key = _key(one)
         latest[key] = max(one.key.version, latest.get(key, 0))
-    if all(is_plain(book.earlier(key, None)) for key in {*latest, at}):
+    if all(_is_plain(book.earlier(key, None)) for key in {*latest, at}):
         return [], None
     done = None
     if held is not None:
@@ -403,6 +438,87 @@ def _chain(
     before = [(0, one) for key in others for one in book.earlier(key, latest[key])]
     after = [(one.key.version, one) for one in book.earlier(at, latest.get(at, 0))]
     return steps([*before, *after]), done
+
+
+def _is_plain(found: Sequence[TableVersion]) -> bool:
+    """Whether columns are distinguished by their names alone, and no statement has changed their values."""
+    if not is_plain(found):
+        return False
+    chain = steps([(one.key.version, one) for one in found])
+    if any(not one.primary_key for one in found) and _is_any_dropped(chain):
+        return False
+    return not any(alterations(chain))
+
+
+def _is_any_dropped(chain: Sequence[Step]) -> bool:
+    return bool(chain) and any(set(step.identities) - {*chain[-1].identities} for step in chain)
+
+
+def _conversions(chain: Sequence[Step], source: Source, done: int | None) -> Iterable[Conversion]:
+    names = names_after(chain)
+    for at, identity, how, kinds in alterations(chain):
+        # A version of a table's earlier name has rank 0: its rows were brought along under that name.
+        if chain[at].rank and identity in names:
+            yield Conversion(
+                column=names[identity],
+                source=source,
+                below=chain[at].rank,
+                how=how,
+                kinds=kinds,
+                done=-1 if done is None else done,
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Converted:
+    """The new values of a table's columns, in SQL over its rows, and when they are not known."""
+
+    values: Mapping[str, str]
+    """By the name of the column."""
+    lost: Sequence[tuple[Conversion, str]]
+    """The conditions that a row's value is not known."""
+
+
+def converted(found: Traced, held: Shape, wanted: Shape, *, time_zone: str = "") -> Converted:
+    """What the rows of the shape `held`, with the columns' present names, have in altered columns of `wanted`.
+
+    Without a time zone, a value that depends on it is not known.
+    """
+    before, after = dict(held.columns), dict(wanted.columns)
+    values: dict[str, str] = {}
+    lost = []
+    for one in found.conversions:
+        own = wanted.spelling(one.column)
+        if own is None or not one.is_stored or own not in before:
+            continue
+        value = values.get(own, quoted(own))
+        aside, zone = f"try_element_at({_ASIDE}, {literal(own)})", literal(time_zone or "UTC")
+        of = f"{_row_of(held, one.source)} AND __schema < {one.below}"
+        if held.keyed and own not in held.key:
+            of += " AND NOT __deleted"
+        is_lost = "true" if one.how.is_zoned and not time_zone else None
+        lost.append((one, f"({of} AND {is_lost or one.how.lost(value, aside=aside, zone=zone)})"))
+        new = f"CAST({one.how.value(value, aside=aside, zone=zone)} AS {after[own]})"
+        # With another type, all rows are of versions from before it.
+        values[own] = f"if({of}, {new}, {value})" if before[own] == after[own] else new
+    return Converted(values=values, lost=lost)
+
+
+def values_changed(name: tuple[str, str], which: str, destinations: Iterable[str]) -> ValuesChanged:
+    """The error for rows whose values only the source has."""
+    return ValuesChanged(
+        f"a statement changed values of {'.'.join(name)} that no topic has ({which})",
+        advice=snapshot_advice(name, destinations),
+    )
+
+
+def snapshot_advice(name: tuple[str, str], destinations: Iterable[str]) -> str:
+    """What to do about rows that only the source has."""
+    starts = "; ".join(
+        f"python -m app snapshot start {one} {argument(name)} --replace"
+        for one in sorted(set(destinations))
+    )
+    return f"Run: {starts}; once it is done: python -m spark_sink reload {argument(name)}"
 
 
 def _moves(chain: Sequence[Step], source: Source, done: int) -> list[Move]:
@@ -418,7 +534,15 @@ def _moves(chain: Sequence[Step], source: Source, done: int) -> list[Move]:
         for name in before.values()
         if name.lower() in hidden
     ]
+    there = {*chain[-1].identities}
+    standing = {name.lower() for identity, name in now.items() if identity in there}
     for identity, name in now.items():
+        if not chain[-1].version.primary_key and identity not in there:
+            # Later images lack the column, and must match those that they remove.
+            if identity in before and before[identity].lower() not in standing:
+                gone = before[identity]
+                found.append(Move(column=gone, source=source, until=done, is_dropped=True))
+            continue
         old = before.get(identity)
         if old is not None:
             if old.lower() != name.lower():

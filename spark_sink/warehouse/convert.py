@@ -7,7 +7,7 @@ not guessed. All functions return Spark SQL text and do no I/O.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -60,14 +60,23 @@ def needs_time_zone(held: Shape, wanted: Shape) -> list[str]:
     return [name for name, kind in held.columns if (kind, after[name]) in _ZONED]
 
 
-def row_sql(held: Shape, wanted: Shape, *, time_zone: str) -> list[str]:
-    """Expressions of the columns of `wanted` over a row of `held`, without `__delta`."""
+def row_sql(
+    held: Shape, wanted: Shape, altered: Mapping[str, str] | None = None, *, time_zone: str
+) -> list[str]:
+    """Expressions of the columns of `wanted` over a row of `held`, without `__delta`.
+
+    `altered` are the values of columns that a statement is known to have converted.
+    """
     before = dict(held.columns)
     row, kept, lost = [], [], []
     for name, kind in wanted.columns:
         own = quoted(name)
         if name not in before:
             row.append(f"CAST(NULL AS {kind}) AS {own}")
+        elif altered is not None and name in altered:
+            row.append(f"{altered[name]} AS {own}")
+            if before[name] != kind:
+                kept.append(literal(name))
         elif before[name] == kind:
             row.append(own)
         else:
@@ -124,6 +133,8 @@ def _aside(kept: list[str], lost: list[str]) -> str:
     if not kept:
         return _ASIDE
     others = f"map_filter({_ASIDE}, (k, x) -> k NOT IN ({', '.join(kept)}))"
+    if not lost:
+        return f"if(size({others}) = 0, NULL, {others})"
     entries = (
         f"array_union(coalesce(map_entries({others}), array()), "
         f"transform(filter(array({', '.join(lost)}), x -> x.t IS NOT NULL), "

@@ -129,23 +129,32 @@ class History:
         """All events in the order of their destinations and positions."""
         return [self.events[at] for at in sorted(self.events)]
 
-    def notes(self) -> dict[Name, list[str]]:
-        """What is to be said of each name, by destination."""
+    def notes(self, floors: Iterable[Floor] = ()) -> dict[Name, list[str]]:
+        """What is to be said of each name, by destination.
+
+        A truncate among `floors` ends a gap: all rows from before it are gone, and later ones are published.
+        """
         found: dict[Name, list[str]] = {}
-        for (_, name), note in sorted(self._last_notes().items()):
+        for (_, name), note in sorted(self._last_notes(floors).items()):
             if note.text:
                 found.setdefault(name, []).append(note.text)
         return found
 
-    def gaps(self) -> set[Name]:
-        """The tables of which rows have changed at the source that no record names."""
-        return {name for (_, name), note in self._last_notes().items() if note.is_gap}
+    def gaps(self, floors: Iterable[Floor] = ()) -> set[Name]:
+        """The tables of which rows have changed at the source that no record names; see notes."""
+        return {name for (_, name), note in self._last_notes(floors).items() if note.is_gap}
 
-    def _last_notes(self) -> dict[tuple[str, Name], Note]:
+    def _last_notes(self, floors: Iterable[Floor]) -> dict[tuple[str, Name], Note]:
         last: dict[tuple[str, Name], Note] = {}
+        places: dict[tuple[str, Name], Place] = {}
         for event in self.ordered():
             for note in event.notes:
                 last[event.destination, note.name] = note
+                places[event.destination, note.name] = event.place
+        for floor in floors:
+            at = floor.source.destination, _of(floor)
+            if at in last and last[at].is_gap and floor.place > places[at]:
+                del last[at]
         return last
 
     def is_moved(self, name: Name) -> bool:

@@ -32,7 +32,8 @@ def status_lines(warehouse: Warehouse[Any], sink: str = "") -> Iterator[str]:
     ledger = warehouse.ledger
     last, reached = ledger.last(), ledger.applied()
     asked = {request.name: request for request in waits.requests}
-    there, notes = set(warehouse.tables.names()), warehouse.ddl.history().notes()
+    there = set(warehouse.tables.names())
+    notes = warehouse.ddl.history().notes(warehouse.floors.highest())
     names = sorted({*there, *waits.tables, *asked})
     yield f"last batch applied: {_batch(last) if last is not None else 'never'}"
     yield f"tables: {len(names)}; waiting: {sum(waits.waiting(name) is not None for name in names)}"

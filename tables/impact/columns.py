@@ -161,7 +161,7 @@ def _changed(old: Column, new: Column) -> Iterator[Finding]:
         yield _recoded(old, new, letters)
     if old.nullable != new.nullable:
         yield _may_be_null(new) if new.nullable else _never_null(new)
-    if new.generated and not old.generated:
+    if new.generated and (not old.generated or new.definition != old.definition):
         yield _generated(new)
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "Severity",
     "ddl_effects",
     "impact",
+    "rows_changed",
     "severest",
     "truncated",
 ]
@@ -100,6 +101,22 @@ def truncated(name: TableName, route_of: RouteOf) -> tuple[Impact, ...]:
     return (Impact(route=route, finding=found),)
 
 
+def rows_changed(name: TableName, what: str, route_of: RouteOf) -> tuple[Impact, ...]:
+    """The impact of a statement, such as DROP PARTITION, that changes rows without a record of them."""
+    route = route_of(name)
+    if route is None:
+        return ()
+    finding = Finding(
+        kind="rows changed",
+        severity=Severity.BREAKING,
+        new=what,
+        consumers="Rows that it removes, or brings in, are in no record. To send the table as it is since: "
+        "snapshot start with --replace.",
+        warehouse="Its rows stay as they are, and status of the sink has the command that replaces them.",
+    )
+    return (Impact(route=route, finding=finding),)
+
+
 def severest(impacts: Iterable[Impact]) -> Severity:
     """The greatest severity; harmless if there are no impacts."""
     return max((one.severity for one in impacts), key=lambda s: s.rank, default=Severity.HARMLESS)
@@ -124,6 +141,12 @@ class _Reading:
             for change in changes
             if isinstance(change, TableChange) and change.renamed_to is not None
         }
+        self._from = {
+            change.renamed_to: change.name
+            for change in changes
+            if isinstance(change, TableChange) and change.renamed_to is not None
+        }
+        self._skipped = {change.change.name for change in changes if isinstance(change, Noise)}
         self._moved_to = {
             change.name
             for change in changes
@@ -186,13 +209,16 @@ class _Reading:
         if self._moved_from.get(change.name) is not None:
             # Another table had this name: for its readers the columns changed.
             yield from self._altered(change.name, self._moved_from[change.name], new)
-        elif self._route_of(origin) is None:
+        # A table may pass through a third name.
+        origin = self._from.get(origin, origin)
+        if self._route_of(origin) is None or origin in self._skipped:
             yield Finding(
                 kind="table comes in",
                 severity=Severity.CAREFUL,
                 old=".".join(origin),
-                consumers="Its earlier rows are in no topic; changes from now on are.",
-                warehouse="The table begins without the earlier rows.",
+                consumers="Its earlier rows are in no topic; changes from now on are. To send them: snapshot "
+                "start, which a destination that began with existing rows does by itself.",
+                warehouse="The table begins without the earlier rows, until a snapshot sends them.",
             )
 
 
@@ -225,7 +251,7 @@ _DROPPED = Finding(
     kind="table dropped",
     severity=Severity.BREAKING,
     consumers="Its records end; no deletes are written. The topic stays.",
-    warehouse="The table stays with the rows that it has, unless on_drop of the sink is truncate or drop.",
+    warehouse="Its rows get a name of their own, unless on_drop of the sink says otherwise.",
 )
 
 

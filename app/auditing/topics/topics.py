@@ -120,6 +120,8 @@ class Described:
     """What identifies each column; None if it is its name."""
     initial: tuple[Mapping[str, Any] | None, ...] = ()
     """What rows from before each column have in it."""
+    nullable: tuple[bool, ...] = ()
+    """Whether each column may be NULL; empty if that is not known."""
 
 
 Versions = dict[tuple[str, str, int], Described]
@@ -158,6 +160,7 @@ class Schemas:
                 partitions=value.get("partitions"),
                 ids=tuple(column.get("id") for column in value["columns"]),
                 initial=tuple(column.get("initial") for column in value["columns"]),
+                nullable=tuple(bool(column.get("nullable", True)) for column in value["columns"]),
             )
 
 

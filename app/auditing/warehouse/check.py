@@ -308,6 +308,11 @@ def _compare(
         held.pop(present.name(name), None)
         verdict.unjudged["columns that the last change of their row does not contain"] += 1
     expected = present.image(image)
+    for name in present.altered & held.keys():
+        # MySQL publishes no row when it converts values.
+        held.pop(name)
+        expected.pop(name, None)
+        verdict.unjudged["columns that a later ALTER TABLE has changed"] += 1
     for name in present.values.keys() - held.keys():
         expected.pop(name, None)
     column = different(expected, present.types, held, _lower(unrepresentable))

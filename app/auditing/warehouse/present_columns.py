@@ -46,6 +46,8 @@ class Present:
     names: Mapping[str, str]
     values: Mapping[str, Any]
     types: Mapping[str, str]
+    altered: frozenset[str] = frozenset()
+    """Columns of which a later statement may have changed the values, by their present names."""
 
     def image(self, image: Mapping[str, Any]) -> dict[str, Any]:
         """A row's image with the columns as they are now."""
@@ -128,7 +130,28 @@ def _placed(versions: list[Described]) -> Iterable[Present]:
         for identity, (name, kind, initial) in last.items():
             if identity not in identities and first[identity] > number:
                 values[name], types[name] = (initial or {}).get("value"), kind
-        yield Present(names, values, types)
+        yield Present(names, values, types, frozenset(_altered(versions, steps, number, last)))
+
+
+def _altered(
+    versions: list[Described],
+    steps: list[list[str]],
+    number: int,
+    last: Mapping[str, tuple[str, str, Any]],
+) -> Iterable[str]:
+    """The columns of a version that have another type since, or, without a key, are gone."""
+    own = dict(zip(steps[number], _definitions(versions[number]), strict=True))
+    for described, identities in zip(versions[number + 1 :], steps[number + 1 :], strict=True):
+        for identity, found in zip(identities, _definitions(described), strict=True):
+            if own.get(identity, found) != found and identity in last:
+                yield last[identity][0]
+    if not versions[-1].primary_key:
+        yield from (last[one][0] for one in own if one not in steps[-1] and one in last)
+
+
+def _definitions(one: Described) -> list[tuple[Any, ...]]:
+    nullable = one.nullable or (True,) * len(one.columns)
+    return list(zip(one.types, one.charsets, nullable, strict=True))
 
 
 def _identified(versions: list[Described]) -> Iterable[list[str]]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from app import metrics
+from app.destination.commit.entered_tables import EnteredTables
 from app.destination.commit.participants import CommitParticipant
 from app.destination.commit.read_tables import ReadTables
 from app.destination.commit.renamed_tables import RenamedTables
@@ -32,6 +33,7 @@ from app.service.status import DestinationStatus
 from connectors.errors import SnapshotUnsupported, TableUnreadable
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableName
+from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.schema.unseen_tables import seen_in_part
 from connectors.mysql.server.facts import SourceAddress
 from connectors.mysql.snapshot.chunk_reader import ChunkReader, DefinitionChanged
@@ -82,6 +84,12 @@ class Snapshot:
     """The times of reads whose rows are not published yet."""
     captured: Callable[[], Iterable[TableName]]
     """The captured tables that exist now."""
+    captures: Callable[[TableName], bool]
+    """Whether rows of a table are published."""
+    shadows: ShadowRules
+    """Which tables are shadows of others."""
+    reads_entered: bool
+    """Whether existing rows of a table that a RENAME brings in are read without a request."""
     definition: Callable[[TableName], Table | None]
     """A table as its history has it now; None if there is none. Raises DefinitionChanged if it is not known."""
     is_masked: Callable[[TableName], bool]
@@ -160,7 +168,15 @@ class Snapshot:
         tables = ReadTables(
             destination=self.destination, captured=self.captured, snapshots=self.all
         )
-        return SignalRows(tables), RenamedTables(tables), self.entries
+        entered = EnteredTables(
+            tables=tables,
+            captures=self.captures,
+            shadows=self.shadows,
+            can_replace=self.can_replace,
+            is_read=self.reads_entered,
+            show=self._show,
+        )
+        return SignalRows(tables), RenamedTables(tables), entered, self.entries
 
     def _end_lanes(self) -> bool:
         """Forget the lanes that have ended, and return whether there were any; raises the error of one."""
@@ -414,6 +430,9 @@ def snapshot_of(
         server_id=int(led.facts.variables.get("server_id", "0")),
         status=status,
         captured=captured,
+        captures=lambda name: spec.rules.routes.captures(*name),
+        shadows=shadows,
+        reads_entered=plan.snapshot.is_initial,
         definition=definition,
         is_masked=is_masked,
         keys=spec.rules.routes.keys,

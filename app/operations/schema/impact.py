@@ -18,11 +18,12 @@ from connectors.errors import DdlUnresolved
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.column_renames import renamed_columns
 from connectors.mysql.ddl.definition import Session, Table, TableName
+from connectors.mysql.ddl.effect.unlogged_rows import unlogged_rows
 from connectors.mysql.ddl.online.cut_over import logical
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.ddl.parsed_statement import parse_statement
 from tables.impact.finding import Severity
-from tables.impact.impact import Impact, impact, severest, truncated
+from tables.impact.impact import Impact, impact, rows_changed, severest, truncated
 from tables.routes.routes import Routes
 from tables.schema_history.statement_effect import effect_of, fill
 
@@ -120,4 +121,6 @@ class _Judge:
         )
         renames = renamed_columns(statement)
         impacts = impact(logical_changes, route_of, renames=renames)
+        for name, what in unlogged_rows(statement, effect.changes):
+            impacts += rows_changed(name, what, route_of)
         return StatementImpact(sql=sql, type=statement.type, impacts=impacts)

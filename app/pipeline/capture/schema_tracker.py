@@ -22,6 +22,7 @@ from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.column_renames import renamed_columns
 from connectors.mysql.ddl.definition import Server, Table, TableChange, TableName
+from connectors.mysql.ddl.effect.unlogged_rows import unlogged_rows
 from connectors.mysql.ddl.hidden_literals import table_without_literals
 from connectors.mysql.ddl.online.cut_over import Noise, logical
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
@@ -139,6 +140,7 @@ class SchemaTracker:
             meaning=meaning,
             renames=renamed_columns(statement),
             emptied=record.unchanged,
+            unlogged=unlogged_rows(statement, record.changes),
             is_noise=bool(meaning or record.unresolved or record.unchanged)
             and all(isinstance(one, Noise) for one in meaning)
             and all(map(self._is_shadow, (*record.unresolved, *record.unchanged))),
@@ -151,6 +153,8 @@ class SchemaTracker:
         if type_ == "TRUNCATE TABLE":
             emptied = tuple(sorted(tables))
             return Applied(record=None, type=type_, emptied=emptied, is_noise=is_noise)
+        if not is_noise and (unlogged := unlogged_rows(statement)):
+            return Applied(record=None, type=type_, unlogged=unlogged)
         return Applied(record=None, type=type_, is_noise=True) if is_noise else None
 
     def _is_shadow(self, name: TableName) -> bool:

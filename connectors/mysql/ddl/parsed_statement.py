@@ -65,7 +65,7 @@ class ParsedStatement:
     def tables(self) -> frozenset[TableName]:
         """The tables it touches; all of them only if ``understood``. A table without a database
         is omitted if none is selected."""
-        return self._full(self.guessed if self.tree is None else tables_of(self.tree))
+        return self.full(self.guessed if self.tree is None else tables_of(self.tree))
 
     @property
     def database(self) -> str | None:
@@ -78,7 +78,8 @@ class ParsedStatement:
         tree = self.tree
         return isinstance(tree, NoTable) or (isinstance(tree, CreateTable) and tree.temporary)
 
-    def _full(self, refs: Iterable[TableRef]) -> frozenset[TableName]:
+    def full(self, refs: Iterable[TableRef]) -> frozenset[TableName]:
+        """The full names of tables; one without a database is omitted if none is selected."""
         lower = self.server.lower_case_table_names == 1
         return frozenset(
             (lowered(database), lowered(name)) if lower else (database, name)

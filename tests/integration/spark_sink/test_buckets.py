@@ -170,9 +170,11 @@ async def test_a_second_sink_is_refused_and_maintenance_goes_through_the_one_tha
     mine, theirs = one.topic("t"), one.topic("late")
     await one.make_topics(f"{one.prefix}.__schemas", mine, theirs)
     await one.write(schema(*COLUMNS), insert(1, "kept"))
-    one.config.write_text(f"{one.config.read_text()}include: {mine}\non_rename: keep\n")
+    one.config.write_text(
+        f"{one.config.read_text()}include: {mine}\non_rename: keep\non_drop: keep\n"
+    )
     two.config.write_text(
-        f"{two.config.read_text()}name: two\ninclude: {theirs}\non_rename: keep\nfresh: false\n"
+        f"{two.config.read_text()}name: two\ninclude: {theirs}\non_rename: keep\non_drop: keep\nfresh: false\n"
     )
     with one.running() as sink:
         until(lambda: one.applied("t") >= 1, sink)

@@ -180,7 +180,7 @@ async def test_tables_in_a_catalog_of_their_own_are_seen_by_name_and_two_sinks_f
         "warehouse": f"{tmp_path}/lake",
     }
     own = f"catalog: {json.dumps(catalog)}\niceberg_jars: {iceberg_jars}\n"
-    apart = "on_rename: keep\nname: {}\ninclude: {}\nfresh: {}\n"
+    apart = "on_rename: keep\non_drop: keep\nname: {}\ninclude: {}\nfresh: {}\n"
     text = at.config.read_text() + own
     await begun(at)
     await at.make_topics(at.topic("late"))

@@ -39,10 +39,10 @@ async def test_each_sink_applies_its_topics_and_answers_its_requests(
     (tmp_path / "two").mkdir()
     two = Installation(tmp_path / "two", stack.kafka, prefix="sinktwo")
     mine, theirs = one.topic("t"), one.topic("late")
-    one.config.write_text(f"{one.config.read_text()}on_rename: keep\n")
+    one.config.write_text(f"{one.config.read_text()}on_rename: keep\non_drop: keep\n")
     shared = one.config.read_text()
     settings = two.config.read_text().replace(f"{tmp_path}/two/wh", f"{tmp_path}/wh")
-    settings = f"{settings}on_rename: keep\n"
+    settings = f"{settings}on_rename: keep\non_drop: keep\n"
     one.config.write_text(f"{shared}include: {mine}\n")
     await one.make_topics(f"{one.prefix}.__schemas", mine, theirs)
     await one.write(schema(*COLUMNS), schema(*COLUMNS, table="late"))

@@ -14,7 +14,7 @@ from app.pipeline.statement_effect import Applied
 from connectors.mysql.ddl.definition import Change, DatabaseChange, Table, TableChange, TableName
 from connectors.mysql.ddl.online.cut_over import Logical, Noise, OnlineAlter, TableMovedAway
 from connectors.mysql.schema.row_key import row_key
-from tables.impact.impact import RouteOf, ddl_effects, truncated
+from tables.impact.impact import RouteOf, ddl_effects, rows_changed, truncated
 
 
 def effect_fields(applied: Applied | None, rules: Rules) -> dict[str, Any]:
@@ -43,6 +43,8 @@ def _effects(applied: Applied, route_of: RouteOf) -> Iterator[dict[str, Any]]:
     yield from ddl_effects(applied.meaning, route_of, renames=applied.renames)
     for name in applied.emptied:
         yield from (one.to_json() for one in truncated(name, route_of))
+    for name, what in applied.unlogged:
+        yield from (one.to_json() for one in rows_changed(name, what, route_of))
 
 
 def _changes(meaning: tuple[Logical, ...]) -> Iterator[Change]:

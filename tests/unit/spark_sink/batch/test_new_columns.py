@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spark_sink.errors import SparkFailed, TypeConflict
+from spark_sink.errors import SparkFailed, TypeConflict, ValuesChanged
 from spark_sink.recent.coverage import Step
 from spark_sink.warehouse.table_status import status_lines
 from tests.unit.spark_sink.conftest import Warehouse
@@ -332,3 +332,102 @@ def test_a_source_table_fills_and_renames_only_in_its_own_rows(warehouse: Wareho
         ("t_0", 1): (None, 10, 3), ("t_0", 2): (None, 11, 4), ("t_0", 3): (None, 12, 3),
         ("t_1", 1): (20, None, None), ("t_1", 2): (21, None, None),
     }  # fmt: skip
+
+
+def versions_of(*kinds: str, key: tuple[str, ...] = ("id",), of: str = "v") -> list[str]:
+    """Versions that differ in the type of one column; the empty type drops it."""
+    found = []
+    for number, kind in enumerate(kinds, 1):
+        own = {"id": "int", "v": "int"} | {of: kind}
+        columns = tuple((name, one) for name, one in own.items() if one)
+        found.append(schema(*columns, key=key, version=number))
+    return found
+
+
+def test_values_are_converted_as_the_source_did_it_also_those_that_come_late(
+    warehouse: Warehouse,
+) -> None:
+    warehouse.schemas = versions_of("decimal(10,2)", "int", "tinyint")
+
+    def put(seq: int, value: Any, version: int = 1, key: int | None = None) -> Change:
+        return Change(op="c", seq=seq, version=version, after={"id": key or seq, "v": value})
+
+    warehouse.take(put(1, "10.75"), put(2, "-10.75"), put(3, "7.00"), put(4, None))
+    ends = warehouse.ends()
+    # Both versions in one batch, and then a row from before that another partition had.
+    warehouse.write(put(5, "0.50"))
+    warehouse.write(put(6, 2000, version=2))
+    warehouse.store(ends, Step.BEGIN)
+    expected = {1: 11, 2: -11, 3: 7, 4: None, 5: 1, 6: 2000}
+    assert {row["id"]: row["v"] for row in warehouse.fresh()} == expected
+    warehouse.catch_up(ends)
+    assert {row["id"]: row["v"] for row in warehouse.rows()} == expected
+    warehouse.take(put(7, 5, version=3))
+    warehouse.restart()
+    warehouse.take(put(8, "-1.50"), put(9, "999.50"), partition=1)
+    assert warehouse.waiting() is None
+    assert {row["id"]: row["v"] for row in warehouse.rows()} == {
+        1: 11, 2: -11, 3: 7, 4: None, 5: 1, 6: 127, 7: 5, 8: -2, 9: 127
+    }  # fmt: skip
+
+
+def test_a_narrower_text_leaves_a_table_as_it_is_unless_a_text_was_truncated(
+    warehouse: Warehouse,
+) -> None:
+    warehouse.schemas = versions_of("varchar(9)", "varchar(4)", "enum('a','b')")
+    warehouse.take(
+        Change(op="c", seq=1, after={"id": 1, "v": "a"}),
+        Change(op="c", seq=2, after={"id": 2, "v": "abcdef"}),
+    )
+    warehouse.take(Change(op="c", seq=3, version=2, after={"id": 3, "v": "b"}))
+    assert {row["id"]: row["v"] for row in warehouse.rows()} == {1: "a", 2: "abcd", 3: "b"}
+    with pytest.raises(ValuesChanged, match=r"v from varchar\(4\) to enum\('a','b'\)"):
+        warehouse.take(Change(op="c", seq=4, version=3, after={"id": 4, "v": "b"}))
+    assert {row["id"]: row["v"] for row in warehouse.rows()} == {1: "a", 2: "abcd", 3: "b"}
+
+
+def test_rows_without_a_key_go_once_their_columns_or_values_have_changed(
+    warehouse: Warehouse,
+) -> None:
+    dropped = [schema(("id", "int"), ("v", "varchar(9)"), ("w", "int"), key=()),
+               schema(("id", "int"), ("v", "varchar(9)"), key=(), version=2),
+               schema(("id", "int"), ("v", "varchar(2)"), key=(), version=3)]  # fmt: skip
+    warehouse.schemas = dropped
+    warehouse.take(*(Change(op="c", seq=n, after={"id": n, "v": "abc", "w": 7}) for n in (1, 2, 3)))
+    warehouse.take(Change(op="d", seq=4, version=2, before={"id": 1, "v": "abc"}))
+    assert [row["id"] for row in warehouse.rows()] == [2, 3]
+    # One from before that comes late, and its delete.
+    warehouse.take(Change(op="c", seq=3, after={"id": 5, "v": "a", "w": 7}), partition=1)
+    warehouse.take(
+        Change(op="d", seq=6, version=2, before={"id": 5, "v": "a"}),
+        Change(op="u", seq=7, version=3, before={"id": 2, "v": "ab"}, after={"id": 2, "v": "z"}),
+    )
+    assert sorted((row["id"], row["v"]) for row in warehouse.rows()) == [(2, "z"), (3, "ab")]
+
+
+def test_a_table_without_a_key_waits_if_a_new_column_has_unknown_values(
+    warehouse: Warehouse,
+) -> None:
+    more = {"u": {"id": "u@1", "initial": {"unknown": "DEFAULT (uuid())"}}}
+    warehouse.schemas = [
+        schema(("id", "int"), key=()),
+        schema(("id", "int"), ("u", "varchar(36)"), key=(), version=2, more=more),
+    ]
+    warehouse.take(Change(op="c", seq=1, after={"id": 1}))
+    with pytest.raises(ValuesChanged, match=r"u: DEFAULT \(uuid\(\)\)"):
+        warehouse.take(Change(op="d", seq=2, version=2, before={"id": 1, "u": "0-1"}))
+
+
+def test_a_key_that_was_converted_is_found_again_after_a_reload(warehouse: Warehouse) -> None:
+    warehouse.schemas = versions_of("decimal(10,2)", "int", of="id")
+    warehouse.take(
+        Change(op="c", seq=1, after={"id": "10.75", "v": 1}),
+        Change(op="c", seq=2, after={"id": "7.00", "v": 2}),
+    )
+    warehouse.take(Change(op="d", seq=3, before={"id": "7.00", "v": 2}))
+    with pytest.raises(ValuesChanged, match="changed the keys"):
+        warehouse.take(
+            Change(op="u", seq=4, version=2, before={"id": 11, "v": 1}, after={"id": 11, "v": 3})
+        )
+    warehouse.reload()
+    assert [(int(row["id"]), row["v"]) for row in warehouse.rows()] == [(11, 3)]

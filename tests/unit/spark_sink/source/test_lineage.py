@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_sink.source.lineage import is_plain, names_after, placed, steps
+from spark_sink.source.lineage import alterations, is_plain, names_after, placed, steps
 from spark_sink.source.schemas import Column, Constant, TableVersion, parse_version
 from tests.unit.spark_sink.history import schema
 
@@ -19,19 +19,25 @@ def renamed(name: str, old: str) -> Columns:
     return {name: {"id": old}}
 
 
-def versions(*found: tuple[str, Columns]) -> list[TableVersion]:
-    """Versions by the names of their columns, in one text, and what is known of some."""
+def versions(*found: tuple[str, Columns], is_keyed: bool = True) -> list[TableVersion]:
+    """Versions by the names of their columns, in one text, and what is known of some; the first is the key."""
     return [
         parse_version(
-            schema(*((name, "int") for name in names.split()), key=(), version=at, more=more)
+            schema(
+                *((name, "int") for name in names.split()),
+                key=(names.split()[0],) if is_keyed else (),
+                version=at,
+                more=more,
+            )
         )
         for at, (names, more) in enumerate(found, 1)
     ]
 
 
-def present(*found: tuple[str, Columns]) -> list[dict[str, str]]:
+def present(*found: tuple[str, Columns], is_keyed: bool = True) -> list[dict[str, str]]:
     """Of each version, what its rows have in the present columns: a column's name, or a value."""
-    chain = steps((one.key.version, one) for one in versions(*found))
+    found_ = versions(*found, is_keyed=is_keyed)
+    chain = steps((one.key.version, one) for one in found_)
     return [{name: shown(one) for name, one in version.present} for version in placed(chain)]
 
 
@@ -71,6 +77,28 @@ def test_a_column_that_was_dropped_and_added_again_is_another_one() -> None:
 def test_a_dropped_column_keeps_its_name_until_another_one_takes_it() -> None:
     assert present(("a b", {}), ("a", {})) == [{"a": "a", "b": "b"}, {"a": "a"}]
     assert present(("a b", {}), ("b", renamed("b", "a")))[0] == {"b": "a"}
+
+
+def test_images_of_a_table_without_a_key_lose_a_dropped_column() -> None:
+    dropped = present(("a b", {}), ("a", {}), is_keyed=False)
+    assert dropped == [{"a": "a"}, {"a": "a"}]
+
+
+def test_values_are_altered_by_each_later_version_that_changes_the_type() -> None:
+    kinds = ("decimal(10,2)", "int", "int", "bigint", "tinyint")
+    found = [
+        parse_version(schema(("id", "int"), ("v", kind), version=at))
+        for at, kind in enumerate(kinds, 1)
+    ]
+    chain = steps((one.key.version, one) for one in found)
+    assert [
+        [len(one.altered) for _, one in version.present if isinstance(one, Column)]
+        for version in placed(chain)
+    ] == [[0, 2], [0, 1], [0, 1], [0, 1], [0, 0]]
+    assert [(at, identity, kinds) for at, identity, _, kinds in alterations(chain)] == [
+        (1, "v", ("decimal(10,2)", "int")),
+        (4, "v", ("bigint", "tinyint")),
+    ]
 
 
 def test_a_renamed_column_is_the_same_through_chains_and_swaps() -> None:

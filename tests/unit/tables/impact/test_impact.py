@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.column_renames import renamed_columns
 from connectors.mysql.ddl.definition import Server, Session, Table
-from connectors.mysql.ddl.online.cut_over import OnlineAlter, TableMovedAway
+from connectors.mysql.ddl.effect.unlogged_rows import unlogged_rows
+from connectors.mysql.ddl.online.cut_over import OnlineAlter, TableMovedAway, logical
+from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.ddl.parsed_statement import parse_statement
 from spark_sink.errors import SinkError
 from spark_sink.source.schemas import TableVersion, parse_version
 from spark_sink.warehouse.shape import Shape, shaped
 from tables.impact.finding import Severity
-from tables.impact.impact import Impact, RouteOf, ddl_effects, impact, severest, truncated
+from tables.impact.impact import (
+    Impact,
+    RouteOf,
+    ddl_effects,
+    impact,
+    rows_changed,
+    severest,
+    truncated,
+)
 from tables.impact.text import NOTHING, as_text
 from tables.impact.warehouse_rules import warehouse_path
 from tables.routes.routes import Route, Routes
@@ -146,10 +157,69 @@ def test_what_nobody_captures_means_nothing() -> None:
     assert meant("DROP TABLE t", route_of=nobody) == ()
     assert truncated(("shop", "t"), nobody) == ()
     assert short(meant("RENAME TABLE t TO seen", route_of=nobody)) == ["careful table comes in"]
+    # In place of another table, and through a third name.
+    swap = "RENAME TABLE seen TO old, t TO seen"
+    both = (T, T.replace("TABLE t", "TABLE seen"))
+    assert "careful table comes in" in short(meant(swap, *both, route_of=nobody))
+    some = Routes(prefix="aq", include=r"shop\.(seen|tmp)").of
+    through = "RENAME TABLE seen TO old, t TO tmp, tmp TO seen"
+    assert "careful table comes in" in short(meant(through, *both, route_of=some))
     (leaves,) = impact(
         catalog("CREATE TABLE seen (id int)").apply("RENAME TABLE seen TO x", SHOP), nobody
     )
     assert leaves.finding.consumers == "Its records end."
+
+
+def test_a_shadow_that_becomes_another_table_comes_in_as_its_rows_were_skipped() -> None:
+    before = catalog(T, T.replace("TABLE t", "TABLE _t_old"))
+    changes = before.apply("RENAME TABLE _t_old TO kept", SHOP)
+    found = logical(changes, ShadowRules(), known=before, before=lambda _: None)
+    assert "careful table comes in" in short(impact(found, ALL))
+    copied = before.apply("RENAME TABLE t TO _t_gone, kept TO t", SHOP)
+    assert "careful table comes in" not in short(impact(copied, ALL))
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("ALTER TABLE t DROP PARTITION p", {"t": "DROP PARTITION"}),
+        ("ALTER TABLE t TRUNCATE PARTITION ALL", {"t": "TRUNCATE PARTITION"}),
+        ("ALTER TABLE t EXCHANGE PARTITION p WITH TABLE u",
+         {"t": "EXCHANGE PARTITION", "u": "EXCHANGE PARTITION"}),
+        ("ALTER TABLE t DISCARD TABLESPACE", {"t": "DISCARD TABLESPACE"}),
+        ("ALTER TABLE t IMPORT PARTITION p TABLESPACE", {"t": "IMPORT TABLESPACE"}),
+        ("ALTER TABLE t ENGINE=BLACKHOLE", {"t": "ENGINE=BLACKHOLE"}),
+        ("ALTER IGNORE TABLE t ADD UNIQUE (a)", {"t": "ALTER IGNORE"}),
+        ("ALTER TABLE t CONVERT PARTITION p TO TABLE u",
+         {"t": "CONVERT PARTITION", "u": "CONVERT PARTITION"}),
+        ("ALTER TABLE t ADD PARTITION (PARTITION q VALUES IN (3))", {}),
+        ("ALTER TABLE t COALESCE PARTITION 1", {}),
+        ("ALTER TABLE t ENGINE=MyISAM, ORDER BY a", {}),
+        ("ALTER TABLE t ADD UNIQUE (a)", {}),
+        ("TRUNCATE TABLE t", {}),
+    ],
+)  # fmt: skip
+def test_rows_that_a_statement_changes_without_a_record_are_reported(
+    statement: str, expected: dict[str, str]
+) -> None:
+    server = replace(SERVER, version=(11, 8, 2), mariadb=True)
+    tables = Catalog(server)
+    for sql in ("CREATE DATABASE shop CHARACTER SET utf8mb4", f"{T} ENGINE=InnoDB"):
+        tables.apply(sql, SHOP)
+    parsed = parse_statement(statement, server, SHOP)
+    assert parsed.understood
+    changes = tables.apply(statement, SHOP)
+    found = unlogged_rows(parsed, changes)
+    assert {name: what for (_, name), what in found} == expected
+    for name, what in found:
+        (one,) = rows_changed(name, what, ALL)
+        assert (one.severity, one.finding.new) == (Severity.BREAKING, what)
+
+
+def test_a_column_whose_expression_changes_is_reported() -> None:
+    before = T[:-1] + ", v int GENERATED ALWAYS AS (a * 2) STORED)"
+    after = "ALTER TABLE t MODIFY v int GENERATED ALWAYS AS (a * 3) STORED"
+    assert short(meant(after, before)) == ["careful column generated v"]
 
 
 def test_a_truncated_table_is_reported_by_one_record() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from app.auditing.topics.topics import Described, Versions
@@ -47,6 +48,24 @@ def test_columns_keep_their_identities_through_renames_swaps_and_drops() -> None
     assert shown(versions, Followed({T: 2}), 1) == {"b": "a", "a": "b", "c": None}
     versions[*T, 3] = described("b", {"b": ("b@3", {"value": 7})})
     assert shown(versions, Followed({T: 3}), 2) == {"b": 7, "a": "a", "c": "c"}
+
+
+def test_columns_that_a_later_version_alters_are_named_as_they_are_now() -> None:
+    wide = replace(
+        described("a b c", {"b": ("b", None)}), primary_key=("a",), types=("int", "bigint", "int")
+    )
+    renamed = replace(described("a x c", {"x": ("b", None)}), primary_key=("a",))
+    versions = {(*T, 1): wide, (*T, 2): renamed}
+
+    def altered(number: int) -> frozenset[str]:
+        return PresentColumns(versions).of((*T, number), T, Followed({T: 2})).altered
+
+    assert [altered(1), altered(2)] == [{"x"}, frozenset()]
+    versions[*T, 2] = replace(renamed, types=("int", "bigint", "int"), nullable=(True, True, False))
+    assert altered(1) == {"c"}
+    # Images of a table without a key lose a dropped column.
+    versions |= {(*T, 1): described("a b"), (*T, 2): described("a")}
+    assert altered(1) == {"b"}
 
 
 def test_rows_from_before_a_rename_of_the_table_are_older_than_all_others() -> None:

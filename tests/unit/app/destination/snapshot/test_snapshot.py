@@ -17,6 +17,7 @@ from app.pipeline.portions.key_watch import KeyWatch
 from app.pipeline.portions.selected_rows import Entered
 from app.service.status import DestinationStatus
 from connectors.errors import SnapshotUnsupported
+from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.position import Coordinates
 from connectors.mysql.snapshot.load_limits import LoadGate, LoadLimits
 from tables.snapshots.request import SnapshotAction, SnapshotRequest
@@ -107,6 +108,9 @@ async def run(
         server_id=1,
         status=DestinationStatus("shop"),
         captured=lambda: (),
+        captures=lambda _: True,
+        shadows=ShadowRules(),
+        reads_entered=False,
         definition=lambda _: None,
         is_masked=lambda _: False,
         requests=lambda: requests.values(),
