@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from connectors.mysql.gtid import GtidSet
@@ -50,3 +52,25 @@ def test_each_chunk_has_what_is_committed_when_it_is_read(
     assert (first.rows, rest.rows, rest.is_last) == (2, 2, True)
     text = b"".join(rest.blocks)
     assert [text.count(one) for one in (b"old", b"new", b"never")] == [1, 1, 0]
+
+
+def test_a_connection_that_waits_for_its_turn_stays(stack: Stack) -> None:
+    table = f"{DATABASE}.idle"
+    run(
+        stack.mysql,
+        f"CREATE TABLE {table} (id INT PRIMARY KEY)",
+        f"INSERT INTO {table} VALUES (1), (2), (3)",
+    )
+    reader = reader_of(stack, "idle")
+    run(stack.mysql, "SET GLOBAL wait_timeout = 1")
+    try:
+        reader._limit = 2
+        first = reader.read(None, GtidSet())
+        assert first is not None
+        time.sleep(2.5)
+        rest = reader.read(first.last, GtidSet())
+    finally:
+        run(stack.mysql, "SET GLOBAL wait_timeout = DEFAULT")
+    reader.close()
+    assert rest is not None
+    assert (rest.rows, rest.is_last) == (1, True)
