@@ -17,7 +17,7 @@ from connectors.mysql.snapshot.chunk_reader import ChunkReader, DefinitionChange
 from connectors.mysql.snapshot.load_limits import LoadGate, LoadLimits
 from connectors.mysql.snapshot.random_key import random_keys
 from devstack import Stack
-from tests.harness.sql import ask, connected, run
+from tests.harness.sql import ask, run
 from tests.integration.snapshot.both import DATABASE, LAX, definition_of, known_facts
 from tests.integration.worker.source import address_of
 
@@ -447,44 +447,3 @@ def test_samples_begin_at_random_rows(stack: Stack) -> None:
     found = {chunk.rows for one in keys if (chunk := reader.read(one, GtidSet())) is not None}
     assert len(found) > 6, "as many rows follow as the sample is from the end"
     reader.close()
-
-
-@pytest.mark.parametrize(
-    ("variable", "worst"),
-    [("autocommit", "0"), ("transaction_isolation", "'READ-UNCOMMITTED'")],
-)
-def test_each_chunk_has_what_is_committed_when_it_is_read(
-    stack: Stack, variable: str, worst: str
-) -> None:
-    table = f"{DATABASE}.views"
-    run(
-        stack.mysql,
-        f"DROP TABLE IF EXISTS {table}",
-        f"CREATE TABLE {table} (id INT PRIMARY KEY, v VARCHAR(9))",
-        f"INSERT INTO {table} VALUES (1, 'old'), (2, 'old'), (3, 'old'), (4, 'old'), (5, 'old')",
-    )
-    reader = reader_of(stack, "views")
-    run(stack.mysql, f"SET GLOBAL {variable} = {worst}")
-    try:
-        with connected(stack.mysql) as open_one:
-            open_one.execute("SET SESSION autocommit = 0")
-            open_one.execute(f"INSERT INTO {table} VALUES (6, 'never')")
-            reader._limit = 2
-            first = reader.read(None, GtidSet())
-            assert first is not None
-            run(
-                stack.mysql,
-                "SET SESSION autocommit = 1",
-                f"DELETE FROM {table} WHERE id = 3",
-                f"UPDATE {table} SET v = 'new' WHERE id = 5",
-            )
-            reader._limit = 9
-            rest = reader.read(first.last, GtidSet())
-            assert rest is not None
-            open_one.execute("ROLLBACK")
-        reader.close()
-    finally:
-        run(stack.mysql, f"SET GLOBAL {variable} = DEFAULT")
-    assert (first.rows, rest.rows, rest.is_last) == (2, 2, True)
-    text = b"".join(rest.blocks)
-    assert [text.count(one) for one in (b"old", b"new", b"never")] == [1, 1, 0]
