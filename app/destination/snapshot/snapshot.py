@@ -53,6 +53,8 @@ log = logging.getLogger(__name__)
 
 LANES = 16
 """Tables under way at once: of most, the rows that were read are decoded and committed."""
+MOST_LANES = 4 * LANES
+"""With those that cannot be read now."""
 SELECTS = 2
 """Of those, the ones whose rows are being read."""
 _GLANCE_SECONDS = 0.5
@@ -160,6 +162,7 @@ class Snapshot:
         if self.unseen is None or self.unsupported is not None:
             return []
         found = await self.unseen.look(self.all)
+        self.status.warnings[_UNSEEN] = self.unseen.warnings
         self.all.update({one.name: one for one in found})
         return found
 
@@ -245,7 +248,9 @@ class Snapshot:
                 "%s: the existing rows of %d table(s) are read", self.destination, len(waiting)
             )
             self._is_active = True
-        return waiting[: LANES - len(self._lanes)]
+        # One that cannot be read now leaves its place to others.
+        busy = sum(self.all[name].error is None for name in self._lanes)
+        return waiting[: max(0, min(LANES - busy, MOST_LANES - len(self._lanes)))]
 
     def _is_unseen(self, one: TableSnapshot) -> bool:
         """Whether a table cannot be seen, which is shown; it takes no lane from others."""

@@ -22,7 +22,7 @@ from app.destination.snapshot.read_times import LaneTimes
 from app.destination.snapshot.selected_spool import SelectedSpool
 from app.failpoints import point
 from app.pipeline.capture.inlet import Entering
-from app.pipeline.number.changed_keys import NOT_PUBLISHED
+from app.pipeline.number.changed_keys import NOT_PUBLISHED, QUARANTINED
 from app.pipeline.portions.portion import Portion
 from app.pipeline.portions.portion_series import PortionSeries
 from app.pipeline.portions.selected_rows import SelectedRows
@@ -49,6 +49,7 @@ DEPTH = 4
 _AGAIN_SECONDS = 0.5
 _MOST_SECONDS = 60.0
 _LOST_SECONDS = 5.0
+_QUARANTINED_SECONDS = 10.0
 _DIFFERS_SECONDS = 10.0
 """The time after which a table that is not as its schema history has it is reported. A statement on it may only
 be on its way."""
@@ -113,6 +114,8 @@ class TableReading:
         """Why rows that were read cannot be decoded."""
         self._reported: str | None = None
         """The error that prevents reading now."""
+        self._is_quarantined = False
+        """Whether the last rows were refused because of that."""
         self._differs_since: float | None = None
         """Since when the server's table is not as its history has it."""
         self._under_way: deque[_UnderWay] = deque()
@@ -189,7 +192,8 @@ class TableReading:
             self._trouble(error)
             await asyncio.sleep(_LOST_SECONDS)
             return None
-        self._trouble(None)
+        if not self._is_quarantined:
+            self._trouble(None)
         self._differs_since = None
         point("snapshot.read")
         return self._hand_in(reached, chunk)
@@ -358,6 +362,7 @@ class TableReading:
                 "%s: %d of %d row(s) that only subscribers had are deleted; the source has the others",
                 ".".join(one.after.name), entered.removed, len(removes),
             )  # fmt: skip
+        self._is_quarantined = False
         self._snapshot = one.after
         name, table = one.after.destination, ".".join(one.after.name)
         metrics.SNAPSHOT_ROWS.labels(name, table).inc(entered.rows)
@@ -376,7 +381,13 @@ class TableReading:
     def _wait_again(self, one: _UnderWay, reason: str) -> None:
         """Wait for as long as it took to read all rows of a table, before they are read again."""
         self._again_seconds = _AGAIN_SECONDS
-        if one.rows is not None:
+        self._is_quarantined = reason == QUARANTINED
+        if self._is_quarantined:
+            # Once it is resolved, a new run begins.
+            self._again_seconds = _QUARANTINED_SECONDS
+            why = f"{reason}: `python -m app schema quarantine {one.after.destination}` shows what to do"
+            self._report(f"{TableUnreadable.__name__}: {why}")
+        elif one.rows is not None:
             self._again_seconds = min(max(_AGAIN_SECONDS, one.rows.seconds), _MOST_SECONDS)
             self._report(f"{reason}; all its rows are read again")
 

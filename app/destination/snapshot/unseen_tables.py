@@ -39,9 +39,11 @@ class UnseenTables:
     ) -> None:
         """``is_known``: whether the stream has a table, or it is not published."""
         self._plan, self._led, self._is_known = plan, led, is_known
-        self._began = self._sight = sight_of(led.address, led.facts, led.names)
+        self._sight = sight_of(led.address, led.facts, led.names)
+        self._began = self._sight.names - self._sight.ungranted
+        """The tables that this run could take into its history; it is not tried again for those."""
         self._before: frozenset[TableName] = frozenset()
-        self._due = time.monotonic() + LOOK_SECONDS
+        self._due = 0.0
         self._lacking = self._grants()
 
     def why(self, name: TableName) -> str | None:
@@ -51,7 +53,7 @@ class UnseenTables:
         """
         if self._is_known(name):
             return None
-        if name in self._sight.seen and name not in self._began.seen:
+        if name in self._sight.seen and name not in self._began:
             return "the schema history has yet to take it in"
         return self._sight.why_unseen(name)
 
@@ -99,12 +101,15 @@ class UnseenTables:
 
     def _check_news(self, pending: list[TableName]) -> None:
         """Raise RunRestarts if tables can be seen, at two looks, which the stream does not have."""
+        if self._led.opened.is_partial:
+            # The history takes them in once the stream is near the end of the binlog.
+            return
         wanted = (
             self._sight.seen
             if self._plan.snapshot.is_initial
             else self._sight.seen.intersection(pending)
         )
-        news = frozenset(name for name in wanted - self._began.seen if not self._is_known(name))
+        news = frozenset(name for name in wanted - self._began if not self._is_known(name))
         # A statement that has created one may be on its way.
         if lasting := news & self._before:
             listed = ", ".join(sorted(".".join(name) for name in lasting))

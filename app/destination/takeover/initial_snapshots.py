@@ -66,20 +66,15 @@ def unseen_names(
     plan: Plan, state: DestinationState, now: SchemaView, sight: Sight
 ) -> Iterable[TableName]:
     """The names that are known of tables that the account may not see: of the filter, and of the stream."""
-    listed = {_folded(name) for name in sight.names}
     named = {
-        *named_tables(plan.rules.routes.include),
+        *map(sight.spelled, named_tables(plan.rules.routes.include)),
         *state.quarantine.quarantined,
         *state.versions,
     }
     for name in named:
         is_known = isinstance(now.state(*name), Known | Dropped)
-        if not is_known and _folded(name) not in listed and sight.why_unseen(name) is not None:
+        if not is_known and sight.why_unseen(name) is not None:
             yield name
-
-
-def _folded(name: TableName) -> tuple[str, str]:
-    return name[0].lower(), name[1].lower()
 
 
 def _of(plan: Plan, names: Iterable[TableName], *, replaces: bool = False) -> list[TableSnapshot]:

@@ -107,10 +107,11 @@ def _known(state: DestinationState) -> Collection[TableName]:
 
 
 def _unseen(source: ReachableSource, state: DestinationState) -> Collection[TableName]:
-    """The tables that the history lacks, as only some of their columns are granted; they wait for it."""
+    """The tables that the history lacks, as the account may not see them, or not all columns; they wait."""
     if state.history() is None:
         return ()
-    return unseen_tables(source.address, source.facts, _known(state)).keys()
+    known, waiting = _known(state), state.snapshots.all
+    return unseen_tables(source.address, source.facts, known, waiting).keys()
 
 
 def _tables_to_start(

@@ -111,7 +111,13 @@ async def validate(settings: Settings, request: ValidationRequest, report: Repor
     _check(source.facts, server, request.destination)
     definitions = await definitions_now(journal, source.facts)
     unseen = await in_its_own_thread(
-        partial(unseen_tables, source.address, source.facts, definitions.tables.keys())
+        partial(
+            unseen_tables,
+            source.address,
+            source.facts,
+            definitions.tables.keys(),
+            [one.name for one in state.snapshots.pending],
+        )
     )
     names = wanted_tables(definitions, request.tables, unseen)
     async with AsyncExitStack() as stack:

@@ -23,7 +23,7 @@ from app.pipeline.gather.items import (
 )
 from app.pipeline.gather.removed_rows import RemovedRow, removed_rows
 from app.pipeline.gather.row_keys import bare_keys, changed_keys
-from app.pipeline.number.changed_keys import NOT_PUBLISHED, Everything
+from app.pipeline.number.changed_keys import NOT_PUBLISHED, QUARANTINED, Everything
 from app.pipeline.rules import Rules
 from connectors.errors import SnapshotUnsupported, WitnessesDiffer
 from connectors.mysql.binlog.changes import Transaction
@@ -57,7 +57,7 @@ class GatheringSelected(Gathering):
             self.refused = f"its definition changed: {error.detail}"
             return
         if not isinstance(table, CapturedTable):
-            self.refused = NOT_PUBLISHED if table is None else "it is quarantined"
+            self.refused = NOT_PUBLISHED if table is None else QUARANTINED
             return
         try:
             for block in blocks:
@@ -127,7 +127,7 @@ class GatheringSelected(Gathering):
         if route is None or self._tables.is_given_up(name):
             self.refused = NOT_PUBLISHED
         elif self._tables.quarantined_among(None, name):
-            self.refused = "it is quarantined"
+            self.refused = QUARANTINED
         elif route.records_truncates:
             # Only its transaction and its routes are used: it is not published as a statement.
             query = Query(thread=0, database=name[0], sql="", sql_mode=0, error_code=0)

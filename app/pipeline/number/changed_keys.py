@@ -21,6 +21,8 @@ Keys = Mapping[Name, list[str] | None]
 
 NOT_PUBLISHED = "it is not published"
 """Why the rows of a table that no route captures are refused, for good."""
+QUARANTINED = "it is quarantined"
+"""Why the rows of a table are refused until an operator has resolved it, which begins a new run."""
 
 
 class Watched(NamedTuple):

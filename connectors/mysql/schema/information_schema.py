@@ -95,6 +95,13 @@ class InventoryReader:
         sql = f"SELECT table_schema, table_name FROM information_schema.tables WHERE {condition}"  # noqa: S608
         return set(self._rows(sql, self._leave_out))
 
+    def described(self, databases: Collection[str]) -> set[TableName]:
+        """The names of the tables of these databases of which columns are shown."""
+        names = ", ".join(["%s"] * len(databases))
+        condition = f"table_schema IN ({names})"
+        sql = f"SELECT DISTINCT table_schema, table_name FROM information_schema.columns WHERE {condition}"  # noqa: S608
+        return set(self._rows(sql, tuple(databases)))
+
     def views(self) -> set[TableName]:
         """The names of all views."""
         names = ", ".join(["%s"] * len(self._leave_out))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
+from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.schema.information_schema import InventoryReader
@@ -25,20 +26,46 @@ _NONE_SUCH = "\0"
 class Sight:
     """What an account sees of a server's tables at a time."""
 
-    def __init__(self, names: Iterable[TableName], grants: Iterable[str], to: str) -> None:
-        """``names``: the tables that the server lists; ``to``: the account, as GRANT names it."""
-        self._privileges, self._to = Privileges(grants), to
+    def __init__(
+        self,
+        names: Iterable[TableName],
+        grants: Iterable[str],
+        to: str,
+        *,
+        lowers: bool = False,
+        described: Collection[TableName] | None = None,
+    ) -> None:
+        """``names``: the tables that the server lists; ``to``: the account, as GRANT names it.
+
+        ``lowers``: whether the server has names in lower case alone. ``described``: those of the tables without
+        a grant that is known of which the server shows columns; None: that was not asked for.
+        """
+        self._privileges, self._to, self._lowers = Privileges(grants), to, lowers
         self.names = frozenset(names)
         self.seen = self.names - self._privileges.in_part
-        """The tables of which all columns are seen."""
+        """The tables of which all columns are seen, as far as is known."""
+        if described is not None:
+            self.seen = self.seen - self.ungranted.difference(described)
+        self._folded = frozenset(map(_folded, self.names))
+
+    @property
+    def ungranted(self) -> frozenset[TableName]:
+        """The tables that are listed and, by its own grants, may not be read; a role may let it be."""
+        return frozenset(name for name in self.names if not self._privileges.covers(name))
+
+    def spelled(self, name: TableName) -> TableName:
+        """A name that an operator has written, as the server has it."""
+        return (lowered(name[0]), lowered(name[1])) if self._lowers else name
 
     def why_unseen(self, name: TableName) -> str | None:
         """Why a table is not seen, if it exists; None if it is, or would be."""
         if name in self.seen:
             return None
         if name in self.names:
-            return f"only some of its columns may be seen: {remedy(name, self._to)}"
-        if self._privileges.covers(name):
+            what = "only some" if name in self._privileges.in_part else "none"
+            return f"{what} of its columns may be seen: {remedy(name, self._to)}"
+        if self._privileges.covers(name) or _folded(name) in self._folded:
+            # A filter matches without regard to case.
             return None
         return f"the account may not see it: {remedy(name, self._to)}"
 
@@ -57,9 +84,21 @@ class Sight:
         ]
 
 
-def sight_of(address: SourceAddress, facts: ServerFacts, names: Iterable[TableName]) -> Sight:
-    """What the account saw when a server was asked for these facts and names."""
-    return Sight(names, facts.grants, account(facts.current_user, address.user))
+def _folded(name: TableName) -> TableName:
+    return name[0].lower(), name[1].lower()
+
+
+def sight_of(
+    address: SourceAddress,
+    facts: ServerFacts,
+    names: Iterable[TableName],
+    *,
+    described: Collection[TableName] | None = None,
+) -> Sight:
+    """What the account saw when a server was asked for these facts and names; ``described``: see Sight."""
+    lowers = server_of(facts).lower_case_table_names == 1
+    to = account(facts.current_user, address.user)
+    return Sight(names, facts.grants, to, lowers=lowers, described=described)
 
 
 def sight_now(address: SourceAddress, facts: ServerFacts) -> Sight:
@@ -68,23 +107,35 @@ def sight_now(address: SourceAddress, facts: ServerFacts) -> Sight:
         # Before the names, so that a table that may be seen by these is listed if it exists.
         cursor.execute("SHOW GRANTS")
         grants = tuple(one for (one,) in cursor.fetchall())
-        names = InventoryReader(cursor, server_of(facts)).names()
-        return sight_of(address, replace(facts, grants=grants), names)
+        reader = InventoryReader(cursor, server_of(facts))
+        found = sight_of(address, replace(facts, grants=grants), reader.names())
+        if not found.ungranted:
+            return found
+        # An account with another privilege sees a table's name and no column.
+        described = reader.described({database for database, _ in found.ungranted})
+        return sight_of(address, replace(facts, grants=grants), found.names, described=described)
 
 
 def unseen_tables(
-    address: SourceAddress, facts: ServerFacts, known: Collection[TableName]
+    address: SourceAddress,
+    facts: ServerFacts,
+    known: Collection[TableName],
+    waiting: Iterable[TableName] = (),
 ) -> dict[TableName, str]:
-    """Return the tables that exist, are not known, and are granted in part, each with what to do.
+    """Return the tables that are not known, and exist and are granted in part, each with what to do.
 
-    Raises SourceLost or SourceRefused.
+    Also those of ``waiting``, whose rows are to be read, that the account may not see. Raises SourceLost or
+    SourceRefused.
     """
     granted = Privileges(facts.grants).in_part.difference(known)
-    if not granted:
+    hidden = set(waiting).difference(known)
+    if not granted and not hidden:
         return {}
     with connected(address) as cursor:
         existing = InventoryReader(cursor, server_of(facts)).names()
-    return seen_in_part(address, facts, granted & existing)
+    sight = sight_of(address, facts, existing)
+    found = {name: why for name in sorted(hidden) if (why := sight.why_unseen(name)) is not None}
+    return {**found, **seen_in_part(address, facts, granted & existing)}
 
 
 def seen_in_part(

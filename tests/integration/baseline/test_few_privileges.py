@@ -7,7 +7,7 @@ import pytest
 from connectors.errors import PreflightError
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.schema.baseline import Baseline, read_baseline
-from connectors.mysql.schema.unseen_tables import unseen_tables
+from connectors.mysql.schema.unseen_tables import Sight, sight_now, unseen_tables
 from connectors.mysql.server.facts import read_facts
 from connectors.mysql.server.preflight import check, warnings
 from devstack.mysql import Mysql
@@ -43,6 +43,12 @@ def unseen_as(mysql: Mysql, *known: TableName) -> dict[TableName, str]:
     return unseen_tables(address, read_facts(address), known)
 
 
+def sight_as(mysql: Mysql) -> Sight:
+    """What this account sees."""
+    address = address_of(mysql, user="few", password="few")
+    return sight_now(address, read_facts(address))
+
+
 def is_old(mysql: Mysql) -> bool:
     return read_facts(address_of(mysql)).variables["version"].startswith(("5.5", "5.6"))
 
@@ -65,6 +71,12 @@ def test_only_fully_granted_tables_are_described_and_the_others_named(
     unseen = unseen_as(servers(series), *found.tables)
     assert set(unseen) == {("seen", "y")}
     assert "GRANT SELECT ON `seen`.`y` TO 'few'" in unseen["seen", "y"]
+    sight = sight_as(servers(series))
+    assert sight.seen == {("seen", "x"), ("a_b", "x"), ("a_b", "y"), ("a_b", "z")}
+    for table, what in (("y", "only some of its columns"), ("z", "none of its columns")):
+        assert (sight.why_unseen(("seen", table)) or "").startswith(f"{what} may be seen: GRANT")
+    assert "the account may not see it: GRANT" in (sight.why_unseen(("other", "x")) or "")
+    assert len(sight.lacking(["other", "a_b"])) == 1
     assert not unseen_as(servers(series), ("seen", "y"))
     run(servers(series), "DROP TABLE seen.y")
     assert not unseen_as(servers(series))

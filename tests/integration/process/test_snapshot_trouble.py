@@ -231,6 +231,8 @@ def test_tables_that_may_not_be_seen_at_all_wait_for_their_grants_and_are_read_o
             f"CREATE TABLE shop.{one} (id int PRIMARY KEY)",
             f"INSERT INTO shop.{one} VALUES (1)",
         )
+    # Lists a table, and none of its columns.
+    run(mysql, f"GRANT DELETE ON shop.{hidden[15]} TO {READER}")
     shop = Shop(stack, mysql, tmp_path)
     shop.wanted["destinations"]["shop"].pop("start")
     shop.wanted["destinations"]["shop"]["snapshot"] = {"mode": "initial"}
@@ -239,6 +241,7 @@ def test_tables_that_may_not_be_seen_at_all_wait_for_their_grants_and_are_read_o
     grant = "GRANT SELECT ON `shop`.`h07` TO 'reader'@'%';"
     with running(shop.wanted, tmp_path) as worker:
         assert f"the account may not see it: {grant}" in shop.error(worker, "h07")
+        assert "none of its columns may be seen" in shop.error(worker, hidden[15])
         shop.ends(worker, "altered", "torn")
         shown = run_command(shop.config, "snapshot", "status", "shop").stdout
         assert "one that it may not see is read once it may" in shown
@@ -246,6 +249,9 @@ def test_tables_that_may_not_be_seen_at_all_wait_for_their_grants_and_are_read_o
         assert f'tables_prevented{{destination="shop"}} {len(hidden) + 1}.0' in worker.get(
             "/metrics"
         )
+        done = run_command(shop.config, "validate", "shop")
+        assert done.returncode == 3, done.stdout + done.stderr
+        assert f"shop.h07: not compared: the account may not see it: {grant}" in done.stdout
         run(mysql, *(f"GRANT SELECT ON shop.{one} TO {READER}" for one in hidden[:10]))
         shop.ends(worker, *hidden[:10])
         assert worker.stop() == 0

@@ -163,6 +163,35 @@ async def test_tables_are_read_in_lanes_and_watched_while_they_are(
         assert {scene.state(one) for one in "abc"} == {SnapshotState.DONE}
 
 
+async def test_tables_that_cannot_be_read_now_take_no_place_from_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unseen: Any = SimpleNamespace(
+        why=lambda name: "GRANT it" if name[1] == "a" else None,
+        look=_nothing,
+        scopes=1,
+        warnings=[],
+    )
+    async with run(monkeypatch, "a", "b", "c", "d", "e", unseen=unseen) as scene:
+        await scene.until(lambda: len(FakeReading.made) == 2)
+        assert set(FakeReading.made) == {"b", "c"}
+        error = scene.snapshot.all["shop", "a"].error
+        assert error is not None
+        assert "GRANT it" in error
+        for name in "bc":
+            reading = FakeReading.made[name]
+            reading._show(replace(reading.snapshot, error="denied"))
+        await scene.until(lambda: set(FakeReading.made) == {*"bcde"})
+        for name in "bcde":
+            FakeReading.made[name].finish()
+        await scene.until(lambda: scene.state("e") is SnapshotState.DONE)
+        assert scene.state("a") is SnapshotState.WAITING
+
+
+async def _nothing(_known: object) -> list[TableSnapshot]:
+    return []
+
+
 async def test_a_requested_table_is_read_and_its_state_is_in_the_journal_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

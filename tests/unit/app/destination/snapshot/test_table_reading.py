@@ -17,7 +17,7 @@ from app.destination.snapshot import table_reading as module
 from app.destination.snapshot.entries import Entries
 from app.destination.snapshot.read_times import LaneTimes, ReadTimes
 from app.destination.snapshot.table_reading import DEPTH, TableReading
-from app.pipeline.number.changed_keys import NOT_PUBLISHED
+from app.pipeline.number.changed_keys import NOT_PUBLISHED, QUARANTINED
 from app.pipeline.portions.portion_series import portions_of
 from app.pipeline.portions.selected_rows import Entered, SelectedRows
 from connectors.errors import SnapshotUnsupported, SourceLost, SourceRefused
@@ -322,6 +322,17 @@ async def test_a_definition_that_the_server_does_not_have_for_long_is_shown(
     assert error.startswith("TableUnreadable: ")
     assert "not as its schema history has it: Unknown column 'v' (error 1054)" in error
     assert "schema check" in error
+
+
+async def test_a_quarantined_table_is_shown_until_it_is_resolved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_QUARANTINED_SECONDS", 0.01)
+    times = iter([QUARANTINED] * 3)
+    shown = await read(Table(3), Stream(lambda _: next(times, None)))
+    assert [bool(one.error) for one in shown][:2] == [True, False]
+    assert "schema quarantine shop" in (shown[0].error or "")
+    assert (shown[-1].state, shown[-1].error) == (SnapshotState.DONE, None)
 
 
 async def test_a_table_that_is_gone_and_one_that_cannot_be_read_end_with_that_state() -> None:

@@ -28,6 +28,7 @@ def snapshots(
     include: str = r"shop\..*",
     missed: bool = False,
     state: DestinationState | None = None,
+    variables: dict[str, str] | None = None,
     **plan_of: Any,
 ) -> dict[str, bool]:
     """The tables to read, and whether they are replaced; ``found``: those that the history takes in now."""
@@ -43,7 +44,7 @@ def snapshots(
         plan,
         state or DestinationState("shop"),
         opened,
-        (ADDRESS, facts(grants=grants)),
+        (ADDRESS, facts(variables, grants=grants)),
         missed=missed,
         names=SERVER,
     )
@@ -72,6 +73,9 @@ def test_without_a_mode_none_is_read() -> None:
 def test_one_that_may_not_be_seen_waits_if_the_filter_names_it(include: str, missed: bool) -> None:
     assert snapshots(include=include, missed=missed) == {"orders": missed, "hidden": missed}
     granted = ("GRANT SELECT ON `shop`.* TO `a`@`%`",)
+    if include.startswith("shop.("):
+        upper = {"lower_case_table_names": "1"}
+        assert "hidden" in snapshots(include="SHOP.(ORDERS|HIDDEN)", variables=upper)
     assert snapshots(include=include, missed=missed, grants=granted) == {"orders": missed}
     # A filter's case is not that of names.
     assert snapshots(include=r"SHOP\.Orders", missed=missed) == {"orders": missed}
