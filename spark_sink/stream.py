@@ -105,7 +105,7 @@ class Sink:
             notes=self._warehouse.notes,
             own=own,
             matching=partial(matching, spark),
-            busy=lambda: time.time() - (self._applier.busy_since or time.time()),
+            busy=lambda: time.monotonic() - (self._applier.busy_since or time.monotonic()),
             complete_until=lambda: self._watch.complete_until(),
         )
         topics = self._topics = KafkaTopics(spark, settings)
@@ -236,7 +236,7 @@ class Sink:
             # A sink that started meanwhile would replace commits, or have its own replaced.
             self._presence.claim(())
         # A sink that starts meanwhile may run a batch as old as this, whose files must not be removed.
-        self._applier.busy_since = time.time()
+        self._applier.busy_since = time.monotonic()
         names = list(tables) or self._warehouse.tables.names()
         try:
             return {name: outcome(self._maintenance.maintain, name) for name in names}

@@ -99,7 +99,7 @@ class Applier:
     newest: dict[str, int] = field(default_factory=dict)
     """The newest commit time (ms) of each destination that this process has applied."""
     busy_since: float | None = None
-    """When the batch that is being applied began."""
+    """When the batch that is being applied began, by the monotonic clock."""
     milestones: MilestoneRecorder = field(init=False)
     """What each batch leaves in the tables, for readers of consistent cuts."""
     shapes: Shapes = field(init=False)
@@ -138,7 +138,7 @@ class Applier:
         `is_whole` means that the batches so far are known to divide no transaction.
         """
         with self.gate:
-            self.busy_since = self.clock()
+            self.busy_since = time.monotonic()
             try:
                 self._apply(records, batch_id, query_id=query_id, moved=moved(), is_whole=is_whole)
             finally:
@@ -201,13 +201,13 @@ class Applier:
                 self._wait(name, fault, found.tables[name].began(moved[0]), start=moved[0])
             if aside is not None:
                 aside.report(batch_id)
-            applied = self.clock()
+            applied, moment = self.clock(), self.milestones.moment(self.clock(), self.waits)
             entries = entries_of(
                 found.records,
                 moved,
                 query_id=query_id,
                 batch_id=batch_id,
-                applied_ms=int(applied * 1000),
+                applied_ms=moment,
             )
             if entries:
                 milestone = self.milestones.milestone(
