@@ -115,6 +115,10 @@ class ForeignTable(TableError):
     """The folder of a table holds something that the sink did not create."""
 
 
+class TopicReplaced(TableError):
+    """A topic was deleted and made again, so changes of the table that were not read may be missing."""
+
+
 class ReloadRequested(TableError):
     """A table is being reloaded on request."""
 

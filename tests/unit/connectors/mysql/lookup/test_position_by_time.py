@@ -63,7 +63,7 @@ def place(
     is_replica: bool = False,
 ) -> tuple[str, int]:
     monkeypatch.setattr(module, "Spans", binlog.spans)
-    monkeypatch.setattr(module.mariadb, "position_at", lambda *_: None)
+    monkeypatch.setattr("connectors.mysql.lookup.mariadb_start.position_at", lambda *_: None)
     own = facts({"version": version, "gtid_mode": "OFF", "gtid_executed": ""})
     server = replace(own, binlogs=tuple((name, 1) for name in binlog.files), is_replica=is_replica)
     found = offset_at_time(ms, server, ADDRESS).coordinates
