@@ -38,7 +38,7 @@ from spark_sink.errors import (
     MetastoreIncomplete,
     SinkError,
 )
-from spark_sink.lag.report import lag_lines
+from spark_sink.lag.command import lag
 from spark_sink.load.command import load, validate
 from spark_sink.log import configure
 from spark_sink.metastore.opening import registrar
@@ -47,8 +47,6 @@ from spark_sink.metrics import Metrics
 from spark_sink.recent.reading import fresh
 from spark_sink.settings import Settings, read
 from spark_sink.snapshots.writing import SnapshotWriter, root_of, snapshot_lines
-from spark_sink.source.installation import installation_in
-from spark_sink.source.kafka import KafkaTopics, read_schemas
 from spark_sink.spark import session
 from spark_sink.spark.error_mapping import named
 from spark_sink.spark.files import Files
@@ -136,10 +134,7 @@ def _act(
         _print(*letter_lines(_warehouse(spark, settings), options.limit, options.table))
         return
     if options.command == "lag":
-        topics = KafkaTopics(spark, settings)
-        earliest, ends = topics.ranges(())
-        own = installation_in(topics, settings.prefix, partial(read_schemas, spark, settings))
-        _print(*lag_lines(_warehouse(spark, settings), earliest, ends, installation=own))
+        _print(*lag(spark, settings, _warehouse(spark, settings)))
         return
     if options.command == "maintain":
         _maintain(options, spark, settings, stop)

@@ -123,6 +123,10 @@ class PartitionUnfit(TableError):
     """A value of a partitioning column cannot be the value of a partition."""
 
 
+class TopicReplaced(TableError):
+    """A topic was deleted and made again, so changes of the table that were not read may be missing."""
+
+
 class ReloadRequested(TableError):
     """A table is being reloaded on request."""
 

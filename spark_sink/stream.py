@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -28,17 +28,16 @@ from spark_sink.batch.rate import RateLimit
 from spark_sink.batch.read_ahead import Ahead
 from spark_sink.ddl.following import Ddl
 from spark_sink.ddl.topic import KafkaDdl
-from spark_sink.errors import KafkaUnreachable, SinkError
+from spark_sink.errors import DataLost, KafkaUnreachable, SinkError
 from spark_sink.lag.watch import Watch
 from spark_sink.load.state import Loads
-from spark_sink.metastore.keeper import MetastoreKeeper
-from spark_sink.metastore.opening import registrar
+from spark_sink.metastore.opening import keeper, registrar
 from spark_sink.metrics import Metrics
-from spark_sink.names import FOREIGN, MAINTAINED, ORIGIN, SOURCES, of_sink
+from spark_sink.names import FOREIGN, MAINTAINED, ORIGIN, SOURCES, TOPICS, ddl_pattern, of_sink
 from spark_sink.recent.follower import Follower, divides_nothing
 from spark_sink.settings import Settings
 from spark_sink.source.admin import admin
-from spark_sink.source.installation import installation_in
+from spark_sink.source.installation import installation_in, tables_of
 from spark_sink.source.kafka import (
     KafkaTopics,
     enough_to_merge,
@@ -48,6 +47,7 @@ from spark_sink.source.kafka import (
     read_schemas,
     stream,
 )
+from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark.batch_size import batch_limit
 from spark_sink.spark.checkpoint import Checkpoint, check_origin
@@ -62,6 +62,7 @@ from spark_sink.warehouse.maintenance import Maintenance
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.sources import Sources
+from spark_sink.warehouse.topic_ids import TopicIds
 from spark_sink.warehouse.waiting_tables import Waits
 
 _log = logging.getLogger(__name__)
@@ -105,7 +106,7 @@ class Sink:
             notes=self._warehouse.notes,
             own=own,
             matching=partial(matching, spark),
-            busy=lambda: time.time() - (self._applier.busy_since or time.time()),
+            busy=lambda: time.monotonic() - (self._applier.busy_since or time.monotonic()),
             complete_until=lambda: self._watch.complete_until(),
         )
         topics = self._topics = KafkaTopics(spark, settings)
@@ -123,8 +124,15 @@ class Sink:
             notes=self._warehouse.notes,
             note=of_sink(FOREIGN, settings.name),
         )
+        self._topic_ids = TopicIds(
+            notes=self._warehouse.notes,
+            waits=self._waits,
+            note=of_sink(TOPICS, settings.name),
+            tables=self._warehouse.tables.names,
+        )
         self._applier = Applier(
             foreign=self._foreign,
+            replaced=self._topic_ids.faults,
             book=SchemaBook(schemas),
             warehouse=self._warehouse,
             waits=self._waits,
@@ -153,8 +161,13 @@ class Sink:
             if settings.fresh and settings.mode == "continuous"
             else None
         )
-        self._metastore = self._kept_metastore() if settings.metastore.uri else None
-        self._watch = Watch(topics.ends, lambda: self._applier.applied, metrics, clock=time.time)
+        self._metastore = keeper(
+            partial(registrar, spark, settings, self._warehouse),
+            settings.metastore,
+            shapes=self._applier.shapes.known,
+            moved=lambda: len(ddl.history.events),
+        )
+        self._watch = Watch(self._ends, lambda: self._applier.applied, metrics, clock=time.time)
         self._maintenance = Maintenance(
             warehouse=self._warehouse,
             plan=settings.maintenance,
@@ -218,14 +231,14 @@ class Sink:
             self._waits.raise_waiting()
             self._foreign.raise_refused()
 
-    def _kept_metastore(self) -> MetastoreKeeper:
-        ddl = self._applier.ddl
-        return MetastoreKeeper(
-            registrar=partial(registrar, self._spark, self._settings, self._warehouse),
-            shapes=self._applier.shapes.known,
-            moved=lambda: len(ddl.history.events) if ddl is not None else 0,
-            clock=time.monotonic,
-        )
+    def _ends(self) -> Offsets:
+        """The ends of all row topics; a topic that was made again ends the run."""
+        ends = self._topics.ends()
+        try:
+            self._topic_ids.check(self._topics.ids({topic for topic, _ in ends}))
+        except DataLost as fault:
+            self._failure = self._failure or fault
+        return ends
 
     def maintain(self, tables: Collection[Name]) -> Outcomes:
         """Maintains tables, all if none is named, while no sink runs."""
@@ -236,7 +249,7 @@ class Sink:
             # A sink that started meanwhile would replace commits, or have its own replaced.
             self._presence.claim(())
         # A sink that starts meanwhile may run a batch as old as this, whose files must not be removed.
-        self._applier.busy_since = time.time()
+        self._applier.busy_since = time.monotonic()
         names = list(tables) or self._warehouse.tables.names()
         try:
             return {name: outcome(self._maintenance.maintain, name) for name in names}
@@ -329,8 +342,8 @@ class Sink:
             try:
                 return self._from()
             except KafkaUnreachable as fault:
-                timeout = _SECONDS_FOR_KAFKA if self._settings.mode == "available-now" else None
-                if timeout is not None and time.monotonic() - began >= timeout:
+                has_end = self._settings.mode == "available-now"
+                if has_end and time.monotonic() - began >= _SECONDS_FOR_KAFKA:
                     raise
                 if not is_logged:
                     _log.error("%s. Retrying until it answers", fault)
@@ -343,18 +356,22 @@ class Sink:
         with admin(self._spark, settings) as kafka:
             cluster, names = kafka.cluster_id(), kafka.topics()
             wanted = pattern(settings)
-            earliest, latest = kafka.ranges(wanted)
+            (earliest, latest), ids = kafka.ranges(wanted), kafka.ids()
         self._presence.claim(names)
         if not latest:
-            self._no_topics(names)
+            fault = no_topics(settings, names)
+            if settings.mode == "available-now":
+                raise fault
+            _log.warning("%s. Waiting for topics to appear", fault)
         origin = {"prefix": settings.prefix, "cluster": cluster}
         noted = f"{settings.warehouse}/{ORIGIN}"
         check_origin(self._warehouse.notes, ORIGIN, origin, where=noted)
         self._checkpoint.replace_if_damaged(origin)
         self._foreign.begin({topic for topic, _ in latest})
-        everything = self._warehouse.ledger.applied()
-        kept = matching(self._spark, wanted, {topic for topic, _ in everything})
-        applied = {at: until for at, until in everything.items() if at[0] in kept}
+        self._begin_again(ids, earliest)
+        applied = self._warehouse.ledger.applied()
+        kept = matching(self._spark, wanted, {topic for topic, _ in applied})
+        applied = {at: until for at, until in applied.items() if at[0] in kept}
         self._applier.applied = dict(applied)
         self._watch.begin(self._warehouse.ledger.newest_ms(kept) / 1000)
         if self._checkpoint.started():
@@ -371,18 +388,26 @@ class Sink:
         self._checkpoint.forget()
         return starting_offsets(applied, earliest, latest) if applied else "earliest"
 
-    def _no_topics(self, names: set[str]) -> None:
-        """Says that there is nothing to read, and what there is; ends a run that would not wait."""
-        fault = no_topics(self._settings, names)
-        if self._settings.mode == "available-now":
-            raise fault
-        _log.warning("%s. Waiting for topics to appear", fault)
+    def _begin_again(self, ids: Mapping[str, str], earliest: Offsets) -> None:
+        """Makes the tables of topics wait that were deleted and made again; their offsets are void."""
+        topics = {topic for topic, _ in earliest}
+        own = topics | matching(self._spark, ddl_pattern(self._settings.prefix), ids)
+        again = self._topic_ids.replaced(known := {one: ids[one] for one in own if one in ids})
+        if rows := again & topics:
+            values = read_schemas(self._spark, self._settings)
+            self._topic_ids.wait(rows, tables_of(values, rows, self._settings.prefix), earliest)
+            self._warehouse.ledger.void(rows)
+            self._checkpoint.forget()
+        if (ddl := self._applier.ddl) is not None and again - topics:
+            ddl.begin_again(again - topics)
+        self._topic_ids.keep(known)
 
     def _batch(self, records: DataFrame, batch_id: int) -> None:
         began = time.monotonic()
         try:
             context = records.sparkSession.sparkContext
             moved = self._checkpoint.offsets(batch_id)
+            self._topic_ids.check(self._topics.ids({topic for topic, _ in moved[1]}))
             if self._recent is not None:
                 self._recent.wait_for(moved[1])
                 # While readers see all changes as recent ones, merging leaves them the processors.
@@ -417,8 +442,7 @@ class Sink:
             return
         waited = 0.0
         while query.isActive and waited < _SECONDS_FOR_LAST_BATCH:
-            status: dict[str, Any] = query.status
-            if not status["isTriggerActive"]:
+            if not query.status["isTriggerActive"]:
                 break
             waited += _POLL_SECONDS
             threading.Event().wait(_POLL_SECONDS)

@@ -81,6 +81,8 @@ class Applier:
     """What follows DDL; without it, tables keep their names and rows."""
     foreign: ForeignTopics | None = None
     """What keeps out records of other installations; without it, all records are taken for this one's."""
+    replaced: Callable[[list[TablePart]], dict[Name, TableError]] = lambda _: {}
+    """Returns why tables wait of which a topic was made again."""
     rules: TableRules = NO_RULES
     """What is set for single tables."""
     clock: Callable[[], float] = time.time
@@ -99,7 +101,7 @@ class Applier:
     newest: dict[str, int] = field(default_factory=dict)
     """The newest commit time (ms) of each destination that this process has applied."""
     busy_since: float | None = None
-    """When the batch that is being applied began."""
+    """When the batch that is being applied began, by the monotonic clock."""
     milestones: MilestoneRecorder = field(init=False)
     """What each batch leaves in the tables, for readers of consistent cuts."""
     shapes: Shapes = field(init=False)
@@ -133,12 +135,12 @@ class Applier:
         moved: Moved,
         is_whole: bool = False,
     ) -> None:
-        """Brings the records (columns of Spark's Kafka source) into the tables and the ledger.
+        """Brings records (columns of Spark's Kafka source) into the tables and the ledger.
 
         `is_whole` means that the batches so far are known to divide no transaction.
         """
         with self.gate:
-            self.busy_since = self.clock()
+            self.busy_since = time.monotonic()
             try:
                 self._apply(records, batch_id, query_id=query_id, moved=moved(), is_whole=is_whole)
             finally:
@@ -192,6 +194,7 @@ class Applier:
                 if aside is not None:
                     batch, found = aside.sort_out(batch, found)
                     faults = {p.name: p.fault for p in found.tables.values() if p.fault}
+        faults |= self.replaced(list(found.tables.values()))
         parts = [part for part in found.tables.values() if part.name not in faults]
         self._keep_pace(batch, self.sizes.rows(parts))
         faults |= self._merge_all(batch, parts, moved[1], stages, batch_id, aside=aside)
@@ -201,13 +204,13 @@ class Applier:
                 self._wait(name, fault, found.tables[name].began(moved[0]), start=moved[0])
             if aside is not None:
                 aside.report(batch_id)
-            applied = self.clock()
+            applied, moment = self.clock(), self.milestones.moment(self.clock(), self.waits)
             entries = entries_of(
                 found.records,
                 moved,
                 query_id=query_id,
                 batch_id=batch_id,
-                applied_ms=int(applied * 1000),
+                applied_ms=moment,
             )
             if entries:
                 milestone = self.milestones.milestone(
@@ -256,12 +259,10 @@ class Applier:
     ) -> DataFrame:
         """Kafka's records as envelopes of the tables that they belong to now.
 
-        `moved` is the range of a batch, of which topics of other installations are reported. `whole` means that
-        they may be older than what is applied.
+        `moved` is the range of a batch. `whole` means that they may be older than what is applied.
         """
-        rows = envelopes(records)
-        if self.foreign is not None:
-            rows = self.foreign.own(rows, moved)
+        rows, foreign = envelopes(records), self.foreign
+        rows = rows if foreign is None else foreign.own(rows, moved)
         return rows if self.ddl is None else self.ddl.routed(rows, whole=whole)
 
     def follow_ddl(self, start: Offsets) -> None:

@@ -100,17 +100,26 @@ def runs(records: DataFrame, whole: Offsets) -> list[Run]:
 
 
 def timed(found: Iterable[Run]) -> list[Run]:
-    """The runs, of which those of existing rows have the time of the last commit before them, where known.
+    """The runs, each with the newest time of a commit up to it, of those that are there.
 
-    Their own is that of the SELECT at the worker's clock, often before that of transactions that precede them.
+    Commits may not be in the order of their times. Existing rows have the time of the SELECT at the worker's
+    clock, often before that of transactions that precede them.
     """
     result: list[Run] = []
+    newest: dict[str, int] = {}
     for run in found:
-        before = result[-1] if result else None
-        if run.existed and before is not None and before.destination == run.destination:
-            ms = before.last.ts_ms
-            run = replace(run, first=replace(run.first, ts_ms=ms), last=replace(run.last, ts_ms=ms))
-        result.append(run)
+        known = newest.get(run.destination)
+        own = (
+            run.last.ts_ms
+            if known is None
+            else known
+            if run.existed
+            else max(known, run.last.ts_ms)
+        )
+        if not run.existed:
+            newest[run.destination] = own
+        first, last = replace(run.first, ts_ms=own), replace(run.last, ts_ms=own)
+        result.append(replace(run, first=first, last=last))
     return result
 
 

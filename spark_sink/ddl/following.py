@@ -89,6 +89,12 @@ class Ddl:
             self.metrics.gaps(len(self._gaps()))
         return changed | self._carry_out(put_back)
 
+    def begin_again(self, topics: Collection[str]) -> None:
+        """Reads DDL topics that were made again from their beginning; what is known of it changes nothing."""
+        _log.error("DDL topics were deleted and made again topics=%s", ", ".join(sorted(topics)))
+        self.warehouse.ddl.void(topics)
+        self._history = None
+
     def routed(self, batch: DataFrame, *, whole: bool = False) -> DataFrame:
         """The envelopes with the tables that their rows belong to; without those that are gone.
 

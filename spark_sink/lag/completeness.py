@@ -1,7 +1,7 @@
 """Up to when the warehouse is complete, from what Kafka held at known times.
 
 Invariant: the time only moves forward where all that Kafka held then is applied; where Kafka is not seen, or
-nothing is applied, it stays, so that its age grows.
+nothing is applied, it stays, so that its age grows. It is never after now: if the clock is set back, so is it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ class Freshness:
 
     def seen(self, at: float, ends: Offsets) -> None:
         """Notes what Kafka held at a time."""
+        if self._samples and at < self._samples[-1][0]:
+            self._samples = deque((min(one, at), held) for one, held in self._samples)
+        self.complete_until = min(self.complete_until, at)
         if len(self._samples) >= _MOST:
             # Each other one is enough where the sink is that late; the newest is always kept.
             self._samples = deque(list(self._samples)[::2])

@@ -6,7 +6,7 @@ Invariant: read-only. It needs Kafka and the warehouse, and no running sink.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from spark_sink.source.installation import Installation
@@ -20,13 +20,15 @@ def lag_lines(
     ends: Offsets,
     *,
     installation: Installation | None = None,
+    again: Collection[str] = (),
     now: float | None = None,
 ) -> Iterator[str]:
     """The lines: one for each partition, then the sums.
 
     `earliest` and `ends` are Kafka's first offsets and its ends that readers of committed records see. A
     partition of which Kafka has deleted records that were never merged is marked: the sink would stop there.
-    Topics that are not of the installation are listed by name only.
+    Topics that are not of the installation are listed by name only. Offsets in topics that were made `again`
+    are void.
     """
     strange: set[str] = set()
     if installation is not None:
@@ -40,15 +42,16 @@ def lag_lines(
     covered = recent.cut.until if recent is not None and recent.cut.continues(merged) else {}
     unmerged = unseen = 0
     for (topic, partition), end in sorted(ends.items()):
-        at = merged.get((topic, partition), 0)
+        is_void = topic in again
+        at = 0 if is_void else merged.get((topic, partition), 0)
         first = earliest.get((topic, partition), 0)
-        visible = max(at, covered.get((topic, partition), 0))
+        visible = at if is_void else max(at, covered.get((topic, partition), 0))
         unmerged += max(0, end - max(at, first))
         unseen += max(0, end - max(visible, first))
         lost = f"; offsets {at} to {first} are deleted in Kafka" if at < first and at else ""
         yield (
             f"{topic} partition {partition}: merged to {at}, visible to {visible}, "
-            f"committed to {end}{lost}"
+            f"committed to {end}{lost}{'; it was deleted and made again' if is_void else ''}"
         )
     seconds = "never"
     if newest:

@@ -37,7 +37,8 @@ class Watch:
 
     def begin(self, newest: float) -> None:
         """Starts from when the last batch was applied; without one, from now."""
-        self._freshness.complete_until = newest or self._clock()
+        now = self._clock()
+        self._freshness.complete_until = min(newest, now) if newest else now
         self._metrics.complete(until=self._freshness.complete_until, unapplied=0)
 
     def complete_until(self) -> float:

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from spark_sink.metastore.keeper import MetastoreKeeper
 from spark_sink.metastore.registration import Registrar
-from spark_sink.settings import Settings
+from spark_sink.settings import Metastore, Settings
 from spark_sink.warehouse.opening import open_metastore
 from spark_sink.warehouse.protocol import Warehouse
+from spark_sink.warehouse.shape import Shape
+
+
+def keeper(
+    registrar: Callable[[], Registrar],
+    settings: Metastore,
+    *,
+    shapes: Callable[[], frozenset[Shape]],
+    moved: Callable[[], int],
+) -> MetastoreKeeper | None:
+    """What keeps the metastore up to date beside a sink; None without a metastore."""
+    if not settings.uri:
+        return None
+    return MetastoreKeeper(registrar=registrar, shapes=shapes, moved=moved, clock=time.monotonic)
 
 
 def registrar(spark: SparkSession, settings: Settings, warehouse: Warehouse[Any]) -> Registrar:

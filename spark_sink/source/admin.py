@@ -14,6 +14,8 @@ from spark_sink.java import java_class, matching, texts
 from spark_sink.settings import Settings
 from spark_sink.source.client import client_properties, unreachable
 
+_ID = re.compile(r"\(name=([\w.-]+), topicId=([\w-]+), ")
+_NO_ID = "A" * 22
 _OFFSET = re.compile(r"([\w.-]+)-(\d+)=ListOffsetsResultInfo\(offset=(-?\d+)")
 
 
@@ -33,6 +35,13 @@ class Admin:
     def topics(self) -> set[str]:
         """The names of all topics."""
         return set(texts(self._jvm, self._names()))
+
+    def ids(self) -> dict[str, str]:
+        """Kafka's id of each topic, which one that is deleted and made again does not keep.
+
+        Brokers before Kafka 2.8 have none.
+        """
+        return parsed_ids(str(self._client.listTopics().listings().get().toString()))
 
     def _names(self) -> Any:
         return self._client.listTopics().names().get()
@@ -112,6 +121,11 @@ def parsed_offsets(text: str) -> dict[tuple[str, int], int]:
     A topic's name has no character but letters, digits, dots, underscores and hyphens.
     """
     return {(topic, int(number)): int(at) for topic, number, at in _OFFSET.findall(text)}
+
+
+def parsed_ids(text: str) -> dict[str, str]:
+    """The ids in the text of a Java collection of topics, which is one request of Py4J, not one for each."""
+    return {topic: one for topic, one in _ID.findall(text) if one != _NO_ID}
 
 
 @contextmanager

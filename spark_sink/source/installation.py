@@ -124,6 +124,16 @@ def named(values: Iterable[str], prefix: str) -> frozenset[str]:
     return frozenset(found)
 
 
+def tables_of(values: Iterable[str], topics: Collection[str], prefix: str) -> set[tuple[str, str]]:
+    """The source tables whose versions name topics."""
+    found = set()
+    for value in values:
+        if not named([value], prefix).isdisjoint(topics):
+            body = json.loads(value)
+            found.add((body["database"], body["table"]))
+    return found
+
+
 def installations(names: Collection[str]) -> set[str]:
     """The prefixes of all installations in Kafka, by the names of its topics."""
     ends = (".__schemas", ".__journal")

@@ -176,6 +176,11 @@ class KafkaTopics:
         with self.admin() as kafka:
             return kafka.ranges(_exactly(topic))
 
+    def ids(self, topics: Collection[str]) -> dict[str, str]:
+        """Kafka's ids of topics."""
+        with self.admin() as kafka:
+            return {topic: one for topic, one in kafka.ids().items() if topic in topics}
+
     def ends(self) -> dict[tuple[str, int], int]:
         """The committed ends of all row topics."""
         with self.admin() as kafka:

@@ -6,6 +6,8 @@ the time up to which the warehouse is complete, and, if several sources fill the
 to which all changes of each are applied. If Kafka is read again from an earlier offset, the delete is read
 again after the change, in the same partition. A waiting table is not purged: its rows do not reflect the
 changes that wait.
+After a step of the clock, neither markers nor files are removed until the retention time has passed, since what
+readers use would seem as much older.
 Unused files include those that no commit names yet, and a batch reads the log as of its start. So no files or
 log entries are removed while a batch runs whose age comes near the retention time.
 """
@@ -33,6 +35,7 @@ from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
 from spark_sink.warehouse.protocol import CommitConflict, Name, Upkeep, Warehouse
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sources import Sources
+from spark_sink.warehouse.steady_clock import SteadyClock
 
 _log = logging.getLogger(__name__)
 
@@ -46,13 +49,15 @@ class Maintenance:
     complete_until: Callable[[], float]
     """Returns the time (Unix seconds) up to which all records that Kafka held are applied."""
     busy_since: Callable[[], float | None]
-    """Returns the start (Unix seconds) of the running batch; None without one."""
+    """Returns the start of the running batch by the monotonic clock, in seconds; None without one."""
     busy_elsewhere: Callable[[], float] = lambda: 0.0
     """Returns for how many seconds a batch of another sink of this warehouse has been running."""
     complete_elsewhere: Callable[[], float] = lambda: float("inf")
     """Returns the same for the other sinks of this warehouse, which fill some of its tables."""
     sources: Sources
     """The sources of each table, and the commit time up to which each is applied."""
+    steady: SteadyClock = field(default_factory=SteadyClock)
+    """Sees steps of the wall clock."""
     waits: Callable[[Name], object] = lambda _: None
     """Returns a true value for a table that batches skip."""
     note: str = MAINTAINED
@@ -70,7 +75,8 @@ class Maintenance:
         """Returns a table with enough batches since its last maintenance, by any process; None without one."""
         if self.plan.every == 0:
             return None
-        self.sources.settle(time.time(), self.complete_until())
+        if self._is_steady():
+            self.sources.settle(time.time(), self.complete_until())
         for name, number in list(self.merged.items()):
             if number + self._unmaintained(name) >= self.plan.every:
                 return name
@@ -118,7 +124,7 @@ class Maintenance:
         self._record(name, upkeep.version(name))
         _log.info("table maintained table=%s.%s", *name)
         if not may_remove:
-            return "unused files are kept, since a batch has run for long"
+            return "unused files are kept, since a batch has run for long, or the clock was set"
         if shape.keyed and self.waits(name):
             return "markers of deleted rows are kept, since the table waits"
         return ""
@@ -147,13 +153,19 @@ class Maintenance:
 
     def _may_remove(self) -> bool:
         """Whether the running batch is too young to have written, or to be reading, what would be removed."""
+        if not self._is_steady():
+            return False
         if self.busy_elsewhere() >= self.plan.retention_seconds / 2:
             return False
         since = self.busy_since()
-        return since is None or time.time() - since < self.plan.retention_seconds / 2
+        return since is None or time.monotonic() - since < self.plan.retention_seconds / 2
+
+    def _is_steady(self) -> bool:
+        """Whether the clock has not been set for as long as files are retained."""
+        return self.steady.seconds() >= self.plan.retention_seconds
 
     def _purge(self, name: Name, shape: Shape, upkeep: Upkeep) -> None:
-        if not shape.keyed or self.waits(name):
+        if not shape.keyed or self.waits(name) or not self._is_steady():
             return
         complete = min(self.complete_until(), self.complete_elsewhere())
         before = int((complete - self.plan.purge_deleted_hours * 3600) * 1000)

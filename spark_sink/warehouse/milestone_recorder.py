@@ -15,6 +15,7 @@ from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Existing, Milestone, Position, Positions, joined, later
 from spark_sink.warehouse.moves import Place
 from spark_sink.warehouse.protocol import Name, Warehouse
+from spark_sink.warehouse.waiting_tables import Waits
 
 
 @dataclass(slots=True)
@@ -29,6 +30,8 @@ class MilestoneRecorder:
     """Tables with changes that no batch of this process has merged."""
     _existing: Existing = field(default_factory=dict)
     """Rows that existed already, since the last milestone."""
+    _last_ms: int = 0
+    """The moment of the last batch in the ledger."""
     has_begun: bool = False
     """Whether this process has taken up what the ledger has."""
     has_stated: bool = False
@@ -40,6 +43,7 @@ class MilestoneRecorder:
             return
         batches = self.warehouse.ledger.batches()
         last = batches[-1].milestone if batches else None
+        self._last_ms = max((one.at_ms for one in batches), default=0)
         if last is not None:
             self._reached, self._versions = dict(last.reached), dict(last.versions)
         there = self.warehouse.tables.names()
@@ -48,6 +52,14 @@ class MilestoneRecorder:
                 self._strange.add(name)
         self._strange.update(self._versions.keys() - set(there))
         self.has_begun = True
+
+    def moment(self, now: float, waits: Waits) -> int:
+        """The moment of a batch that is applied now, in milliseconds: after all in the ledger and all waits.
+
+        The clock may be set back, and what readers see of batches and waits is in the order of these.
+        """
+        self._last_ms = waits.after(max(int(now * 1000), self._last_ms + 1))
+        return self._last_ms
 
     def reach(self, positions: Positions, existing: Existing | None = None) -> None:
         """Takes the newest changes of a batch, and the last rows of it that existed already."""

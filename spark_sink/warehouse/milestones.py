@@ -24,8 +24,8 @@ class Position:
     epoch: int
     seq: int
     ts_ms: int = field(compare=False)
-    """The time of its commit at the source; of a row that existed already, the time of the last commit
-    before it, and 0 if that is not known."""
+    """The newest time of a commit at the source up to it, as commits may not be in the order of their times; of
+    a row that existed already, that before it, and 0 if that is not known."""
     transaction: str = field(compare=False, default="")
     """Its transaction (`transaction.id` of docs/wire.md); empty if unknown."""
 
@@ -155,16 +155,21 @@ def _newest(texts: Iterable[str]) -> Milestone | None:
 
 
 def later(one: Positions, other: Positions) -> dict[str, Position]:
-    """The later position of each destination; without a time of its own it has that of the other."""
+    """The later position of each destination, with the newer time of both."""
     names = {*one, *other}
     found = {n: max(p for p in (one.get(n), other.get(n)) if p is not None) for n in names}
-    return timed(found, {n: p.ts_ms for n, p in (*one.items(), *other.items()) if p.ts_ms})
+    return timed(timed(found, times_of(one)), times_of(other))
+
+
+def times_of(positions: Positions) -> dict[str, int]:
+    """The times of positions, by destination."""
+    return {name: one.ts_ms for name, one in positions.items()}
 
 
 def timed(positions: Positions, times: Mapping[str, int]) -> dict[str, Position]:
-    """The positions, with the time of their destination where they have none of their own."""
+    """The positions, with the time of their destination where that is newer."""
     return {
-        name: one if one.ts_ms else replace(one, ts_ms=times.get(name, 0))
+        name: replace(one, ts_ms=max(one.ts_ms, times.get(name, 0)))
         for name, one in positions.items()
     }
 

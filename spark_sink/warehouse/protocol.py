@@ -186,6 +186,9 @@ class Ledger(Protocol):
     def append(self, entries: Iterable[Entry]) -> None:
         """Records a batch as applied."""
 
+    def void(self, topics: Collection[str]) -> None:
+        """Forgets up to where topics are applied, as they were made again since."""
+
     def restate(self, milestone: str) -> None:
         """Gives the last batch another milestone, if it has one."""
 
@@ -211,6 +214,9 @@ class DdlLog(Protocol):
 
     def read_until(self) -> dict[tuple[str, int], int]:
         """The offset up to which each partition of the DDL topics is read."""
+
+    def void(self, topics: Collection[str]) -> None:
+        """Forgets up to where topics are read, as they were made again since."""
 
     def add(self, events: Iterable[Event], until: Offsets) -> None:
         """Records events, before they are carried out, and up to where the topics are read."""

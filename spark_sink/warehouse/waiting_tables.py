@@ -103,6 +103,8 @@ class Waits:
     sink: str | None = None
     """Only requests for the sink of this name; None for those of all sinks."""
     _last: int = 0
+    _moment: int = 0
+    """The last moment (ms) that was recorded: the clock may be set back."""
     _seen: object = None
 
     def refresh(self) -> bool:
@@ -113,6 +115,7 @@ class Waits:
         self._seen = state
         rows = self.log.rows() if state else []
         self._last = max((row["number"] for row in rows), default=0)
+        self._moment = max(self._moment, *(row["at_ms"] for row in rows), 0)
         self.maintenance = [row for row in rows if row["kind"] in _OF_MAINTENANCE]
         self.tables, asked = folded(rows)
         self.requests = [one for one in asked if self.sink in (None, one.sink)]
@@ -204,8 +207,13 @@ class Waits:
             }
         )
 
+    def after(self, moment_ms: int) -> int:
+        """A moment at or after another one, and after all that is recorded here."""
+        self._moment = max(moment_ms, self._moment + 1)
+        return self._moment
+
     def _now(self) -> int:
-        return int(self.clock() * 1000)
+        return self.after(int(self.clock() * 1000))
 
     def _put(self, standing: WaitState) -> WaitState:
         self._last += 1

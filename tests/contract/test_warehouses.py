@@ -155,6 +155,12 @@ def test_the_ledger_says_up_to_where_each_partition_is_applied(case: Case) -> No
         ledger.append([Entry(**entry, until_offset=until, records=1, applied_at_ms=until)])  # type: ignore[arg-type]
     assert (ledger.applied(), ledger.newest_ms()) == ({("a", 0): 9}, 9)
     assert [ledger.newest_ms(topics) for topics in ((), ["b"], {"a", "b"})] == [0, 0, 9]
+    other = Entry(**entry | {"topic": "b"}, until_offset=3, records=1, applied_at_ms=10)  # type: ignore[arg-type]
+    ledger.append([other])
+    ledger.void({"a", "c"})
+    assert (ledger.applied(), ledger.newest_ms({"a"})) == ({("b", 0): 3}, 9)
+    ledger.append([Entry(**entry, until_offset=2, records=1, applied_at_ms=11)])  # type: ignore[arg-type]
+    assert ledger.applied() == {("a", 0): 2, ("b", 0): 3}
 
 
 def test_the_ledger_returns_batches_with_what_is_merged_after_each_and_their_milestones(
@@ -219,6 +225,9 @@ def test_events_of_ddl_are_read_as_they_were_stored_and_stay_pending_until_done(
     assert log.history().ordered() == [second, first]
     assert log.history().pending() == [second, first]
     assert log.read_until() == {("aq.__ddl.shop", 0): 5, ("aq.__ddl.crm", 0): 1}
+    log.void({"aq.__ddl.shop"})
+    assert log.read_until() == {("aq.__ddl.crm", 0): 1}
+    assert log.history().ordered() == [second, first]
     log.done({"shop": (1, 7)})
     log.done({"shop": (1, 2)})
     assert log.history().pending() == [second]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -33,7 +33,7 @@ class MemoryLedger:
         for one in self.entries:
             at = one.topic, one.partition
             found[at] = max(one.until_offset, found.get(at, 0))
-        return found
+        return {at: until for at, until in found.items() if until}
 
     def newest_ms(self, topics: Collection[str] | None = None) -> int:
         """See protocol.Ledger."""
@@ -56,6 +56,13 @@ class MemoryLedger:
     def append(self, entries: Iterable[Entry]) -> None:
         """See protocol.Ledger."""
         self.entries += entries
+
+    def void(self, topics: Collection[str]) -> None:
+        """See protocol.Ledger."""
+        self.entries = [
+            replace(one, from_offset=0, until_offset=0) if one.topic in topics else one
+            for one in self.entries
+        ]
 
     def restate(self, milestone: str) -> None:
         """See protocol.Ledger."""
@@ -111,6 +118,10 @@ class MemoryDdl:
     def read_until(self) -> dict[tuple[str, int], int]:
         """See protocol.DdlLog."""
         return dict(self._until)
+
+    def void(self, topics: Collection[str]) -> None:
+        """See protocol.DdlLog."""
+        self._until = {at: until for at, until in self._until.items() if at[0] not in topics}
 
     def add(self, events: Iterable[Event], until: Offsets) -> None:
         """See protocol.DdlLog."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
+
+from pyspark.sql import functions as f
 
 from spark_sink.source.offsets import Offsets
 from spark_sink.warehouse.moves import Event, History, Place
@@ -36,6 +38,13 @@ class TableDdl:
     def read_until(self) -> dict[tuple[str, int], int]:
         """See protocol.DdlLog."""
         return self._all()[1]
+
+    def void(self, topics: Collection[str]) -> None:
+        """See protocol.DdlLog."""
+        is_void = f.col("topic").isin(*topics) & (f.col("kind") == _READ)
+        # The commit of another sink may come first.
+        while {topic for topic, _ in self.read_until()}.intersection(topics):
+            self._table.rewrite(self._table.rows().where(~f.coalesce(is_void, f.lit(False))))
 
     def add(self, events: Iterable[Event], until: Offsets) -> None:
         """See protocol.DdlLog."""

@@ -51,7 +51,7 @@ class TableLedger:
         if ledger is None:
             return {}
         rows = ledger.groupBy("topic", "partition").agg(f.max("until_offset").alias("until"))
-        return {(row.topic, row.partition): row.until for row in rows.collect()}
+        return {(row.topic, row.partition): row.until for row in rows.collect() if row.until}
 
     def newest_ms(self, topics: Collection[str] | None = None) -> int:
         """See protocol.Ledger."""
@@ -85,6 +85,19 @@ class TableLedger:
             self.table.append(_LEDGER_COLUMNS, rows, is_wider=True)
         if self.table.due():
             self.compact()
+
+    def void(self, topics: Collection[str]) -> None:
+        """See protocol.Ledger."""
+        # Milestones are kept, and so are the batches that have them.
+        is_void = f.col("topic").isin(*topics)
+        # The commit of another sink may come first.
+        while {topic for topic, _ in self.applied()}.intersection(topics):
+            rows = self.table.rows()
+            for name in ("from_offset", "until_offset"):
+                rows = rows.withColumn(
+                    name, f.when(is_void, f.lit(0).cast("bigint")).otherwise(f.col(name))
+                )
+            self.table.rewrite(rows)
 
     def restate(self, milestone: str) -> None:
         """See protocol.Ledger."""

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from devstack import Stack
 from devstack.ports import free_port
-from spark_sink.errors import ForeignTopic, ForeignWarehouse
+from spark_sink.errors import ForeignTopic, ForeignWarehouse, TablesWaiting
 from spark_sink.lag.report import lag_lines
 from spark_sink.metrics import Metrics
 from spark_sink.recent.reading import current
@@ -33,6 +33,7 @@ from spark_sink.source.kafka import KafkaTopics, read_schemas
 from spark_sink.stream import Sink
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.table_status import status_lines
+from spark_sink.warehouse.waiting_tables import Request, Waits
 from tests.harness import wait
 from tests.unit.spark_sink.conftest import FORMAT, spark
 from tests.unit.spark_sink.history import Change, schema
@@ -287,6 +288,45 @@ async def test_only_topics_that_a_table_version_of_the_installation_names_are_ap
         run(r".*\.log")
     run(r".*\.log|near\.alerts|near\.eu\..*")
     assert not any("REFUSED" in line for line in status_lines(warehouse))
+
+
+async def test_tables_of_a_topic_that_was_deleted_and_made_again_wait_and_none_of_its_rows_is_skipped(
+    stack: Stack, spark: SparkSession, tmp_path: Path
+) -> None:
+    at = Installation(tmp_path, stack.kafka, "again")
+    settings = read(at.config, mode="available-now")
+    await at.make_topics(f"{at.prefix}.__schemas", at.topic("t"), at.topic("u"))
+    await at.write(*(schema(*COLUMNS, table=one, topic=at.topic(one)) for one in ("t", "u")))
+    await at.write(*(insert(seq, "old", table) for table in ("t", "u") for seq in (1, 2)))
+    Sink(spark, settings, Metrics()).run(threading.Event())
+
+    admin = AIOKafkaAdminClient(bootstrap_servers=stack.kafka)
+    await admin.start()
+    await admin.delete_topics([at.topic("t")])
+
+    async def is_gone() -> bool:
+        return at.topic("t") not in await admin.list_topics()
+
+    await wait.until_async(is_gone, late=lambda: "the topic is still there")
+    await admin.close()
+    await at.make_topics(at.topic("t"))
+    # More than it had, so that the old offsets lie within it.
+    await at.write(*(insert(seq, "new") for seq in range(2, 9)), insert(9, "new", "u"))
+    warehouse = open_warehouse(spark, f"{tmp_path}/wh", table_format=FORMAT)
+
+    def ids(table: str) -> list[int]:
+        return sorted(r.id for r in current(spark, f"{tmp_path}/wh", "shop", table).collect())
+
+    with pytest.raises(TablesWaiting, match=r"shop\.t \(TopicReplaced\)"):
+        Sink(spark, settings, Metrics()).run(threading.Event())
+    assert (ids("t"), ids("u")) == ([1, 2], [1, 2, 9])
+    waits = Waits(warehouse.waits, time.time)
+    waits.ask(Request(number="1", database="shop", table="t"))
+    Sink(spark, settings, Metrics()).run(threading.Event())
+    assert ids("t") == list(range(1, 9))
+    await at.write(insert(10, "later"))
+    Sink(spark, settings, Metrics()).run(threading.Event())
+    assert ids("t") == [*range(1, 9), 10]
 
 
 def assert_one_row_is_missing(at: Installation, lag: str) -> None:

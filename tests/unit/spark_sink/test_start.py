@@ -17,11 +17,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_sink import stream
-from spark_sink.errors import KafkaUnreachable, NoTopics, WarehouseUnusable
+from spark_sink.errors import DataLost, KafkaUnreachable, NoTopics, WarehouseUnusable
 from spark_sink.metrics import Metrics
 from spark_sink.settings import Settings
 from spark_sink.stream import Sink
 from spark_sink.warehouse.ledger import Entry
+from spark_sink.warehouse.shape import Shape
+from tests.unit.spark_sink.history import schema
 
 pytestmark = [
     pytest.mark.spark,
@@ -32,8 +34,11 @@ pytestmark = [
 class Kafka:
     """A cluster that has only the topics it is given."""
 
-    def __init__(self, *topics: str, ends: dict[tuple[str, int], int] | None = None) -> None:
-        self._topics = set(topics)
+    def __init__(
+        self, *topics: str, ends: dict[tuple[str, int], int] | None = None, made: str = "a"
+    ) -> None:
+        """`made` is the id of all topics."""
+        self._topics, self._made = set(topics), made
         self._ends = ends or {}
 
     def cluster_id(self) -> str:
@@ -41,6 +46,9 @@ class Kafka:
 
     def topics(self) -> set[str]:
         return self._topics
+
+    def ids(self) -> dict[str, str]:
+        return dict.fromkeys(self._topics, self._made)
 
     def ranges(self, _: str) -> tuple[dict[Any, int], dict[Any, int]]:
         return dict.fromkeys(self._ends, 0), self._ends
@@ -159,6 +167,48 @@ def test_an_excluded_topic_is_dropped_with_the_batch_that_the_checkpoint_would_r
     assert [path.name for path in checkpoint.iterdir() if not path.name.startswith(".")] == [
         "__origin.json"
     ]
+
+
+def test_tables_of_a_topic_that_was_made_again_wait_and_its_offsets_are_void(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, other = ("aq.shop.t", 0), ("aq.shop.u", 0)
+    values = [
+        schema(("id", "int"), table=table, topic=f"aq.shop.{table}") for table in ("t", "u", "gone")
+    ]
+    monkeypatch.setattr(stream, "read_schemas", lambda *_: values)
+    settings = Settings(prefix="aq", bootstrap_servers="127.0.0.1:1", warehouse=str(tmp_path))
+    entry = {"query_id": "q", "batch_id": 0, "from_offset": 0, "records": 1, "applied_at_ms": 1}
+
+    def started(made: str) -> tuple[Sink, str | None]:
+        sink = Sink(spark, settings, Metrics())
+        answer = Kafka("aq.shop.t", "aq.shop.u", ends={old: 700, other: 7}, made=made)
+        monkeypatch.setattr(stream, "admin", answering(answer))
+        start = sink._from_kafka(threading.Event())
+        sink._presence.end()
+        return sink, start
+
+    sink, _ = started("a")
+    for table in ("t", "u"):
+        sink._warehouse.tables.evolve(None, Shape("shop", table, (("id", "int"),), ("id",)))
+    sink._warehouse.ledger.append(
+        Entry(**entry, topic=topic, partition=number, until_offset=4)  # type: ignore[arg-type]
+        for topic, number in (old, other)
+    )
+    sink, start = started("a")
+    assert json.loads(start or "") == {"aq.shop.t": {"0": 4}, "aq.shop.u": {"0": 4}}
+    assert sink._waits.tables == {}
+
+    sink._topic_ids.keep({"aq.shop.u": "b"})
+    sink, start = started("b")
+    assert json.loads(start or "") == {"aq.shop.t": {"0": -2}, "aq.shop.u": {"0": 4}}
+    held = sink._waits.tables["shop", "t"]
+    assert (held.error, held.reason, held.offsets) == ("TopicReplaced", "aq.shop.t", {old: 0})
+    assert "reload --from-beginning shop.t" in held.action
+    assert list(sink._waits.tables) == [("shop", "t")]
+    assert started("b")[1] == start, "once"
+    with pytest.raises(DataLost, match=r"aq\.shop\.u was deleted and made again"):
+        sink._topic_ids.check({"aq.shop.u": "c", "aq.shop.t": "b"})
 
 
 def test_a_missing_java_is_named_before_anything_else(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from spark_sink.cuts import choice
 from spark_sink.cuts.choice import Evidence, base, bounded, newest
+from spark_sink.cuts.finding import _ends_at
+from spark_sink.cuts.moment import Time
 from spark_sink.cuts.transactions import Run, timed, unfinished
 from spark_sink.recent.coverage import Cut, Marker
 from spark_sink.recent.wholeness import Wholeness, reaches
@@ -218,3 +220,34 @@ def test_a_cut_divides_no_transaction_however_offsets_do(seed: int) -> None:
 
 def test_once_all_is_visible_the_cut_is_after_the_newest_transaction() -> None:
     assert all(played(seed)[1] for seed in range(8))
+
+
+def test_a_cut_at_a_time_has_no_later_commit_though_one_before_it_has_an_earlier_time() -> None:
+    """As after a backlog: the times of commits do not grow."""
+    times = {1: 100, 2: 900, 3: 200, 4: 950, 5: 150}
+    changes = {seq: Position(1, seq, ms, f"u:{seq}") for seq, ms in times.items()}
+    found = timed(
+        Run(destination="shop", first=one, last=one, starts=True, is_seen=True)
+        for one in changes.values()
+    )
+    assert [run.last.ts_ms for run in found] == [100, 900, 900, 950, 950]
+    reached: dict[str, Position] = {}
+    batches = [Batch(at_ms=0, query_id="q", until={}, milestone=Milestone(reached={}, versions={}))]
+    for number, change in enumerate(changes.values(), start=1):
+        reached = later(reached, {"shop": change})
+        milestone = Milestone(reached=reached, versions={}, is_whole=True)
+        until = {("a", 0): number}
+        batches.append(Batch(at_ms=number, query_id="q", until=until, milestone=milestone))
+    wanted = {50: 0, 100: 1, 500: 1, 899: 1, 900: 3, 949: 3, 950: 5}
+    for ms, seq in wanted.items():
+        tops = {"shop": changes[5]}
+        evidence = Evidence(batches=batches, coverage=Cut(since={}, until={}, at_ms=0), runs=found)
+
+        def is_after(_: str, one: Position, ms: int = ms) -> bool:
+            return one.ts_ms > ms
+
+        cut = bounded(evidence, tops, is_after)
+        assert cut is not None
+        assert cut["shop"].seq == seq
+        whole = [one for one in batches if one.milestone and _ends_at(one.milestone, Time(ms))]
+        assert whole[-1].until.get(("a", 0), 0) == seq, "of batches alone"

@@ -78,3 +78,15 @@ def test_the_lag_grows_while_kafka_is_away_and_that_is_logged_once(
     described = [record.getMessage() for record in caplog.records]
     assert len([line for line in described if "KafkaUnreachable" in line]) == 1
     assert described[-1] == "Kafka answers again"
+
+
+def test_a_clock_that_is_set_back_takes_the_time_with_it_and_a_stall_is_seen() -> None:
+    fresh = Freshness()
+    fresh.seen(90_000.0, {AT: 10})
+    assert fresh.reached({AT: 10}) == 90_000.0
+    fresh.seen(90_005.0, {AT: 20})
+    fresh.seen(3_600.0, {AT: 30})
+    assert fresh.reached({AT: 10}) == 3_600.0, "never after now"
+    fresh.seen(3_605.0, {AT: 40})
+    assert fresh.reached({AT: 30}) == 3_600.0
+    assert fresh.reached({AT: 40}) == 3_605.0

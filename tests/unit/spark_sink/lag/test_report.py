@@ -52,3 +52,12 @@ def test_an_empty_warehouse_has_merged_nothing() -> None:
     assert list(lag_lines(MemoryWarehouse(), {}, {})) == [
         "not merged: 0 offsets; not visible: 0 offsets; last batch merged: never"
     ]
+
+
+def test_offsets_in_a_topic_that_was_made_again_are_void() -> None:
+    kept = merged(a=5)
+    (line, *_, summary) = lag_lines(kept, {A: 0}, {A: 9}, again={A[0]}, now=0.0)
+    assert line == (
+        "aq.shop.a partition 0: merged to 0, visible to 0, committed to 9; it was deleted and made again"
+    )
+    assert summary.startswith("not merged: 9 offsets; not visible: 9 offsets")

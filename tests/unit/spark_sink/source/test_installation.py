@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spark_sink.source.admin import parsed_ids
 from spark_sink.source.installation import Installation, installations, named
 from tests.unit.spark_sink.history import schema
 
@@ -69,3 +70,12 @@ def test_a_merge_writes_the_topic_whose_share_a_version_names() -> None:
     shares = [schema(("id", "int"), topic="aq.__shard.shop.trade")]
     assert named(shares, "aq") == {"aq.trade"}
     assert installations(NAMES) == {"aq", "aq.eu", "a", "b"}
+
+
+def test_the_ids_of_topics_are_read_from_java_s_text_of_them_where_the_brokers_have_some() -> None:
+    one, none = "lVhFbJQFR5Wz0m1DmPKVSw", "A" * 22
+    text = (
+        f"[(name=aq.shop.t, topicId={one}, internal=false), (name=x--y_z.T-1, topicId=-_{one[2:]}, "
+        f"internal=true), (name=old, topicId={none}, internal=false)]"
+    )
+    assert parsed_ids(text) == {"aq.shop.t": one, "x--y_z.T-1": f"-_{one[2:]}"}

@@ -205,7 +205,7 @@ def test_neither_a_reader_of_an_old_snapshot_nor_a_batch_that_is_not_committed_l
     warehouse.schemas = [schema(("id", "int"), ("v", "int"))]
     warehouse.take(Change(op="c", seq=1, after={"id": 1, "v": 1}))
     path = f"{warehouse.path}/shop/t"
-    two_hours_ago = time.time() - 7200
+    two_hours_ago, begun = time.time() - 7200, time.monotonic() - 7200
     uncommitted = Path(path, "part-00000-uncommitted.snappy.parquet")
     uncommitted.write_bytes(b"rows of a long MERGE")
     os.utime(uncommitted, (two_hours_ago, two_hours_ago))
@@ -219,7 +219,7 @@ def test_neither_a_reader_of_an_old_snapshot_nor_a_batch_that_is_not_committed_l
     pinned = warehouse.spark.read.format("delta").option("versionAsOf", version)
     reader = pinned.load(path)
     warehouse.take(Change(op="u", seq=2, before={"id": 1, "v": 1}, after={"id": 1, "v": 2}))
-    maintained(retention_hours=1, busy_since=two_hours_ago)
+    maintained(retention_hours=1, busy_since=begun)
     assert uncommitted.exists()
     assert [(row.id, row.v) for row in reader.collect()] == [(1, 1)]
     warehouse.take(Change(op="d", seq=3, before={"id": 1, "v": 2}))

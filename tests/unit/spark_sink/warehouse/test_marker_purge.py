@@ -12,6 +12,7 @@ from spark_sink.warehouse.memory import MemoryUpkeep, MemoryWarehouse
 from spark_sink.warehouse.protocol import CommitConflict, Name
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sources import Sources
+from spark_sink.warehouse.steady_clock import SteadyClock
 
 NAME = ("shop", "t")
 HOUR = 3600
@@ -75,6 +76,20 @@ def test_markers_stay_until_other_sinks_of_the_warehouse_are_as_complete() -> No
         one.complete_elsewhere = lambda elsewhere=elsewhere: elsewhere  # type: ignore[misc]
         assert one.maintain(NAME) == ""
         assert left(kept) == kept_rows
+
+
+def test_after_a_step_of_the_clock_nothing_is_removed_until_the_retention_time_has_passed() -> None:
+    kept, now = marked(apart=True), {"wall": 0.0, "monotonic": 0.0}
+    one = keeping(kept)
+    one.steady = SteadyClock(lambda: now["wall"], lambda: now["monotonic"])
+    one.steady.seconds()
+    now["wall"] += 24 * HOUR
+    for monotonic, removed in ((1.0, False), (one.plan.retention_seconds + 1.0, True)):
+        now["wall"] += monotonic - now["monotonic"]
+        now["monotonic"] = monotonic
+        assert ("the clock was set" in one.maintain(NAME)) is not removed
+        assert (("remove", NAME) in kept.upkeep.asked) is removed
+        assert left(kept) == ([3] if removed else [1, 2, 3])
 
 
 def left(kept: MemoryWarehouse) -> list[int]:

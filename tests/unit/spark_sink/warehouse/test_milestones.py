@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from spark_sink.errors import ReloadRequested
 from spark_sink.warehouse.ledger import Entry
 from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
 from spark_sink.warehouse.milestones import Milestone, Position, Share, batches
 from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.waiting_tables import Waits
 
 NAME = ("shop", "t")
 SHAPE = Shape(*NAME, (("id", "int"),), ("id",))
@@ -115,3 +117,43 @@ def test_batches_know_what_was_merged_before_the_first_share_that_is_left() -> N
 def test_a_milestone_of_a_later_version_is_not_read() -> None:
     body = json.loads(Milestone(reached={}, versions={}).text())
     assert Milestone.of(json.dumps({**body, "version": 2})) is None
+
+
+def test_batches_and_waits_are_in_their_order_though_the_clock_is_set_back() -> None:
+    warehouse = MemoryWarehouse()
+    warehouse.tables.evolve(None, SHAPE)
+    recorder, now = MilestoneRecorder(warehouse), [2_000.0]
+    waits = Waits(warehouse.waits, lambda: now[0])
+    moments: list[int] = []
+
+    def batch(until: int) -> None:
+        recorder.begin()
+        moments.append(recorder.moment(now[0], waits))
+        milestone = recorder.milestone((), is_whole=True).text()
+        entry = Entry(
+            query_id="q", batch_id=until, topic="a", partition=0, from_offset=until - 1,
+            until_offset=until, records=1, applied_at_ms=moments[-1], milestone=milestone,
+        )  # fmt: skip
+        warehouse.ledger.append([entry])
+
+    def wait() -> None:
+        waits.begin(NAME, ReloadRequested(), {})
+        moments.append(waits.tables[NAME].since_ms)
+
+    for number, step in enumerate((0, 86_400, -86_400, -3_600, 1), start=1):
+        now[0] += step
+        batch(2 * number - 1)
+        wait()
+        if number == 3:
+            # A restart, after which only what is stored is known.
+            recorder, waits = MilestoneRecorder(warehouse), Waits(warehouse.waits, lambda: now[0])
+            waits.refresh()
+        batch(2 * number)
+    assert moments == sorted(set(moments))
+    found = warehouse.ledger.batches()
+    assert [one.until["a", 0] for one in found] == list(range(1, 11)), (
+        "none is lost or out of order"
+    )
+    assert [one.at_ms for one in found] == [
+        one for one in moments if one in {b.at_ms for b in found}
+    ]

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import pytest
 
 from connectors.mysql.gtid import GtidSet
-from connectors.mysql.lookup import mariadb_start
 from connectors.mysql.lookup import position_by_time as module
 from connectors.mysql.lookup.position_by_time import offset_at_time
 from connectors.mysql.position import Coordinates
@@ -64,7 +63,7 @@ def place(
     is_replica: bool = False,
 ) -> tuple[str, int]:
     monkeypatch.setattr(module, "Spans", binlog.spans)
-    monkeypatch.setattr(mariadb_start, "position_at", lambda *_: None)
+    monkeypatch.setattr("connectors.mysql.lookup.mariadb_start.position_at", lambda *_: None)
     own = facts({"version": version, "gtid_mode": "OFF", "gtid_executed": ""})
     server = replace(own, binlogs=tuple((name, 1) for name in binlog.files), is_replica=is_replica)
     found = offset_at_time(ms, server, ADDRESS).coordinates

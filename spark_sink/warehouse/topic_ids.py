@@ -1,0 +1,137 @@
+"""Kafka's ids of the topics that the warehouse has offsets of.
+
+A topic that was deleted and made again has another id, and offsets in it mean other records. The records that
+were not read before are gone, so a table of such a topic waits until it is reloaded.
+
+Invariant: a topic's id is noted before any of its records is applied, and a new one only once all that its
+tables need is recorded: that they wait, and that the offsets are void.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from spark_sink.errors import DataLost, TableError, TopicReplaced
+from spark_sink.names import TOPICS, argument
+from spark_sink.source.offsets import Offsets
+from spark_sink.warehouse.protocol import Name, Notes
+from spark_sink.warehouse.waiting_tables import Waits
+
+_log = logging.getLogger(__name__)
+_VERSION: Final = 1
+
+
+class _Part(Protocol):
+    @property
+    def name(self) -> Name: ...
+
+    @property
+    def places(self) -> Collection[tuple[str, int]]: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class TopicIds:
+    """The ids that a sink has noted, and the topics that were made again."""
+
+    notes: Notes
+    waits: Waits
+    note: str = TOPICS
+    """The name of the note of this sink."""
+    tables: Callable[[], Collection[Name]] = tuple
+    """Returns the names of the warehouse's tables."""
+    _ids: dict[str, str] | None = None
+    _again: dict[str, list[Name]] = field(default_factory=dict)
+    """Topics that were made again, each with tables that have waited for it, or need not."""
+
+    def replaced(self, ids: Mapping[str, str]) -> set[str]:
+        """Those of the topics that have another id than the noted one."""
+        known = self._known()
+        return {topic for topic, one in ids.items() if known.get(topic, one) != one}
+
+    def check(self, ids: Mapping[str, str]) -> None:
+        """Notes the ids of new topics. Raises DataLost if a topic was made again since."""
+        if gone := self.replaced(ids):
+            raise DataLost(
+                f"topic {min(gone)} was deleted and made again",
+                advice="Start the sink again: the tables of the topic then wait, and all others go on",
+            )
+        self.keep(ids)
+
+    def keep(self, ids: Mapping[str, str]) -> None:
+        """Notes these ids."""
+        known = self._known()
+        if any(known.get(topic) != one for topic, one in ids.items()):
+            self._ids = {**known, **ids}
+            self._write()
+
+    def wait(self, topics: Collection[str], names: Iterable[Name], earliest: Offsets) -> None:
+        """Makes tables wait for topics that were made again, from the beginning of these on."""
+        waits, _ = self.waits, self._known()
+        _log.error("topics were deleted and made again topics=%s", ", ".join(sorted(topics)))
+        waits.refresh()
+        again = {at: offset for at, offset in earliest.items() if at[0] in topics}
+        own = {
+            name
+            for name, held in waits.tables.items()
+            if any(at[0] in topics for at in held.offsets)
+        }
+        names = sorted({*self.tables()}.intersection(names) | own)
+        for name in names:
+            held = waits.waiting(name)
+            offsets = held.offsets if held is not None else {}
+            kept = {at: offset for at, offset in offsets.items() if at[0] not in topics}
+            waits.begin(name, fault(name, topics), {**kept, **again})
+        for topic in topics:
+            self._again[topic] = list(names)
+        self._write()
+
+    def faults(self, parts: Iterable[_Part]) -> dict[Name, TableError]:
+        """Why tables with records in topics that were made again have to wait.
+
+        Those that have waited do not again, and a table that is new need not.
+        """
+        found: dict[Name, TableError] = {}
+        self._known()
+        for part in parts if self._again else ():
+            held = self.waits.tables.get(part.name)
+            passed = {topic for topic, _ in held.offsets} if held is not None else set()
+            topics = {topic for topic, _ in part.places} - passed
+            again = [one for one in topics if part.name not in self._again.get(one, [part.name])]
+            if again and part.name in self.tables():
+                found[part.name] = fault(part.name, again)
+            elif again:
+                for topic in again:
+                    self._again[topic].append(part.name)
+                self._write()
+        return found
+
+    def _known(self) -> dict[str, str]:
+        if self._ids is None:
+            try:
+                body = json.loads(self.notes.read(self.note) or "{}")
+                self._ids = dict(body.get("topics", {}))
+                again = body.get("again", {}).items()
+                self._again = {topic: [(d, t) for d, t in names] for topic, names in again}
+            except (ValueError, AttributeError, TypeError):
+                # A process that was killed has left it cut; the present ids are noted again.
+                self._ids = {}
+        return self._ids
+
+    def _write(self) -> None:
+        body = {"version": _VERSION, "topics": self._known(), "again": self._again}
+        self.notes.write(self.note, json.dumps(body))
+
+
+def fault(name: Name, topics: Collection[str]) -> TopicReplaced:
+    """The reason for which a table waits if topics of its rows were made again."""
+    table = argument(name)
+    return TopicReplaced(
+        ", ".join(sorted(topics)),
+        advice="Publish its existing rows again (python -m app snapshot start), then run: python -m spark_sink "
+        f"reload --from-beginning {table}; or keep the rows as they are and add what the new topic has: "
+        f"python -m spark_sink reload {table}",
+    )

@@ -1,0 +1,75 @@
+"""Topics that were deleted and made again, and which tables wait for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from spark_sink.errors import DataLost
+from spark_sink.warehouse.memory import MemoryWarehouse
+from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.topic_ids import TopicIds
+from spark_sink.warehouse.waiting_tables import Request, Waits
+
+OLD, NAME, MAPPED = ("aq.shop.t", 0), ("shop", "t"), ("trade", "all")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    name: tuple[str, str]
+    places: frozenset[tuple[str, int]] = frozenset({OLD})
+
+
+def noted(kept: MemoryWarehouse) -> TopicIds:
+    """What a process knows that begins."""
+    waits = Waits(kept.waits, lambda: 0.0)
+    waits.refresh()
+    return TopicIds(notes=kept.notes, waits=waits, tables=kept.tables.names)
+
+
+def warehouse() -> MemoryWarehouse:
+    kept = MemoryWarehouse()
+    for name in (NAME, MAPPED):
+        kept.tables.evolve(None, Shape(*name, (("id", "int"),), ("id",)))
+    noted(kept).keep({OLD[0]: "a", "aq.shop.u": "u"})
+    return kept
+
+
+def test_a_topic_with_another_id_than_the_noted_one_was_made_again() -> None:
+    one = noted(warehouse())
+    one.check({OLD[0]: "a", "aq.shop.new": "n"})
+    assert one.replaced({OLD[0]: "b", "aq.shop.u": "u", "aq.shop.new": "n", "later": "x"}) == {
+        OLD[0]
+    }
+    with pytest.raises(DataLost, match=r"topic aq\.shop\.t was deleted and made again"):
+        one.check({OLD[0]: "b"})
+
+
+def test_the_offsets_of_a_wait_or_a_reload_in_it_are_void() -> None:
+    kept = warehouse()
+    one = noted(kept)
+    one.waits.begin(NAME, DataLost(), {OLD: 90, ("aq.shop.u", 0): 7})  # type: ignore[arg-type]
+    one.wait({OLD[0]}, [], {OLD: 0, ("aq.shop.t", 1): 3, ("aq.shop.u", 0): 0})
+    held = one.waits.tables[NAME]
+    assert held.error == "TopicReplaced"
+    assert held.offsets == {OLD: 0, ("aq.shop.t", 1): 3, ("aq.shop.u", 0): 7}
+
+
+def test_a_table_of_a_mapping_waits_at_its_first_record_and_only_once() -> None:
+    kept = warehouse()
+    one = noted(kept)
+    one.wait({OLD[0]}, [NAME, ("shop", "not_there")], {OLD: 0})
+    one.keep({OLD[0]: "b"})
+    assert sorted(one.waits.tables) == [NAME]
+    parts = [Part(NAME), Part(MAPPED), Part(("trade", "new")), Part(("x", "y"), frozenset())]
+    # The process is killed before the wait is recorded, and again.
+    for again in (one, noted(kept), noted(kept)):
+        assert list(again.faults(parts)) == [MAPPED]
+    last = noted(kept)
+    last.waits.begin(MAPPED, last.faults(parts)[MAPPED], {OLD: 0})
+    assert last.faults(parts) == {}
+    kept.tables.evolve(None, Shape("trade", "new", (("id", "int"),), ("id",)))
+    held = last.waits.tables[MAPPED]
+    last.waits.loaded(held, {OLD: 5}, Request(number="1", database="trade", table="all"))
+    assert noted(kept).faults(parts) == {}, "after the reload either"
