@@ -45,8 +45,8 @@ class BrokersDenied(SubscriberError):
     """Kafka denied the account a login or an operation."""
 
     remedy = (
-        "Check the user, the password and the ACLs: a subscriber needs READ on its topics and its group. "
-        "Then start it again."
+        "Check the user, the password and the ACLs: a subscriber needs READ on its topics and its group, and "
+        "READ and WRITE on <prefix>.__subscribers, which it creates if it may. Then start it again."
     )
 
 

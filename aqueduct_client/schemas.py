@@ -62,15 +62,11 @@ class Schemas:
             )
         return self._known[name]
 
-    async def tables(self, consumer: Consumer) -> frozenset[str]:
-        """Return the names of all tables, real and logical ones, as far as they are published."""
+    async def tables(self, consumer: Consumer) -> tuple[frozenset[str], bool]:
+        """Return the names of all published tables, real and logical, and whether there are logical ones."""
         logical = f"{self.topic.removesuffix('schemas')}logical_schemas"
         existing = await consumer.topics([self.topic, logical])
         found: set[str] = set()
-        if self.topic in existing:
-            async with self._lock:
-                await self._read_on()
-            found |= {f"{database}.{table}" for _, database, table, _ in self._known}
         if logical in existing:
             async with self.logs() as reader:
                 at = 0
@@ -79,7 +75,12 @@ class Schemas:
                         key = json.loads(raw.key or b"{}")
                         found.add(f"{key['database']}.{key['table']}")
                     at = records[-1].offset + 1
-        return frozenset(found)
+        has_logical = bool(found)
+        if self.topic in existing:
+            async with self._lock:
+                await self._read_on()
+            found |= {f"{database}.{table}" for _, database, table, _ in self._known}
+        return frozenset(found), has_logical
 
     async def _read_on(self) -> None:
         async with self.logs() as reader:

@@ -7,12 +7,15 @@ installation does not have is refused, unless it may come to exist: else all rec
 from __future__ import annotations
 
 import difflib
+import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from aqueduct_client.dedup import Window
 from aqueduct_client.errors import UnknownTable
 from aqueduct_client.records import RawRecord, Record
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +72,23 @@ class Selection:
                     f"{', '.join(missing)}: there is no topic {topic}{_near(topic, alike)}"
                 )
 
-    def refuse_absent(self, topics: Iterable[str], known: Collection[str]) -> None:
-        """Raise UnknownTable for a table of a shared topic that is none of the known ones, if any are known."""
+    def refuse_absent(
+        self, topics: Iterable[str], known: Collection[str], has_logical: bool
+    ) -> None:
+        """Raise UnknownTable for a table of a shared topic that is none of the known ones.
+
+        Logical names are published some time after the rows. Until there are any, a name that differs from
+        a known one by more than its case is only named in a warning.
+        """
+        folded = {name.casefold() for name in known}
         for topic in sorted(topics):
-            absent = [name for name in self.expected([topic]) if name not in known]
-            if known and absent:
-                raise UnknownTable(
-                    f"no table is called {absent[0]}{_near(absent[0], known)}", topic=topic
-                )
+            for name in self.expected([topic]):
+                if name in known or not known:
+                    continue
+                text = f"no table is called {name}{_near(name, known)}"
+                if has_logical or name.casefold() in folded:
+                    raise UnknownTable(text, topic=topic)
+                log.warning("%s [topic=%s]", text, topic)
 
 
 def _near(name: str, existing: Collection[str]) -> str:
@@ -84,6 +96,6 @@ def _near(name: str, existing: Collection[str]) -> str:
     by_fold: dict[str, list[str]] = {}
     for each in existing:
         by_fold.setdefault(each.casefold(), []).append(each)
-    near = difflib.get_close_matches(name.casefold(), by_fold, n=3, cutoff=0.6)
+    near = difflib.get_close_matches(name.casefold(), by_fold, n=3, cutoff=0.5)
     found = [each for fold in near for each in sorted(by_fold[fold])][:5]
     return f"; the nearest are {', '.join(found)}" if found else ""

@@ -304,7 +304,8 @@ class Subscriber:
             selection.refuse_without_topic(without, await consumer.topics(None))
         shared = [topic for topic in self._topics if selection.tables[topic] is not None]
         if self.schemas is not None and shared:
-            selection.refuse_absent(shared, await self.schemas.tables(consumer))
+            known, has_logical = await self.schemas.tables(consumer)
+            selection.refuse_absent(shared, known, has_logical)
 
     async def _new(self, consumer: Consumer, reader: Log, topic: str) -> TopicNote:
         """Return where the group begins a topic: at the start, unless it reads the topic already."""

@@ -149,9 +149,10 @@ async def refused(shop: Shop, selection: Selection) -> str:
     """The error of a subscriber, which has delivered and acknowledged nothing."""
     subscriber = shop.subscriber(topics=selection.tables)
     subscriber.selection = selection
+    before = shop.committed()
     with pytest.raises(UnknownTable) as raised:
         await subscriber.__aenter__()
-    assert shop.committed() == {}
+    assert shop.committed() == before
     return str(raised.value)
 
 
@@ -179,6 +180,26 @@ async def test_a_name_that_no_table_of_a_shared_topic_has_is_refused() -> None:
     subscriber.selection = named(TOPIC, "trade.orders", shared=True)
     async with subscriber:
         assert seqs(await subscriber.get()) == [1, 2, 3]
+
+
+async def test_a_logical_name_that_is_not_published_yet_is_named_in_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    shop = Shop()
+    shop.publish(1)
+    version = b'{"destination":"shop","database":"shop","table":"orders_1","version":1,'
+    shop.kafka.send(
+        Partition("aq.__schemas", 0), version + b'"columns":[],"primary_key":[]}', key=b"{}"
+    )
+    subscriber = shop.subscriber()
+    subscriber.selection = named(TOPIC, "trade.orders", shared=True)
+    async with subscriber:
+        assert seqs(await subscriber.get()) == [1]
+    assert f"no table is called trade.orders; the nearest are shop.orders_1 [topic={TOPIC}]" in (
+        caplog.text
+    )
+    error = await refused(Shop(kafka=shop.kafka), named(TOPIC, "shop.Orders_1", shared=True))
+    assert "the nearest are shop.orders_1" in error
 
 
 async def test_a_table_that_is_to_come_may_be_missing() -> None:
