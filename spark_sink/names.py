@@ -34,6 +34,8 @@ METASTORE: Final = "__metastore.json"
 CHECKPOINT: Final = "__checkpoint"
 ORIGIN: Final = "__origin.json"
 FORMAT: Final = "__format.json"
+APPLICATIONS: Final = "__applications.json"
+FOREIGN: Final = "__foreign"
 
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-.")
 _LONGEST: Final = 200

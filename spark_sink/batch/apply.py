@@ -12,12 +12,12 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
 
-from spark_sink.batch.contents import Contents, TablePart, contents, envelopes, unusable
+from spark_sink.batch.contents import Contents, TablePart, contents, envelopes, unusable, without
 from spark_sink.batch.deleted_keys import DeletedKeys
 from spark_sink.batch.descriptions import describe
 from spark_sink.batch.floors import Truncates, floors_of
@@ -139,6 +139,16 @@ class Applier:
 
     def forget(self, name: Name) -> None:
         """Drops what is remembered of a table that was replaced."""
+        self.milestones.integrity.forget(name)
+        self._forget(name)
+
+    def hold_against_ledger(self) -> None:
+        """Makes tables wait that are not as the sink left them, once DDL is followed; no batch has begun."""
+        absent = self.ddl.absent() if self.ddl is not None else ()
+        for name, fault, offsets in self.milestones.integrity.misfits(self.waits.tables, absent):
+            self._wait(name, fault, offsets, start={})
+
+    def _forget(self, name: Name) -> None:
         self.shapes.forget(name)
         self.milestones.rebuilt(name)
         self.deleted.forget(name)
@@ -172,7 +182,7 @@ class Applier:
         passed_by = {name for name in found.tables if self.waits.waiting(name)}
         for name in passed_by:
             part = found.tables.pop(name)
-            self.waits.extend(name, _from(moved, part))
+            self.waits.extend(name, part.since(moved[0]))
         aside = self._aside(records, moved)
         if aside is not None:
             batch, found = aside.sort_out(without(batch, passed_by), found)
@@ -191,7 +201,7 @@ class Applier:
         describe(records.sparkSession, f"batch {batch_id}: ledger")
         with stages.timed(LEDGER):
             for name, fault in faults.items():
-                self._wait(name, fault, _from(moved, found.tables[name]), start=moved[0])
+                self._wait(name, fault, found.tables[name].since(moved[0]), start=moved[0])
             if aside is not None:
                 aside.report(batch_id)
             applied = self.clock()
@@ -207,6 +217,7 @@ class Applier:
                     self.truncates.in_force(),
                     is_whole=is_whole,
                     ddl=self.ddl.history.done if self.ddl is not None else {},
+                    waiting=self.waits.all_waiting(),
                 )
                 entries[0] = replace(entries[0], milestone=milestone.text())
             self.warehouse.ledger.append(entries)
@@ -250,6 +261,8 @@ class Applier:
 
     def follow_ddl(self, start: Offsets) -> None:
         """Carries out new DDL; the gate is held. A batch begins at `start`; empty without one."""
+        events = self.ddl.history.settled() if self.ddl is not None else ()
+        self.milestones.integrity.begin(events, self.waits.tables.values())
         if self.ddl is None:
             return
         known = len(self.ddl.history.events)
@@ -269,7 +282,8 @@ class Applier:
         # Changes that a reload applied before the stream stay applied: there, reading begins at its cut.
         late = {at: until for at, until in cut.items() if until > start.get(at, 0)}
         self.waits.begin(name, fault, {**offsets, **late})
-        self.forget(name)
+        # At which commit it was left is still known: it may be put back.
+        self._forget(name)
         _log.error("table waits table=%s.%s: %s", *name, fault)
 
     def fetched(
@@ -409,7 +423,8 @@ class Applier:
         floors: Floors,
         stages: Stages,
     ) -> None:
-        if (evolved := self.shapes.evolved(part, versions)) is None:
+        standing = self.milestones.integrity.checked(part.name)
+        if (evolved := self.shapes.evolved(part, versions, standing)) is None:
             return
         shape, placed = evolved
         self.milestones.wrote(part.name)
@@ -429,18 +444,5 @@ class Applier:
             self.histories.add(batch, part, versions)
 
 
-def without(batch: DataFrame, names: Iterable[Name]) -> DataFrame:
-    """The batch without the records of some tables."""
-    for name in names:
-        # Of a record that names no table, the condition is NULL.
-        batch = batch.where(f"NOT coalesce({of_table(name)}, false)")
-    return batch
-
-
 Part = tuple[DataFrame, TablePart]
 Moved = Callable[[], tuple[Offsets, Offsets]]  # start and end of the batch, as Spark planned it
-
-
-def _from(moved: tuple[Offsets, Offsets], part: TablePart) -> dict[tuple[str, int], int]:
-    """Where the batch began in the partitions that have records of a table."""
-    return {at: moved[0].get(at, 0) for at in part.places}

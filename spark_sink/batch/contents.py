@@ -28,8 +28,10 @@ from spark_sink.source.envelope import (
     FIELDS,
     JSON_OPTIONS,
     NUMBER,
+    of_table,
     place,
 )
+from spark_sink.source.offsets import Offsets
 from spark_sink.source.progress import Place, Progress, total
 from spark_sink.source.schemas import VersionKey
 from spark_sink.warehouse.ledger import Floor, Source
@@ -99,6 +101,10 @@ class TablePart:
     def has_rows(self) -> bool:
         """Whether anything but truncates is there."""
         return self.ops.total() > self.ops["t"]
+
+    def since(self, start: Offsets) -> dict[tuple[str, int], int]:
+        """Where a batch begins in the partitions that have records of the table."""
+        return {at: start.get(at, 0) for at in self.places}
 
 
 @dataclass(slots=True)
@@ -191,6 +197,14 @@ def _group(row: Row) -> tuple[Any, ...]:
 
 _NOTHING: Final = Row(bad=None, alien=None, foreign=None, left_out=None, truncate=None)
 """The details of a group without special records."""
+
+
+def without(batch: DataFrame, names: Iterable[Name]) -> DataFrame:
+    """The batch without the records of some tables."""
+    for name in names:
+        # Of a record that names no table, the condition is NULL.
+        batch = batch.where(f"NOT coalesce({of_table(name)}, false)")
+    return batch
 
 
 def unusable() -> str:

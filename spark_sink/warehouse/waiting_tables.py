@@ -123,6 +123,10 @@ class Waits:
         held = self.tables.get(name)
         return held if held is not None and held.waits else None
 
+    def all_waiting(self) -> dict[Name, Offsets]:
+        """The tables that wait, and from which offsets on."""
+        return {name: held.offsets for name, held in self.tables.items() if held.waits}
+
     def begin(self, name: Name, fault: TableError, offsets: Offsets) -> None:
         """Records that a table waits from `offsets` on, because of `fault`."""
         now = self._now()
