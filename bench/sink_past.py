@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.batch.apply import Applier
+from spark_sink.required_conf import COMMIT_MARK
 from spark_sink.warehouse.maintenance import Maintenance
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.sql.ledger import TableLedger
@@ -130,7 +131,14 @@ class Past:
         """Source: the Delta transaction log protocol, "Delta Log Entries" and "Actions"."""
         now = int(time.time() * 1000)
         actions: list[dict[str, Any]] = [
-            {"commitInfo": {"timestamp": now, "operation": "MERGE", "isBlindAppend": False}}
+            {
+                "commitInfo": {
+                    "timestamp": now,
+                    "operation": "MERGE",
+                    "isBlindAppend": False,
+                    "userMetadata": COMMIT_MARK,
+                }
+            }
         ]
         actions += [{"add": {**_file(one), "modificationTime": now}} for one in added]
         if removed is not None:

@@ -119,6 +119,14 @@ class ForeignTable(TableError):
     """The folder of a table holds something that the sink did not create."""
 
 
+class TableReplaced(TableError):
+    """A table is not the one that the sink left in the warehouse."""
+
+
+class ColumnsChanged(TableError):
+    """Another program changed a table's columns."""
+
+
 class PartitionUnfit(TableError):
     """A value of a partitioning column cannot be the value of a partition."""
 

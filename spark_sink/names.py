@@ -36,6 +36,8 @@ TOPICS: Final = "__topics.json"
 CHECKPOINT: Final = "__checkpoint"
 ORIGIN: Final = "__origin.json"
 FORMAT: Final = "__format.json"
+APPLICATIONS: Final = "__applications.json"
+CHANGED_ELSEWHERE: Final = "__foreign"
 
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-.")
 _LONGEST: Final = 200

@@ -17,7 +17,17 @@ BY_FORMAT: Final[Mapping[str, Mapping[str, str]]] = {
     "iceberg": {},
 }
 
+COMMIT_MARK: Final = "aqueduct"
+"""What each commit of the sink says that it is one."""
+ICEBERG_MARK: Final = "aqueduct.sink"
+"""The key of it in the summary of an Iceberg snapshot."""
+MARKS: Final = {
+    "spark.databricks.delta.commitInfo.userMetadata": COMMIT_MARK,
+    f"spark.sql.iceberg.snapshot-property.{ICEBERG_MARK}": COMMIT_MARK,
+}
+
 _ALWAYS: Final = {
+    **MARKS,
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",

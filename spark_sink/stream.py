@@ -248,6 +248,7 @@ class Sink:
         if not self._warehouse.notes.excludes():
             # A sink that started meanwhile would replace commits, or have its own replaced.
             self._presence.claim(())
+        self._warehouse.commits.announce()
         # A sink that starts meanwhile may run a batch as old as this, whose files must not be removed.
         self._applier.busy_since = time.monotonic()
         names = list(tables) or self._warehouse.tables.names()
@@ -268,6 +269,7 @@ class Sink:
         self._waits.refresh()
         with self._applier.gate:
             self._applier.follow_ddl({})
+            self._applier.hold_against_ledger()
         if settings.mode == "available-now":
             for request in list(self._waits.requests):
                 self._reloader.answer(request)

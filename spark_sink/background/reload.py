@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
+from contextlib import suppress
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -21,11 +22,14 @@ from spark_sink.background.rebuild import Rebuild
 from spark_sink.batch.apply import Applier
 from spark_sink.batch.unusable import positions_of
 from spark_sink.errors import (
+    ColumnsChanged,
+    ForeignTable,
     MalformedRecord,
     ReloadRefused,
     ReloadRequested,
     RenamedWhileWaiting,
     SinkError,
+    TableReplaced,
     UnsupportedPartialImage,
 )
 from spark_sink.load.placed import has_rows_of
@@ -33,14 +37,19 @@ from spark_sink.load.state import Loaded, Loads
 from spark_sink.source.kafka import Topics
 from spark_sink.source.offsets import Offsets
 from spark_sink.spark.error_mapping import named
+from spark_sink.warehouse.foreign import forget_foreign
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.moves import pieces
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.sql.commits import again
 from spark_sink.warehouse.waiting_tables import LOADED, RELOADING, Request, WaitState
 
 _log = logging.getLogger(__name__)
 _ROUNDS = 5
+
+_OF_ITS_ROWS = (TableReplaced.__name__, ColumnsChanged.__name__)
+"""Errors of tables whose own rows a reload must not begin with."""
 
 At = tuple[str, int]
 
@@ -101,7 +110,14 @@ class Reloader:
                 held = self._waits.tables[request.name]
             if held.error == RenamedWhileWaiting.__name__ and not starts:
                 raise RenamedWhileWaiting(held.reason, advice=held.action)
+            if held.error in _OF_ITS_ROWS and not starts and not request.only_new:
+                self._check_put_back(held)
         return held
+
+    def _check_put_back(self, held: WaitState) -> None:
+        """Raises TableReplaced or ColumnsChanged unless the table is again as the sink left it."""
+        if self._applier.milestones.integrity.checked(held.name) is None:
+            raise TableReplaced(held.reason, advice=again(held.name))
 
     def _cut_before(self, request: Request) -> Offsets:
         """The offsets up to which an earlier reload has applied and which the stream has not yet reached."""
@@ -118,13 +134,16 @@ class Reloader:
         earliest, _ = self._ranges(self._names(request))
         if not earliest:
             raise ReloadRefused(f"no topic {', '.join(request.topics) or 'matches'}")
+        held = self._waits.waiting(request.name)
+        is_kept = held is None or held.error not in _OF_ITS_ROWS
+        without = "Reload without --from-beginning, which keeps the rows that were applied"
         for (topic, partition), first in sorted(earliest.items()):
             if first > 0:
                 raise ReloadRefused(
                     f"topic {topic}, partition {partition} begins at offset {first}: Kafka has removed "
                     "the earlier records",
-                    advice="Reload without --from-beginning, which keeps the rows that were applied; or name "
-                    "only the table's own topics with --topic",
+                    advice=f"{without if is_kept else 'Load the table (docs/bulk-load.md)'}; or name only the "
+                    "table's own topics with --topic",
                 )
 
     def _has_loaded_rows(self, name: Name) -> bool:
@@ -151,7 +170,17 @@ class Reloader:
 
     def _names(self, request: Request) -> Collection[str]:
         held = self._waits.waiting(request.name)
+        if not request.topics and request.from_beginning and not self._is_of_one(request.name):
+            # Those without a change since it waits have rows of it, too.
+            return ()
         return request.topics or sorted({topic for topic, _ in held.offsets} if held else ())
+
+    def _is_of_one(self, name: Name) -> bool:
+        """Whether one source table fills a table, so that its changes are in one topic."""
+        shape = None
+        with suppress(ForeignTable):
+            shape = self._store.shape(*name)
+        return self._applier.book.is_of_one(name) and not (shape is not None and shape.apart)
 
     def _ended(self, request: Request, put: dict[At, int]) -> bool:
         """Ends the wait if its reload is already in place with no change since; returns whether it did."""
@@ -237,7 +266,10 @@ class Reloader:
         if load is not None and self._loads is not None:
             self._loads.keep_placed(load.state)
         self._store.replace(shape, self._stage.rows(shape), cut=(held.since_ms, cut))
+        if request.from_beginning or load is not None:
+            forget_foreign(self._applier.warehouse.notes, request.name)
         self._end(request, held, cut)
+        self._applier.milestones.integrity.took(request.name)
         self._stage.drop(*request.name)
 
     def _built(

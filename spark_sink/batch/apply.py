@@ -148,6 +148,16 @@ class Applier:
 
     def forget(self, name: Name) -> None:
         """Drops what is remembered of a table that was replaced."""
+        self.milestones.integrity.forget(name)
+        self._forget(name)
+
+    def hold_against_ledger(self) -> None:
+        """Makes tables wait that are not as the sink left them, once DDL is followed; no batch has begun."""
+        absent = self.ddl.absent() if self.ddl is not None else ()
+        for name, fault, offsets in self.milestones.integrity.misfits(self.waits.tables, absent):
+            self._wait(name, fault, offsets, start={})
+
+    def _forget(self, name: Name) -> None:
         self.shapes.forget(name)
         self.milestones.rebuilt(name)
         self.deleted.forget(name)
@@ -217,6 +227,7 @@ class Applier:
                     self.truncates.in_force(),
                     is_whole=is_whole,
                     ddl=self.ddl.history.done if self.ddl is not None else {},
+                    waiting=self.waits.all_waiting(),
                 )
                 entries[0] = replace(entries[0], milestone=milestone.text())
             self.warehouse.ledger.append(entries)
@@ -267,6 +278,8 @@ class Applier:
 
     def follow_ddl(self, start: Offsets) -> None:
         """Carries out new DDL; the gate is held. A batch begins at `start`; empty without one."""
+        events = self.ddl.history.settled() if self.ddl is not None else ()
+        self.milestones.integrity.begin(events, self.waits.tables.values())
         if self.ddl is None:
             return
         known = len(self.ddl.history.events)
@@ -286,7 +299,8 @@ class Applier:
         # Changes that a reload applied before the stream stay applied: there, reading begins at its cut.
         late = {at: until for at, until in cut.items() if until > start.get(at, 0)}
         self.waits.begin(name, fault, {**offsets, **late})
-        self.forget(name)
+        # At which commit it was left is still known: it may be put back.
+        self._forget(name)
         _log.error("table waits table=%s.%s: %s", *name, fault)
 
     def fetched(
@@ -426,7 +440,8 @@ class Applier:
         floors: Floors,
         stages: Stages,
     ) -> None:
-        if (evolved := self.shapes.evolved(part, versions)) is None:
+        standing = self.milestones.integrity.checked(part.name)
+        if (evolved := self.shapes.evolved(part, versions, standing)) is None:
             return
         shape, placed = evolved
         self.milestones.wrote(part.name)

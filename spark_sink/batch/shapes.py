@@ -21,7 +21,8 @@ from spark_sink.errors import KeyChanged, TypeConflict
 from spark_sink.names import quoted
 from spark_sink.source.schemas import SchemaBook, TableVersion
 from spark_sink.warehouse.columns import Traced
-from spark_sink.warehouse.protocol import Name, Warehouse
+from spark_sink.warehouse.integrity import refuse_taken
+from spark_sink.warehouse.protocol import Name, Standing, Warehouse
 from spark_sink.warehouse.shape import Shape
 
 _log = logging.getLogger(__name__)
@@ -49,12 +50,12 @@ class Shapes:
         self._new.discard(name)
 
     def evolved(
-        self, part: TablePart, versions: Sequence[TableVersion]
+        self, part: TablePart, versions: Sequence[TableVersion], standing: Standing | None = None
     ) -> tuple[Shape, list[TableVersion]] | None:
         """The table's shape with room for the versions, and these by its columns; None if there are none.
 
-        A table that is made with the first rows of `part` has yet to be, see `is_new`. Raises KeyChanged and
-        TypeConflict.
+        A table that is made with the first rows of `part` has yet to be, see `is_new`. Raises KeyChanged,
+        TypeConflict, and ColumnsChanged if what the table has now, `standing`, has no room for them.
         """
         tables = self.warehouse.tables
         self._new.discard(part.name)
@@ -76,6 +77,11 @@ class Shapes:
             if held is None and self._is_made_by_rows(part, versions):
                 self._new.add(part.name)
                 return wanted, found.versions
+            if standing is not None:
+                refuse_taken(part.name, standing, (name for name, _ in wanted.columns))
+            if held is not None and standing is not None and _is_unrecorded(standing):
+                # An earlier version made it, or a batch that was interrupted.
+                tables.evolve(held, held, is_made=False)
             if brought(tables, found, wanted, notes=self.warehouse.notes):
                 _log.info("table %s table=%s.%s", "widened" if held else "made", *part.name)
         self._known[part.name] = wanted
@@ -117,3 +123,8 @@ class Shapes:
         empty = ", ".join(f"{quoted(name)} {kind}" for name, kind in wanted.all_columns)
         session = self.warehouse.tables.rows(held).sparkSession
         self.warehouse.tables.replace(wanted, session.createDataFrame([], empty))
+
+
+def _is_unrecorded(standing: Standing) -> bool:
+    """Whether the table does not say which of its columns the sink made."""
+    return standing.made is None or standing.is_altering

@@ -140,6 +140,17 @@ class Ddl:
         """Whether the table of that name was dropped, so that another may have another key."""
         return self.history.is_moved(name)
 
+    def absent(self) -> set[Name]:
+        """The tables that may be gone: those that the source has dropped, or given another name, last."""
+        gone: set[Name] = set()
+        for event in sorted(self.history.events.values(), key=lambda one: one.ts_ms):
+            gone |= event.moves.keys()
+            gone -= {new for new in event.moves.values() if new is not None}
+            for note in event.notes:
+                # Rows that are kept are the operator's to remove.
+                gone |= {note.name} if note.text.startswith("dropped") else set()
+        return gone
+
     def resume(self) -> frozenset[Name]:
         """Finishes what an earlier run was interrupted in, once; returns the tables that changed."""
         if self._is_resumed:

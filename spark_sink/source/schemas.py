@@ -236,6 +236,12 @@ class SchemaBook:
         own = {key.destination for key in keys if (key.database, key.table) == name}
         return own or {key.destination for key in keys}
 
+    def is_of_one(self, name: tuple[str, str]) -> bool:
+        """Whether one destination has published columns of a table, and under that name, by the topic now."""
+        keys = {_key_of(value) for value in self.read()}
+        own = {(one.destination, *name) for one in keys if (one.database, one.table) == name}
+        return len(own) == 1
+
     def versions(self, keys: Iterable[VersionKey]) -> dict[VersionKey, TableVersion]:
         """The versions asked for; the topic is read again when one of them is new."""
         wanted = sorted(set(keys))

@@ -38,6 +38,20 @@ class Files:
         finally:
             stream.close()
 
+    def first_line(self, path: str) -> str | None:
+        """The file's first line, without reading more of it than a buffer; None where there is none."""
+        where, system = self._at(path)
+        if not system.exists(where):
+            return None
+        stream = system.open(where)
+        try:
+            # Not java.util.Scanner, for which a line ends at characters that JSON may have in texts.
+            decoded = java_class(self._jvm, "java.io.InputStreamReader")(stream, "UTF-8")
+            line = java_class(self._jvm, "java.io.BufferedReader")(decoded).readLine()
+            return "" if line is None else str(line)
+        finally:
+            stream.close()
+
     def write(self, path: str, text: str) -> None:
         """Makes or replaces the file in one step: a reader finds all of the earlier text, or of this one."""
         where, system = self._at(path)

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from spark_sink.names import quoted
-from spark_sink.source.schemas import OWN_COLUMNS, SOURCE_COLUMNS
+from spark_sink.source.schemas import SOURCE_COLUMNS
 from spark_sink.warehouse.identity import SOURCES
 from spark_sink.warehouse.shape import Shape
 
@@ -17,8 +17,8 @@ def seen_rows(rows: DataFrame, shape: Shape, *, bookkeeping: bool) -> DataFrame:
     """The rows of a table that readers see."""
     if not shape.keyed:
         return standing_images(rows, shape, bookkeeping=bookkeeping)
-    rows = rows.where("NOT __deleted")
-    return rows if bookkeeping else rows.drop(*OWN_COLUMNS)
+    columns = shape.all_columns if bookkeeping else shape.columns
+    return rows.where("NOT __deleted").select(*(quoted(name) for name, _ in columns))
 
 
 def standing_images(images: DataFrame, shape: Shape, *, bookkeeping: bool) -> DataFrame:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spark_sink.errors import ForeignTable
+from spark_sink.source.offsets import Offsets
+from spark_sink.warehouse.integrity import Integrity
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Existing, Milestone, Position, Positions, joined, later
 from spark_sink.warehouse.moves import Place
@@ -32,10 +34,16 @@ class MilestoneRecorder:
     """Rows that existed already, since the last milestone."""
     _last_ms: int = 0
     """The moment of the last batch in the ledger."""
+    integrity: Integrity = field(init=False)
+    """At which commits the sink leaves the tables."""
     has_begun: bool = False
     """Whether this process has taken up what the ledger has."""
     has_stated: bool = False
     """Whether it has stated what the tables hold after a batch."""
+
+    def __post_init__(self) -> None:
+        """Begins with nothing known."""
+        self.integrity = Integrity(warehouse=self.warehouse)
 
     def begin(self) -> None:
         """Takes up what the ledger has; only the first call of a process does anything."""
@@ -95,10 +103,15 @@ class MilestoneRecorder:
             self._written.difference_update(versions)
 
     def milestone(
-        self, floors: Iterable[Floor], *, is_whole: bool, ddl: Mapping[str, Place] | None = None
+        self,
+        floors: Iterable[Floor],
+        *,
+        is_whole: bool,
+        ddl: Mapping[str, Place] | None = None,
+        waiting: Mapping[Name, Offsets] | None = None,
     ) -> Milestone:
         """The state of the tables now that a batch is merged, and DDL carried out up to `ddl`."""
-        tables = self.warehouse.tables
+        tables, waiting = self.warehouse.tables, waiting or {}
         for name in self._strange:
             try:
                 shape = tables.shape(*name)
@@ -107,6 +120,8 @@ class MilestoneRecorder:
             if shape is None:
                 # It was dropped or renamed; its version must not be taken for one of a later table.
                 self._versions.pop(name, None)
+                if name not in waiting:
+                    self.integrity.forget(name)
                 self._written.discard(name)
             else:
                 self.reach(tables.newest(shape))
@@ -115,6 +130,7 @@ class MilestoneRecorder:
         upkeep = self.warehouse.upkeep
         # A copy, as maintenance adds to it beside the batches.
         written = list(self._written)
+        self.integrity.wrote(written, waiting)
         versions = {name: upkeep.version(name) for name in written}
         # Maintenance may have ended after its table was dropped.
         self._versions |= {name: version for name, version in versions.items() if version >= 0}
@@ -129,4 +145,6 @@ class MilestoneRecorder:
             recent=self.warehouse.recent.version(),
             is_whole=is_whole,
             existing=existing,
+            left=self.integrity.left,
+            waiting=waiting,
         )

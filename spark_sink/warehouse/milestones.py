@@ -30,6 +30,16 @@ class Position:
     """Its transaction (`transaction.id` of docs/wire.md); empty if unknown."""
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Commit:
+    """A commit of a table."""
+
+    version: int
+    """Its number, as `protocol.Upkeep.version`."""
+    number: str = ""
+    """What no other commit has, of the same version either; empty if it is not known."""
+
+
 Positions = Mapping[str, Position]
 """By destination."""
 
@@ -56,6 +66,10 @@ class Milestone:
     """Whether the batches so far hold each transaction wholly or not at all."""
     existing: Existing = field(default_factory=dict)
     """The last row of the batch of each table that existed already."""
+    left: Mapping[tuple[str, str], Commit] = field(default_factory=dict)
+    """The commit at which the sink left each table; of a table that waits, the last one before it did."""
+    waiting: Mapping[tuple[str, str], Offsets] = field(default_factory=dict)
+    """The tables that wait, and the offsets from which they do."""
 
     def text(self) -> str:
         """The milestone as stored."""
@@ -71,6 +85,11 @@ class Milestone:
                 [*name, destination, *place]
                 for name, places in sorted(self.existing.items())
                 for destination, place in sorted(places.items())
+            ],
+            "left": [[*name, *astuple(one)] for name, one in sorted(self.left.items())],
+            "waiting": [
+                [*name, [[*at, offset] for at, offset in sorted(offsets.items())]]
+                for name, offsets in sorted(self.waiting.items())
             ],
         }
         return json.dumps(body, separators=(",", ":"))
@@ -91,6 +110,13 @@ class Milestone:
             recent=body["recent"],
             is_whole=body["whole"],
             existing=_existing(body.get("existing", ())),
+            left={
+                (database, table): Commit(*one) for database, table, *one in body.get("left", ())
+            },
+            waiting={
+                (database, table): {(topic, number): offset for topic, number, offset in offsets}
+                for database, table, offsets in body.get("waiting", ())
+            },
         )
 
 

@@ -17,7 +17,7 @@ from spark_sink.source.offsets import Offsets
 from spark_sink.source.positions import At
 from spark_sink.warehouse.ledger import Entry, Floor, LastBatch
 from spark_sink.warehouse.letters import Letter
-from spark_sink.warehouse.milestones import Batch, Position
+from spark_sink.warehouse.milestones import Batch, Commit, Position
 from spark_sink.warehouse.moves import Event, History, Place
 from spark_sink.warehouse.shape import Shape
 
@@ -43,10 +43,16 @@ class Tables(Protocol[Rows]):
         """The names of all tables."""
 
     def shape(self, database: str, table: str) -> Shape | None:
-        """The table's shape; None without such a table. Raises ForeignTable."""
+        """The table's shape, without columns that other programs added; None without such a table.
 
-    def evolve(self, held: Shape | None, wanted: Shape) -> None:
-        """Creates the table, or alters it to the columns and types of `wanted`."""
+        Raises ForeignTable.
+        """
+
+    def evolve(self, held: Shape | None, wanted: Shape, *, is_made: bool = True) -> None:
+        """Creates the table, or alters it to the columns and types of `wanted`.
+
+        Without `is_made`, it is recorded that the sink made these columns, also if nothing has to be altered.
+        """
 
     def rename_columns(self, shape: Shape, names: Mapping[str, str]) -> Shape:
         """Gives columns names that are free, without writing rows; safe to repeat. Returns the shape then.
@@ -73,7 +79,7 @@ class Tables(Protocol[Rows]):
         """
 
     def rows(self, shape: Shape, *, beside: Rows | None = None, fixed: bool = False) -> Rows:
-        """All rows, with the bookkeeping columns.
+        """All rows, with the bookkeeping columns, and without those that other programs added.
 
         `beside` are rows that they will be combined with; `fixed` rows are those of now, whenever
         they are read.
@@ -326,6 +332,49 @@ class Upkeep(Protocol):
         """The number of the last commit; with `at_least`, a lower bound that is cheap to read."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignCommit:
+    """A commit of another program, which changed rows."""
+
+    version: int
+    operation: str
+    """As the format names it."""
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A table as it is now, and what other programs have done since a commit of the sink's."""
+
+    commit: Commit
+    """The last one."""
+    columns: Mapping[str, str]
+    """All columns that are there, and their types."""
+    made: Mapping[str, str] | None
+    """The columns that the sink made, and their types; None if an earlier version of the sink made them."""
+    is_altering: bool = False
+    """Whether the sink has begun to change columns, and may have been interrupted."""
+    lost: tuple[str, ...] = ()
+    """Columns that another program removed, though they may be there again by now."""
+    foreign: tuple[ForeignCommit, ...] = ()
+    obstacle: str = ""
+    """What another program has set that refuses the sink's changes; empty without it."""
+
+
+class Commits(Protocol):
+    """The commits of tables: which are the sink's own, and which are not."""
+
+    def announce(self) -> None:
+        """Notes that commits of this process are the sink's, before it makes any."""
+
+    def since(self, name: Name, left: Commit | None) -> Standing | None:
+        """The table, after the commit at which the sink left it; None without a table.
+
+        Raises TableReplaced if it does not descend from that commit, or if another program has replaced it.
+        Maintenance by others, which changes no row, and what they set or add, is no matter.
+        """
+
+
 class Notes(Protocol):
     """The sink's own small texts, stored beside the tables."""
 
@@ -383,6 +432,10 @@ class Warehouse(Protocol[Rows]):
     @property
     def floors(self) -> FloorLog:
         """The truncates."""
+
+    @property
+    def commits(self) -> Commits:
+        """The commits of the tables."""
 
     @property
     def moving(self) -> Tables[Rows]:

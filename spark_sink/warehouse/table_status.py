@@ -16,6 +16,7 @@ from spark_sink.names import FOREIGN, of_sink
 from spark_sink.source.envelope import place
 from spark_sink.text.times import utc
 from spark_sink.warehouse.column_notes import column_lines
+from spark_sink.warehouse.foreign import foreign_lines
 from spark_sink.warehouse.foreign_topics import refused_topics
 from spark_sink.warehouse.ledger import LastBatch
 from spark_sink.warehouse.letters import HOUR_MS, Letter
@@ -46,10 +47,13 @@ def status_lines(warehouse: Warehouse[Any], sink: str = "") -> Iterator[str]:
     columns: dict[Name, list[str]] = {}
     for name, text in column_lines(warehouse):
         columns.setdefault(name, []).append(text)
+    foreign = dict(foreign_lines(warehouse))
     for name in names:
         yield from _table(name, waits.tables.get(name), asked.get(name), reached)
         yield from (f"  ddl: {text}" for text in notes.get(name, ()))
         yield from (f"  column: {text}" for text in columns.get(name, ()))
+        if name in foreign:
+            yield f"  rows: {foreign[name]}"
 
 
 def letter_lines(warehouse: Warehouse[Any], most: int, name: Name | None = None) -> Iterator[str]:

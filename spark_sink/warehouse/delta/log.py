@@ -62,6 +62,11 @@ class DeltaLog:
         """The number of the last commit."""
         return int(self._snapshot().version())
 
+    def version_and_metadata(self) -> tuple[int, dict[str, Any]]:
+        """The number of the last commit, and the table's metadata as of it."""
+        snapshot = self._snapshot()
+        return int(snapshot.version()), json.loads(snapshot.metadata().json())["metaData"]
+
     def partitions(self) -> list[str]:
         """The columns by which the table is partitioned."""
         metadata = self._snapshot().metadata()

@@ -22,6 +22,7 @@ from spark_sink.warehouse.sql.statements import (
     casts_sql,
     columns_sql,
     comment_sql,
+    made_property,
     properties_sql,
     renaming_sql,
     set_sql,
@@ -117,8 +118,11 @@ def _own_properties(shape: Shape, layout: Layout) -> dict[str, str]:
     }
 
 
-def alter_sql(path: str, held: Shape, wanted: Shape) -> list[str]:
-    """The statements that turn `held` into `wanted`, in order; each may be run twice."""
+def alter_sql(path: str, held: Shape, wanted: Shape, *, is_made: bool = True) -> list[str]:
+    """The statements that turn `held` into `wanted`, in order; each may be run twice.
+
+    Without `is_made`, they record the columns in any case.
+    """
     before = dict(held.columns)
     new = [(name, kind) for name, kind in wanted.columns if name not in before]
     if wanted.apart and not held.apart:
@@ -131,6 +135,8 @@ def alter_sql(path: str, held: Shape, wanted: Shape) -> list[str]:
         properties["delta.feature.timestampNtz"] = "supported"
     if wider:
         properties["delta.enableTypeWidening"] = "true"
+    if new or wider:
+        properties |= made_property(held, coming=wanted)
     table = f"ALTER TABLE {delta(path)}"
     statements = [set_sql(delta(path), properties)] if properties else []
     if new:
@@ -138,17 +144,16 @@ def alter_sql(path: str, held: Shape, wanted: Shape) -> list[str]:
         statements.append(f"{table} ADD COLUMNS ({columns})")
     statements += [f"{table} ALTER COLUMN {_altered(name, kind)}" for name, kind in wider]
     statements += comment_sql(delta(path), held, wanted)
+    # Last: until then the columns are found to be missing.
+    last = made_property(wanted) if new or wider or not is_made else {}
     if wanted.followed != held.followed:
-        # Last: until then the columns are found to be missing.
-        followed = {FOLLOWED_PROPERTY: json.dumps(wanted.followed)}
-        statements.append(set_sql(delta(path), followed))
-    return statements
+        last |= {FOLLOWED_PROPERTY: json.dumps(wanted.followed)}
+    return [*statements, set_sql(delta(path), last)] if last else statements
 
 
 def rename_sql(path: str, held: Shape, renamed: Shape, names: Mapping[str, str]) -> list[str]:
     """The statements that rename columns, in order; the key is set last."""
-    mapping = [] if held.mapped else [set_sql(delta(path), _MAPPED)]
-    return [*mapping, *renaming_sql(delta(path), held, renamed, names)]
+    return renaming_sql(delta(path), held, renamed, names, first={} if held.mapped else _MAPPED)
 
 
 def _altered(name: str, kind: str) -> str:

@@ -48,8 +48,10 @@ from spark_sink.warehouse.sql.statements import (
     cut_text,
     merge_sql,
     name_of,
+    own_rows,
     parse_cut,
     truncate_sql,
+    without_foreign,
 )
 
 _log = logging.getLogger(__name__)
@@ -70,7 +72,7 @@ class DeltaTables:
         found = self._describe(path)
         if found is None:
             return None
-        return shape_at(path, (database, table), *found)
+        return without_foreign(shape_at(path, (database, table), *found), found[0])
 
     def as_of(self, database: str, table: str, version: int) -> tuple[Shape, DataFrame]:
         """See protocol.Tables."""
@@ -83,13 +85,13 @@ class DeltaTables:
         """See protocol.Tables."""
         return newest_of(self.rows(shape))
 
-    def evolve(self, held: Shape | None, wanted: Shape) -> None:
+    def evolve(self, held: Shape | None, wanted: Shape, *, is_made: bool = True) -> None:
         """See protocol.Tables."""
         path = table_path(self._root, wanted.database, wanted.table)
         if held is None:
             statements = [create_sql(path, wanted, self._layout(wanted))]
         else:
-            statements = alter_sql(path, held, wanted)
+            statements = alter_sql(path, held, wanted, is_made=is_made)
         for statement in statements:
             again_on_conflict(partial(self._spark.sql, statement))
         if held is None and DeltaLog(self._spark, path).version() < 0:
@@ -244,7 +246,7 @@ class DeltaTables:
         reader = session.read.format("delta")
         if fixed:
             reader = reader.option("versionAsOf", DeltaLog(session, path).version())
-        return reader.load(path)
+        return own_rows(reader.load(path), shape)
 
     def current(self, database: str, table: str, *, bookkeeping: bool = False) -> DataFrame:
         """See protocol.Tables."""

@@ -17,6 +17,7 @@ from spark_sink.names import (
     WAITS,
 )
 from spark_sink.spark.files import Files
+from spark_sink.warehouse.delta.commits import DeltaCommits
 from spark_sink.warehouse.delta.conflict import again_on_conflict
 from spark_sink.warehouse.delta.facts import DeltaFacts
 from spark_sink.warehouse.delta.log_store import excludes_writers
@@ -59,6 +60,7 @@ class DeltaWarehouse:
         self.tables = DeltaTables(spark, root, layouts=layouts)
         self.stage = DeltaTables(spark, f"{root}/{RELOAD}")
         self.facts = DeltaFacts(spark, root)
+        self.commits = DeltaCommits(spark, root)
         self.ledger = TableLedger(own(LEDGER), every=every, keep_seconds=retention_seconds)
         self.floors = TableFloors(own(FLOORS))
         self.moving = DeltaTables(spark, f"{root}/{MOVING}")

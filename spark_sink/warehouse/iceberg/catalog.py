@@ -27,6 +27,7 @@ from pyspark.sql.types import StructType
 from spark_sink.errors import BadSettings, ForeignTable, JarMissing, UnsupportedName
 from spark_sink.java import java_class
 from spark_sink.names import literal, quoted
+from spark_sink.required_conf import COMMIT_MARK, ICEBERG_MARK
 
 HADOOP: Final = "hadoop"
 NAME: Final = "name"
@@ -242,7 +243,42 @@ class IcebergTable:
 
     def commit(self) -> None:
         """Makes a snapshot with the same rows, in the columns of now."""
-        self._table.newFastAppend().commit()
+        self._table.newFastAppend().set(ICEBERG_MARK, COMMIT_MARK).commit()
+
+    def lineage(self) -> Iterator[tuple[int, int, str, int, dict[str, str]]]:
+        """Version, number, operation, time (ms) and summary of each commit that is kept, newest first."""
+        at = self._table.currentSnapshot()
+        while at is not None:
+            summary = {str(key): str(value) for key, value in at.summary().items()}
+            number = int(at.snapshotId())
+            yield (
+                int(at.sequenceNumber()),
+                number,
+                str(at.operation()),
+                int(at.timestampMillis()),
+                summary,
+            )
+            parent = at.parentId()
+            at = None if parent is None else self._table.snapshot(parent)
+
+    def is_first(self, snapshot: int) -> bool:
+        """Whether a snapshot descends from none."""
+        return self._table.snapshot(snapshot).parentId() is None
+
+    def replaced_columns(self, snapshot: int) -> list[str]:
+        """The columns of a snapshot that were removed since, of whose names others were added later."""
+        found = self._table.snapshot(snapshot)
+        first = None if found is None else found.schemaId()
+        if first is None or first == self._table.schema().schemaId():
+            return []
+        schemas = {int(number): self._numbers(one) for number, one in self._table.schemas().items()}
+        before, now = schemas[first], self._numbers(self._table.schema())
+        between = [names for number, names in schemas.items() if number > first]
+        return sorted(
+            name
+            for name, number in before.items()
+            if now.get(name, number) != number and any(name not in names for names in between)
+        )
 
     def version(self) -> int:
         """The version; 0 before the first row."""

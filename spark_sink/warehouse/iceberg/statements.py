@@ -23,6 +23,7 @@ from spark_sink.warehouse.sql.statements import (
     comment_sql,
     followed_in,
     key_of,
+    made_property,
     properties_sql,
     set_sql,
     shape_properties,
@@ -132,11 +133,17 @@ def properties_at(properties: Mapping[str, str], version: int) -> dict[str, str]
 
 
 def alter_sql(
-    table: str, held: Shape, wanted: Shape, *, more: Mapping[str, str] | None = None
+    table: str,
+    held: Shape,
+    wanted: Shape,
+    *,
+    more: Mapping[str, str] | None = None,
+    is_made: bool = True,
 ) -> list[str] | None:
     """The statements that turn `held` into `wanted`, in order; None if rows must be rewritten.
 
-    `more` are further properties, set with up to where columns are followed.
+    `more` are further properties, set with up to where columns are followed. Without `is_made`, they record the
+    columns in any case.
     """
     before = dict(held.columns)
     new = [(name, kind) for name, kind in wanted.columns if name not in before]
@@ -146,6 +153,8 @@ def alter_sql(
     if not all(_in_place(before[name], kind) for name, kind in wider):
         return None
     statements = []
+    if new or wider:
+        statements.append(set_sql(table, made_property(held, coming=wanted)))
     if new:
         columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in new)
         statements.append(f"ALTER TABLE {table} ADD COLUMNS ({columns})")
@@ -153,11 +162,11 @@ def alter_sql(
         f"ALTER TABLE {table} ALTER COLUMN {_altered(name, kind)}" for name, kind in wider
     ]
     statements += comment_sql(table, held, wanted)
+    # Last: until then the columns are found to be missing.
+    last = made_property(wanted) if new or wider or not is_made else {}
     if wanted.followed != held.followed:
-        # Last: until then the columns are found to be missing.
-        followed = {FOLLOWED_PROPERTY: json.dumps(wanted.followed)}
-        statements.append(set_sql(table, {**followed, **(more or {})}))
-    return statements
+        last |= {FOLLOWED_PROPERTY: json.dumps(wanted.followed), **(more or {})}
+    return [*statements, set_sql(table, last)] if last else statements
 
 
 def refuse_clash(shape: Shape) -> None:

@@ -52,10 +52,12 @@ from spark_sink.warehouse.sql.statements import (
     cut_text,
     merge_sql,
     name_of,
+    own_rows,
     parse_cut,
     renaming_sql,
     shape_of,
     truncate_sql,
+    without_foreign,
 )
 from spark_sink.warehouse.sql.versions import gone_by_name
 
@@ -91,7 +93,9 @@ class IcebergTables:
         if found is None:
             self._refuse_foreign(place)
             return None
-        return _shape(found, (database, table), found.properties(), found.schema())
+        properties = found.properties()
+        shape = _shape(found, (database, table), properties, found.schema())
+        return without_foreign(shape, properties)
 
     def as_of(self, database: str, table: str, version: int) -> tuple[Shape, DataFrame]:
         """See protocol.Tables. The snapshot of that version, by its number."""
@@ -116,7 +120,7 @@ class IcebergTables:
         """See protocol.Tables."""
         return newest_of(self.rows(shape))
 
-    def evolve(self, held: Shape | None, wanted: Shape) -> None:
+    def evolve(self, held: Shape | None, wanted: Shape, *, is_made: bool = True) -> None:
         """See protocol.Tables.
 
         Where Iceberg cannot widen a type in place, the table is replaced by its own rows in the wider types.
@@ -131,7 +135,7 @@ class IcebergTables:
         else:
             is_moved = wanted.followed != held.followed
             more = self._former(place, wanted) if is_moved else {}
-            statements = alter_sql(table, held, wanted, more=more)
+            statements = alter_sql(table, held, wanted, more=more, is_made=is_made)
         if statements is None and held is not None:
             _log.info("table rewritten in wider types table=%s.%s", wanted.database, wanted.table)
             self._replace(wanted, fitted(self.rows(held, fixed=True), wanted), {})
@@ -192,7 +196,7 @@ class IcebergTables:
         session = self.spark if beside is None else beside.sparkSession
         found = session.table(self.catalog.sql_name(place))
         if not fixed:
-            return found
+            return own_rows(found, shape)
         loaded = self.catalog.table(place)
         snapshot = None if loaded is None else loaded.snapshot()
         if loaded is None or snapshot is None:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_sink.names import FORMAT, WAITS
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.iceberg.catalog import HADOOP, NAME, Catalog, digest, kind, registered
+from spark_sink.warehouse.iceberg.commits import IcebergCommits
 from spark_sink.warehouse.iceberg.conflict import again_on_conflict
 from spark_sink.warehouse.iceberg.facts import IcebergFacts
 from spark_sink.warehouse.iceberg.own_table import IcebergOwnTable
@@ -75,6 +76,7 @@ class IcebergWarehouse:
         self.tables = IcebergTables(spark=spark, catalog=made, root=folder)
         self.deleted, self.histories = space("deleted"), space("history")
         self.facts = IcebergFacts(spark=spark, tables=self.tables)
+        self.commits = IcebergCommits(tables=self.tables, notes=self.notes)
         self.moving = IcebergTables(spark=spark, catalog=made, root=folder, prefix=f"{own}_moving_")
         self.stage = IcebergTables(spark=spark, catalog=made, root=folder, prefix=f"{own}_reload_")
         self.ledger = TableLedger(small("ledger"), every=every, keep_seconds=retention_seconds)

@@ -19,7 +19,16 @@ from spark_sink.warehouse.memory.logs import (
     MemoryWaits,
 )
 from spark_sink.warehouse.memory.tables import MemoryTables, Rows, is_old
-from spark_sink.warehouse.protocol import LastMerge, Name, RowCount, Space, TableFacts
+from spark_sink.warehouse.milestones import Commit
+from spark_sink.warehouse.protocol import (
+    LastMerge,
+    Name,
+    RowCount,
+    Space,
+    Standing,
+    TableFacts,
+)
+from spark_sink.warehouse.sql.commits import refuse_older
 
 __all__ = [
     "MemoryLetters",
@@ -114,6 +123,26 @@ class MemoryFacts:
         return self._tables.last_merges.get(name)
 
 
+class MemoryCommits:
+    """See protocol.Commits. Nobody else has these tables."""
+
+    def __init__(self, tables: MemoryTables) -> None:
+        self._tables = tables
+
+    def announce(self) -> None:
+        """See protocol.Commits."""
+
+    def since(self, name: Name, left: Commit | None) -> Standing | None:
+        """See protocol.Commits."""
+        shape = self._tables.shape(*name)
+        if shape is None:
+            return None
+        last, columns = Commit(self._tables.commits(name)), dict(shape.all_columns)
+        if left is not None:
+            refuse_older(name, last, left)
+        return Standing(commit=last, columns=columns, made=columns)
+
+
 class MemoryWarehouse:
     """See protocol.Warehouse."""
 
@@ -130,6 +159,7 @@ class MemoryWarehouse:
         self.upkeep = MemoryUpkeep(self.tables)
         self.deleted, self.histories = _space(), _space()
         self.facts = MemoryFacts(self.tables)
+        self.commits = MemoryCommits(self.tables)
         self.notes = MemoryNotes()
 
 

@@ -60,7 +60,13 @@ class MemoryTables:
         held = self._tables.get((database, table))
         return None if held is None else held.shape
 
-    def evolve(self, held: Shape | None, wanted: Shape) -> None:
+    def evolve(
+        self,
+        held: Shape | None,
+        wanted: Shape,
+        *,
+        is_made: bool = True,  # noqa: ARG002 - nobody else adds columns
+    ) -> None:
         """See protocol.Tables."""
         name = wanted.database, wanted.table
         if held is None and name in self._tables:

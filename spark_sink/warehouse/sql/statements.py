@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from spark_sink.names import literal, quoted
@@ -22,6 +24,7 @@ KEY_PROPERTY: Final = "aqueduct.primary_key"
 NAME_PROPERTY: Final = "aqueduct.table"
 CUT_PROPERTY: Final = "aqueduct.cut"
 FOLLOWED_PROPERTY: Final = "aqueduct.followed"
+COLUMNS_PROPERTY: Final = "aqueduct.columns"
 
 
 def shape_properties(shape: Shape) -> dict[str, str]:
@@ -30,8 +33,33 @@ def shape_properties(shape: Shape) -> dict[str, str]:
     return {
         KEY_PROPERTY: json.dumps(shape.key),
         NAME_PROPERTY: json.dumps([shape.database, shape.table]),
+        **made_property(shape),
         **followed,
     }
+
+
+def made_property(shape: Shape, *, coming: Shape | None = None) -> dict[str, str]:
+    """The property with the columns that the sink has made; it begins to alter them to those of `coming`."""
+    body = {"made": dict(shape.all_columns)}
+    body |= {"coming": dict(coming.all_columns)} if coming is not None else {}
+    return {COLUMNS_PROPERTY: json.dumps(body, separators=(",", ":"))}
+
+
+def made_in(properties: Mapping[str, str]) -> tuple[dict[str, str] | None, dict[str, str]]:
+    """The columns that the sink has made, None if that is not recorded, and those that it has begun to make."""
+    body = json.loads(properties.get(COLUMNS_PROPERTY) or "{}")
+    return body.get("made"), body.get("coming", {})
+
+
+def without_foreign(shape: Shape, properties: Mapping[str, str]) -> Shape:
+    """A table's shape without columns that other programs added to it."""
+    made, coming = made_in(properties)
+    if made is None:
+        return shape
+    own = {name.lower() for name in (*made, *coming)}
+    there = tuple(one for one in shape.columns if one[0].lower() in own)
+    comments = tuple(one for one in shape.comments if not one[0] or one[0].lower() in own)
+    return replace(shape, columns=there, comments=comments)
 
 
 def name_of(properties: Mapping[str, str]) -> tuple[str, str] | None:
@@ -84,6 +112,13 @@ def _comments_in(schema: StructType, comment: str) -> tuple[tuple[str, str], ...
     return tuple((name, text) for name, text in found if text)
 
 
+def own_rows(rows: DataFrame, shape: Shape) -> DataFrame:
+    """A table's rows without columns that other programs added to it."""
+    own = {name.lower() for name, _ in shape.all_columns}
+    foreign = [name for name in rows.columns if name.lower() not in own]
+    return rows.drop(*foreign) if foreign else rows
+
+
 def properties_sql(properties: Mapping[str, str]) -> str:
     """Table properties, as in parentheses after TBLPROPERTIES."""
     return ", ".join(f"{literal(k)} = {literal(v)}" for k, v in properties.items())
@@ -113,16 +148,26 @@ def renaming_sql(
     renamed: Shape,
     names: Mapping[str, str],
     *,
+    first: Mapping[str, str] | None = None,
     more: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """The statements that rename columns, in order; the key is set last, with `more` properties."""
-    statements = [
-        f"ALTER TABLE {table} RENAME COLUMN {quoted(old)} TO {quoted(new)}"
-        for old, new in sorted(names.items())
-    ]
+    """The statements that rename columns, in order; none if all is done.
+
+    The `first` properties are set before it, and the key last, with `more`.
+    """
+    if not names and renamed.key == held.key:
+        return []
+    last = made_property(renamed)
     if renamed.key != held.key:
-        statements.append(set_sql(table, {KEY_PROPERTY: json.dumps(renamed.key), **(more or {})}))
-    return statements
+        last |= {KEY_PROPERTY: json.dumps(renamed.key), **(more or {})}
+    return [
+        set_sql(table, {**(first or {}), **made_property(held, coming=renamed)}),
+        *(
+            f"ALTER TABLE {table} RENAME COLUMN {quoted(old)} TO {quoted(new)}"
+            for old, new in sorted(names.items())
+        ),
+        set_sql(table, last),
+    ]
 
 
 def comment_sql(table: str, held: Shape, wanted: Shape) -> list[str]:

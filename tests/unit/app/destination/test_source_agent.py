@@ -31,7 +31,8 @@ async def test_whatever_of_a_run_was_too_slow_the_next_publishes_less_and_waits_
     monkeypatch.setattr(runs, "Takeover", lambda **_: SimpleNamespace(lead=led))
     monkeypatch.setattr(SourceAgent, "_capture", slow)
     most = 8 * 1024 * 1024
-    plan: Any = SimpleNamespace(name="shop", rules=SimpleNamespace(max_bytes=most))
+    topics = SimpleNamespace(keeps_existing=False)
+    plan: Any = SimpleNamespace(name="shop", rules=SimpleNamespace(max_bytes=most), topics=topics)
     rest: Any = None
     run = SourceAgent(
         plan=plan, status=rest, checkpoint=rest, policy=rest, signals=rest, sources=rest

@@ -126,7 +126,7 @@ def test_tables_that_are_merged_at_once_find_the_same_markers(
     with ThreadPoolExecutor(2) as pool:
         for name in (NAME, ("shop", "other")):
             pool.submit(deleted.put_back, name)
-    # What one of them found must not take the place of what the other has stored since.
+    # What one of them found must not replace what the other has stored since.
     assert found == [[]]
 
 

@@ -17,6 +17,7 @@ from spark_sink.errors import (
 from spark_sink.source.schemas import SchemaBook, VersionKey, parse_version
 from spark_sink.warehouse.delta.statements import alter_sql, create_sql
 from spark_sink.warehouse.shape import Shape, shaped
+from spark_sink.warehouse.sql.statements import made_property, set_sql
 from tests.unit.spark_sink.history import schema
 
 
@@ -104,20 +105,26 @@ def test_the_statements_quote_names_and_map_columns_only_where_needed() -> None:
     plain, odd = shape(value(("id", "int"))), shape(value(("id", "int"), ("a `b.c", "datetime")))
     assert "columnMapping" not in create_sql("/w/t", plain)
     assert "'delta.columnMapping.mode' = 'name'" in create_sql("/w/t", odd)
+    mapped = {
+        "delta.columnMapping.mode": "name",
+        "delta.feature.timestampNtz": "supported",
+    }
     assert alter_sql("/w/t", plain, odd) == [
-        (
-            "ALTER TABLE delta.`/w/t` SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name', "
-            "'delta.feature.timestampNtz' = 'supported')"
-        ),
+        set_sql("delta.`/w/t`", mapped | made_property(plain, coming=odd)),
         "ALTER TABLE delta.`/w/t` ADD COLUMNS (`a ``b.c` timestamp_ntz)",
+        set_sql("delta.`/w/t`", made_property(odd)),
     ]
 
 
 def test_widening_is_switched_on_only_when_a_type_changes() -> None:
     held, wanted = shape(value(("id", "int"))), shape(value(("id", "bigint")))
     assert alter_sql("/w/t", held, wanted) == [
-        "ALTER TABLE delta.`/w/t` SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')",
+        set_sql(
+            "delta.`/w/t`",
+            {"delta.enableTypeWidening": "true"} | made_property(held, coming=wanted),
+        ),
         "ALTER TABLE delta.`/w/t` ALTER COLUMN `id` TYPE bigint",
+        set_sql("delta.`/w/t`", made_property(wanted)),
     ]
 
 

@@ -31,7 +31,7 @@ from spark_sink.warehouse.iceberg.tables import IcebergTables
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import CommitConflict, VersionGone
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.sql.statements import shape_properties
+from spark_sink.warehouse.sql.statements import made_property, set_sql, shape_properties
 from tests.contract.test_recent_changes import FIRST, cut
 from tests.contract.test_recent_changes import Case as Recorded
 from tests.unit.spark_sink.conftest import FORMATS, Warehouse, spark
@@ -67,10 +67,13 @@ def shape(*columns: tuple[str, str], key: tuple[str, ...] = ("id",)) -> Shape:
 def test_a_type_is_altered_only_where_iceberg_reads_old_files_as_the_new_one(
     before: str, after: str, *, is_altered: bool
 ) -> None:
-    statements = alter_sql("`c`.`n`.`t`", shape(("v", before)), shape(("v", after), ("w", "int")))
+    held, wanted = shape(("v", before)), shape(("v", after), ("w", "int"))
+    statements = alter_sql("`c`.`n`.`t`", held, wanted)
     altered = [
+        set_sql("`c`.`n`.`t`", made_property(held, coming=wanted)),
         "ALTER TABLE `c`.`n`.`t` ADD COLUMNS (`w` int)",
         f"ALTER TABLE `c`.`n`.`t` ALTER COLUMN `v` TYPE {after}",
+        set_sql("`c`.`n`.`t`", made_property(wanted)),
     ]
     assert statements == (altered if is_altered else None)
 

@@ -43,7 +43,7 @@ def snapshot() -> Snapshot:
         routes=Routes(prefix="aq", include=r"shop\..*"), shadow_rules=ShadowRules
     )
     spec: Any = SimpleNamespace(rules=rules, charsets=facts().charsets, server=server_of(facts()))
-    plan: Any = SimpleNamespace(name="shop", snapshot=SnapshotPlan())
+    plan: Any = SimpleNamespace(name="shop", snapshot=SnapshotPlan(), kafka_options={})
     status = DestinationStatus("shop")
     return snapshot_of(
         cast(Plan, plan), cast(TakenOver, led), cast(StageSpec, spec), status, Signals()

@@ -1,0 +1,124 @@
+"""The commits of Iceberg tables since the sink's last one, by the tables' snapshots.
+
+The sink marks its snapshots, so that those that it was killed after are known to be its own. Iceberg passes the
+mark on with all but a DELETE that removes whole files, whose snapshot has the application alone: so the sink
+notes which applications are its own.
+
+Invariant: only the metadata of tables is read, never a row.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from typing import Final
+
+from spark_sink.errors import TableReplaced
+from spark_sink.names import APPLICATIONS
+from spark_sink.required_conf import COMMIT_MARK, ICEBERG_MARK
+from spark_sink.warehouse.iceberg.catalog import Catalog, IcebergTable
+from spark_sink.warehouse.iceberg.tables import IcebergTables
+from spark_sink.warehouse.milestones import Commit
+from spark_sink.warehouse.protocol import ForeignCommit, Name, Notes, Standing
+from spark_sink.warehouse.sql.commits import again, refuse_older, replaced
+from spark_sink.warehouse.sql.statements import made_in
+
+_APPLICATIONS_KEPT: Final = 20
+_OF_ROWS: Final = ("added-records", "deleted-records", "added-delete-files", "deleted-data-files")
+
+
+def _folder(location: str) -> str:
+    """What two names of one folder have in common."""
+    scheme, is_uri, rest = location.rpartition("://")
+    if not is_uri or scheme == "file":
+        return os.path.realpath(rest.removeprefix("file:"))
+    # A name service or an account may have several names, but a bucket has one.
+    own = rest if scheme.startswith("s3") else "/".join(rest.split("/")[1:])
+    return f"/{own.strip('/')}"
+
+
+@dataclass(slots=True, kw_only=True)
+class IcebergCommits:
+    """See protocol.Commits."""
+
+    tables: IcebergTables
+    notes: Notes
+    _applications: list[str] = field(default_factory=list)
+    """Those of the sink, this one last."""
+
+    def announce(self) -> None:
+        """See protocol.Commits."""
+        self.notes.write(APPLICATIONS, json.dumps(self._own()))
+
+    def since(self, name: Name, left: Commit | None) -> Standing | None:
+        """See protocol.Commits."""
+        found = self._catalog.table(self.tables.place(*name))
+        if found is None:
+            return None
+        self._refuse_copied(name, found)
+        commits = found.lineage()
+        newest = next(commits, None)
+        last = Commit(0) if newest is None else Commit(newest[0], str(newest[1]))
+        foreign = self._foreign(name, found, last, left) if left is not None else []
+        schema, (made, coming) = found.schema(), made_in(found.properties())
+        columns = {one.name: one.dataType.simpleString() for one in schema.fields}
+        is_known = left is not None and left.number and not coming
+        lost = found.replaced_columns(int(left.number)) if left is not None and is_known else ()
+        needed = sorted(one.name for one in schema.fields if not one.nullable)
+        return Standing(
+            commit=last,
+            columns=columns,
+            made=made,
+            is_altering=bool(coming),
+            lost=tuple(lost),
+            foreign=tuple(foreign),
+            obstacle=f"{needed[0]} is NOT NULL" if needed else "",
+        )
+
+    def _foreign(
+        self, name: Name, table: IcebergTable, last: Commit, left: Commit
+    ) -> list[ForeignCommit]:
+        """The commits of others that changed rows. Raises TableReplaced."""
+        refuse_older(name, last, left)
+        foreign: list[ForeignCommit] = []
+        is_first, version = False, last.version
+        for version, number, operation, at_ms, summary in table.lineage():
+            if version <= left.version:
+                if version == left.version and left.number not in ("", str(number)):
+                    reason = f"its version {version} is not the one of the ledger"
+                    raise replaced(name, reason)
+                return foreign
+            is_own = summary.get(ICEBERG_MARK) == COMMIT_MARK
+            is_own = is_own or summary.get("spark.app.id") in self._own()
+            if not is_own and operation != "replace" and any(map(summary.get, _OF_ROWS)):
+                foreign.append(ForeignCommit(version=version, operation=operation, at_ms=at_ms))
+            is_first = table.is_first(number)
+        if foreign and is_first and foreign[-1].version == version and left.version:
+            # A table that is replaced begins with a snapshot that descends from none.
+            raise replaced(name, f"another program replaced it, in its version {version}")
+        return foreign
+
+    def _refuse_copied(self, name: Name, table: IcebergTable) -> None:
+        """Raises TableReplaced if a table is in a folder to which it was copied, as its files are elsewhere."""
+        if self.tables.root is None:
+            return
+        here = "/".join((self.tables.root, *self.tables.place(*name)))
+        if _folder(table.location()) != _folder(here):
+            raise TableReplaced(
+                f"{'.'.join(name)}: its files are in {table.location()}, as Iceberg does not follow a copy to "
+                "another folder",
+                advice=f"Remove {here}, then: {again(name)}",
+            )
+
+    def _own(self) -> list[str]:
+        """The identifiers of this application, and of earlier ones that are noted."""
+        if not self._applications:
+            now = str(self.tables.spark.sparkContext.applicationId)
+            held = json.loads(self.notes.read(APPLICATIONS) or "[]")
+            self._applications = [*(one for one in held if one != now), now][-_APPLICATIONS_KEPT:]
+        return self._applications
+
+    @property
+    def _catalog(self) -> Catalog:
+        return self.tables.catalog

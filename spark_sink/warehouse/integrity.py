@@ -1,0 +1,200 @@
+"""Tables held against what the ledger has of them, before anything is merged into them.
+
+Invariant: a table into which rows are merged descends from the commit at which the sink left it, by the sink's
+own commits and others that changed no row, or whose changes are noted; and it has the columns that the sink
+made.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from spark_sink.errors import ColumnsChanged, ForeignTable, TableError, TableReplaced
+from spark_sink.names import action
+from spark_sink.source.offsets import Offsets
+from spark_sink.warehouse.foreign import advice, described, note_foreign
+from spark_sink.warehouse.milestones import Commit
+from spark_sink.warehouse.moves import Event
+from spark_sink.warehouse.protocol import Name, Standing, Warehouse
+from spark_sink.warehouse.sql.commits import again, replaced
+from spark_sink.warehouse.waiting_tables import LOADED, WaitState
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class Integrity:
+    """The commits at which the sink left the tables."""
+
+    warehouse: Warehouse[Any]
+    _left: dict[Name, Commit] = field(default_factory=dict)
+    _reloaded: dict[Name, int] = field(default_factory=dict)
+    """Tables that were reloaded since the last batch: since when (ms) they had waited."""
+    _waited: dict[Name, Offsets] = field(default_factory=dict)
+    """The tables that waited after the last batch."""
+    _since_ms: int = 0
+    """The time of the last batch."""
+    _has_begun: bool = False
+
+    @property
+    def left(self) -> Mapping[Name, Commit]:
+        """The last known commit of each table, for the ledger."""
+        return dict(self._left)
+
+    def begin(self, events: Iterable[Event], states: Iterable[WaitState]) -> None:
+        """Takes up what the ledger has; only the first call of a process does anything.
+
+        `events` are what was carried out of DDL, and `states` those of tables that waited: by both, a table may
+        have changed since the last batch.
+        """
+        if self._has_begun:
+            return
+        self.warehouse.commits.announce()
+        batches = self.warehouse.ledger.batches()
+        last = batches[-1].milestone if batches else None
+        self._has_begun = True
+        if last is None:
+            return
+        self._left, self._waited = dict(last.left), dict(last.waiting)
+        self._since_ms = batches[-1].at_ms
+        nowhere, moved = (-1, -1), set[Name]()
+        for event in events:
+            if event.place > last.ddl.get(event.destination, nowhere):
+                for name in event.names:
+                    self._left.pop(name, None)
+                    self._waited.pop(name, None)
+                    moved.add(name)
+        for state in states:
+            if state.kind == LOADED and state.since_ms and state.at_ms >= batches[-1].at_ms:
+                self._left.pop(state.name, None)
+                if not state.error and state.name not in moved:
+                    self._reloaded[state.name] = state.since_ms
+
+    def forget(self, name: Name) -> None:
+        """Takes a table that something else than a batch has written."""
+        self._left.pop(name, None)
+        self._reloaded.pop(name, None)
+
+    def took(self, name: Name) -> None:
+        """Takes a table as a reload has just made it."""
+        if (found := self.warehouse.commits.since(name, None)) is not None:
+            self._left[name] = found.commit
+
+    def misfits(
+        self, states: Mapping[Name, WaitState], absent: Collection[Name]
+    ) -> list[tuple[Name, TableError, Offsets]]:
+        """The tables that do not fit, and from which offsets on they wait, as far as that is known.
+
+        `states` are all that are known, and `absent` tables may be gone.
+        """
+        found: list[tuple[Name, TableError, Offsets]] = []
+        waited, self._waited = self._waited, {}
+        for name, offsets in waited.items():
+            held = states.get(name)
+            if held is None or (not held.waits and held.at_ms < self._since_ms):
+                found.append((name, _forgotten(name), offsets))
+        waiting = {name for name, held in states.items() if held.waits} | {one[0] for one in found}
+        for name in sorted({*self._left, *self._reloaded} - waiting):
+            try:
+                self.checked(name)
+            except TableError as fault:
+                if name in absent and self.warehouse.commits.since(name, None) is None:
+                    self.forget(name)
+                else:
+                    found.append((name, fault, {}))
+        return found
+
+    def checked(self, name: Name) -> Standing | None:
+        """The table as it is now; None if it is new. Raises TableReplaced and ColumnsChanged."""
+        found = self._standing(name)
+        if found is not None:
+            refuse_changed(name, found)
+        return found
+
+    def wrote(self, names: Iterable[Name], waiting: Collection[Name]) -> None:
+        """Takes tables as a batch leaves them; those that wait stay as they were left before."""
+        for name in sorted(set(names) - set(waiting)):
+            try:
+                found = self._standing(name)
+            except (TableReplaced, ForeignTable):
+                # It is found before the next merge.
+                continue
+            if found is None:
+                self._left.pop(name, None)
+            else:
+                self._left.setdefault(name, found.commit)
+                self._reloaded.pop(name, None)
+
+    def _standing(self, name: Name) -> Standing | None:
+        """The table, once foreign changes of its rows are noted. Raises TableReplaced."""
+        left = self._left.get(name)
+        found = self.warehouse.commits.since(name, left)
+        if found is None:
+            if left is not None:
+                raise replaced(name, f"it is gone, and the ledger has its version {left.version}")
+        elif (since := self._reloaded.get(name)) is not None:
+            self._refuse_before_reload(name, since)
+        if found is None:
+            return None
+        if found.foreign:
+            note_foreign(self.warehouse.notes, name, found.foreign)
+            last = found.foreign[-1]
+            what = described(last.operation, last.version)
+            _log.warning("%s table=%s.%s; %s", what, *name, advice(name))
+        if left is not None and not changed(found):
+            self._left[name] = found.commit
+        return found
+
+    def _refuse_before_reload(self, name: Name, since_ms: int) -> None:
+        """Raises TableReplaced if a table is not the one that its last reload made."""
+        cut = self.warehouse.tables.cut(*name)
+        if cut is None or cut[0] != since_ms:
+            raise replaced(name, "its last reload is not in it: an older copy")
+
+
+def _forgotten(name: Name) -> TableReplaced:
+    """The error for a table of which the log of waits no longer says that it waits."""
+    where = f"{'.'.join(name)} waited after the last batch, and the log of waits does not have it any more"
+    return TableReplaced(where, advice=f"{action(name)}; if it is refused, add --from-beginning")
+
+
+def changed(found: Standing) -> str:
+    """How the columns of a table differ from those that the sink made; empty if they do not."""
+    if found.obstacle:
+        return found.obstacle
+    if found.made is None or found.is_altering:
+        # What an interrupted batch began is finished when it is applied again.
+        return ""
+    gone = [*(name for name in found.made if name not in found.columns)]
+    if gone:
+        return f"it has no column {gone[0]} any more"
+    if lost := [name for name in found.lost if name in found.made]:
+        return f"its column {lost[0]} was removed, and another one added"
+    for name, kind in found.made.items():
+        if found.columns[name] != kind:
+            return f"its column {name} is {found.columns[name]}, and was {kind}"
+    return ""
+
+
+def refuse_changed(name: Name, found: Standing) -> None:
+    """Raises ColumnsChanged if another program changed what the sink made."""
+    if reason := changed(found):
+        raise ColumnsChanged(f"{'.'.join(name)}: {reason}", advice=again(name))
+
+
+def refuse_taken(name: Name, found: Standing, wanted: Iterable[str]) -> None:
+    """Raises ColumnsChanged if another program has added a column that the source has now, too."""
+    if found.made is None or found.is_altering:
+        return
+    made = {one.lower() for one in found.made}
+    foreign = {one.lower(): one for one in found.columns if one.lower() not in made}
+    for column in wanted:
+        if column.lower() in foreign:
+            raise ColumnsChanged(
+                f"{'.'.join(name)}: the source has a column {column} now, and another program has added one of "
+                "that name",
+                advice=again(name),
+            )

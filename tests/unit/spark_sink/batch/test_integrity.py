@@ -1,0 +1,357 @@
+"""A table that something else than the sink has changed: it waits by name, or the change is named."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_sink.errors import ColumnsChanged, KeyChanged, SinkError, TableReplaced
+from spark_sink.java import java_class
+from spark_sink.recent.coverage import Step
+from spark_sink.required_conf import MARKS
+from spark_sink.warehouse.iceberg.commits import IcebergCommits
+from spark_sink.warehouse.iceberg.warehouse import IcebergWarehouse
+from spark_sink.warehouse.opening import open_warehouse
+from spark_sink.warehouse.table_status import status_lines
+from tests.unit.spark_sink.conftest import FORMATS_LONG, Warehouse
+from tests.unit.spark_sink.history import Change, schema
+
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+_MORE = pytest.mark.long("the first case has a table that is gone, and one that is altered")
+
+
+class Scene:
+    """A warehouse with tables t and u, and another program that has them too."""
+
+    def __init__(self, spark: SparkSession, path: Path, table_format: Any) -> None:
+        self.spark, self.format = spark, table_format
+        self.warehouse = Warehouse(spark, path, table_format=table_format)
+        self.warehouse.schemas = [
+            schema(("id", "int"), ("v", "int")),
+            schema(("id", "int"), ("v", "int"), table="u"),
+        ]
+        self.seq = 0
+        self.own = spark.newSession()
+        for key in MARKS:
+            self.own.conf.set(key, "analyst")
+
+    def put(self, key: int, table: str = "t", op: str = "c", **columns: Any) -> Change:
+        self.seq += 1
+        version = columns.pop("version", 1)
+        row = {"id": key, "v": self.seq, **columns}
+        before = row if op != "c" else None
+        return Change(op=op, seq=self.seq, before=before, after=row, table=table, version=version)
+
+    def stopped(self) -> None:
+        """The sink ends; the next `started` is another process."""
+        self.warehouse.restart()
+
+    def started(self) -> None:
+        """What a start does before the first batch."""
+        if self.format == "delta":
+            java_class(self.spark._jvm, "org.apache.spark.sql.delta.DeltaLog").clearCache()
+        self.warehouse.restart()
+        applier = self.warehouse.applier
+        applier.waits.refresh()
+        applier.follow_ddl({})
+        applier.hold_against_ledger()
+
+    def name(self, table: str = "t") -> str:
+        """The table in SQL."""
+        kept = self.warehouse.kept
+        if isinstance(kept, IcebergWarehouse):
+            found = open_warehouse(self.own, self.warehouse.path, table_format="iceberg")
+            assert isinstance(found, IcebergWarehouse)
+            return found.tables.catalog.sql_name(found.tables.place("shop", table))
+        return f"delta.`{self.warehouse.path}/shop/{table}`"
+
+    def other(self, statement: str, table: str = "t") -> None:
+        """A statement of another program."""
+        self.own.sql(statement.format(t=self.name(table))).collect()
+
+    def folder(self, table: str = "t") -> Path:
+        return Path(self.warehouse.path) / "shop" / table
+
+    def rows(self, table: str = "t") -> dict[int, Any]:
+        return {row["id"]: row["v"] for row in self.warehouse.rows(table)}
+
+    def waits(self, table: str = "t") -> str:
+        held = self.warehouse.waiting(table)
+        return "" if held is None else f"{held.error}: {held.reason}"
+
+    def status(self) -> str:
+        return "\n".join(status_lines(self.warehouse.kept))
+
+
+@pytest.fixture(params=FORMATS_LONG)
+def scene(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    # The other program is in the same application here.
+    monkeypatch.setattr(IcebergCommits, "_own", lambda _: ["sink-0"])
+    found = Scene(request.getfixturevalue("spark"), tmp_path / "wh", request.param)
+    found.warehouse.take(found.put(1), found.put(2), found.put(1, "u"))
+    return found
+
+
+def deleted(scene: Scene) -> None:
+    shutil.rmtree(scene.folder())
+
+
+def put_back(scene: Scene, copy: Path) -> None:
+    shutil.rmtree(scene.folder())
+    shutil.copytree(copy, scene.folder())
+
+
+def test_a_table_that_another_program_removed_or_altered_waits_until_it_is_read_again(
+    scene: Scene,
+) -> None:
+    expected = scene.rows(), scene.rows("u")
+    if scene.format == "delta":
+        scene.other("ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')", "u")
+    scene.stopped()
+    shutil.rmtree(scene.folder())
+    scene.other("ALTER TABLE {t} RENAME COLUMN v TO w", "u")
+    scene.started()
+    assert "TableReplaced" in scene.waits()
+    assert "ColumnsChanged" in scene.waits("u")
+    scene.warehouse.take(scene.put(10), scene.put(10, "u"))
+    with pytest.raises(TableReplaced, match="--from-beginning"):
+        scene.warehouse.reload()
+    with pytest.raises(ColumnsChanged, match="no column v"):
+        scene.warehouse.reload("u")
+    scene.warehouse.reload(from_beginning=True)
+    scene.other("ALTER TABLE {t} RENAME COLUMN w TO v", "u")
+    scene.warehouse.reload("u")
+    expected[0][10], expected[1][10] = scene.seq - 1, scene.seq
+    assert (scene.rows(), scene.rows("u")) == expected
+
+
+@_MORE
+def test_a_table_that_is_gone_or_an_older_copy_waits_and_is_read_again(
+    scene: Scene, tmp_path: Path
+) -> None:
+    older = shutil.copytree(scene.folder(), tmp_path / "older")
+    scene.warehouse.take(scene.put(3), scene.put(1, op="u"), scene.put(2, "u"))
+    newest = shutil.copytree(scene.folder(), tmp_path / "newest")
+    expected = scene.rows()
+    breaks: list[Callable[[], object]] = [
+        lambda: deleted(scene),
+        lambda: put_back(scene, older),
+    ]
+    for number, damage in enumerate(breaks):
+        scene.stopped()
+        damage()
+        scene.started()
+        assert "TableReplaced" in scene.waits()
+        assert not scene.waits("u")
+        # It is found before there is any change, and the others continue.
+        change, other = scene.put(10 + number), scene.put(10 + number, "u")
+        scene.warehouse.take(change, other)
+        assert other.after is not None
+        assert scene.rows("u")[10 + number] == other.after["v"]
+        assert "shop.t: WAITING" in scene.status()
+        with pytest.raises(TableReplaced, match="--from-beginning"):
+            scene.warehouse.reload()
+        scene.started()
+        assert "TableReplaced" in scene.waits()
+        scene.warehouse.reload(from_beginning=True)
+        expected |= {10 + number: scene.seq - 1}
+        assert scene.rows() == expected
+        scene.started()
+        assert not scene.waits()
+        scene.warehouse.take(scene.put(20 + number))
+        expected |= {20 + number: scene.seq}
+        assert scene.rows() == expected
+        shutil.rmtree(newest)
+        shutil.copytree(scene.folder(), newest)
+    # What is put back is continued.
+    scene.stopped()
+    put_back(scene, older)
+    scene.started()
+    scene.warehouse.take(scene.put(30))
+    put_back(scene, newest)
+    scene.started()
+    scene.warehouse.reload()
+    assert scene.rows() == expected | {30: scene.seq}
+
+
+@_MORE
+def test_what_changes_no_row_makes_no_table_wait(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse, name = scene.warehouse, ("shop", "t")
+    scene.other("ALTER TABLE {t} SET TBLPROPERTIES ('team' = 'x')")
+    scene.other("ALTER TABLE {t} ADD COLUMNS (x INT COMMENT 'ours')")
+    if scene.format == "delta":
+        scene.other("OPTIMIZE {t}")
+    warehouse.kept.upkeep.compact(name)
+    scene.started()
+    warehouse.take(scene.put(3))
+    # A kill between a table's commit and the ledger's.
+    with monkeypatch.context() as patch:
+        patch.setattr(type(warehouse.kept.ledger), "append", lambda *_: 1 / 0)
+        with pytest.raises((SinkError, ZeroDivisionError)):
+            warehouse.take(scene.put(4))
+    for _ in range(2):
+        scene.started()
+        assert (scene.waits(), scene.waits("u")) == ("", "")
+        warehouse.catch_up(warehouse.kept.ledger.applied())
+    warehouse.kept.upkeep.retain(name, 0)
+    warehouse.kept.upkeep.compact(name)
+    warehouse.kept.upkeep.remove_unused(name)
+    warehouse.reload(from_beginning=True)
+    scene.started()
+    warehouse.take(scene.put(5), scene.put(2, op="u"))
+    scene.started()
+    assert (scene.waits(), sorted(scene.rows())) == ("", [1, 2, 3, 4, 5])
+    # The ledger alone is put back, or is of another folder: the tables are newer than it.
+    ledger = Path(warehouse.path) / "__ledger"
+    if scene.format == "delta":
+        copy = shutil.copytree(ledger, tmp_path / "ledger")
+        warehouse.take(scene.put(6))
+        shutil.rmtree(ledger)
+        shutil.copytree(copy, ledger)
+        scene.started()
+        assert scene.waits() == ""
+        warehouse.catch_up(warehouse.kept.ledger.applied())
+        assert sorted(scene.rows()) == [1, 2, 3, 4, 5, 6]
+
+
+@_MORE
+def test_an_added_column_is_kept_until_the_source_has_one_of_its_name(scene: Scene) -> None:
+    warehouse = scene.warehouse
+    scene.other("ALTER TABLE {t} ADD COLUMNS (x INT)")
+    scene.other("UPDATE {t} SET x = 7")
+    warehouse.take(scene.put(1, op="u"), scene.put(3))
+    held = scene.own.sql(f"SELECT id, v, x FROM {scene.name()} ORDER BY id").collect()
+    assert [(row.id, row.x) for row in held] == [(1, 7), (2, 7), (3, None)]
+    assert held[0].v == scene.seq - 1
+    assert set(warehouse.rows()[0]) == {"id", "v"}
+    start = warehouse.ends()
+    warehouse.write(scene.put(3, op="u"))
+    warehouse.store(start, Step.BEGIN)
+    assert {row["id"]: row["v"] for row in warehouse.fresh()} == scene.rows() | {3: scene.seq}
+    warehouse.catch_up(start)
+    assert "another program changed rows" in scene.status()
+    warehouse.schemas.append(schema(("id", "int"), ("v", "int"), ("x", "int"), version=2))
+    with pytest.raises(ColumnsChanged, match="source has a column x now"):
+        warehouse.take(scene.put(4, x=40, version=2))
+    warehouse.reload(from_beginning=True)
+    assert {row["id"]: row["x"] for row in warehouse.rows()} == {1: None, 2: None, 3: None, 4: 40}
+    assert "another program changed rows" not in scene.status()
+    warehouse.schemas.append(
+        schema(("id", "int"), ("v", "bigint"), ("x", "int"), ("y", "int"), version=3)
+    )
+    warehouse.take(scene.put(5, x=50, y=5, version=3))
+    scene.started()
+    warehouse.take(scene.put(6, x=60, y=6, version=3))
+    assert not scene.waits()
+
+
+@_MORE
+def test_columns_that_another_program_changed_are_not_filled_with_null(scene: Scene) -> None:
+    warehouse = scene.warehouse
+    if scene.format == "delta":
+        scene.other("ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+        scene.other("ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
+    changes = {
+        "ALTER TABLE {t} RENAME COLUMN v TO w": "no column v",
+        "ALTER TABLE {t} DROP COLUMN v": "no column v",
+        "ALTER TABLE {t} ALTER COLUMN v TYPE BIGINT": "v is bigint, and was int",
+    }
+    expected = scene.rows()
+    for number, (statement, reason) in enumerate(changes.items()):
+        scene.other(statement)
+        with pytest.raises(ColumnsChanged, match=reason):
+            warehouse.take(scene.put(10 + number))
+        with pytest.raises(ColumnsChanged, match=reason):
+            warehouse.reload()
+        if number == 0:
+            scene.other("ALTER TABLE {t} RENAME COLUMN w TO v")
+            warehouse.reload()
+        else:
+            warehouse.reload(from_beginning=True)
+            if scene.format == "delta":
+                scene.other(
+                    "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')"
+                )
+        expected |= {10 + number: scene.seq}
+        assert scene.rows() == expected
+    if scene.format == "delta":
+        scene.other("ALTER TABLE {t} ADD CONSTRAINT small CHECK (v < 20)")
+        with pytest.raises(ColumnsChanged, match="the constraint small"):
+            warehouse.take(scene.put(30))
+        scene.other("ALTER TABLE {t} DROP CONSTRAINT small")
+        warehouse.reload()
+        assert scene.rows() == expected | {30: scene.seq}
+
+
+@_MORE
+def test_rows_that_another_program_changed_are_named_and_a_table_that_it_replaced_waits(
+    scene: Scene,
+) -> None:
+    warehouse = scene.warehouse
+    scene.other("DELETE FROM {t} WHERE id = 1")
+    scene.started()
+    assert not scene.waits()
+    warehouse.take(scene.put(3))
+    assert "rows: another program changed rows" in scene.status()
+    warehouse.reload(from_beginning=True)
+    assert sorted(scene.rows()) == [1, 2, 3]
+    assert "another program changed rows" not in scene.status()
+    before = warehouse.kept.upkeep.version(("shop", "t"))
+    warehouse.take(scene.put(4))
+    if scene.format == "delta":
+        scene.other(f"RESTORE TABLE {{t}} TO VERSION AS OF {before}")
+    else:
+        tables: Any = warehouse.kept.tables
+        table = tables.catalog.existing(tables.place("shop", "t"))._table
+        table.manageSnapshots().rollbackTo(table.currentSnapshot().parentId()).commit()
+    with pytest.raises(TableReplaced):
+        warehouse.take(scene.put(5))
+    warehouse.reload(from_beginning=True)
+    assert sorted(scene.rows()) == [1, 2, 3, 4, 5]
+    warehouse.take(scene.put(6))
+    scene.other(
+        "CREATE OR REPLACE TABLE {t} AS SELECT * FROM {t} WHERE id > 1".replace(
+            "{t} AS", "{t} USING " + scene.format + " AS"
+        )
+    )
+    scene.started()
+    assert "TableReplaced" in scene.waits()
+    warehouse.reload(from_beginning=True)
+    assert sorted(scene.rows()) == [1, 2, 3, 4, 5, 6]
+
+
+@_MORE
+def test_a_log_of_waits_that_is_lost_ends_no_wait_and_a_copied_iceberg_table_is_refused(
+    scene: Scene, tmp_path: Path
+) -> None:
+    warehouse = scene.warehouse
+    warehouse.schemas.append(schema(("id", "int"), ("v", "int"), key=("v",), version=2))
+    with pytest.raises(KeyChanged):
+        warehouse.take(scene.put(3, version=2))
+    warehouse.take(scene.put(2, "u"))
+    scene.stopped()
+    shutil.rmtree(Path(warehouse.path) / "__waits")
+    scene.started()
+    assert "waited after the last batch" in scene.waits()
+    warehouse.take(scene.put(4, version=2))
+    warehouse.reload()
+    assert scene.rows() == {1: 1, 2: 2, 3: 4, 4: scene.seq}
+    # All of it in another folder: Delta's paths are relative, and Iceberg's are not.
+    copy = shutil.copytree(warehouse.path, tmp_path / "copy")
+    other = Scene(scene.spark, copy, scene.format)
+    other.warehouse.schemas, other.warehouse.records = warehouse.schemas, warehouse.records
+    other.seq = scene.seq
+    other.started()
+    if scene.format == "delta":
+        other.warehouse.take(other.put(5, version=2))
+        assert sorted(other.rows()) == [1, 2, 3, 4, 5]
+    else:
+        assert "does not follow a copy" in other.waits()
+        assert "does not follow a copy" in other.waits("u")
