@@ -85,7 +85,7 @@ audit-wide: setup ## every type, image, character set and kind of transaction on
 	@AUDIT=all SERVERS=all EVERY=$(EVERY) $(VENV_PYTHON) -m pytest tests/integration/auditing/test_innocent.py tests/crash/innocent.py -s $(ARGS)
 
 switch: setup ## a Debezium connector and a Canal server, each switched to Aqueduct under load for a consumer that is never informed
-	@$(VENV_PYTHON) -m pytest tests/crash/peers/switch_debezium.py tests/crash/peers/switch_canal.py -s $(ARGS)
+	@$(VENV_PYTHON) -m pytest tests/crash/peers/switch_debezium.py tests/crash/peers/switch_canal.py tests/crash/peers/switch_modes.py -s $(ARGS)
 
 fuzz: setup ## break binlogs and decode them for FUZZ_SECONDS=300; prints how to run a case again
 	@$(VENV_PYTHON) -m tests.fuzz --seconds $(FUZZ_SECONDS)

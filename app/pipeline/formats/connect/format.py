@@ -124,10 +124,12 @@ class _Table:
         self._form = form
         self._values = _functions(forms)
         self._key_values = _functions(own)
-        self._head = b""
-        if form.value_schemas:
-            make = row_schema if form.unwrap else envelope_schema
-            self._head = make(version.topic, forms, connector)
+        self._head = self._deleted_head = b""
+        if form.value_schemas and form.unwrap:
+            self._head = row_schema(version.topic, forms, optional=False)
+            self._deleted_head = row_schema(version.topic, forms, optional=True)
+        elif form.value_schemas:
+            self._head = envelope_schema(version.topic, forms, connector)
         self._key_head = b""
         if form.key_schemas:
             ordered = {name: own[name] for name in version.definition.primary_key if name in own}
@@ -136,7 +138,9 @@ class _Table:
     def message(self, envelope: Envelope) -> bytes:
         """Return the value of a change."""
         if self._form.unwrap:
-            return _with_schema(self._head, orjson.dumps(_image(envelope["after"], self._values)))
+            after = envelope["after"]
+            head = self._deleted_head if after is None else self._head
+            return _with_schema(head, orjson.dumps(_image(after, self._values)))
         return _with_schema(
             self._head, orjson.dumps(_value(envelope, self._values, self._form.name))
         )

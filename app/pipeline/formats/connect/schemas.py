@@ -22,18 +22,22 @@ _SOURCE = {
     "thread": ("int64", True), "query": ("string", True),
 }  # fmt: skip
 """The members of ``source``: the type, and whether it is optional."""
+_ORDER = (
+    "type", "fields", "items", "optional", "name", "version", "doc", "parameters", "default", "field",
+)  # fmt: skip
+"""The members of a schema as the converter orders them: a key's partition depends on its bytes."""
 _BLOCK = ("id", "total_order", "data_collection_order")
 _TIMES = ("ts_ms", "ts_us", "ts_ns")
 
 
 def key_schema(topic: str, forms: Mapping[str, Form]) -> bytes:
     """Return the schema of a key, as JSON."""
-    return orjson.dumps(_struct(f"{topic}.Key", _columns(forms), optional=False))
+    return _json(_struct(f"{topic}.Key", _columns(forms), optional=False))
 
 
-def row_schema(topic: str, forms: Mapping[str, Form], _connector: str) -> bytes:
-    """Return the schema of a row alone, as JSON."""
-    return orjson.dumps(_struct(f"{topic}.Value", _columns(forms), optional=True))
+def row_schema(topic: str, forms: Mapping[str, Form], *, optional: bool) -> bytes:
+    """Return the schema of a row alone, as JSON; after a delete it is ``optional``."""
+    return _json(_struct(f"{topic}.Value", _columns(forms), optional=optional))
 
 
 def envelope_schema(topic: str, forms: Mapping[str, Form], connector: str) -> bytes:
@@ -47,7 +51,20 @@ def envelope_schema(topic: str, forms: Mapping[str, Form], connector: str) -> by
         _field("op", "string", optional=False),
         *(_field(name, "int64", optional=True) for name in _TIMES),
     ]
-    return orjson.dumps({**_struct(f"{topic}.Envelope", fields, optional=False), "version": 2})
+    return _json({**_struct(f"{topic}.Envelope", fields, optional=False), "version": 2})
+
+
+def _json(schema: Schema) -> bytes:
+    return orjson.dumps(_ordered(schema))
+
+
+def _ordered(schema: Schema) -> Schema:
+    found = {name: schema[name] for name in _ORDER if name in schema}
+    if "fields" in found:
+        found["fields"] = [_ordered(one) for one in found["fields"]]
+    if "items" in found:
+        found["items"] = _ordered(found["items"])
+    return found
 
 
 def _columns(forms: Mapping[str, Form]) -> list[Schema]:

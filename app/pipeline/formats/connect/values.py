@@ -73,9 +73,15 @@ def _form(kind: ColumnKind, column: Column, modes: Modes) -> Form:
         return _time(base, column, modes)
     if base in ("enum", "set"):
         name = "io.debezium.data.Enum" if base == "enum" else "io.debezium.data.EnumSet"
-        labels = ",".join(one.replace(",", "\\,") for one in kind.labels)
-        return Form({**_named("string", name), "parameters": {"allowed": labels}})
+        labels = ",".join(map(_label, kind.labels))
+        schema = {**_named("string", name), "parameters": {"allowed": labels}}
+        return Form(schema, _label if any("," in one for one in kind.labels) else None)
     return _OF_BASE.get(base, Form({"type": "string"}))
+
+
+def _label(value: str) -> str:
+    """A label as Debezium has it, in which a comma follows a backslash; those of a SET have none."""
+    return value.replace(",", "\\,")
 
 
 def _named(kind: str, name: str) -> Schema:
@@ -212,7 +218,10 @@ def _time(base: str, column: Column, modes: Modes) -> Form:
         at = _micros(value, modes)
         if at is None:
             return absent
-        return at * 1000 if unit == 0 else at // unit
+        if unit:
+            return at // unit
+        nanoseconds = at * 1000
+        return nanoseconds if -(2**63) <= nanoseconds < 2**63 else absent
 
     return Form(_named(kind, name), written)
 

@@ -21,9 +21,9 @@ ROW = {"id": "5.25", "d": "2026-11-21", "x": 7}
 KEY = b'{"id":"5.25","d":"2026-11-21"}'
 OWN_KEY = b'{"id":"Ag0=","d":20778}'
 KEY_SCHEMA = (
-    b'{"type":"struct","fields":[{"type":"bytes","name":"org.apache.kafka.connect.data.Decimal","version":1,'
-    b'"parameters":{"scale":"2","connect.decimal.precision":"6"},"optional":true,"field":"id"},{"type":"int32",'
-    b'"name":"io.debezium.time.Date","version":1,"optional":true,"field":"d"}],"optional":false,"name":"aq.orders.Key"}'
+    b'{"type":"struct","fields":[{"type":"bytes","optional":true,"name":"org.apache.kafka.connect.data.Decimal",'
+    b'"version":1,"parameters":{"scale":"2","connect.decimal.precision":"6"},"field":"id"},{"type":"int32",'
+    b'"optional":true,"name":"io.debezium.time.Date","version":1,"field":"d"}],"optional":false,"name":"aq.orders.Key"}'
 )
 
 
@@ -72,6 +72,7 @@ def test_a_row_alone_is_null_after_a_delete_and_has_no_tombstone() -> None:
     assert ConnectFactory.keeps_tombstones(rules())
     both = connect(unwrap=True, value_schemas=True).rows(VERSION)(envelope_of(ROW, None))
     assert orjson.loads(both)["payload"] is None
+    assert orjson.loads(both)["schema"]["optional"]
 
 
 class Written:

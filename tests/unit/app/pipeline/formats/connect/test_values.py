@@ -19,7 +19,7 @@ SAME = (
     ("int unsigned", 4000000000, 4000000000), ("bigint", -9, -9), ("float", 0.1, 0.1), ("double", 1e22, 1e22),
     ("bit(1)", "AQ==", True), ("bit(1)", "AA==", False), ("bit(12)", "CgU=", "BQo="), ("char(5)", "ab", "ab"),
     ("varchar(20)", "zoë", "zoë"),
-    ("enum('a','b')", "b", "b"),
+    ("enum('a','b')", "b", "b"), ("enum('a','b,c')", "b,c", "b\\,c"),
     ("set('x','y')", "x,y", "x,y"),
     ("year", 2026, 2026),
     ("year", 0, 1900), ("vector(2)", [1.0, 0.1], [1.0, 0.1]),
@@ -71,6 +71,7 @@ BY_MODE: dict[str, tuple[tuple[str, Any, Any], ...]] = {
     "decimal_format=numeric time=nanoseconds bigint_unsigned=precise": (
         ("decimal(10,2)", "14.00", orjson.Fragment("14.00")),
         ("bigint unsigned", 2**64 - 1, orjson.Fragment("18446744073709551615")),
+        ("datetime(6)", "1000-01-01T00:00:00.000001", None),
         ("datetime", "2026-11-21T10:15:00", 1795256100000000000), ("time", "-12:00:01", -43201000000000),
         ("datetime(6)", "2026-11-21T10:15:00.123456", 1795256100123456000), ("date", "2026-11-21", 20778),
     ),
