@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from app.pipeline.gather.deletable import place_columns
 from connectors.errors import SnapshotUnsupported
 from connectors.mysql.ddl.definition import Table
 from connectors.mysql.snapshot.record_keys import RecordKeys
 from connectors.wire import KEY_SHARD
 from tables.routes.routes import Route
+from tables.routes.table_faults import place_columns
 
 _SHARED = (
     "its keys do not name the real table (shard_in_key: never), so another one may have the row"

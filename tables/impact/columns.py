@@ -19,27 +19,37 @@ from tables.impact.warehouse_rules import RESERVED, warehouse_type, widened
 _VALUE = re.compile(r"\bDEFAULT\b(?!\s+NULL\b)|\bAUTO_INCREMENT\b", re.IGNORECASE)
 
 
+def known_renames(old: Table, new: Table, stated: Mapping[str, str] | None) -> dict[str, str]:
+    """The columns' old names with the new ones, of those that a statement renames; guessed if there is none."""
+    if stated is None:
+        stated = dict(_guessed(old, new))
+    spelled, after = {lowered(name): name for name in _by_name(old)}, _by_name(new)
+    return {
+        spelled[lowered(a)]: b for a, b in stated.items() if lowered(a) in spelled and b in after
+    }
+
+
 def column_findings(
-    old: Table, new: Table, renames: Mapping[str, str] | None, *, existing: bool = True
+    old: Table,
+    new: Table,
+    renames: Mapping[str, str],
+    values: Mapping[str, Relation],
+    *,
+    existing: bool = True,
 ) -> Iterator[Finding]:
     """Yield the differences; without ``existing``, those of a table without rows.
 
-    ``renames``, from old names to new ones, are guessed if they are None.
+    ``renames``: from old names to new ones. ``values``: the relation of masked columns' values to earlier ones,
+    by new name; that of others follows from their types.
     """
     before, after = _by_name(old), _by_name(new)
-    if renames is None:
-        renames = dict(_guessed(old, new))
-    spelled = {lowered(name): name for name in before}
-    known = {
-        spelled[lowered(a)]: b for a, b in renames.items() if lowered(a) in spelled and b in after
-    }
-    known = {a: b for a, b in known.items() if a != b}
+    known = {a: b for a, b in renames.items() if a != b}
     taken = set(known.values())
     for name, column in before.items():
         if name in known:
-            yield from _renamed(column, after[known[name]])
+            yield from _renamed(column, after[known[name]], values)
         elif name in after and name not in taken:
-            yield from _changed(column, after[name])
+            yield from _changed(column, after[name], values)
         else:
             yield _removed(column)
     for name, column in after.items():
@@ -132,7 +142,7 @@ def _refused(column: Column) -> Finding | None:
     )
 
 
-def _renamed(old: Column, new: Column) -> Iterator[Finding]:
+def _renamed(old: Column, new: Column, values: Mapping[str, Relation]) -> Iterator[Finding]:
     same = lowered(old.name) == lowered(new.name)
     yield Finding(
         kind="column renamed",
@@ -149,13 +159,15 @@ def _renamed(old: Column, new: Column) -> Iterator[Finding]:
     )
     if (refused := _refused(new)) is not None:
         yield refused
-    yield from _changed(replace(old, name=new.name), new)
+    yield from _changed(replace(old, name=new.name), new, values)
 
 
-def _changed(old: Column, new: Column) -> Iterator[Finding]:
-    found = relation(kind_of(old), kind_of(new))
+def _changed(old: Column, new: Column, values: Mapping[str, Relation]) -> Iterator[Finding]:
+    found, masked = relation(kind_of(old), kind_of(new)), values.get(new.name)
     if found is not Relation.SAME:
-        yield _retyped(old, new, found)
+        yield _retyped(old, new, found, is_null=masked is not None)
+    elif masked not in (None, Relation.SAME, Relation.WIDER):
+        yield _masked(new, masked)
     letters = charset_relation(old.charset, new.charset)
     if letters is not Relation.SAME and found is not Relation.OTHER_FORM:
         yield _recoded(old, new, letters)
@@ -178,16 +190,32 @@ _MEANINGS = {
 }
 
 
-def _retyped(old: Column, new: Column, found: Relation) -> Finding:
+def _masked(new: Column, found: Relation) -> Finding:
+    return Finding(
+        kind="masked values changed",
+        severity=Severity.BREAKING,
+        column=new.name,
+        consumers=f"The type stays; what it is masked from changes. {_MEANINGS[found]}",
+        warehouse="The column stays. Its existing rows have what was masked from their earlier values.",
+        warehouse_columns=(new.name,),
+    )
+
+
+def _retyped(old: Column, new: Column, found: Relation, *, is_null: bool) -> Finding:
+    """``is_null``: all its values are; a mask that has values gives them a type of its own."""
     does, refuses = _warehouse(old, new)
-    careful = found is Relation.WIDER and not refuses
+    severity = Severity.BREAKING
+    if not refuses and is_null:
+        severity = Severity.HARMLESS
+    elif not refuses and found is Relation.WIDER:
+        severity = Severity.CAREFUL
     return Finding(
         kind=_KINDS.get(found, "column changed"),
-        severity=Severity.CAREFUL if careful else Severity.BREAKING,
+        severity=severity,
         column=new.name,
         old=old.type,
         new=new.type,
-        consumers=_MEANINGS[found],
+        consumers="It is always NULL, and of another type." if is_null else _MEANINGS[found],
         warehouse=does,
         warehouse_columns=(new.name,),
     )

@@ -14,9 +14,10 @@ from typing import Any
 from connectors.mysql.ddl.definition import DatabaseChange, Table, TableChange, TableName
 from connectors.mysql.ddl.effect.options import is_sequence
 from connectors.mysql.ddl.online.cut_over import Logical, Noise, OnlineAlter, TableMovedAway
-from tables.impact.columns import column_findings
+from tables.impact.columns import column_findings, known_renames
 from tables.impact.finding import Finding, Severity
 from tables.impact.keys import key_findings
+from tables.impact.published import published, rule_findings
 from tables.impact.warehouse_rules import warehouse_path
 from tables.mapping.rules import DELETES, OMIT, RECORD
 from tables.routes.routes import Route
@@ -162,31 +163,38 @@ class _Reading:
                 continue
             if isinstance(change, TableChange) and is_sequence(change.new or change.old):
                 continue
-            for finding in self._of(change):
+            for finding in self._of(change, route):
                 yield route, finding
 
-    def _of(self, change: OnlineAlter | TableMovedAway | TableChange) -> Iterator[Finding]:
+    def _of(
+        self, change: OnlineAlter | TableMovedAway | TableChange, route: Route
+    ) -> Iterator[Finding]:
         if isinstance(change, TableMovedAway):
             yield _moved_away(change)
         elif isinstance(change, OnlineAlter):
-            yield from self._altered(change.name, change.old, change.new)
+            yield from self._altered(route, change.old, change.new)
         elif change.renamed_to is not None:
             yield self._renamed(change, change.renamed_to)
         elif change.new is None:
             yield _DROPPED
         elif change.renamed_from is not None:
-            yield from self._took_name(change, change.new, change.renamed_from)
+            yield from self._took_name(change, change.new, route)
         else:
-            yield from self._altered(change.name, change.old, change.new)
+            yield from self._altered(route, change.old, change.new)
 
-    def _altered(self, name: TableName, old: Table | None, new: Table) -> Iterator[Finding]:
+    def _altered(self, route: Route, old: Table | None, new: Table) -> Iterator[Finding]:
         if old is None:
             yield _CREATED
-            yield from column_findings(_EMPTY, new, {}, existing=False)
+            yield from rule_findings(None, new, route, {})
+            yield from column_findings(_EMPTY, published(new, route).table, {}, {}, existing=False)
             return
-        renames = self._renames.get(name)
-        yield from column_findings(old, new, renames)
-        yield from key_findings(old, new)
+        stated = known_renames(old, new, self._renames.get(route.table))
+        yield from rule_findings(old, new, route, stated)
+        before, after = published(old, route), published(new, route, stated)
+        renames = before.renames(after, stated)
+        values = before.values(after, renames)
+        yield from column_findings(before.table, after.table, renames, values)
+        yield from key_findings(before.table, after.table, values)
 
     def _renamed(self, change: TableChange, to: TableName) -> Finding:
         route = self._route_of(to)
@@ -205,11 +213,14 @@ class _Reading:
             "then they stay, and that table begins without them.",
         )
 
-    def _took_name(self, change: TableChange, new: Table, origin: TableName) -> Iterator[Finding]:
+    def _took_name(self, change: TableChange, new: Table, route: Route) -> Iterator[Finding]:
         if self._moved_from.get(change.name) is not None:
             # Another table had this name: for its readers the columns changed.
-            yield from self._altered(change.name, self._moved_from[change.name], new)
+            yield from self._altered(route, self._moved_from[change.name], new)
+        else:
+            yield from rule_findings(None, new, route, {})
         # A table may pass through a third name.
+        origin = change.renamed_from or change.name
         origin = self._from.get(origin, origin)
         if self._route_of(origin) is None or origin in self._skipped:
             yield Finding(

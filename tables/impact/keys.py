@@ -5,7 +5,7 @@ Invariant: the key is the one in the binlog: the primary key, or the unique key 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import Table
@@ -19,13 +19,16 @@ _ANOTHER_KEY = (
 )
 
 
-def key_findings(old: Table, new: Table) -> Iterator[Finding]:
-    """Yield the differences in keys and, without a key, in how rows are identified."""
+def key_findings(old: Table, new: Table, values: Mapping[str, Relation]) -> Iterator[Finding]:
+    """Yield the differences in keys and, without a key, in how rows are identified.
+
+    ``values``: the relation of masked columns' values, which their types do not have.
+    """
     before, after = row_key(old), row_key(new)
     if before != after:
         yield _changed(before, after)
     elif before:
-        yield from _of_columns(old, new, after)
+        yield from _of_columns(old, new, after, values)
     elif _shape(old) != _shape(new):
         yield _KEYLESS
 
@@ -55,19 +58,22 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> Finding:
     )
 
 
-def _of_columns(old: Table, new: Table, key: Sequence[str]) -> Iterator[Finding]:
+def _of_columns(
+    old: Table, new: Table, key: Sequence[str], values: Mapping[str, Relation]
+) -> Iterator[Finding]:
     before, after = ({c.name: c for c in table.columns} for table in (old, new))
     for name in key:
         one, other = before.get(name), after.get(name)
         if one is None or other is None:
             continue
-        if relation(kind_of(one), kind_of(other)) is Relation.OTHER_FORM:
+        found = values.get(name) or relation(kind_of(one), kind_of(other))
+        if found is Relation.OTHER_FORM:
             yield Finding(
                 kind="key written otherwise",
                 severity=Severity.BREAKING,
                 column=name,
-                old=one.type,
-                new=other.type,
+                old=one.type if one.type != other.type else None,
+                new=other.type if one.type != other.type else None,
                 consumers=_ANOTHER_KEY,
                 warehouse="Existing rows may not be found by their keys; reload the table.",
                 warehouse_columns=(name,),

@@ -89,6 +89,20 @@ def relation(old: Kind, new: Kind) -> Relation:
     return _RELATIONS.get(old.form, _by_name)(old, new)
 
 
+def exact_length(kind: Kind) -> int | None:
+    """The maximum number of characters of an integer or a decimal; None for all else."""
+    if kind.base == "decimal":
+        # With a sign and a point.
+        return (kind.numbers or (10,))[0] + 2
+    return max(len(str(bound)) for bound in _bounds(kind)) if kind.base in _BITS else None
+
+
+def always_holds(kind: Kind, length: int) -> bool:
+    """Whether a type holds every text of this many characters."""
+    is_free = kind.form == "text" and kind.base not in ("enum", "set", "json")
+    return is_free and _sure(kind) >= length
+
+
 def charset_relation(old: str | None, new: str | None) -> Relation:
     """The relation of a character set's characters to those of another one."""
     if old == new or old is None or new is None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from app.pipeline.gather.deletable import check_deletes
 from app.pipeline.gather.masked_columns import Decode, MaskedColumns
 from app.pipeline.gather.null_check import NullCheck
 from app.pipeline.gather.packet_rows import PacketRows
@@ -33,9 +32,9 @@ from connectors.mysql.schema.column_type import column_charset, column_type
 from connectors.mysql.schema.definition_check import completed_map, differences, with_nullability
 from connectors.mysql.schema.hidden_columns import row_hashes
 from connectors.mysql.schema.table_map_completion import has_full_metadata
-from connectors.wire import KEY_SHARD, shard_head
-from tables.mapping.version_check import version_faults
+from connectors.wire import shard_head
 from tables.routes.routes import Route, Routes
+from tables.routes.table_faults import table_faults
 from tables.schema_history.record import SchemaRecord, remakes
 from tables.table_version import Column, Definition
 
@@ -78,8 +77,8 @@ class CapturedTable:
         self.selection: RowSelection | None = None
         masked = MaskedColumns.of(table_map, route)
         omitted = masked.dropped
+        _check_fit(route, self.definition)
         if route.mapped is not None:
-            _check_rules(route, self.definition)
             rules = route.mapped.rules
             self.selection = RowSelection.of(self.name, rules, self.definition)
             omitted |= _omitted(table_map, rules.columns)
@@ -88,7 +87,6 @@ class CapturedTable:
                     table_map, charsets, key, hidden=hidden | omitted, known=known
                 )
             self.definition = masked.definition(self.definition)
-        check_deletes(route, self.definition.primary_key)
         decoder = CompiledDecoder(
             table_map,
             charsets,
@@ -427,20 +425,10 @@ def _omitted(table_map: TableMap, columns: tuple[str, ...]) -> frozenset[int]:
     )
 
 
-def _check_rules(route: Route, definition: Definition) -> None:
-    """Raise RuleImpossible if the mapping's rules do not fit a table."""
-    if route.mapped is None:
-        return
+def _check_fit(route: Route, definition: Definition) -> None:
+    """Raise RuleImpossible if a table does not fit its route."""
     types = {column.name: column.type for column in definition.columns}
-    faults = version_faults(
-        route.mapped.rules, route.mapped.tags, types, key=definition.primary_key
-    )
-    if route.shard is not None and KEY_SHARD in definition.primary_key:
-        faults.append(f"its key has a column {KEY_SHARD}, the name of the real table in keys")
-    if route.partition_by and not definition.primary_key:
-        faults.append(
-            "partition_by needs a key, and the table has none; choose one by the rule key"
-        )
+    faults = table_faults(route, types, definition.primary_key)
     if faults:
         raise RuleImpossible.of(route.table, "; ".join(faults))
 

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import orjson
 
 from app.pipeline.gather.captured_tables import CapturedTable
-from app.pipeline.gather.deletable import place_columns
 from connectors.kafka.record_writer import PLACE
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.wire import KEY_SHARD, shard_head
+from tables.routes.table_faults import place_columns
 
 
 class RemovedRow(NamedTuple):

@@ -65,6 +65,13 @@ def row_hashes(table_map: TableMap, table: Table | None, *, server: Server) -> f
     )
 
 
+def row_times(table: Table) -> tuple[str, ...]:
+    """The columns of periods that MariaDB adds to a system-versioned table whose definition has none."""
+    is_versioned = _VERSIONED.search(table.options) is not None
+    has_own = any(_AS_ROW_END.search(column.definition) for column in table.columns)
+    return (_ROW_START, _ROW_END) if is_versioned and not has_own else ()
+
+
 def is_row_end(name: str, table: Table) -> bool:
     """Whether a column is the one that MariaDB adds to every key of a system-versioned table."""
     shown = next((column for column in table.columns if column.name == name), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import base64
 import io
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,22 @@ def test_the_exit_code_says_whether_it_may_be_run(
     statement: str, more: list[str], code: int
 ) -> None:
     assert run(statement, *more) == code
+
+
+def test_a_mapped_table_is_judged_as_it_is_published(
+    settings: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mapping, keys = settings.with_name("mapping.yaml"), settings.with_name("keys")
+    mapping.write_text("tables: {shop.orders: {column_actions: {note: redact}}}")
+    keys.write_text(f"k1: {base64.b64encode(bytes(32)).decode()}\n")
+    settings.write_text(f"{SETTINGS}mapping: {{file: '{mapping}', key_file: '{keys}'}}\n")
+    assert run("ALTER TABLE orders MODIFY note varchar(200)", "--fail-on", "careful") == 0
+    capsys.readouterr()
+    assert run("ALTER TABLE orders CHANGE note remark varchar(80)") == 3
+    shown = capsys.readouterr().out
+    assert (
+        "rule impossible: shop.orders: there is no column 'note', which its action redact" in shown
+    )
 
 
 def test_an_answer_names_topic_and_warehouse(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,8 @@ from connectors.mysql.ddl.definition import Database
 from connectors.mysql.rows.compiled import patterns as made_patterns
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.schema.definition_from_table_map import adopted
+from connectors.mysql.schema.row_key import row_key
+from tables.impact.published import published
 from tables.mapping.yaml_form import from_yaml
 from tables.masking.keys import MaskingKeys
 from tables.masking.rules import Hmac
@@ -82,6 +84,26 @@ def test_a_version_has_the_columns_as_published() -> None:
     ]
     ((_, after, _, _, _),) = table.rows(WRITE, head() + image(1, 2, "xyz"))
     assert after == f'{{"a":"{HASHED(1)}","age":2}}'
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        ALL,
+        "column_actions: {a: {hmac: k}, B: {rename: age}, c: drop}",
+        "column_actions: {A: {rename: id}, b: redact, c: {redact: '***'}}",
+        "columns: [A, c], column_actions: {c: {truncate: 3}}",
+        "key: [B, a], column_actions: {b: {hmac: k}, a: {rename: A2}}",
+    ],
+)
+def test_the_impact_of_a_statement_is_judged_by_the_columns_of_the_version(rules: str) -> None:
+    table = met(rules)
+    known = adopted(TABLE, CHARSETS, database=UTF8MB4)
+    shown = published(known, table.route).table
+    assert [(one.name, one.type, one.nullable, one.charset) for one in shown.columns] == [
+        (one.name, one.type, one.nullable, one.charset) for one in table.definition.columns
+    ]
+    assert row_key(shown) == table.definition.primary_key
 
 
 def test_a_renamed_key_has_its_new_name() -> None:
