@@ -6,42 +6,62 @@ earlier ones would stay in compacted topics, folds and warehouses forever, besid
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from connectors.errors import MappingError
 from connectors.mysql.ddl.definition import TableName
+from tables.mapping.rules import CONNECT
 from tables.routes.routes import Routes
 from tables.table_version import TableVersion
 
 _MOST_FAULTS = 20
 
 
-def changed_keys(routes: Routes, versions: Mapping[TableName, TableVersion]) -> list[str]:
+KeyOf = Callable[[TableName], tuple[str, ...] | None]
+"""Returns a table's primary key, in lower case; None if it is not known."""
+
+
+def changed_keys(
+    routes: Routes,
+    versions: Mapping[TableName, TableVersion],
+    primary_key: KeyOf = lambda _: None,
+) -> list[str]:
     """Return what the routes change, by table; ``versions``: the latest of each table of a destination."""
     found = []
     for name, version in sorted(versions.items()):
         route = routes.of(name)
-        if route is None or version.stated is None or route.topic != version.topic:
+        if route is None or route.topic != version.topic:
             continue
-        if changes := list(_changes(version, route.stated)):
+        changes = (
+            list(_changes(version, route.stated, primary_key(name)))
+            if version.stated is not None
+            else []
+        )
+        formats = {version.format, route.format}
+        if len(formats) > 1 and CONNECT in formats and version.definition.primary_key:
+            changes.append(
+                f"they have the form of {route.format}, and had that of {version.format}"
+            )
+        if changes:
             found.append(f"{'.'.join(name)} in {version.topic}: {'; '.join(changes)}")
     return found
 
 
-def refuse_changed_keys(routes: Routes, versions: Mapping[TableName, TableVersion]) -> None:
-    """Raise MappingError if the routes change keys."""
-    if found := changed_keys(routes, versions):
-        raise MappingError.listed(
-            [
-                f"keys of published rows would change: {one}. Name a new topic; or state accept: "
-                "[changed_keys] in the destination's settings"
-                for one in found[:_MOST_FAULTS]
-            ]
-        )
+def changes_refused(changes: list[str]) -> MappingError:
+    """The error that states what would change."""
+    return MappingError.listed(
+        [
+            f"keys of published rows would change: {one}. Name a new topic; or state accept: "
+            "[changed_keys] in the destination's settings"
+            for one in changes[:_MOST_FAULTS]
+        ]
+    )
 
 
-def _changes(version: TableVersion, now: Mapping[str, Any]) -> Iterator[str]:
+def _changes(
+    version: TableVersion, now: Mapping[str, Any], primary_key: tuple[str, ...] | None
+) -> Iterator[str]:
     before = version.stated or {}
     if bool(before.get("shard")) != bool(now.get("shard")):
         verb = "begin" if now.get("shard") else "no longer begin"
@@ -51,7 +71,7 @@ def _changes(version: TableVersion, now: Mapping[str, Any]) -> Iterator[str]:
     key = [old_names.get(one, one) for one in published]
     had, gets = (one.get("key") for one in (before, now))
     # A rule may state what the primary key is; without one before, the version has that.
-    if had != gets and (gets is None or gets != key):
+    if had != gets and list((primary_key or ()) if gets is None else gets) != key:
         columns = ", ".join(gets) if gets else "those of the primary key"
         yield f"their columns are {columns}, and were {', '.join(key) or 'none'}"
     if before.get("partition_by") != now.get("partition_by"):

@@ -7,7 +7,7 @@ numbers would be assigned twice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,12 +21,14 @@ from connectors.kafka.reading.record_source import source_of
 from connectors.wire import (
     HEADER_CHANGE_ID,
     ddl_topic,
+    journal_topic,
     merged_topic,
     schemas_topic,
     shard_topics,
 )
 from tables.cursor import Cursor
 from tables.journal.state import DestinationState
+from tables.merge_cursor import MERGE, MergeCursors
 from tables.table_version import TableVersion
 
 _SKEW_MS = 3_600_000
@@ -65,25 +67,43 @@ class Published:
                     state.cursor,
                 )
 
-    async def check_merged(self, state: DestinationState) -> None:
-        """Raise MergeUnfinished if a merge that the destination has left did not publish all of its records."""
+    async def check_merged(self, state: DestinationState, partitions: int) -> None:
+        """Raise MergeUnfinished if a merge that the destination has left did not publish all of its records;
+        ``partitions``: those of the journal, of which one has the cursors of that merge."""
         beginning = shard_topics(self.prefix, self.destination)
         topics = {one.topic for one in state.versions.values() if one.topic.startswith(beginning)}
-        if not topics:
+        last = await newest(self.options, topics, since_ms=None, wanted=bool) if topics else []
+        if not last:
             return
-        merged = {merged_topic(self.prefix, self.destination, one): one for one in topics}
-        last = await newest(self.options, topics, since_ms=None, wanted=self._has_row)
-        done = await newest(self.options, merged, since_ms=None, wanted=self._has_row)
-        reached = {(merged[one.topic], one.partition): _number_of(one) for one in done}
+        merged = await self._merge_cursors(topics, partitions)
         for one in last:
-            if _number_of(one) > reached.get((one.topic, one.partition), (0, 0)):
+            if one.record.offset >= (merged.offset(one.topic, one.partition) or 0):
                 raise MergeUnfinished(
-                    f"{one.topic} has records up to seq {_number_of(one)[1]}, and "
-                    f"{merged_topic(self.prefix, self.destination, one.topic)} lacks some of them",
+                    f"{one.topic} has records that "
+                    f"{merged_topic(self.prefix, self.destination, one.topic)} lacks",
                     destination=self.destination,
                     topic=one.topic,
                     partition=one.partition,
+                    offset=one.record.offset,
                 )
+
+    async def _merge_cursors(self, topics: Collection[str], partitions: int) -> MergeCursors:
+        """How far these topics were merged, by a merge whose name the settings no longer have."""
+        found = MergeCursors()
+
+        def take(record: StoredRecord) -> None:
+            if MERGE.is_of(record.key) and record.value:
+                one = MergeCursors()
+                one.take(MERGE.name, [], record)
+                found.by_topic |= {
+                    name: each for name, each in one.by_topic.items() if name in topics
+                }
+
+        for number in range(partitions):
+            await read_each(
+                self.options, journal_topic(self.prefix), number, take=take, waits_for_open=False
+            )
+        return found
 
     def _has_row(self, record: StoredRecord) -> bool:
         return source_of(record).get("name") == self.destination
@@ -129,10 +149,6 @@ class Published:
             offset=one.record.offset,
             change_id=dict(one.record.headers).get(HEADER_CHANGE_ID, b"").decode() or None,
         )
-
-
-def _number_of(one: Newest) -> tuple[int, int]:
-    return _number(source_of(one.record))
 
 
 def _since(cursor: Cursor) -> int | None:

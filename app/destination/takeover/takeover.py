@@ -49,8 +49,9 @@ from tables.journal.state import DestinationState
 from tables.journal_format import Entry as Note
 from tables.operator.control import DesiredState
 from tables.quarantine import Quarantine, note_of
-from tables.routes.key_changes import changed_keys, refuse_changed_keys
+from tables.routes.key_changes import changed_keys, changes_refused
 from tables.routes.repartitions import Growth, Spread, growth, partitions_of, spread_of, tag_counts
+from tables.schema_history.history import SchemaHistory
 from tables.schema_history.position import HistoryPosition
 from tables.snapshots.table_snapshot import note_of as snapshot_note
 
@@ -111,7 +112,7 @@ class Takeover:
             async with beside(self._installation(topics)) as confirmed:
                 led = await self._taken_over(producer, topics, known, confirmed)
             grown = growth(plan.rules.routes, led.state.versions)
-            self._check_keys(led.state)
+            self._check_keys(led.state, led.opened.history)
             claim = claim_of(plan, led.opened.cursor.epoch)
             notes = [*led.opened.notes, *self._quarantined(unreadable, led), claim]
             if self.mapping is not None:
@@ -130,12 +131,18 @@ class Takeover:
         finally:
             await producer.discard()
 
-    def _check_keys(self, state: DestinationState) -> None:
+    def _check_keys(self, state: DestinationState, history: SchemaHistory | None) -> None:
         """Raise MappingError if the mapping changes the keys of published rows, unless that is accepted."""
         routes = self.plan.rules.routes
-        if not self.plan.accepts(Accepted.CHANGED_KEYS):
-            refuse_changed_keys(routes, state.versions)
-        for change in changed_keys(routes, state.versions):
+
+        def primary(name: TableName) -> tuple[str, ...] | None:
+            table = history.find(*name) if history is not None else None
+            return None if table is None else tuple(map(str.lower, table.primary_key)) or None
+
+        changes = changed_keys(routes, state.versions, primary)
+        if changes and not self.plan.accepts(Accepted.CHANGED_KEYS):
+            raise changes_refused(changes)
+        for change in changes:
             log.warning(
                 "%s: keys of published rows change, which is accepted: %s", self.plan.name, change
             )
@@ -252,7 +259,7 @@ class Takeover:
             published = Published(
                 destination=plan.name, prefix=plan.journal.prefix, options=plan.kafka_options
             )
-            await published.check_merged(state)
+            await published.check_merged(state, plan.topics.journal().partitions)
         selected = await answers.selected(state, early)
         self.phases.reached("server asked")
         facts, address = selected.facts, selected.address

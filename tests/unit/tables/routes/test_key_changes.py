@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from connectors.errors import MappingError
 from connectors.mysql.position import Coordinates
 from tables.mapping.yaml_form import from_yaml
 from tables.masking.keys import MaskingKeys
-from tables.routes.key_changes import changed_keys, refuse_changed_keys
+from tables.routes.key_changes import changed_keys, changes_refused
 from tables.routes.routes import Routes
 from tables.table_version import Definition, TableVersion
 
@@ -66,8 +67,7 @@ def test_a_mapping_that_changes_keys_in_a_topic_is_refused_by_name(
     (found,) = changed_keys(routes(after), versions)
     assert found.startswith("shop.orders in aq.")
     assert found.partition(": ")[2].startswith(change)
-    with pytest.raises(MappingError, match=r"state accept: \[changed_keys\]"):
-        refuse_changed_keys(routes(after), versions)
+    assert "state accept: [changed_keys]" in str(changes_refused([found]))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,26 @@ def test_a_mapping_that_changes_keys_in_a_topic_is_refused_by_name(
     ],
 )
 def test_what_changes_no_key_in_its_topic_is_not_refused(before: str, after: str) -> None:
-    refuse_changed_keys(routes(after), {NAME: version(before, "id")})
+    assert changed_keys(routes(after), {NAME: version(before, "id")}) == []
+
+
+def test_a_rule_that_repeats_the_primary_key_may_go_if_that_is_known() -> None:
+    versions = {NAME: version("topic: t, key: [id]", "id")}
+    assert changed_keys(routes("topic: t"), versions, lambda _: ("id",)) == []
+    assert changed_keys(routes("topic: t"), versions, lambda _: ("number",))
+    assert changed_keys(routes("topic: t"), versions)
+
+
+def test_keys_in_a_connectors_form_are_others() -> None:
+    given = replace(version("topic: t", "id"), stated=None)
+    for before, after in (("debezium", "connect"), ("connect", "canal")):
+        changed = changed_keys(
+            routes(f"topic: t, format: {after}"), {NAME: replace(given, format=before)}
+        )
+        assert changed[0].endswith(f"they have the form of {after}, and had that of {before}")
+    keyless = replace(version("topic: t"), format="debezium")
+    assert changed_keys(routes("topic: t, format: connect"), {NAME: keyless}) == []
+    assert changed_keys(routes("topic: t, format: canal"), {NAME: given}) == []
 
 
 def test_tables_that_are_unknown_or_captured_no_more_are_not_judged() -> None:
@@ -94,8 +113,8 @@ def test_tables_that_are_unknown_or_captured_no_more_are_not_judged() -> None:
         }
     )
     assert old.stated is None
-    refuse_changed_keys(routes("topic: t, shard_in_key: always"), {NAME: old})
-    refuse_changed_keys(
+    assert changed_keys(routes("topic: t, shard_in_key: always"), {NAME: old}) == []
+    assert not changed_keys(
         routes("topic: t, shard_in_key: always, black: 'shop[.]orders'"),
         {NAME: version("topic: t", "id")},
     )
