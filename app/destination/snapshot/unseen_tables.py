@@ -23,7 +23,7 @@ from connectors.errors import AqueductError, RunRestarts
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.schema.unseen_tables import sight_now, sight_of
 from tables.snapshots.table_snapshot import TableSnapshot, requested
-from tables.table_filter import named_databases
+from tables.table_filter import open_databases
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class UnseenTables:
 
         An account that sees some tables may be meant to see no other databases than theirs.
         """
-        is_any = not named_databases(self._plan.rules.routes.include)
+        is_any = open_databases(self._plan.rules.routes.include) is None
         return 0 if is_any and self._sight.names else len(self._lacking)
 
     @property
@@ -128,4 +128,5 @@ class UnseenTables:
     def _grants(self) -> list[str]:
         if not self._plan.snapshot.is_initial:
             return []
-        return self._sight.lacking(named_databases(self._plan.rules.routes.include))
+        databases = open_databases(self._plan.rules.routes.include)
+        return [] if databases == [] else self._sight.lacking(databases or ())
