@@ -39,7 +39,7 @@ class UnseenTables:
     ) -> None:
         """``is_known``: whether the stream has a table, or it is not published."""
         self._plan, self._led, self._is_known = plan, led, is_known
-        self._sight = sight_of(led.address, led.facts, led.names)
+        self._sight = self._first = sight_of(led.address, led.facts, led.names)
         self._began = self._sight.names - self._sight.ungranted
         """The tables that this run could take into its history; it is not tried again for those."""
         self._before: frozenset[TableName] = frozenset()
@@ -109,8 +109,13 @@ class UnseenTables:
             if self._plan.snapshot.is_initial
             else self._sight.seen.intersection(pending)
         )
-        news = frozenset(name for name in wanted - self._began if not self._is_known(name))
-        # A statement that has created one may be on its way.
+        news = frozenset(
+            name
+            for name in wanted - self._began
+            # One that would have been seen at the beginning was created since, by a statement on its way.
+            if not self._first.covers(name) and not self._is_known(name)
+        )
+        # That may be so of others too.
         if lasting := news & self._before:
             listed = ", ".join(sorted(".".join(name) for name in lasting))
             raise RunRestarts(f"to read tables that its account may see now: {listed}")

@@ -12,6 +12,7 @@ import pytest
 from app.destination.plan import SnapshotPlan
 from app.destination.snapshot import unseen_tables
 from app.destination.snapshot.unseen_tables import UnseenTables
+from connectors.errors import RunRestarts
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.schema.unseen_tables import Sight
 from tables.journal.state import DestinationState
@@ -79,3 +80,21 @@ def test_a_database_with_tables_that_the_filter_does_not_name_is_shown_with_its_
     anywhere = began(r".*\..*", ITS_DATABASE)
     assert anywhere.scopes == 0
     assert "GRANT SELECT ON *.* TO" in anywhere.warnings[0]
+
+
+def test_a_table_that_the_grants_at_the_beginning_covered_was_created_since(
+    server: list[Sight],
+) -> None:
+    """Its statement is on its way, however long that takes."""
+    unseen = began(r".*\..*", ITS_DATABASE)
+    server.append(Sight((ORDERS, NEW), ITS_DATABASE, "'a'@'%'"))
+    for _ in range(3):
+        look(unseen)
+
+
+def test_one_that_is_granted_since_is_read_by_a_new_run(server: list[Sight]) -> None:
+    unseen = began(r".*\..*", ONE_TABLE)
+    server.append(Sight((ORDERS, NEW), (*ONE_TABLE, "GRANT SELECT ON `shop`.`new` TO `a`@`%`"), ""))
+    look(unseen)
+    with pytest.raises(RunRestarts, match=r"may see now: shop\.new"):
+        look(unseen)
