@@ -53,6 +53,13 @@ def named_databases(include: str) -> list[str]:
     return sorted({name for name, _, _ in found}) if all(point for _, point, _ in found) else []
 
 
+def open_databases(include: str) -> list[str] | None:
+    """The databases in which expressions may match tables that they do not spell out; None: that may be any."""
+    others = [one.pattern for one in expressions(include) if _NAMED.fullmatch(one.pattern) is None]
+    found = [literal_prefix(one).partition(".") for one in others]
+    return sorted({name for name, _, _ in found}) if all(point for _, point, _ in found) else None
+
+
 def named_tables(include: str) -> list[tuple[str, str]]:
     """The tables that include expressions spell out, as they do; a dot alone is taken for itself."""
     found = [_NAMED.fullmatch(one.pattern) for one in expressions(include)]

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
+import tempfile
 import threading
 import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import Any
@@ -63,7 +65,6 @@ class EmptiedTables:
     status: DestinationStatus
     _numbers: Iterator[int] = field(default_factory=lambda: count(-1, -1))
     """Other than those of portions that are handed in."""
-    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     _reached: dict[int, threading.Event] = field(default_factory=dict)
     _closing: threading.Event = field(default_factory=threading.Event)
 
@@ -118,9 +119,10 @@ class EmptiedTables:
         yield from self._published(start)
         body, described = self._described(route, table)
         destination, rules = self.spec.rules.destination, self.spec.rules
-        with closing(
-            LiveRows(destination, route, name, lambda one: form_named(one, rules))
-        ) as rows:
+        with (
+            _fault_of_the_machine(route.table),
+            closing(LiveRows(destination, route, name, lambda one: form_named(one, rules))) as rows,
+        ):
             began = time.monotonic()
             self._wait_for(self._fold(route, rows))
             seconds = time.monotonic() - began
@@ -212,18 +214,18 @@ class EmptiedTables:
         del self._reached[number]
 
     def _wait_for(self, work: Coroutine[Any, Any, None]) -> None:
-        """Let the run's event loop do some work, and wait for it."""
-        done = asyncio.run_coroutine_threadsafe(work, self._loop)
-        while True:
-            try:
-                done.result(_GLANCE_SECONDS)
-                return
-            except TimeoutError:
+        """Do some work in this thread: it takes long, and other destinations share the run's event loop."""
+
+        async def until_closed() -> None:
+            task = asyncio.ensure_future(work)
+            while not (await asyncio.wait([task], timeout=_GLANCE_SECONDS))[0]:
                 if self._closing.is_set():
-                    done.cancel()
-                    raise ReaderClosed from None
-                if done.done():
-                    raise
+                    task.cancel()
+                    await asyncio.wait([task])
+                    raise ReaderClosed
+            task.result()
+
+        asyncio.run(until_closed())
 
     async def _fold(self, route: Route, rows: LiveRows) -> None:
         """Read the topic up to its end."""
@@ -255,3 +257,13 @@ class EmptiedTables:
         log.warning("%s: %s", self.status.name, text)
         shown = self.status.warnings.get(_WARNINGS, [])
         self.status.warnings[_WARNINGS] = [*(one for one in shown if one != text), text]
+
+
+@contextmanager
+def _fault_of_the_machine(name: TableName) -> Iterator[None]:
+    """Raise OSError for a fault of the file that rows are collected in, such as a full disk."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        what = f"rows of {'.'.join(name)} are collected in a file below {tempfile.gettempdir()}"
+        raise OSError(f"{what}: {error}") from error

@@ -8,6 +8,7 @@ until an operator starts its snapshot.
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -86,7 +87,7 @@ class EnteredTables:
             destination=self.tables.destination,
             database=name[0],
             table=name[1],
-            id=f"{now_ms:x}",
+            id=uuid.uuid4().hex[:12],
             action=SnapshotAction.START,
             # Subscribers may have the rows of an earlier table of that name.
             replaces=self.can_replace(name),

@@ -9,6 +9,7 @@ first row: rows that were published under the old name come again.
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Iterable, Iterator
 
 from app.destination.commit.read_tables import ReadTables
@@ -66,7 +67,7 @@ class RenamedTables:
             destination=self._tables.destination,
             database=name[0],
             table=name[1],
-            id=f"{now_ms:x}",
+            id=uuid.uuid4().hex[:12],
             action=SnapshotAction.START,
             where=where,
             by=by,

@@ -23,7 +23,7 @@ from connectors.errors import AqueductError, RunRestarts
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.schema.unseen_tables import sight_now, sight_of
 from tables.snapshots.table_snapshot import TableSnapshot, requested
-from tables.table_filter import named_databases
+from tables.table_filter import open_databases
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class UnseenTables:
     ) -> None:
         """``is_known``: whether the stream has a table, or it is not published."""
         self._plan, self._led, self._is_known = plan, led, is_known
-        self._sight = sight_of(led.address, led.facts, led.names)
+        self._sight = self._first = sight_of(led.address, led.facts, led.names)
         self._began = self._sight.names - self._sight.ungranted
         """The tables that this run could take into its history; it is not tried again for those."""
         self._before: frozenset[TableName] = frozenset()
@@ -63,7 +63,7 @@ class UnseenTables:
 
         An account that sees some tables may be meant to see no other databases than theirs.
         """
-        is_any = not named_databases(self._plan.rules.routes.include)
+        is_any = open_databases(self._plan.rules.routes.include) is None
         return 0 if is_any and self._sight.names else len(self._lacking)
 
     @property
@@ -109,8 +109,13 @@ class UnseenTables:
             if self._plan.snapshot.is_initial
             else self._sight.seen.intersection(pending)
         )
-        news = frozenset(name for name in wanted - self._began if not self._is_known(name))
-        # A statement that has created one may be on its way.
+        news = frozenset(
+            name
+            for name in wanted - self._began
+            # One that would have been seen at the beginning was created since, by a statement on its way.
+            if not self._first.covers(name) and not self._is_known(name)
+        )
+        # That may be so of others too.
         if lasting := news & self._before:
             listed = ", ".join(sorted(".".join(name) for name in lasting))
             raise RunRestarts(f"to read tables that its account may see now: {listed}")
@@ -128,4 +133,5 @@ class UnseenTables:
     def _grants(self) -> list[str]:
         if not self._plan.snapshot.is_initial:
             return []
-        return self._sight.lacking(named_databases(self._plan.rules.routes.include))
+        databases = open_databases(self._plan.rules.routes.include)
+        return [] if databases == [] else self._sight.lacking(databases or ())

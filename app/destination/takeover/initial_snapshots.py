@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Collection, Iterable
 
@@ -9,16 +10,19 @@ from app.destination.plan import Plan
 from app.destination.takeover.initial_state import InitialState
 from app.destination.takeover.source_answers import Answer
 from connectors.errors import SnapshotUnsupported
-from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.ddl.definition import TableChange, TableName
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.schema.unseen_tables import Sight, sight_of
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from connectors.mysql.snapshot.read_views import FIRST_COUNTED, shows_what_is_visible
 from tables.journal.state import DestinationState
+from tables.schema_history.history import SchemaHistory
 from tables.schema_history.record import Dropped, Known
 from tables.schema_history.view import SchemaView
 from tables.snapshots.table_snapshot import TableSnapshot, requested
 from tables.table_filter import named_tables
+
+_MAY_EXIST = re.compile(r"\bIF\s+NOT\s+EXISTS\b", re.IGNORECASE)
 
 
 def snapshots_of_run(
@@ -56,7 +60,9 @@ def snapshots_of_run(
     if is_first:
         return _of(plan, tables | unseen)
     read = state.snapshots.all.keys()
-    found = unseen.union(opened.found) if wanted.is_initial else set()
+    found: set[TableName] = set()
+    if wanted.is_initial:
+        found = unseen | (opened.found and opened.found - _settled(state, history))
     if wanted.includes_new:
         found |= tables - state.versions.keys()
     return _of(plan, found - read)
@@ -75,6 +81,32 @@ def unseen_names(
         is_known = isinstance(now.state(*name), Known | Dropped)
         if not is_known and sight.why_unseen(name) is not None:
             yield name
+
+
+def _settled(state: DestinationState, history: SchemaHistory) -> set[TableName]:
+    """The tables that were in the history before, or that a statement has created since.
+
+    Which of their rows are published was settled then. They may be out of the history since, by a statement
+    that was not understood, or as an operator has set the cursor.
+    """
+    first = history.checkpoints[0]
+    found = set(history.content(first).tables)
+    if first.begins and first.number > 1:
+        # One that could not be seen, and whose rows the stream has had, waits by its name already.
+        found.update(state.versions)
+    for record in history.records:
+        if record.kind != "statement":
+            # Of the tables that the history takes in now, too.
+            continue
+        for change in record.changes:
+            if isinstance(change, TableChange):
+                (found.discard if change.new is None else found.add)(change.name)
+        if len(record.unresolved) > 1:
+            # Another table may have come by a name.
+            found.difference_update(record.unresolved)
+        elif record.type == "CREATE TABLE" and not _MAY_EXIST.search(record.statement):
+            found.update(record.unresolved)
+    return found
 
 
 def _of(plan: Plan, names: Iterable[TableName], *, replaces: bool = False) -> list[TableSnapshot]:

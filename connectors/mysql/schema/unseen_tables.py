@@ -51,7 +51,11 @@ class Sight:
     @property
     def ungranted(self) -> frozenset[TableName]:
         """The tables that are listed and, by its own grants, may not be read; a role may let it be."""
-        return frozenset(name for name in self.names if not self._privileges.covers(name))
+        return frozenset(name for name in self.names if not self.covers(name))
+
+    def covers(self, name: TableName) -> bool:
+        """Whether a table may be read by the account's own grants, so that it is seen if it exists."""
+        return self._privileges.covers(name)
 
     def spelled(self, name: TableName) -> TableName:
         """A name that an operator has written, as the server has it."""

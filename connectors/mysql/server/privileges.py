@@ -24,7 +24,8 @@ _COLUMNS = rf"\((?:{_QUOTED})(?:, (?:{_QUOTED}))*\)"
 _PRIVILEGE = re.compile(rf"([A-Z_ ]+[A-Z])(?:\s*({_COLUMNS}|\(.+))?(?:, |$)", re.DOTALL)
 """Before MySQL 8.0 columns are never quoted: where such a list ends is not certain, so it is the last one."""
 _ROLE = rf"(?:{_QUOTED}|[^\s`\",@]+)(?:@(?:{_QUOTED}|[^\s,]+))?"
-_ROLES = re.compile(rf"GRANT ({_ROLE}(?:, ?{_ROLE})*) TO ", re.DOTALL)
+_ROLES = re.compile(rf"GRANT ({_ROLE}(?:, ?{_ROLE})*) TO (?:{_QUOTED}|[^\s`\",@]+)@", re.DOTALL)
+"""Granted to an account, which has a host: MariaDB lists those of an active role too, which are in effect."""
 _READS = {"SELECT", "ALL PRIVILEGES"}
 _SHOWS = {*_READS, "INSERT", "UPDATE", "REFERENCES"}
 """Any of these privileges on a table shows all its columns."""

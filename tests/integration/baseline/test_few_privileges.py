@@ -128,8 +128,11 @@ def test_the_statement_that_activates_a_role_lets_the_account_pass(
     run(
         mysql,
         "DROP ROLE IF EXISTS reading",
+        "DROP ROLE IF EXISTS basis",
         "CREATE ROLE reading",
-        "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO reading",
+        "CREATE ROLE basis",
+        "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO basis",
+        "GRANT basis TO reading",
         "GRANT SELECT ON seen.* TO reading",
         "DROP USER IF EXISTS 'few'@'%'",
         "CREATE USER 'few'@'%' IDENTIFIED BY 'few'",
@@ -144,5 +147,7 @@ def test_the_statement_that_activates_a_role_lets_the_account_pass(
     run(mysql, statement)
     facts = read_facts(address)
     check(facts, address)
+    # A role of the active role is in effect, too.
+    assert not facts.inactive_roles
     assert not warnings(facts, address)
-    run(mysql, "DROP USER 'few'@'%'", "DROP ROLE reading")
+    run(mysql, "DROP USER 'few'@'%'", "DROP ROLE reading", "DROP ROLE basis")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tables.table_filter import TableFilter
+from tables.table_filter import TableFilter, open_databases
 
 
 @pytest.mark.parametrize(
@@ -75,3 +75,19 @@ def test_a_database_holds_no_captured_table_only_where_that_is_certain(
     include: str, black: str, database: str, may: bool
 ) -> None:
     assert TableFilter(include, black).may_capture_of(database) is may
+
+
+@pytest.mark.parametrize(
+    ("include", "databases"),
+    [
+        (r"shop\.orders,^shop\.(a|b)$,crm.t", []),
+        (r"shop\.orders,Crm\.t_.*", ["crm"]),
+        (r"shop\.orders,.*\.t", None),
+        (r"shop\.a|crm\.b", None),
+        ("", []),
+    ],
+)
+def test_databases_of_which_the_filter_does_not_spell_out_all_tables(
+    include: str, databases: list[str] | None
+) -> None:
+    assert open_databases(include) == databases

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import orjson
@@ -9,6 +10,7 @@ import pytest
 
 from app.destination.commit.entered_tables import EnteredTables
 from app.destination.commit.read_tables import ReadTables
+from app.destination.commit.renamed_tables import RenamedTables
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Server, Session, TableName
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
@@ -19,11 +21,8 @@ SHOP = Session(database="shop")
 ORDERS: TableName = ("shop", "orders")
 
 
-def entered(
-    statement: str, *, is_read: bool, snapshots: dict[TableName, TableSnapshot] | None = None
-) -> tuple[dict[str, dict[str, Any]], list[TableSnapshot]]:
-    """The records of a statement by key, and the states that are shown."""
-    catalog = Catalog(Server(version=(9, 7, 4)))
+def catalog() -> Catalog:
+    tables = Catalog(Server(version=(9, 7, 4)))
     for sql in (
         "CREATE DATABASE shop CHARACTER SET utf8mb4",
         "CREATE DATABASE hidden CHARACTER SET utf8mb4",
@@ -33,8 +32,16 @@ def entered(
         "CREATE TABLE items (id int PRIMARY KEY)",
         "CREATE TABLE hidden.t (id int PRIMARY KEY)",
     ):
-        catalog.apply(sql, SHOP)
-    changes = catalog.apply(statement, SHOP)
+        tables.apply(sql, SHOP)
+    return tables
+
+
+def entered(
+    statement: str, *, is_read: bool, snapshots: dict[TableName, TableSnapshot] | None = None
+) -> tuple[dict[str, dict[str, Any]], list[TableSnapshot]]:
+    """The records of a statement by key, and the states that are shown."""
+    tables = catalog()
+    changes = tables.apply(statement, SHOP)
     shown: list[TableSnapshot] = []
 
     def captures(name: TableName) -> bool:
@@ -43,7 +50,7 @@ def entered(
     one = EnteredTables(
         tables=ReadTables(
             destination="shop",
-            captured=lambda: [name for name in catalog if captures(name)],
+            captured=lambda: [name for name in tables if captures(name)],
             snapshots=snapshots or {},
         ),
         captures=captures,
@@ -81,6 +88,27 @@ def test_its_rows_are_read_where_the_destination_began_with_existing_rows(statem
         "RENAME TABLE",
     )
     assert shown == []
+
+
+def test_the_request_to_replace_counts_besides_that_for_the_name_of_a_table_that_was_being_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: 1_000_000_000_000_000_000)
+    statement = "RENAME TABLE orders TO orders_old, orders_load TO orders"
+    changes = catalog().apply(statement, SHOP)
+    record: Any = type("Record", (), {"changes": changes, "type": "RENAME TABLE"})()
+    given = piece()
+    given.tables.history.append(record)
+    snapshots = {ORDERS: TableSnapshot(destination="shop", database="shop", table="orders", id="1")}
+    tables = ReadTables(
+        destination="shop", captured=lambda: [ORDERS, ("shop", "orders_old")], snapshots=snapshots
+    )
+    renamed = dict(RenamedTables(tables).before(given, BEFORE))
+    (request,) = entered(statement, is_read=True)[0].values()
+    other = orjson.loads(renamed[b"snapshot-request/shop/shop/orders"] or b"")
+    # The worker may follow the journal between the two records.
+    assert request["id"] != other["id"]
+    assert request["replaces"]
 
 
 def test_elsewhere_it_is_shown_as_failed_with_the_command_until_an_operator_starts_it() -> None:

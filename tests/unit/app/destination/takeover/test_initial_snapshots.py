@@ -14,7 +14,8 @@ from tables.routes.routes import Routes
 from tables.snapshots.table_snapshot import requested
 from tests.unit.app.operations.journals import cursor
 from tests.unit.connectors.mysql.facts import ADDRESS, facts
-from tests.unit.tables.made import ORDERS, begun
+from tests.unit.tables.made import ORDERS, UTF8, applied, begun, between, table
+from tests.unit.tables.made import SERVER as VERSION
 
 SERVER = frozenset({ORDERS, ("shop", "part"), ("shop", "late"), ("other", "t")})
 """The server's tables: one of which only a column is granted, one that was created since, one not captured."""
@@ -27,19 +28,27 @@ def snapshots(
     grants: tuple[str, ...] = IN_PART,
     include: str = r"shop\..*",
     missed: bool = False,
+    statements: tuple[str, ...] = (),
+    is_set: bool = False,
     state: DestinationState | None = None,
     variables: dict[str, str] | None = None,
     **plan_of: Any,
 ) -> dict[str, bool]:
-    """The tables to read, and whether they are replaced; ``found``: those that the history takes in now."""
+    """The tables to read, and whether they are replaced; ``found``: those that the history takes in now, after
+    these ``statements``; ``is_set``: whether an operator has set the cursor before."""
+    history = begun("orders")
+    if is_set:
+        history.baseline({}, {"shop": UTF8}, between(150), VERSION)
+    for number, one in enumerate(statements):
+        applied(history, 200 + 100 * number, one)
+    at = between(200 + 100 * len(statements))
+    history.add_baseline({("shop", one): table() for one in found}, {}, at)
     plan: Any = SimpleNamespace(
         name="shop",
         snapshot=SnapshotPlan(**{"is_initial": True, **plan_of}),
         rules=SimpleNamespace(routes=Routes(prefix="aq", include=include)),
     )
-    opened: Any = SimpleNamespace(
-        history=begun("orders"), found=frozenset(("shop", one) for one in found)
-    )
+    opened: Any = SimpleNamespace(history=history, found=frozenset(("shop", one) for one in found))
     begin = snapshots_of_run(
         plan,
         state or DestinationState("shop"),
@@ -97,3 +106,50 @@ def test_rows_of_the_stream_name_a_table_that_may_not_be_seen() -> None:
     assert snapshots(state=state) == {"streamed": False}
     granted = ("GRANT SELECT ON *.* TO `a`@`%`",)
     assert snapshots(state=state, grants=granted) == {}
+
+
+TORN = "ADD CHECK (unknown_function() + ) x"
+
+
+@pytest.mark.parametrize(
+    ("statements", "read"),
+    [
+        ((f"CREATE TABLE late (id int, {TORN[4:]})",), False),
+        (("CREATE TABLE late LIKE hidden",), False),
+        (("CREATE TABLE late (id int)", f"ALTER TABLE late {TORN}"), False),
+        (
+            ("CREATE TABLE a (id int)", "RENAME TABLE a TO late", f"ALTER TABLE late {TORN}"),
+            False,
+        ),
+        # These may have had rows that the account could not see.
+        ((f"ALTER TABLE late {TORN}",), True),
+        (("CREATE TABLE IF NOT EXISTS late LIKE hidden",), True),
+        (("RENAME TABLE hidden TO late",), True),
+        (
+            ("CREATE TABLE late (id int)", "RENAME TABLE late TO a, hidden TO late"),
+            True,
+        ),
+        (
+            ("CREATE TABLE late (id int)", "DROP TABLE late", f"ALTER TABLE late {TORN}"),
+            True,
+        ),
+    ],
+)
+def test_one_whose_definition_was_lost_is_not_read_if_all_its_rows_were_changes(
+    statements: tuple[str, ...], read: bool
+) -> None:
+    state = resumed("orders")
+    state.versions["shop", "late"] = cast(Any, None)
+    wanted = {"late": False} if read else {}
+    assert snapshots("late", statements=statements, state=state) == wanted
+
+
+def test_one_that_an_alter_has_lost_since_the_first_start_is_not_read() -> None:
+    state = resumed()
+    assert snapshots("orders", statements=(f"ALTER TABLE orders {TORN}",), state=state) == {}
+
+
+def test_a_cursor_that_was_set_does_not_repeat_the_rows_of_published_tables() -> None:
+    state = resumed("orders")
+    state.versions["shop", "late"] = cast(Any, None)
+    assert snapshots("orders", "late", "new", is_set=True, state=state) == {"new": False}

@@ -118,6 +118,9 @@ def test_the_name_of_a_column_grants_nothing(columns: str) -> None:
         (["GRANT r@`%` TO a@`%`"], "NONE", ["r@`%`"]),
         (["GRANT `r` TO `a`@`%`", "GRANT `s` TO `a`@`%`"], "r", ["`s`"]),
         (["GRANT `r` TO `a`@`%`"], "", ["`r`"]),
+        # MariaDB: a role of the active role is in effect.
+        (["GRANT `r` TO `a`@`%`", "GRANT `s` TO `r`"], "r", []),
+        (["GRANT r TO a@`%`", 'GRANT s TO "a@b"', "GRANT t TO s"], "r", []),
     ],
 )
 def test_roles_that_are_granted_and_not_active_are_known(
