@@ -227,7 +227,8 @@ async def _ensure(options: Options, topic: str) -> None:
             if error is kafka_errors.NoError:
                 log.warning(
                     "the brokers do not allow all settings of a compacted topic: it was made with "
-                    "cleanup.policy alone, and is larger for each client that reads it at its start [topic=%s, reason=%s]",
+                    "cleanup.policy alone, and is larger for each client that reads it at its start "
+                    "[topic=%s, reason=%s]",
                     topic,
                     reason,
                 )
