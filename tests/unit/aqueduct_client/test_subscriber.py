@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from aqueduct_client.backoff import Outage
 from aqueduct_client.errors import (
     BatchesInFlight,
+    BrokersDenied,
     BrokersLost,
     MalformedRecord,
     OutOfOrder,
@@ -18,8 +19,9 @@ from aqueduct_client.errors import (
     SubscriberClosed,
     UnknownTable,
 )
-from aqueduct_client.protocol import Assigned, Consumer
-from aqueduct_client.records import Partition
+from aqueduct_client.memory import MemoryConsumer, MemoryLog
+from aqueduct_client.protocol import Assigned, Consumer, TopicFacts
+from aqueduct_client.records import Partition, RawRecord
 from aqueduct_client.selection import Selection
 from tests.unit.aqueduct_client.made import TOPIC, Shop, headers, seqs, value
 
@@ -182,6 +184,44 @@ async def test_a_name_that_no_table_of_a_shared_topic_has_is_refused() -> None:
         assert seqs(await subscriber.get()) == [1, 2, 3]
 
 
+@pytest.mark.parametrize("is_known_by", ["its note", "its offset"])
+async def test_a_group_that_reads_a_shared_topic_continues_with_a_table_that_had_no_row(
+    is_known_by: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop = Shop()
+    shop.publish(2)
+    selection = named(TOPIC, "trade.orders", "trade.quiet", shared=True)
+    subscriber = shop.subscriber()
+    subscriber.selection = selection
+    async with subscriber:  # no logical schemas yet
+        assert seqs(await subscriber.get()) == [1, 2]
+    if is_known_by == "its note":
+        shop.kafka.offsets.clear()  # as Kafka forgets them
+    else:
+        shop.kafka.delete("aq.__subscribers")  # as after an earlier client, which noted nothing
+    shop.kafka.create("aq.__logical_schemas")
+    shop.kafka.send(
+        Partition("aq.__logical_schemas", 0), b"{}", key=b'{"database":"trade","table":"orders"}'
+    )
+    caplog.clear()
+    subscriber = shop.subscriber()
+    subscriber.selection = selection
+    async with subscriber:
+        shop.kafka.send(Partition(TOPIC, 0), value(3, table="quiet"), headers=headers(3))
+        assert seqs(await subscriber.get()) == [3]
+    assert "no table is called trade.quiet" in caplog.text
+    assert f"the group continues, since it has read this topic before [topic={TOPIC}]" in (
+        caplog.text
+    )
+    error = await refused(shop, named(TOPIC, "trade.Orders", shared=True))
+    assert "no table is called trade.Orders; the nearest are trade.orders" in error
+    newcomer = shop.subscriber(group="new")
+    newcomer.selection = selection
+    with pytest.raises(UnknownTable, match=r"trade\.quiet.*not_yet"):
+        await newcomer.__aenter__()
+    assert await shop.notes("new").read() == {}, "so that the next start is refused too"
+
+
 async def test_a_logical_name_that_is_not_published_yet_is_named_in_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -200,6 +240,39 @@ async def test_a_logical_name_that_is_not_published_yet_is_named_in_a_warning(
     )
     error = await refused(Shop(kafka=shop.kafka), named(TOPIC, "shop.Orders_1", shared=True))
     assert "the nearest are shop.orders_1" in error
+
+
+@pytest.mark.parametrize("denied", ["aq.__schemas", "aq.__logical_schemas"])
+@pytest.mark.parametrize("operation", ["Describe", "Read"])
+async def test_names_that_may_not_be_read_are_not_checked_and_a_warning_says_so(
+    denied: str,
+    operation: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    shop = Shop()
+    shop.publish(3)
+    shop.kafka.create("aq.__logical_schemas")
+    described, read = MemoryConsumer.topics, MemoryLog.read
+
+    async def topics(self: MemoryConsumer, names: Collection[str] | None) -> dict[str, TopicFacts]:
+        if operation == "Describe" and denied in (names or ()):
+            raise BrokersDenied(denied)
+        return await described(self, names)
+
+    async def records(self: MemoryLog, partition: Partition, offset: int) -> list[RawRecord]:
+        if operation == "Read" and partition.topic == denied:
+            raise BrokersDenied(denied)
+        return await read(self, partition, offset)
+
+    monkeypatch.setattr(MemoryConsumer, "topics", topics)
+    monkeypatch.setattr(MemoryLog, "read", records)
+    subscriber = shop.subscriber()
+    subscriber.selection = named(TOPIC, "trade.orders", shared=True)
+    async with subscriber:
+        assert seqs(await subscriber.get()) == [1, 2, 3]
+    assert "the names of the tables cannot be checked" in caplog.text
+    assert denied in caplog.text
 
 
 async def test_a_table_that_is_to_come_may_be_missing() -> None:
