@@ -93,6 +93,8 @@ class Kind:
     charset: str
     shown: str
     """The type as the server prints it, as far as it is known."""
+    is_printed: bool
+    """Whether that is known: digits of FLOAT and DOUBLE, ZEROFILL, and MariaDB's own types."""
 
     @property
     def fsp(self) -> int:
@@ -135,6 +137,7 @@ def kind_of(column: TypedColumn) -> Kind:
         labels=tuple(label.replace("''", "'") for label in labels),
         charset=column.charset or "",
         shown=shown,
+        is_printed=bool(column.column_type),
     )
 
 
@@ -160,8 +163,3 @@ def either(one: str, other: str) -> str:
     if one == NEVER:
         return other
     return one if other == NEVER else f"{one} OR {other}"
-
-
-def or_null(unknown: str) -> str:
-    """A condition that does not hold for NULL, which stays NULL."""
-    return f"{KEPT} IS NOT NULL AND ({unknown})"

@@ -18,7 +18,6 @@ from spark_sink.source.altered_kinds import (
     Kind,
     cut,
     either,
-    or_null,
     type_of,
 )
 from spark_sink.source.mysql_types import reading
@@ -36,7 +35,7 @@ def from_number(old: Kind, new: Kind) -> Altered | None:
     if old.base == new.base == "year" or _holds(old, new):
         return None
     if new.base in {"char", "varchar", *TEXTS}:
-        if "zerofill" in old.shown:
+        if "zerofill" in old.shown or (old.unsigned and not old.is_printed):
             return UNKNOWN
         text = f"CAST({exact} AS STRING)"
         return cut(f"lpad({text}, 4, '0')" if old.base == "year" else text, new)
@@ -73,7 +72,8 @@ def number(exact: str, new: Kind, unknown: str = NEVER) -> Altered:
     """An exact number in another type of number, rounded half away from zero and clamped."""
     kind = reading(type_of(new)).type
     if new.base == "year":
-        valid = f"({exact} = 0 OR {exact} BETWEEN 1901 AND 2155)"
+        # A cast truncates, and the server rounds.
+        valid = f"({exact} = round({exact}, 0) AND ({exact} = 0 OR {exact} BETWEEN 1901 AND 2155))"
         return Altered(f"try_cast({exact} AS int)", either(unknown, f"NOT {valid}"))
     if (ends := _range(new)) is not None:
         low, high = (f"CAST({end} AS decimal(38,0))" for end in ends)
@@ -94,7 +94,7 @@ def number(exact: str, new: Kind, unknown: str = NEVER) -> Altered:
     if new.base in APPROXIMATE and not new.has_digits:
         value = f"CAST({exact} AS double)"
         if new.unsigned:
-            value = f"greatest({value}, 0D)"
+            value = _not_negative(value)
         return Altered(value if kind == "double" else f"CAST({value} AS {kind})", unknown)
     return UNKNOWN
 
@@ -121,17 +121,22 @@ def from_approximate(old: Kind, new: Kind) -> Altered | None:
             return UNKNOWN
         loses_sign = new.unsigned and not old.unsigned
         if new.base != "float" or old.base == "float":
-            return Altered(f"greatest({x}, 0D)") if loses_sign else None
+            return Altered(_not_negative(x)) if loses_sign else None
         value = f"CAST(CAST({x} AS float) AS double)"
-        value = f"greatest({value}, 0D)" if loses_sign else value
+        value = _not_negative(value) if loses_sign else value
         return Altered(value, f"abs({x}) > {_FLT_MAX}")
     # The server prints six digits of a FLOAT, and rounds a DOUBLE by its text or its bits.
     whole = _WHOLE.replace("{x}", x).replace("{digits}", "6" if old.base == "float" else "15")
     exact = f"CAST(if({whole}, {x}, NULL) AS decimal(38,0))"
     unknown = f"NOT ({whole})"
-    if new.base in {"char", "varchar", *TEXTS} and not old.has_digits:
+    if new.base in {"char", "varchar", *TEXTS} and old.is_printed and not old.has_digits:
         found = cut(f"CAST({exact} AS STRING)", new)
-        return Altered(found.sql, or_null(either(unknown, found.unknown)))
+        return Altered(found.sql, either(unknown, found.unknown))
     if new.base in BITS or new.base in {"decimal", "numeric"}:
-        return number(exact, new, or_null(unknown))
+        return number(exact, new, unknown)
     return UNKNOWN
+
+
+def _not_negative(value: str) -> str:
+    """A DOUBLE in an unsigned type. Spark's `greatest` ignores NULL, which stays NULL."""
+    return f"if({value} < 0D, 0D, {value})"

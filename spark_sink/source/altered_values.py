@@ -7,6 +7,7 @@ if it succeeded, so the mode need not be known. Expressions are Spark SQL; nothi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from spark_sink.names import literal
@@ -29,7 +30,6 @@ from spark_sink.source.altered_kinds import (
     cut,
     either,
     kind_of,
-    or_null,
     type_of,
 )
 from spark_sink.source.altered_numbers import from_approximate, from_bits, from_number, number
@@ -46,7 +46,15 @@ _AS_IN_UTF8: Final = ("utf8mb4", "utf8mb3", "utf8", "ascii")
 def altered(old: TypedColumn, new: TypedColumn) -> Altered | None:
     """The values of `old` in `new`; None if all stay as they are."""
     before, after = kind_of(old), kind_of(new)
+    if old.mysql_type == new.mysql_type and before.is_printed != after.is_printed:
+        # What only one of them states has not changed as far as it is known.
+        shown = (before if before.is_printed else after).shown
+        before, after = replace(before, shown=shown), replace(after, shown=shown)
     found = _converted(before, after)
+    if found is not None and found.unknown not in (NEVER, ALWAYS):
+        # NULL stays NULL, whatever the condition makes of it.
+        there = f"({KEPT} IS NOT NULL{' OR {aside} IS NOT NULL' if before.base in CLOCKS else ''})"
+        found = Altered(found.sql, f"{there} AND ({found.unknown})", found.is_zoned)
     if old.nullable and not new.nullable:
         found = _filled_in(found, before, after)
     if found is None or (found.sql == KEPT and found.unknown == NEVER):
@@ -100,13 +108,14 @@ def _from_text(old: Kind, new: Kind) -> Altered | None:
     if new.base in LABELS:
         return _in_labels(old, new)
     if new.base in BYTES:
-        if old.charset not in _AS_IN_UTF8 or old.base == "json":
+        is_perhaps_address = new.base == "binary" and not new.is_printed
+        if old.charset not in _AS_IN_UTF8 or old.base == "json" or is_perhaps_address:
             return UNKNOWN
         return _to_bytes(old, new, f"encode({KEPT}, 'UTF-8')", NEVER)
     if old.base in (*CHARS, *TEXTS) and (new.base in BITS or new.base in {"decimal", "numeric"}):
         plain = f"{KEPT} RLIKE '^-?[0-9]{{1,18}}([.][0-9]{{1,18}})?$'"
         exact = f"CAST(if({plain}, {KEPT}, NULL) AS decimal(38,18))"
-        return number(exact, new, or_null(f"NOT {plain}"))
+        return number(exact, new, f"NOT {plain}")
     return UNKNOWN
 
 
@@ -156,9 +165,10 @@ def _in_labels(old: Kind, new: Kind) -> Altered | None:
             return None
         if order == [label for label in old.labels if label in order]:
             members = f"split({KEPT}, ',')"
-            return Altered(
-                KEPT, f"{KEPT} <> '' AND size(array_except({members}, array({labels}))) > 0"
-            )
+            strange = f"size(array_except({members}, array({labels}))) > 0"
+            return Altered(KEPT, f"{KEPT} <> '' AND {strange}")
+        # No member of a SET is a value of every SET.
+        labels = f"'', {labels}"
     return Altered(KEPT, f"{KEPT} NOT IN ({labels})")
 
 

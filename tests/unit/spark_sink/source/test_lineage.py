@@ -101,6 +101,38 @@ def test_values_are_altered_by_each_later_version_that_changes_the_type() -> Non
     ]
 
 
+def test_a_type_that_is_printed_for_the_first_time_alters_no_values() -> None:
+    def unknown(*columns: tuple[str, str]) -> str:
+        """When a value is not known, by the type and the printed type; empty if all stay as they are."""
+        found = [
+            schema(("id", "int"), ("v", kind), version=at, more={"v": {"column_type": printed}})
+            for at, (kind, printed) in enumerate(columns, 1)
+        ]
+        chain = steps(enumerate(map(parse_version, found), 1))
+        return "".join(how.unknown for _, _, how, _ in alterations(chain))
+
+    # Records of earlier versions, and those of columns that are known only from rows, lack it.
+    for kind, printed in (
+        ("double", "double(10,2)"),
+        ("float unsigned", "float(7,2) unsigned"),
+        ("binary(16)", "uuid"),
+        ("binary(4)", "inet4"),
+        ("int unsigned", "int(5) unsigned zerofill"),
+    ):
+        assert unknown((kind, ""), (kind, printed)) == ""
+        assert unknown((kind, printed), (kind, "")) == ""
+    assert unknown(("double", "double"), ("double", "double(10,2)")) == "true"
+    assert unknown(("binary(16)", "binary(16)"), ("binary(16)", "uuid")) == "true"
+    # As text, the digits and zeros count that only it states.
+    text = ("varchar(20)", "varchar(20)")
+    for kind in ("int unsigned", "float"):
+        assert unknown((kind, ""), text) == "true"
+        assert unknown((kind, kind), text) != "true"
+    assert unknown(("int", ""), text) != "true"
+    # It may be a UUID.
+    assert unknown(("char(36)", "char(36)"), ("binary(16)", "")) == "true"
+
+
 def test_a_renamed_column_is_the_same_through_chains_and_swaps() -> None:
     chain = present(("a", {}), ("b", renamed("b", "a")), ("c", renamed("c", "a")))
     assert chain == [{"c": "a"}, {"c": "b"}, {"c": "c"}]
