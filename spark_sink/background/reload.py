@@ -161,26 +161,47 @@ class Reloader:
         earliest, latest = self._topics.ranges(names)
         if (foreign := self._applier.foreign) is None:
             return earliest, latest
-        foreign.installation.judge({topic for (topic, _), end in latest.items() if end > 0})
-        strange = foreign.installation.strange
+        strange = foreign.installation.judge(
+            {topic for (topic, _), end in latest.items() if end > 0}
+        )
         return (
             {at: offset for at, offset in earliest.items() if at[0] not in strange},
             {at: offset for at, offset in latest.items() if at[0] not in strange},
         )
 
     def _names(self, request: Request) -> Collection[str]:
+        """The topics that a request concerns; none if it concerns all."""
+        if request.topics:
+            return request.topics
         held = self._waits.waiting(request.name)
-        if not request.topics and request.from_beginning and not self._is_of_one(request.name):
-            # Those without a change since it waits have rows of it, too.
-            return ()
-        return request.topics or sorted({topic for topic, _ in held.offsets} if held else ())
+        names = {topic for topic, _ in held.offsets} if held else set()
+        if request.from_beginning:
+            own = self._topic_of(request.name)
+            if own is None:
+                # Those without a change since it waits have rows of it, too.
+                return ()
+            names |= {own} if own else set()
+        return sorted(names)
 
-    def _is_of_one(self, name: Name) -> bool:
-        """Whether one source table fills a table, so that its changes are in one topic."""
+    def _topic_of(self, name: Name) -> str | None:
+        """The topic of all of a table's rows, but for late ones; None if it may have some in others.
+
+        Empty if one source table fills it, whose versions name no topic.
+        """
         shape = None
         with suppress(ForeignTable):
             shape = self._store.shape(*name)
-        return self._applier.book.is_of_one(name) and not (shape is not None and shape.apart)
+        # Whether mapped tables filled one that is gone is not known.
+        is_gone = shape is None and name in self._applier.milestones.integrity.left
+        if is_gone or (shape is not None and shape.apart):
+            return None
+        with self._applier.gate:
+            ddl = self._applier.ddl
+            events = list(ddl.history.events.values()) if ddl is not None else []
+        if any(name in event.moves.values() for event in events):
+            # From before it had this name.
+            return None
+        return self._applier.book.topic_of(name)
 
     def _ended(self, request: Request, put: dict[At, int]) -> bool:
         """Ends the wait if its reload is already in place with no change since; returns whether it did."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from spark_sink.ddl.statement import Statement
 from spark_sink.names import argument
@@ -16,6 +16,10 @@ from spark_sink.warehouse.moves import Event, Name, Note, Place
 
 OnDrop = Literal["rename", "keep", "truncate", "drop"]
 OnRename = Literal["move", "keep"]
+
+_DROPPED: Final = "dropped at the source"
+_MOVED_ASIDE: Final = "when the source dropped it"
+"""How the note of a table begins, or ends, whose rows are left by a DROP."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +51,12 @@ def decided(statement: Statement, rules: Rules) -> Event | None:
         if rules.is_mapped(name):
             continue
         if rules.on_drop == "keep":
-            notes[name] = f"dropped at the source {at}; its rows are kept (on_drop: keep)"
+            notes[name] = f"{_DROPPED} {at}; its rows are kept (on_drop: keep)"
         elif rules.on_drop == "rename":
             _rename_dropped(name, statement, moves, notes, at=at)
         else:
             moves[name] = None
-            notes[name] = "" if rules.on_drop == "drop" else f"dropped at the source {at}"
+            notes[name] = "" if rules.on_drop == "drop" else f"{_DROPPED} {at}"
     _rename(statement, rules, moves, notes, at=at)
     for name in statement.come_in:
         notes[name] = (
@@ -92,6 +96,11 @@ def decided(statement: Statement, rules: Rules) -> Event | None:
     )
 
 
+def is_left_by_drop(note: str) -> bool:
+    """Whether a table has only rows that a DROP left, by its last note: they are the operator's to remove."""
+    return note.startswith(_DROPPED) or note.endswith(_MOVED_ASIDE)
+
+
 def _name_of_dropped(name: Name, statement: Statement) -> Name:
     """The name that the rows of a dropped table get, which no other table has."""
     at = datetime.datetime.fromtimestamp(statement.ts_ms / 1000, datetime.UTC)
@@ -109,7 +118,7 @@ def _rename_dropped(
     kept = _name_of_dropped(name, statement)
     moves[name] = kept
     notes[name] = ""
-    notes[kept] = f"was {argument(name)} until {at}, when the source dropped it"
+    notes[kept] = f"was {argument(name)} until {at}, {_MOVED_ASIDE}"
 
 
 def _snapshot(statement: Statement, name: Name) -> str:

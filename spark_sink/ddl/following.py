@@ -14,7 +14,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from spark_sink.ddl.decision import OnDrop, OnRename, Rules, decided
+from spark_sink.ddl.decision import OnDrop, OnRename, Rules, decided, is_left_by_drop
 from spark_sink.ddl.moving import Moving
 from spark_sink.ddl.statement import Statement, parse_statement
 from spark_sink.ddl.topic import DdlTopics
@@ -141,15 +141,14 @@ class Ddl:
         return self.history.is_moved(name)
 
     def absent(self) -> set[Name]:
-        """The tables that may be gone: those that the source has dropped, or given another name, last."""
-        gone: set[Name] = set()
-        for event in sorted(self.history.events.values(), key=lambda one: one.ts_ms):
-            gone |= event.moves.keys()
-            gone -= {new for new in event.moves.values() if new is not None}
-            for note in event.notes:
-                # Rows that are kept are the operator's to remove.
-                gone |= {note.name} if note.text.startswith("dropped") else set()
-        return gone
+        """The tables that may be gone: all that they had are rows that a DROP left.
+
+        Not one that a source has dropped and made again. One that was renamed is not looked for.
+        """
+        left: dict[Name, bool] = {}
+        for (_, name), note in self.history.last_notes().items():
+            left[name] = left.get(name, True) and is_left_by_drop(note.text)
+        return {name for name, is_left in left.items() if is_left}
 
     def resume(self) -> frozenset[Name]:
         """Finishes what an earlier run was interrupted in, once; returns the tables that changed."""

@@ -32,8 +32,8 @@ def lag_lines(
     """
     strange: set[str] = set()
     if installation is not None:
-        installation.judge({topic for (topic, _), end in ends.items() if end > 0})
-        strange = {topic for topic, _ in ends} & installation.strange.keys()
+        known = installation.judge({topic for (topic, _), end in ends.items() if end > 0})
+        strange = {topic for topic, _ in ends} & known.keys()
     for topic in sorted(strange):
         yield f"{topic}: not applied, as it is not of this installation"
     ends = {at: end for at, end in ends.items() if at[0] not in strange}

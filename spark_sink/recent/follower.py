@@ -255,8 +255,8 @@ class Follower:
         """The condition that a record of these ranges is of this installation; empty if all are."""
         if self._installation is None:
             return ""
-        self._installation.judge({topic for topic, _ in spans(start, until)})
-        return self._installation.own_sql()
+        strange = self._installation.judge({topic for topic, _ in spans(start, until)})
+        return self._installation.own_sql(strange)
 
     def _tidy(self, cut: Cut) -> None:
         """Tidies in a thread of its own: it takes as long as several batches."""

@@ -15,16 +15,17 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from spark_sink.errors import ForeignTopic
+from spark_sink.errors import ForeignTopic, KafkaUnreachable
 from spark_sink.names import literal, schemas_topic
 from spark_sink.source.kafka import KafkaTopics
 
 _PAUSE: Final = 0.1
-_SECONDS: Final = 20.0
+_SECONDS: Final = 90.0
+"""Longer than a worker's transaction takes to end once the worker is killed, on slow brokers too."""
 _NO_VERSION: Final = "reason IS NULL AND op = 't' AND version IS NULL"
 
 
@@ -39,38 +40,41 @@ class Installation:
     """Returns the names of all topics in Kafka."""
     state: Callable[[], object] = object
     """Returns a value that changes with the schemas topic, once all that was written to it is decided."""
-    strange: dict[str, str] = field(default_factory=dict)
+    strange: Mapping[str, str] = field(default_factory=dict)
     """The topics with records that no version names, each with the prefix of the installation that it may be
-    of; empty if there is none."""
+    of; empty if there is none. It is replaced, and never changed, so a batch can hold on to one."""
     _named: frozenset[str] | None = None
     _state: object = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def judge(self, topics: Collection[str]) -> None:
-        """Finds those of some topics with records that are not of this installation."""
+    def judge(self, topics: Collection[str]) -> Mapping[str, str]:
+        """Finds those of some topics with records that are not of this installation; returns `strange`.
+
+        Raises KafkaUnreachable.
+        """
         with self._lock:
             unknown = set(topics) - (self._named or set())
             if unknown and (state := self.state()) != self._state:
                 self._named, self._state = named(self.read(), self.prefix), state
                 unknown -= self._named
-            for topic in set(topics) - unknown:
-                self.strange.pop(topic, None)
-            if not unknown or not self._named:
-                # Versions that an earlier worker published name no topic.
-                return
-            others = installations(self.names()) - {self.prefix}
-            for topic in unknown:
-                above = [other for other in others if topic.startswith(f"{other}.")]
-                self.strange[topic] = max(above, key=len, default="")
+            own = set(topics) - unknown
+            found = {topic: other for topic, other in self.strange.items() if topic not in own}
+            # Versions that an earlier worker published name no topic.
+            if unknown and self._named:
+                others = installations(self.names()) - {self.prefix}
+                for topic in unknown:
+                    above = [other for other in others if topic.startswith(f"{other}.")]
+                    found[topic] = max(above, key=len, default="")
+            self.strange = found
+            return found
 
-    def is_below(self, topic: str) -> bool:
-        """Whether a strange topic is of an installation whose prefix begins with this one's."""
-        return self.strange[topic].startswith(f"{self.prefix}.")
+    def is_below(self, other: str) -> bool:
+        """Whether the prefix of another installation, as of a strange topic, begins with this one's."""
+        return other.startswith(f"{self.prefix}.")
 
-    def own_sql(self) -> str:
+    def own_sql(self, strange: Mapping[str, str]) -> str:
         """The condition that a record, of `envelope.FIELDS`, is of this installation; empty if all are."""
-        strange = list(self.strange)
-        below = [topic for topic in strange if self.is_below(topic)]
+        below = [topic for topic, other in strange.items() if self.is_below(other)]
         if not strange:
             return ""
         taken = f"coalesce({_NO_VERSION}, false)"
@@ -78,9 +82,8 @@ class Installation:
             taken += f" AND topic NOT IN ({_texts(below)})"
         return f"(topic NOT IN ({_texts(strange)}) OR ({taken}))"
 
-    def fault(self, topic: str) -> ForeignTopic:
-        """Why a strange topic is not read."""
-        other = self.strange[topic]
+    def fault(self, topic: str, other: str) -> ForeignTopic:
+        """Why a strange topic is not read; `other` is the prefix of the installation that it may be of."""
         theirs = f", and {other!r} is the prefix of another installation" if other else ""
         return ForeignTopic(
             f"topic {topic}: no table version in {schemas_topic(self.prefix)} names it{theirs}",
@@ -101,11 +104,17 @@ def installation_in(
     def state() -> object:
         # A transaction becomes visible partition by partition: a row may be seen before its version.
         written, deadline = topics.schemas_end(is_decided=False), time.monotonic() + _SECONDS
-        while (ends := topics.schemas_end()) != written and time.monotonic() < deadline:
+        while True:
+            ends = topics.schemas_end()
             if all(ends.get(at, 0) >= end for at, end in written.items()):
-                break
+                return ends
+            if time.monotonic() >= deadline:
+                # Without the versions after it, topics of this installation would be taken for others.
+                raise KafkaUnreachable(
+                    f"a transaction in {schemas_topic(prefix)} has not ended for {_SECONDS:.0f} s",
+                    advice="Check the brokers: they abort it once its timeout has passed",
+                )
             time.sleep(_PAUSE)
-        return ends
 
     return Installation(prefix=prefix, read=read, names=names, state=state)
 

@@ -6,7 +6,7 @@ Invariant: a row is read with the columns of exactly the version it names, or no
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -169,7 +169,7 @@ def parse_version(value: str) -> TableVersion:
         primary_key=primary_key,
         comment=str(body.get("comment") or ""),
         hidden=frozenset(name for name, action in masked.items() if action == "drop"),
-        topic=str(body.get("topic") or "").replace(f".__shard.{key.destination}.", ".", 1),
+        topic=_topic_of(body),
     )
 
 
@@ -236,11 +236,18 @@ class SchemaBook:
         own = {key.destination for key in keys if (key.database, key.table) == name}
         return own or {key.destination for key in keys}
 
-    def is_of_one(self, name: tuple[str, str]) -> bool:
-        """Whether one destination has published columns of a table, and under that name, by the topic now."""
-        keys = {_key_of(value) for value in self.read()}
-        own = {(one.destination, *name) for one in keys if (one.database, one.table) == name}
-        return len(own) == 1
+    def topic_of(self, name: tuple[str, str]) -> str | None:
+        """The topic of all rows of the one source table of that name, by the schemas topic as it is now.
+
+        Empty if its versions name none, as those of an earlier worker; None if there are several topics or
+        source tables, or none.
+        """
+        found: set[tuple[str, str]] = set()
+        for value in self.read():
+            key = _key_of(value)
+            if (key.database, key.table) == name:
+                found.add((key.destination, _topic_of(json.loads(value))))
+        return found.pop()[1] if len(found) == 1 else None
 
     def versions(self, keys: Iterable[VersionKey]) -> dict[VersionKey, TableVersion]:
         """The versions asked for; the topic is read again when one of them is new."""
@@ -263,6 +270,11 @@ def _key_of(value: str) -> VersionKey:
         return VersionKey(body["destination"], body["database"], body["table"], body["version"])
     except (ValueError, KeyError, TypeError) as fault:
         raise MalformedRecord(f"schemas topic, {type(fault).__name__} {fault}") from fault
+
+
+def _topic_of(body: Mapping[str, Any]) -> str:
+    share = f".__shard.{body['destination']}."
+    return str(body.get("topic") or "").replace(share, ".", 1)
 
 
 def _check_names(names: list[str], primary_key: tuple[str, ...], key: VersionKey) -> None:

@@ -47,30 +47,31 @@ class ForeignTopics:
     def own(self, rows: DataFrame, moved: tuple[Offsets, Offsets] | None) -> DataFrame:
         """The envelopes that are of this installation; of a batch, which has moved so, refuses other topics."""
         topics = {topic for topic, _ in spans(*moved)} if moved is not None else set()
-        self.installation.judge(topics)
-        own = self.installation.own_sql()
-        if topics.isdisjoint(self.installation.strange):
+        # As they are now: beside the batches, others judge topics too.
+        strange = self.installation.judge(topics)
+        own = self.installation.own_sql(strange)
+        if topics.isdisjoint(strange):
             return rows.where(own) if own else rows
         found = rows.where(f"NOT {own}").groupBy("topic").count().collect()
         for topic, number in sorted((row.topic, row["count"]) for row in found):
-            self._refuse(topic, number)
+            self._refuse(topic, strange[topic], number)
         return rows.where(own)
 
     def raise_refused(self) -> None:
         """Raises ForeignTopic if topics are refused."""
         if self.refused:
             first, more = min(self.refused), len(self.refused) - 1
-            fault = self.installation.fault(first) if first in self.installation.strange else None
+            strange = self.installation.strange
+            fault = self.installation.fault(first, strange[first]) if first in strange else None
             where = fault.where if fault is not None else f"topic {first}"
             raise ForeignTopic(
                 where + (f" (and {more} more)" if more else ""),
                 advice=fault.advice if fault is not None else "See: python -m spark_sink status",
             )
 
-    def _refuse(self, topic: str, number: int) -> None:
-        fault = self.installation.fault(topic)
-        if self.installation.is_below(topic):
-            other = self.installation.strange[topic]
+    def _refuse(self, topic: str, other: str, number: int) -> None:
+        fault = self.installation.fault(topic, other)
+        if self.installation.is_below(other):
             if other not in self._logged:
                 self._logged.add(other)
                 _log.warning(

@@ -135,16 +135,17 @@ class History:
         A truncate among `floors` ends a gap: all rows from before it are gone, and later ones are published.
         """
         found: dict[Name, list[str]] = {}
-        for (_, name), note in sorted(self._last_notes(floors).items()):
+        for (_, name), note in sorted(self.last_notes(floors).items()):
             if note.text:
                 found.setdefault(name, []).append(note.text)
         return found
 
     def gaps(self, floors: Iterable[Floor] = ()) -> set[Name]:
         """The tables of which rows have changed at the source that no record names; see notes."""
-        return {name for (_, name), note in self._last_notes(floors).items() if note.is_gap}
+        return {name for (_, name), note in self.last_notes(floors).items() if note.is_gap}
 
-    def _last_notes(self, floors: Iterable[Floor]) -> dict[tuple[str, Name], Note]:
+    def last_notes(self, floors: Iterable[Floor] = ()) -> dict[tuple[str, Name], Note]:
+        """The last note of each destination and name; see notes."""
         last: dict[tuple[str, Name], Note] = {}
         places: dict[tuple[str, Name], Place] = {}
         for event in self.ordered():

@@ -13,7 +13,7 @@ from spark_sink.errors import TableError, UnsupportedName
 from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.moves import Event, Name
 from spark_sink.warehouse.waiting_tables import Waits
-from tests.unit.spark_sink.ddl.statements import TOPIC, Topic, drop, rename
+from tests.unit.spark_sink.ddl.statements import TOPIC, Topic, create, drop, rename
 
 ROWS = ("aq.shop.t", 0)
 
@@ -151,6 +151,34 @@ def test_a_topic_that_was_made_again_is_read_from_its_beginning() -> None:
     sink.topic.values = [drop(9, "b")]
     sink.ddl.follow({}, {})
     assert sink.seqs() == [5, 7, 9]
+
+
+def absent(on_drop: str, *statements: str) -> list[str]:
+    sink = Sink(on_drop=on_drop)
+    for one in statements:
+        sink.topic.values.append(one)
+        sink.ddl.follow({}, {})
+    return sorted(table for _, table in sink.ddl.absent())
+
+
+@pytest.mark.parametrize("on_drop", ["rename", "keep", "truncate", "drop"])
+def test_the_rows_of_a_dropped_table_may_be_gone_and_no_table_that_the_source_has(
+    on_drop: str,
+) -> None:
+    kept = {"rename": ["a__dropped_19700101001640_5"], "drop": []}.get(on_drop, ["a"])
+    assert absent(on_drop, drop(5, "a")) == kept
+    again = kept if on_drop == "rename" else []
+    assert absent(on_drop, drop(5, "a"), create(6, "a")) == again
+    # Another table gets the name, and later a third one.
+    renamed = drop(5, "a"), rename(6, ("b", "a")), rename(7, ("a", "c")), create(8, "b")
+    assert "b" not in absent(on_drop, *renamed)
+    assert "c" not in absent(on_drop, *renamed)
+
+
+def test_a_table_that_one_of_two_sources_has_made_again_may_not_be_gone() -> None:
+    of_two = drop(5, "a"), drop(5, "a", destination="other")
+    assert absent("truncate", *of_two) == ["a"]
+    assert absent("truncate", *of_two, create(6, "a")) == []
 
 
 def test_a_table_that_cannot_have_its_new_name_waits_and_does_not_stop_the_sink(

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from spark_sink.errors import KafkaUnreachable
+from spark_sink.source import installation
 from spark_sink.source.admin import parsed_ids
-from spark_sink.source.installation import Installation, installations, named
+from spark_sink.source.installation import (
+    Installation,
+    installation_in,
+    installations,
+    named,
+)
+from spark_sink.warehouse.foreign_topics import ForeignTopics
+from spark_sink.warehouse.memory import MemoryNotes
 from tests.unit.spark_sink.history import schema
 
 NAMES = ["aq.__schemas", "aq.__journal", "aq.eu.__journal", "a.__schemas", "b.__schemas", "x"]
@@ -29,12 +42,14 @@ class Topic:
 def test_a_topic_that_no_version_names_is_strange_and_the_prefix_shows_whose_it_may_be() -> None:
     own = Topic("aq.shop.t").installation()
     own.judge(["aq.shop.t"])
-    assert (own.strange, own.own_sql()) == ({}, "")
+    assert (own.strange, own.own_sql(own.strange)) == ({}, "")
     own.judge(["aq.shop.t", "aq.eu.shop.t", "aq.alerts"])
     assert own.strange == {"aq.eu.shop.t": "aq.eu", "aq.alerts": ""}
-    assert (own.is_below("aq.eu.shop.t"), own.is_below("aq.alerts")) == (True, False)
-    assert "'aq.eu' is the prefix of another installation" in str(own.fault("aq.eu.shop.t"))
-    assert str(own.fault("aq.alerts")).startswith(
+    assert (own.is_below("aq.eu"), own.is_below("")) == (True, False)
+    assert "'aq.eu' is the prefix of another installation" in str(
+        own.fault("aq.eu.shop.t", "aq.eu")
+    )
+    assert str(own.fault("aq.alerts", "")).startswith(
         "ForeignTopic: A topic that matches is not one of this installation, and none of its records is "
         "applied: topic aq.alerts: no table version in aq.__schemas names it. Add aq\\.alerts to exclude"
     )
@@ -79,3 +94,79 @@ def test_the_ids_of_topics_are_read_from_java_s_text_of_them_where_the_brokers_h
         f"internal=true), (name=old, topicId={none}, internal=false)]"
     )
     assert parsed_ids(text) == {"aq.shop.t": one, "x--y_z.T-1": f"-_{one[2:]}"}
+
+
+class OpenTransaction:
+    """Kafka with a version of another worker in the schemas topic that is not committed, until it is."""
+
+    def __init__(self) -> None:
+        self.decided = 1
+
+    def schemas_end(self, *, is_decided: bool = True) -> dict[tuple[str, int], int]:
+        return {("aq.__schemas", 0): self.decided if is_decided else 3}
+
+
+def test_a_topic_is_not_judged_while_a_version_before_its_records_may_have_yet_to_become_visible(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(installation, "_SECONDS", 0.0)
+    topic, kafka = Topic("aq.shop.t"), OpenTransaction()
+    topics: Any = kafka
+    own = installation_in(topics, "aq", topic.read)
+    own.names = lambda: NAMES
+    with pytest.raises(KafkaUnreachable, match=r"aq\.__schemas .* not ended"):
+        own.judge(["aq.shop.new"])
+    assert (own.strange, topic.reads) == ({}, 0)
+    kafka.decided, topic.values = 3, [*topic.values, schema(("id", "int"), topic="aq.shop.new")]
+    own.judge(["aq.shop.new"])
+    assert own.strange == {}
+
+
+class Rows:
+    """Records of a strange topic. While they are counted, another thread finds a version of the topic."""
+
+    def __init__(self, meanwhile: Any) -> None:
+        self.conditions: list[str] = []
+        self.meanwhile = meanwhile
+
+    def where(self, condition: str) -> Rows:
+        self.conditions.append(condition)
+        return self
+
+    def groupBy(self, _: str) -> Rows:  # noqa: N802 - Spark's name
+        return self
+
+    def count(self) -> Rows:
+        return self
+
+    def collect(self) -> list[Any]:
+        self.meanwhile()
+        return [Counted(topic="aq.shop.late", count=2)]
+
+
+class Counted(dict[str, Any]):
+    """A row of Spark's."""
+
+    @property
+    def topic(self) -> str:
+        return str(self["topic"])
+
+
+def test_a_batch_is_judged_as_a_whole_while_another_thread_finds_a_version(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    topic = Topic("aq.shop.t")
+    own = topic.installation()
+    at = ("aq.shop.late", 0)
+
+    def meanwhile() -> None:
+        topic.values.append(schema(("id", "int"), topic="aq.shop.late"))
+        own.judge(["aq.shop.late"])
+
+    rows: Any = Rows(meanwhile)
+    ForeignTopics(installation=own, notes=MemoryNotes()).own(rows, ({at: 0}, {at: 2}))
+    left_out, taken = rows.conditions
+    assert left_out == f"NOT {taken}"
+    assert "aq.shop.late" in taken
+    assert "Records left out: 2 so far" in caplog.text
+    assert own.strange == {}
