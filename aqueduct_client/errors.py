@@ -45,8 +45,9 @@ class BrokersDenied(SubscriberError):
     """Kafka denied the account a login or an operation."""
 
     remedy = (
-        "Check the user, the password and the ACLs: a subscriber needs READ on its topics and its group, and "
-        "READ and WRITE on <prefix>.__subscribers, which it creates if it may. Then start it again."
+        "Check the user, the password and the ACLs: a subscriber needs READ on its topics, its group, "
+        "<prefix>.__schemas and <prefix>.__logical_schemas, and READ and WRITE on <prefix>.__subscribers, "
+        "which it creates if it may; else create that topic as docs/subscriber.md shows. Then start it again."
     )
 
 

@@ -7,6 +7,7 @@ without an offset of the group is read only after ``seek``.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from aqueduct_client.errors import (
 from aqueduct_client.kafka_metadata import described
 from aqueduct_client.protocol import Assigned, Consumer, Log, TopicFacts
 from aqueduct_client.records import Partition, RawRecord
+
+log = logging.getLogger(__name__)
 
 Options = Mapping[str, Any]
 """Keyword arguments of aiokafka's clients: ``bootstrap_servers``, and the account if there is one."""
@@ -49,6 +52,7 @@ _STALE = (
     kafka_errors.InvalidProducerEpoch,
     kafka_errors.ConsumerStoppedError,
 )
+_NOT_ALLOWED = (kafka_errors.InvalidConfigurationError, kafka_errors.PolicyViolationError)
 _NEW_TOPIC_MS = 10_000
 _POLL_MS = 200
 _LOG_WAIT_MS = 20
@@ -70,7 +74,7 @@ _COMPACTED = {
     "segment.ms": str(24 * 3600 * 1000),
     "min.cleanable.dirty.ratio": "0.1",
 }
-"""A topic that is read whole at each start of a client stays small."""
+"""A topic that is read whole at each start of a client stays small. Managed clusters may not allow all."""
 
 
 @contextmanager
@@ -216,19 +220,37 @@ async def _ensure(options: Options, topic: str) -> None:
         await admin.start()
         if await described(admin._client, [topic]):
             return
-        wanted = NewTopic(topic, 1, 1, topic_configs=_COMPACTED)
-        wanted.replication_factor = (
-            -1
-        )  # the brokers' default, which aiokafka does not let one ask for
-        answer = await admin.create_topics([wanted])
-        for _name, code, *_ in answer.topic_errors:
-            error = kafka_errors.for_code(code)
-            if error not in (kafka_errors.NoError, kafka_errors.TopicAlreadyExistsError):
-                raise error(f"{topic} does not exist and cannot be made")
+        error, text = await _created(admin, topic, _COMPACTED)
+        if error in _NOT_ALLOWED:
+            reason, bare = text, {"cleanup.policy": "compact"}
+            error, text = await _created(admin, topic, bare)
+            if error is kafka_errors.NoError:
+                log.warning(
+                    "the brokers do not allow all settings of a compacted topic: it was made with "
+                    "cleanup.policy alone, and is larger for each client that reads it at its start "
+                    "[topic=%s, reason=%s]",
+                    topic,
+                    reason,
+                )
+        if error not in (kafka_errors.NoError, kafka_errors.TopicAlreadyExistsError):
+            raise error(f"{topic} does not exist and cannot be made: {text}")
         while not await described(admin._client, [topic]):  # noqa: ASYNC110 - the broker has no event
             await asyncio.sleep(_POLL_MS / 1000)
     finally:
         await admin.close()
+
+
+async def _created(
+    admin: AIOKafkaAdminClient, topic: str, settings: Mapping[str, str]
+) -> tuple[type[kafka_errors.BrokerResponseError], str]:
+    """Ask for a topic; return the brokers' answer, with their reason if it is an error."""
+    wanted = NewTopic(topic, 1, 1, topic_configs=settings)
+    # The brokers' default, which aiokafka does not let a client ask for.
+    wanted.replication_factor = -1
+    answer = await admin.create_topics([wanted])
+    ((_, code, *more),) = answer.topic_errors
+    error = kafka_errors.for_code(code)
+    return error, next(filter(None, more), error.description)
 
 
 @asynccontextmanager

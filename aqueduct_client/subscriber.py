@@ -19,6 +19,7 @@ from aqueduct_client.batch import EMPTY, Batch
 from aqueduct_client.dedup import Window
 from aqueduct_client.errors import (
     BatchesInFlight,
+    BrokersDenied,
     BrokersLost,
     StaleBatch,
     SubscriberClosed,
@@ -304,8 +305,16 @@ class Subscriber:
             selection.refuse_without_topic(without, await consumer.topics(None))
         shared = [topic for topic in self._topics if selection.tables[topic] is not None]
         if self.schemas is not None and shared:
-            known, has_logical = await self.schemas.tables(consumer)
-            selection.refuse_absent(shared, known, has_logical)
+            try:
+                known, has_logical = await self.schemas.tables(consumer)
+            except BrokersDenied as error:
+                log.warning(
+                    "the names of the tables cannot be checked: a wrong one gets no records. The account needs "
+                    "Read and Describe on <prefix>.__schemas and <prefix>.__logical_schemas [error=%s]",
+                    error.detail,
+                )
+            else:
+                selection.refuse_absent(shared, known, has_logical)
 
     async def _new(self, consumer: Consumer, reader: Log, topic: str) -> TopicNote:
         """Return where the group begins a topic: at the start, unless it reads the topic already."""

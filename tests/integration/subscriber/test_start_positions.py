@@ -15,7 +15,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 
 from app.commands.event_loop import run_operation
-from aqueduct_client import Latest, SyncSubscriber, subscribe
+from aqueduct_client import Latest, SyncSubscriber, kafka, subscribe
 from aqueduct_client.errors import RecordsGone, TopicReplaced, UnknownTable
 from connectors.kafka.group_positions import delete_offsets, group_offsets, store_offsets
 from connectors.kafka.topics.topics import TopicPlan, Topics
@@ -126,6 +126,22 @@ def test_a_group_misses_nothing_of_what_comes_later_nor_after_it_was_forgotten(
     shop.publish("trade.orders", 1, 31, 32, 33, 34, 35)
     with pytest.raises(TopicReplaced, match=f"topic={shop.prefix}.trade.orders"):
         shop.subscriber().__enter__()
+
+
+def test_a_group_begins_where_the_brokers_refuse_a_setting_of_the_topic_of_notes(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(
+        kafka._COMPACTED, "segment.bytes", "1"
+    )  # as a managed cluster's least is larger
+    shop = Shop(stack.kafka, f"managed-{uuid.uuid4().hex[:8]}")
+    shop.create("trade.orders", 1)
+    with shop.subscriber() as subscriber:
+        assert got(subscriber, 0) == []
+        shop.publish("trade.orders", 0, 1)
+        assert got(subscriber, 1) == [1]
+    assert "made with cleanup.policy alone, and is larger" in caplog.text
+    assert "segment.bytes" in caplog.text, "the brokers' reason"
 
 
 @pytest.fixture

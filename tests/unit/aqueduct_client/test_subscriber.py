@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from aqueduct_client.backoff import Outage
 from aqueduct_client.errors import (
     BatchesInFlight,
+    BrokersDenied,
     BrokersLost,
     MalformedRecord,
     OutOfOrder,
@@ -18,8 +19,9 @@ from aqueduct_client.errors import (
     SubscriberClosed,
     UnknownTable,
 )
-from aqueduct_client.protocol import Assigned, Consumer
-from aqueduct_client.records import Partition
+from aqueduct_client.memory import MemoryConsumer, MemoryLog
+from aqueduct_client.protocol import Assigned, Consumer, TopicFacts
+from aqueduct_client.records import Partition, RawRecord
 from aqueduct_client.selection import Selection
 from tests.unit.aqueduct_client.made import TOPIC, Shop, headers, seqs, value
 
@@ -200,6 +202,39 @@ async def test_a_logical_name_that_is_not_published_yet_is_named_in_a_warning(
     )
     error = await refused(Shop(kafka=shop.kafka), named(TOPIC, "shop.Orders_1", shared=True))
     assert "the nearest are shop.orders_1" in error
+
+
+@pytest.mark.parametrize("denied", ["aq.__schemas", "aq.__logical_schemas"])
+@pytest.mark.parametrize("operation", ["Describe", "Read"])
+async def test_names_that_may_not_be_read_are_not_checked_and_a_warning_says_so(
+    denied: str,
+    operation: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    shop = Shop()
+    shop.publish(3)
+    shop.kafka.create("aq.__logical_schemas")
+    described, read = MemoryConsumer.topics, MemoryLog.read
+
+    async def topics(self: MemoryConsumer, names: Collection[str] | None) -> dict[str, TopicFacts]:
+        if operation == "Describe" and denied in (names or ()):
+            raise BrokersDenied(denied)
+        return await described(self, names)
+
+    async def records(self: MemoryLog, partition: Partition, offset: int) -> list[RawRecord]:
+        if operation == "Read" and partition.topic == denied:
+            raise BrokersDenied(denied)
+        return await read(self, partition, offset)
+
+    monkeypatch.setattr(MemoryConsumer, "topics", topics)
+    monkeypatch.setattr(MemoryLog, "read", records)
+    subscriber = shop.subscriber()
+    subscriber.selection = named(TOPIC, "trade.orders", shared=True)
+    async with subscriber:
+        assert seqs(await subscriber.get()) == [1, 2, 3]
+    assert "the names of the tables cannot be checked" in caplog.text
+    assert denied in caplog.text
 
 
 async def test_a_table_that_is_to_come_may_be_missing() -> None:

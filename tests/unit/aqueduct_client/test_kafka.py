@@ -1,0 +1,86 @@
+"""The topic of notes about groups, where a cluster does not allow all of its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiokafka.admin import NewTopic
+
+from aqueduct_client import kafka
+from aqueduct_client.errors import BrokersDenied, BrokersRefused
+from aqueduct_client.protocol import TopicFacts
+
+_DENIED, _INVALID_CONFIG, _POLICY_VIOLATION = 29, 40, 44
+
+
+class Cluster:
+    """Brokers whose answer depends on the settings of a topic."""
+
+    def __init__(self, code: int, allowed: Collection[str]) -> None:
+        self.code, self.allowed = code, set(allowed)
+        self.asked: list[dict[str, str]] = []
+        self.made: dict[str, dict[str, str]] = {}
+        self._client = None
+
+    def __call__(self, **_: Any) -> Cluster:
+        return self
+
+    async def start(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    async def create_topics(self, wanted: list[NewTopic]) -> Any:
+        (topic,) = wanted
+        self.asked.append(topic.topic_configs)
+        if refused := topic.topic_configs.keys() - self.allowed:
+            text = f"not allowed: {', '.join(sorted(refused))}"
+            return SimpleNamespace(topic_errors=[(topic.name, self.code, text)])
+        self.made[topic.name] = topic.topic_configs
+        return SimpleNamespace(topic_errors=[(topic.name, 0, None)])
+
+    async def described(self, _: Any, names: Collection[str]) -> dict[str, TopicFacts]:
+        return {name: TopicFacts(None, 1) for name in names if name in self.made}
+
+
+async def appended(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the topic, without a record."""
+    monkeypatch.setattr(kafka, "AIOKafkaAdminClient", cluster)
+    monkeypatch.setattr(kafka, "described", cluster.described)
+    await kafka.kafka_append({"bootstrap_servers": "127.0.0.1:1"}, "aq.__subscribers", [])
+
+
+@pytest.mark.parametrize("code", [_INVALID_CONFIG, _POLICY_VIOLATION])
+async def test_settings_that_a_cluster_does_not_allow_are_omitted_with_a_warning(
+    code: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = Cluster(code, {"cleanup.policy", "retention.ms"})
+    await appended(cluster, monkeypatch)
+    assert cluster.made == {"aq.__subscribers": {"cleanup.policy": "compact"}}
+    assert "not allowed: min.cleanable.dirty.ratio, segment.bytes, segment.ms" in caplog.text
+    assert "topic=aq.__subscribers" in caplog.text
+
+
+async def test_all_settings_are_asked_for_where_they_are_allowed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = Cluster(_INVALID_CONFIG, kafka._COMPACTED)
+    await appended(cluster, monkeypatch)
+    assert cluster.asked == [kafka._COMPACTED]
+    assert caplog.text == ""
+
+
+async def test_a_topic_that_may_not_be_made_at_all_is_an_error_with_the_clusters_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster(_POLICY_VIOLATION, ())
+    with pytest.raises(BrokersRefused, match=r"cannot be made: not allowed: cleanup\.policy"):
+        await appended(cluster, monkeypatch)
+    cluster = Cluster(_DENIED, ())
+    with pytest.raises(BrokersDenied, match=r"cannot be made.*__logical_schemas"):
+        await appended(cluster, monkeypatch)
+    assert len(cluster.asked) == 1
