@@ -1,7 +1,8 @@
 """Which records of the topics a subscriber gets.
 
 Invariant: tags are compared by header, so that a record without a wanted tag is not parsed. A table that the
-installation does not have is refused, unless it may come to exist: else all records of a topic are dropped.
+installation does not have is refused, unless it may come to exist: else all records of a topic are dropped. A
+group that reads a topic already is not refused for a table that has no row yet.
 """
 
 from __future__ import annotations
@@ -73,12 +74,18 @@ class Selection:
                 )
 
     def refuse_absent(
-        self, topics: Iterable[str], known: Collection[str], has_logical: bool
+        self,
+        topics: Iterable[str],
+        known: Collection[str],
+        *,
+        has_logical: bool,
+        begun: Collection[str],
     ) -> None:
         """Raise UnknownTable for a table of a shared topic that is none of the known ones.
 
-        Logical names are published some time after the rows. Until there are any, a name that differs from
-        a known one by more than its case is only named in a warning.
+        Logical names are published some time after the rows, and a table may have no row. So a name that
+        differs from all known ones by more than its case is only named in a warning until there are logical
+        names, and for a group that has begun the topic, which may have had the table for long.
         """
         folded = {name.casefold() for name in known}
         for topic in sorted(topics):
@@ -86,8 +93,10 @@ class Selection:
                 if name in known or not known:
                     continue
                 text = f"no table is called {name}{_near(name, known)}"
-                if has_logical or name.casefold() in folded:
+                if name.casefold() in folded or (has_logical and topic not in begun):
                     raise UnknownTable(text, topic=topic)
+                if topic in begun:
+                    text += "; the group continues, since it has read this topic before"
                 log.warning("%s [topic=%s]", text, topic)
 
 

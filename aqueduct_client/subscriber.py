@@ -286,9 +286,10 @@ class Subscriber:
         """Note where the group begins all topics that are new to it, in all partitions."""
         self._topics = await consumer.topics(self.selection.tables)
         self._looked = time.monotonic()
-        await self._refuse_unknown(consumer)
+        await self._refuse_without_topic(consumer)
         self._noted = {} if self.notes is None else await self.notes.read()
         self._refuse_replaced()
+        await self._refuse_absent(consumer)
         new = self.selection.tables.keys() - self._noted.keys()
         if new:
             async with self.logs() as reader:
@@ -297,34 +298,46 @@ class Subscriber:
                 {**self._noted, **begun} if self.notes is None else await self.notes.begin(begun)
             )
 
-    async def _refuse_unknown(self, consumer: Consumer) -> None:
-        """Raise UnknownTable if a table has no topic, or is not among those of a topic that it shares."""
-        selection = self.selection
-        without = selection.tables.keys() - self._topics.keys()
-        if selection.expected(without):
-            selection.refuse_without_topic(without, await consumer.topics(None))
-        shared = [topic for topic in self._topics if selection.tables[topic] is not None]
-        if self.schemas is not None and shared:
-            try:
-                known, has_logical = await self.schemas.tables(consumer)
-            except BrokersDenied as error:
-                log.warning(
-                    "the names of the tables cannot be checked: a wrong one gets no records. The account needs "
-                    "Read and Describe on <prefix>.__schemas and <prefix>.__logical_schemas [error=%s]",
-                    error.detail,
-                )
-            else:
-                selection.refuse_absent(shared, known, has_logical)
+    async def _refuse_without_topic(self, consumer: Consumer) -> None:
+        """Raise UnknownTable if a table has no topic; before anything is written for a wrong prefix."""
+        without = self.selection.tables.keys() - self._topics.keys()
+        if self.selection.expected(without):
+            self.selection.refuse_without_topic(without, await consumer.topics(None))
+
+    async def _refuse_absent(self, consumer: Consumer) -> None:
+        """Raise UnknownTable if a table is not among those of a topic that it shares."""
+        shared = [topic for topic in self._topics if self.selection.tables[topic] is not None]
+        if self.schemas is None or not shared:
+            return
+        try:
+            known, has_logical = await self.schemas.tables(consumer)
+        except BrokersDenied as error:
+            log.warning(
+                "the names of the tables cannot be checked: a wrong one gets no records. The account needs "
+                "Read and Describe on <prefix>.__schemas and <prefix>.__logical_schemas [error=%s]",
+                error.detail,
+            )
+            return
+        begun = self._noted.keys() & set(shared)
+        for topic in set(shared) - begun:
+            if await consumer.committed(self._partitions(topic)):  # of an earlier client
+                begun.add(topic)
+        self.selection.refuse_absent(shared, known, has_logical=has_logical, begun=begun)
 
     async def _new(self, consumer: Consumer, reader: Log, topic: str) -> TopicNote:
         """Return where the group begins a topic: at the start, unless it reads the topic already."""
-        facts = self._topics.get(topic, TopicFacts(None, 0))
-        partitions = [Partition(topic, number) for number in range(facts.partitions)]
+        partitions = self._partitions(topic)
         found = await consumer.committed(partitions)
         if not found:
             found = await start_offsets(reader, partitions, self.start)
         starts = {tp.number: at for tp, at in found.items()}
-        return TopicNote(topic_id=facts.id, starts=starts)
+        facts = self._topics.get(topic)
+        return TopicNote(topic_id=None if facts is None else facts.id, starts=starts)
+
+    def _partitions(self, topic: str) -> list[Partition]:
+        """Return those that a topic has; none if it does not exist."""
+        count = self._topics[topic].partitions if topic in self._topics else 0
+        return [Partition(topic, number) for number in range(count)]
 
     async def _begins_at(self, reader: Log, tp: Partition) -> int:
         """Return the position in a partition without an offset."""

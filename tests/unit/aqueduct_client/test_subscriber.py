@@ -184,6 +184,44 @@ async def test_a_name_that_no_table_of_a_shared_topic_has_is_refused() -> None:
         assert seqs(await subscriber.get()) == [1, 2, 3]
 
 
+@pytest.mark.parametrize("is_known_by", ["its note", "its offset"])
+async def test_a_group_that_reads_a_shared_topic_continues_with_a_table_that_had_no_row(
+    is_known_by: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop = Shop()
+    shop.publish(2)
+    selection = named(TOPIC, "trade.orders", "trade.quiet", shared=True)
+    subscriber = shop.subscriber()
+    subscriber.selection = selection
+    async with subscriber:  # no logical schemas yet
+        assert seqs(await subscriber.get()) == [1, 2]
+    if is_known_by == "its note":
+        shop.kafka.offsets.clear()  # as Kafka forgets them
+    else:
+        shop.kafka.delete("aq.__subscribers")  # as after an earlier client, which noted nothing
+    shop.kafka.create("aq.__logical_schemas")
+    shop.kafka.send(
+        Partition("aq.__logical_schemas", 0), b"{}", key=b'{"database":"trade","table":"orders"}'
+    )
+    caplog.clear()
+    subscriber = shop.subscriber()
+    subscriber.selection = selection
+    async with subscriber:
+        shop.kafka.send(Partition(TOPIC, 0), value(3, table="quiet"), headers=headers(3))
+        assert seqs(await subscriber.get()) == [3]
+    assert "no table is called trade.quiet" in caplog.text
+    assert f"the group continues, since it has read this topic before [topic={TOPIC}]" in (
+        caplog.text
+    )
+    error = await refused(shop, named(TOPIC, "trade.Orders", shared=True))
+    assert "no table is called trade.Orders; the nearest are trade.orders" in error
+    newcomer = shop.subscriber(group="new")
+    newcomer.selection = selection
+    with pytest.raises(UnknownTable, match=r"trade\.quiet.*not_yet"):
+        await newcomer.__aenter__()
+    assert await shop.notes("new").read() == {}, "so that the next start is refused too"
+
+
 async def test_a_logical_name_that_is_not_published_yet_is_named_in_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
