@@ -363,7 +363,7 @@ class Subscriber:
             self._looked = time.monotonic()
             self._refuse_replaced()
         if self._unnoted and time.monotonic() - self._last_note > _NOTE_SECONDS:
-            await self._note(self._unnoted)
+            await self._note(dict(self._unnoted))
 
     def _refuse_replaced(self) -> None:
         for topic, facts in self._topics.items():
@@ -385,7 +385,8 @@ class Subscriber:
         """Note the progress; a broker that does not answer keeps nobody waiting."""
         try:
             async with asyncio.timeout(_END_SECONDS):
-                await self._note(self._unnoted)
+                while self._unnoted:  # again, if another task acknowledged meanwhile
+                    await self._note(dict(self._unnoted))
         except (SubscriberError, TimeoutError) as error:
             log.warning("the progress of the last minutes was not noted: %s", error)
 

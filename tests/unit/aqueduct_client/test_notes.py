@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
@@ -126,6 +127,32 @@ async def test_progress_is_noted_from_time_to_time(monkeypatch: pytest.MonkeyPat
         assert len(await subscriber.get_without_ack(timeout=0.01)) == 0
         note = (await shop.notes().read())[TOPIC]
         assert note.reached[0].offset == 4
+
+
+@pytest.mark.parametrize("ending", [False, True])
+async def test_an_ack_while_progress_is_noted_is_noted_too(
+    ending: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Shop()
+    shop.publish(4)
+    subscriber = await shop.subscriber().__aenter__()
+    assert seqs(await subscriber.get(2)) == [1, 2]
+    batch = await subscriber.get_without_ack(2)
+    assert subscriber.notes is not None
+    append = subscriber.notes.appends
+
+    async def slow(topic: str, records: Sequence[tuple[bytes, bytes]]) -> None:
+        if records and subscriber.in_flight:
+            await subscriber.ack(batch.id)  # by another task
+        await append(topic, records)
+
+    subscriber.notes.appends = slow
+    if not ending:
+        monkeypatch.setattr("aqueduct_client.subscriber._NOTE_SECONDS", 0.0)
+        assert len(await subscriber.get_without_ack(timeout=0)) == 0
+    await subscriber.close()
+    assert shop.committed() == {0: 4}
+    assert (await shop.notes().read())[TOPIC].reached[0].offset == 4
 
 
 async def test_a_group_of_an_earlier_client_or_of_a_plain_consumer_is_no_new_one() -> None:
