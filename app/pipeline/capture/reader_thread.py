@@ -107,8 +107,9 @@ class Reader(threading.Thread):
 
     def _deleted(self, chunk: Chunk, effect: Applied | None) -> Iterator[Portion]:
         """Yield the deletes of the rows that the statement at the end of a chunk removes."""
-        transaction = self._schema_tracker.transaction if self._schema_tracker else None
-        if self._deletes is not None and effect is not None and transaction is not None:
+        if self._deletes is None or self._schema_tracker is None or effect is None:
+            return
+        if (transaction := self._schema_tracker.transaction) is not None:
             yield from self._deletes(chunk.start, transaction, effect)
 
     def check(self) -> None:
