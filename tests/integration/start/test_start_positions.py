@@ -156,6 +156,62 @@ def test_the_files_are_bisected_and_not_all_read(
     assert len(asked) <= 8
 
 
+def test_what_another_program_published_of_a_transaction_is_counted_in_rows(
+    server: Mysql, marks: list[Mark]
+) -> None:
+    mark, facts, address = marks[1], facts_of(server), address_of(server)
+    if mark.gtids is None or facts.is_mariadb:
+        pytest.skip("Debezium's offset has MySQL's GTIDs here")
+    offset = first_offset(AfterGtids(mark.gtids), facts, address)
+
+    def rows(events: int, rows: int) -> int:
+        part = published_part(offset, Within(events, rows), address)
+        assert part is not None
+        assert part.transaction_id.endswith(":4")
+        return part.rows
+
+    # BEGIN, then a table map and a row event for each of two statements.
+    assert [rows(1, 0), rows(2, 0), rows(2, 1), rows(3, 0), rows(4, 1), rows(5, 0)] == [
+        0,
+        0,
+        1,
+        1,
+        2,
+        2,
+    ]
+    for events, more in ((1, 1), (2, 2), (3, 1), (5, 1), (9, 0)):
+        with pytest.raises(PositionWithin, match="remove `within`"):
+            rows(events, more)
+    assert facts.gtids_at_end is not None
+    end = first_offset(AfterGtids(facts.gtids_at_end), facts, address)
+    assert published_part(end, Within(2, 1), address) is None
+
+
+def test_a_start_after_an_event_is_within_its_transaction_or_after_it(
+    server: Mysql, marks: list[Mark]
+) -> None:
+    facts, address = facts_of(server), address_of(server)
+    begin = marks[0].position
+    span = next(one for one in Spans(address, begin.file) if one.start.order >= begin.order)
+    rows = ask(server, f"SHOW BINLOG EVENTS IN '{begin.file}' FROM {span.start.pos}")
+    events = [row for row in rows if row[1] < span.end.pos]
+    found = {
+        row[1]: published_through(Coordinates(begin.file, row[1]), facts, address) for row in events
+    }
+    parts = [one.part.rows if one.part else None for one in found.values()]
+    ends = [one.coordinates for one in found.values()]
+    written = [number for number, row in enumerate(events) if "Write_rows" in row[2]]
+    first, second = written
+    assert parts == [0] * first + [1] * (second - first) + [2] * (len(events) - 1 - second) + [None]
+    assert ends == [span.start] * (len(events) - 1) + [span.end]
+    if facts.is_mariadb:
+        return
+    with pytest.raises(PositionWithin, match="no event begins"):
+        published_through(Coordinates(begin.file, events[1][1] + 1), facts, address)
+    last = end_of(server)
+    assert published_through(last, facts, address).coordinates == last
+
+
 def test_a_purged_position_is_refused_with_its_error(server: Mysql, marks: list[Mark]) -> None:
     """The last test of the file: the binlog is purged and reset."""
     facts, address = facts_of(server), address_of(server)
@@ -217,59 +273,3 @@ def _unlist(server: Mysql, file: str) -> None:
     index.write_text("".join(line for line in lines if not line.strip().endswith(file)))
     server.start()
     assert file not in dict(facts_of(server).binlogs)
-
-
-def test_what_another_program_published_of_a_transaction_is_counted_in_rows(
-    server: Mysql, marks: list[Mark]
-) -> None:
-    mark, facts, address = marks[1], facts_of(server), address_of(server)
-    if mark.gtids is None or facts.is_mariadb:
-        pytest.skip("Debezium's offset has MySQL's GTIDs here")
-    offset = first_offset(AfterGtids(mark.gtids), facts, address)
-
-    def rows(events: int, rows: int) -> int:
-        part = published_part(offset, Within(events, rows), address)
-        assert part is not None
-        assert part.transaction_id.endswith(":4")
-        return part.rows
-
-    # BEGIN, then a table map and a row event for each of two statements.
-    assert [rows(1, 0), rows(2, 0), rows(2, 1), rows(3, 0), rows(4, 1), rows(5, 0)] == [
-        0,
-        0,
-        1,
-        1,
-        2,
-        2,
-    ]
-    for events, more in ((1, 1), (2, 2), (3, 1), (5, 1), (9, 0)):
-        with pytest.raises(PositionWithin, match="remove `within`"):
-            rows(events, more)
-    assert facts.gtids_at_end is not None
-    end = first_offset(AfterGtids(facts.gtids_at_end), facts, address)
-    assert published_part(end, Within(2, 1), address) is None
-
-
-def test_a_start_after_an_event_is_within_its_transaction_or_after_it(
-    server: Mysql, marks: list[Mark]
-) -> None:
-    facts, address = facts_of(server), address_of(server)
-    begin = marks[0].position
-    span = next(one for one in Spans(address, begin.file) if one.start.order >= begin.order)
-    rows = ask(server, f"SHOW BINLOG EVENTS IN '{begin.file}' FROM {span.start.pos}")
-    events = [row for row in rows if row[1] < span.end.pos]
-    found = {
-        row[1]: published_through(Coordinates(begin.file, row[1]), facts, address) for row in events
-    }
-    parts = [one.part.rows if one.part else None for one in found.values()]
-    ends = [one.coordinates for one in found.values()]
-    written = [number for number, row in enumerate(events) if "Write_rows" in row[2]]
-    first, second = written
-    assert parts == [0] * first + [1] * (second - first) + [2] * (len(events) - 1 - second) + [None]
-    assert ends == [span.start] * (len(events) - 1) + [span.end]
-    if facts.is_mariadb:
-        return
-    with pytest.raises(PositionWithin, match="no event begins"):
-        published_through(Coordinates(begin.file, events[1][1] + 1), facts, address)
-    last = end_of(server)
-    assert published_through(last, facts, address).coordinates == last

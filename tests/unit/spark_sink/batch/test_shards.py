@@ -190,7 +190,10 @@ def test_a_table_with_one_source_has_the_columns_that_it_always_had() -> None:
         "CREATE TABLE IF NOT EXISTS delta.`/w` (`id` int, `__destination` string, `__epoch` bigint, `__seq` "
         "bigint, `__deleted` boolean, `__schema` int, `__ts_ms` bigint, `__unrepresentable` "
         "map<string,string>) USING delta TBLPROPERTIES ('aqueduct.primary_key' = '[\"id\"]', "
-        "'aqueduct.table' = '[\"shop\", \"t\"]', 'delta.enableDeletionVectors' = 'true')"
+        '\'aqueduct.table\' = \'["shop", "t"]\', \'aqueduct.columns\' = \'{"made":{"id":"int",'
+        '"__destination":"string","__epoch":"bigint","__seq":"bigint","__deleted":"boolean","__schema":"int",'
+        '"__ts_ms":"bigint","__unrepresentable":"map<string,string>"}}\', \'delta.enableDeletionVectors\' = '
+        "'true')"
     )
 
 

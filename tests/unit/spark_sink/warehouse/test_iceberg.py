@@ -428,6 +428,10 @@ def test_a_column_renamed_without_a_commit_of_rows_has_its_values_at_the_newest_
     tables, name = warehouse.kept.tables, ("shop", "t")
     # As a kill within a call of rename_columns leaves it.
     table = cast(Any, tables).catalog.sql_name(name)
+    before = tables.shape(*name)
+    assert before is not None
+    coming = made_property(before, coming=before.with_names({"v": "w"}))
+    spark.sql(set_sql(table, coming))
     spark.sql(f"ALTER TABLE {table} RENAME COLUMN v TO w")
     held, version = tables.shape(*name), warehouse.kept.upkeep.version(name)
     assert held is not None
@@ -439,7 +443,9 @@ def test_a_column_renamed_without_a_commit_of_rows_has_its_values_at_the_newest_
     assert tables.as_of(*name, version)[0].columns == COLUMNS
     # A key that is replaced leaves no setting by which Iceberg would refuse others.
     other = shape(("w", "int"), key=("w",))
-    tables.replace(other, tables.rows(other).selectExpr("v AS id", "*"))
+    present = tables.shape(*name)
+    assert present is not None
+    tables.replace(other, tables.rows(present).selectExpr("v AS id", "*"))
     warehouse.kept.upkeep.retain(name, 60)
 
 
