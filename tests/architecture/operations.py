@@ -15,8 +15,8 @@ COMMANDS = "app/commands/"
 EVENT_LOOP = "app/commands/event_loop.py"
 """The only file that runs an event loop for commands."""
 PACKAGES = ("app/", "connectors/", "tables/")
-OTHER_LOOPS = frozenset({"app/worker.py"})
-"""The thread that fills the central store runs one of its own."""
+OTHER_LOOPS = frozenset({"app/worker.py", "app/destination/emptied_tables.py"})
+"""Threads with one of their own: that which fills the central store, and the binlog's reader for a topic."""
 
 SHELL_MODULES = ("app.commands", "app.__main__", "argparse", "sys")
 """Modules of a shell: its arguments, its streams, its end."""

@@ -55,6 +55,8 @@ _FACTS = (
     "SHOW GLOBAL VARIABLES WHERE variable_name IN "
     "('binlog_checksum', 'server_uuid', 'server_uid', 'server_id', 'version')"
 )
+_BLOCKED_SECONDS = 3600
+"""Seconds for which the server waits for one that reads nothing, while Kafka is away or a topic is read."""
 LINGER = 0.01
 """Seconds for which a whole transaction waits for others when the socket has no more data."""
 
@@ -103,7 +105,7 @@ class BinlogStream:
     def open(self) -> None:
         """Connect, register as a replica and request the binlog; raise our errors on failure."""
         address = self._address
-        self._connection = connection_to(address)
+        self._connection = connection_to(address, session={"net_write_timeout": _BLOCKED_SECONDS})
         try:
             with self._used() as connection:
                 self._ask(connection)

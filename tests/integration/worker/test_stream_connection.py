@@ -1,14 +1,18 @@
 """The connection under a stream of chunks: plain or encrypted, idle, closed, silent, or gone."""
 
 import ssl
+import time
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
 from connectors.errors import SourceLost
 from connectors.mysql.binlog.events import EventType
+from connectors.mysql.server import session
 from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.server.session import Value
 from devstack.mysql import Mysql
 from tests.harness.servers import own_stack
 from tests.harness.sql import run
@@ -22,6 +26,7 @@ from tests.integration.worker.streams import (
     numbered,
     opened,
     sent,
+    up_to,
 )
 
 
@@ -67,6 +72,21 @@ def test_every_kind_of_connection_brings_the_same(mysql: Mysql, way: str) -> Non
     end = end_of(mysql)
     found = events_of(chunks_to(mysql, begin, end, address_by(way, mysql)))
     assert found == sent(mysql, begin, end)
+
+
+def test_a_server_waits_for_a_reader_that_takes_nothing(
+    mysql: Mysql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it does while Kafka is away; longer than other connections are waited for."""
+    monkeypatch.setitem(cast("dict[str, Value]", session._EVERYWHERE), "net_write_timeout", 1)
+    run(mysql, "CREATE TABLE chunks.waiting (id int primary key auto_increment, v longtext)")
+    begin = at(end_of(mysql))
+    # More than the sockets hold.
+    run(mysql, *["INSERT INTO chunks.waiting (v) SELECT repeat('x', 30000) FROM chunks.n"] * 2)
+    stream = opened(address_of(mysql), begin)
+    time.sleep(4)
+    up_to(stream, end_of(mysql))
+    stream.close()
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -1,4 +1,4 @@
-"""The thread that reads a topic for the deletes of a TRUNCATE, and what becomes of it."""
+"""The thread that reads a topic for the deletes of a TRUNCATE: what it keeps waiting, and how it ends."""
 
 from __future__ import annotations
 

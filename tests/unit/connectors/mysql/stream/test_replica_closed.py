@@ -81,7 +81,7 @@ def opening(
 ) -> tuple[BinlogStream, threading.Thread, list[BaseException]]:
     """A stream that another thread opens, and what that thread has met."""
 
-    def connected(_address: SourceAddress) -> Any:
+    def connected(_address: SourceAddress, **_: object) -> Any:
         connection.step("connecting")
         return connection
 
