@@ -129,6 +129,7 @@ class Sink:
             waits=self._waits,
             note=of_sink(TOPICS, settings.name),
             tables=self._warehouse.tables.names,
+            shape=self._warehouse.tables.shape,
         )
         self._applier = Applier(
             foreign=self._foreign,

@@ -112,7 +112,7 @@ class Applier:
 
     def __post_init__(self) -> None:
         """Begins without a batch."""
-        self.milestones = MilestoneRecorder(self.warehouse)
+        self.milestones = MilestoneRecorder(self.warehouse, sink=self.waits.sink or "")
         self.deleted = DeletedKeys(
             warehouse=self.warehouse,
             rules=self.rules,

@@ -50,7 +50,11 @@ class Moving:
 
     def finish(self) -> frozenset[Name]:
         """Finishes what a run was interrupted in; returns the tables that changed."""
-        note: dict[str, Any] = json.loads(self.warehouse.notes.read(MOVED) or "{}")
+        try:
+            note: dict[str, Any] = json.loads(self.warehouse.notes.read(MOVED) or "{}")
+        except ValueError:
+            # A process was killed in writing it: before it changed a table, or after the last one.
+            note = {}
         if not note.get("tables"):
             return frozenset()
         tables = [((database, table), is_kept) for database, table, is_kept in note["tables"]]

@@ -56,7 +56,11 @@ def advice(name: Name) -> str:
 
 
 def _noted(notes: Notes, name: Name) -> list[list[Any]]:
-    found: list[list[Any]] = json.loads(notes.read(_path(name)) or _NONE)["commits"]
+    try:
+        found: list[list[Any]] = json.loads(notes.read(_path(name)) or _NONE)["commits"]
+    except ValueError:
+        # A process that was killed has left it cut; the last commits are found again from the ledger's on.
+        return []
     return found
 
 

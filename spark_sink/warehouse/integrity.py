@@ -2,7 +2,7 @@
 
 Invariant: a table into which rows are merged descends from the commit at which the sink left it, by the sink's
 own commits and others that changed no row, or whose changes are noted; and it has the columns that the sink
-made.
+made. Of several sinks of a warehouse, each knows this of the tables that it fills.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spark_sink.errors import ColumnsChanged, ForeignTable, TableError, TableReplaced
-from spark_sink.names import action
+from spark_sink.names import SINKS, action
 from spark_sink.source.offsets import Offsets
 from spark_sink.warehouse.foreign import advice, described, note_foreign
-from spark_sink.warehouse.milestones import Commit
+from spark_sink.warehouse.milestones import Commit, Milestone
 from spark_sink.warehouse.moves import Event
 from spark_sink.warehouse.protocol import Name, Standing, Warehouse
 from spark_sink.warehouse.sql.commits import again, replaced
@@ -30,18 +30,20 @@ class Integrity:
     """The commits at which the sink left the tables."""
 
     warehouse: Warehouse[Any]
+    sink: str = ""
+    """The name of the sink."""
     _left: dict[Name, Commit] = field(default_factory=dict)
     _reloaded: dict[Name, int] = field(default_factory=dict)
     """Tables that were reloaded since the last batch: since when (ms) they had waited."""
-    _waited: dict[Name, Offsets] = field(default_factory=dict)
-    """The tables that waited after the last batch."""
-    _since_ms: int = 0
-    """The time of the last batch."""
+    _waited: dict[Name, tuple[int, Offsets]] = field(default_factory=dict)
+    """The tables that waited after the last batch, and since when (ms)."""
+    _filled: set[Name] = field(default_factory=set)
+    """The tables that this process has filled."""
     _has_begun: bool = False
 
     @property
     def left(self) -> Mapping[Name, Commit]:
-        """The last known commit of each table, for the ledger."""
+        """The last known commit of each table that the sink fills, for the ledger."""
         return dict(self._left)
 
     def begin(self, events: Iterable[Event], states: Iterable[WaitState]) -> None:
@@ -58,17 +60,28 @@ class Integrity:
         self._has_begun = True
         if last is None:
             return
-        self._left, self._waited = dict(last.left), dict(last.waiting)
-        self._since_ms = batches[-1].at_ms
+        self._waited = dict(last.waiting)
+        newest = {one.milestone.sink: one for one in batches if one.milestone is not None}
+        own, at_ms = Milestone(reached={}, versions={}), batches[-1].at_ms
+        if (held := newest.get(self.sink)) is not None and held.milestone is not None:
+            own, at_ms = held.milestone, held.at_ms
+        self._left = dict(own.left)
+        for other in newest.values():
+            # Tables that another sink fills since.
+            for name, commit in other.milestone.left.items() if other.milestone else ():
+                if name in self._left and self._left[name].version < commit.version:
+                    del self._left[name]
         nowhere, moved = (-1, -1), set[Name]()
         for event in events:
             if event.place > last.ddl.get(event.destination, nowhere):
                 for name in event.names:
-                    self._left.pop(name, None)
                     self._waited.pop(name, None)
+            if event.place > own.ddl.get(event.destination, nowhere):
+                for name in event.names:
+                    self._left.pop(name, None)
                     moved.add(name)
         for state in states:
-            if state.kind == LOADED and state.since_ms and state.at_ms >= batches[-1].at_ms:
+            if state.kind == LOADED and state.since_ms and state.at_ms >= at_ms:
                 self._left.pop(state.name, None)
                 if not state.error and state.name not in moved:
                     self._reloaded[state.name] = state.since_ms
@@ -80,6 +93,7 @@ class Integrity:
 
     def took(self, name: Name) -> None:
         """Takes a table as a reload has just made it."""
+        self._filled.add(name)
         if (found := self.warehouse.commits.since(name, None)) is not None:
             self._left[name] = found.commit
 
@@ -92,14 +106,15 @@ class Integrity:
         """
         found: list[tuple[Name, TableError, Offsets]] = []
         waited, self._waited = self._waited, {}
-        for name, offsets in waited.items():
+        for name, (since_ms, offsets) in waited.items():
             held = states.get(name)
-            if held is None or (not held.waits and held.at_ms < self._since_ms):
+            # The end of a wait has the moment at which it began.
+            if held is None or (not held.waits and held.since_ms < since_ms):
                 found.append((name, _forgotten(name), offsets))
         waiting = {name for name, held in states.items() if held.waits} | {one[0] for one in found}
         for name in sorted({*self._left, *self._reloaded} - waiting):
             try:
-                self.checked(name)
+                self._checked(name)
             except TableError as fault:
                 if name in absent and self.warehouse.commits.since(name, None) is None:
                     self.forget(name)
@@ -108,7 +123,14 @@ class Integrity:
         return found
 
     def checked(self, name: Name) -> Standing | None:
-        """The table as it is now; None if it is new. Raises TableReplaced and ColumnsChanged."""
+        """A table that this sink fills as it is now; None if it is new.
+
+        Raises TableReplaced and ColumnsChanged.
+        """
+        self._filled.add(name)
+        return self._checked(name)
+
+    def _checked(self, name: Name) -> Standing | None:
         found = self._standing(name)
         if found is not None:
             refuse_changed(name, found)
@@ -116,7 +138,12 @@ class Integrity:
 
     def wrote(self, names: Iterable[Name], waiting: Collection[Name]) -> None:
         """Takes tables as a batch leaves them; those that wait stay as they were left before."""
-        for name in sorted(set(names) - set(waiting)):
+        own = self._filled | self._left.keys()
+        filled = set(names) & own
+        if filled != set(names) and len(self.warehouse.notes.names(SINKS)) < 2:
+            # There is no other sink: it has filled them before.
+            filled = set(names)
+        for name in sorted(filled - set(waiting)):
             try:
                 found = self._standing(name)
             except (TableReplaced, ForeignTable):

@@ -25,6 +25,8 @@ class MilestoneRecorder:
     """The state of all tables, kept from batch to batch."""
 
     warehouse: Warehouse[Any]
+    sink: str = ""
+    """The name of the sink."""
     _reached: dict[str, Position] = field(default_factory=dict)
     _versions: dict[Name, int] = field(default_factory=dict)
     _written: set[Name] = field(default_factory=set)
@@ -43,7 +45,7 @@ class MilestoneRecorder:
 
     def __post_init__(self) -> None:
         """Begins with nothing known."""
-        self.integrity = Integrity(warehouse=self.warehouse)
+        self.integrity = Integrity(warehouse=self.warehouse, sink=self.sink)
 
     def begin(self) -> None:
         """Takes up what the ledger has; only the first call of a process does anything."""
@@ -108,7 +110,7 @@ class MilestoneRecorder:
         *,
         is_whole: bool,
         ddl: Mapping[str, Place] | None = None,
-        waiting: Mapping[Name, Offsets] | None = None,
+        waiting: Mapping[Name, tuple[int, Offsets]] | None = None,
     ) -> Milestone:
         """The state of the tables now that a batch is merged, and DDL carried out up to `ddl`."""
         tables, waiting = self.warehouse.tables, waiting or {}
@@ -145,6 +147,7 @@ class MilestoneRecorder:
             recent=self.warehouse.recent.version(),
             is_whole=is_whole,
             existing=existing,
+            sink=self.sink,
             left=self.integrity.left,
             waiting=waiting,
         )

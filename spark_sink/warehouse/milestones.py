@@ -66,10 +66,12 @@ class Milestone:
     """Whether the batches so far hold each transaction wholly or not at all."""
     existing: Existing = field(default_factory=dict)
     """The last row of the batch of each table that existed already."""
+    sink: str = ""
+    """The name of the sink that has applied the batch."""
     left: Mapping[tuple[str, str], Commit] = field(default_factory=dict)
-    """The commit at which the sink left each table; of a table that waits, the last one before it did."""
-    waiting: Mapping[tuple[str, str], Offsets] = field(default_factory=dict)
-    """The tables that wait, and the offsets from which they do."""
+    """The commit at which this sink left each of its tables; of one that waits, the last before it did."""
+    waiting: Mapping[tuple[str, str], tuple[int, Offsets]] = field(default_factory=dict)
+    """The tables that wait, of all sinks: since when (ms), and the offsets from which they do."""
 
     def text(self) -> str:
         """The milestone as stored."""
@@ -86,10 +88,11 @@ class Milestone:
                 for name, places in sorted(self.existing.items())
                 for destination, place in sorted(places.items())
             ],
+            "sink": self.sink,
             "left": [[*name, *astuple(one)] for name, one in sorted(self.left.items())],
             "waiting": [
-                [*name, [[*at, offset] for at, offset in sorted(offsets.items())]]
-                for name, offsets in sorted(self.waiting.items())
+                [*name, [[*at, offset] for at, offset in sorted(offsets.items())], since_ms]
+                for name, (since_ms, offsets) in sorted(self.waiting.items())
             ],
         }
         return json.dumps(body, separators=(",", ":"))
@@ -110,12 +113,16 @@ class Milestone:
             recent=body["recent"],
             is_whole=body["whole"],
             existing=_existing(body.get("existing", ())),
+            sink=body.get("sink", ""),
             left={
                 (database, table): Commit(*one) for database, table, *one in body.get("left", ())
             },
             waiting={
-                (database, table): {(topic, number): offset for topic, number, offset in offsets}
-                for database, table, offsets in body.get("waiting", ())
+                (database, table): (
+                    since_ms,
+                    {(topic, number): offset for topic, number, offset in offsets},
+                )
+                for database, table, offsets, since_ms in body.get("waiting", ())
             },
         )
 

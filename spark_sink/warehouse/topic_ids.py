@@ -12,13 +12,15 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from spark_sink.errors import DataLost, TableError, TopicReplaced
+from spark_sink.errors import DataLost, ForeignTable, TableError, TopicReplaced
 from spark_sink.names import TOPICS, argument
 from spark_sink.source.offsets import Offsets
 from spark_sink.warehouse.protocol import Name, Notes
+from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.waiting_tables import Waits
 
 _log = logging.getLogger(__name__)
@@ -43,6 +45,8 @@ class TopicIds:
     """The name of the note of this sink."""
     tables: Callable[[], Collection[Name]] = tuple
     """Returns the names of the warehouse's tables."""
+    shape: Callable[[str, str], Shape | None] = lambda *_: None
+    """Returns a table by database and name."""
     _ids: dict[str, str] | None = None
     _again: dict[str, list[Name]] = field(default_factory=dict)
     """Topics that were made again, each with tables that have waited for it, or need not."""
@@ -69,7 +73,10 @@ class TopicIds:
             self._write()
 
     def wait(self, topics: Collection[str], names: Iterable[Name], earliest: Offsets) -> None:
-        """Makes tables wait for topics that were made again, from the beginning of these on."""
+        """Makes tables wait for topics that were made again, from the beginning of these on.
+
+        `names` are the source tables of these topics.
+        """
         waits, _ = self.waits, self._known()
         _log.error("topics were deleted and made again topics=%s", ", ".join(sorted(topics)))
         waits.refresh()
@@ -79,7 +86,8 @@ class TopicIds:
             for name, held in waits.tables.items()
             if any(at[0] in topics for at in held.offsets)
         }
-        names = sorted({*self.tables()}.intersection(names) | own)
+        there, sources = {*self.tables()}, {*names}
+        names = sorted((there & sources) | own | {one for one in there if self._has(one, sources)})
         for name in names:
             held = waits.waiting(name)
             offsets = held.offsets if held is not None else {}
@@ -108,6 +116,16 @@ class TopicIds:
                     self._again[topic].append(part.name)
                 self._write()
         return found
+
+    def _has(self, name: Name, sources: Collection[Name]) -> bool:
+        """Whether mapped tables fill a table, and one of these may be among them."""
+        shape = None
+        with suppress(ForeignTable):
+            shape = self.shape(*name)
+        if shape is None or not shape.apart:
+            return False
+        known = {(database, table) for _, database, table, _ in shape.followed}
+        return not known or not known.isdisjoint(sources)
 
     def _known(self) -> dict[str, str]:
         if self._ids is None:

@@ -133,9 +133,11 @@ class Waits:
             tables = ", ".join(f"{'.'.join(one.name)} ({one.error})" for one in waiting)
             raise TablesWaiting(tables, advice="See: python -m spark_sink status")
 
-    def all_waiting(self) -> dict[Name, Offsets]:
-        """The tables that wait, and from which offsets on."""
-        return {name: held.offsets for name, held in self.tables.items() if held.waits}
+    def all_waiting(self) -> dict[Name, tuple[int, Offsets]]:
+        """The tables that wait, since when (ms), and from which offsets on."""
+        return {
+            name: (held.since_ms, held.offsets) for name, held in self.tables.items() if held.waits
+        }
 
     def begin(self, name: Name, fault: TableError, offsets: Offsets) -> None:
         """Records that a table waits from `offsets` on, because of `fault`."""

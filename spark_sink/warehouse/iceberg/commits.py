@@ -24,7 +24,8 @@ from spark_sink.warehouse.protocol import ForeignCommit, Name, Notes, Standing
 from spark_sink.warehouse.sql.commits import again, refuse_older, replaced
 from spark_sink.warehouse.sql.statements import made_in
 
-_APPLICATIONS_KEPT: Final = 20
+_APPLICATIONS_KEPT: Final = 1000
+"""There is one for each run, also for those that find nothing to merge."""
 _OF_ROWS: Final = ("added-records", "deleted-records", "added-delete-files", "deleted-data-files")
 
 
@@ -90,7 +91,7 @@ class IcebergCommits:
                     raise replaced(name, reason)
                 return foreign
             is_own = summary.get(ICEBERG_MARK) == COMMIT_MARK
-            is_own = is_own or summary.get("spark.app.id") in self._own()
+            is_own = is_own or self.is_of_sink(str(summary.get("spark.app.id")))
             if not is_own and operation != "replace" and any(map(summary.get, _OF_ROWS)):
                 foreign.append(ForeignCommit(version=version, operation=operation, at_ms=at_ms))
             is_first = table.is_first(number)
@@ -111,11 +112,22 @@ class IcebergCommits:
                 advice=f"Remove {here}, then: {again(name)}",
             )
 
+    def is_of_sink(self, application: str) -> bool:
+        """Whether an application is a sink of this warehouse."""
+        if application not in self._own():
+            # Another one may have started since.
+            self._applications = []
+        return application in self._own()
+
     def _own(self) -> list[str]:
         """The identifiers of this application, and of earlier ones that are noted."""
         if not self._applications:
             now = str(self.tables.spark.sparkContext.applicationId)
-            held = json.loads(self.notes.read(APPLICATIONS) or "[]")
+            try:
+                held = json.loads(self.notes.read(APPLICATIONS) or "[]")
+            except ValueError:
+                # A process that was killed has left it cut.
+                held = []
             self._applications = [*(one for one in held if one != now), now][-_APPLICATIONS_KEPT:]
         return self._applications
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from spark_sink.errors import ReloadRequested
+from spark_sink.errors import ReloadRequested, TableReplaced
 from spark_sink.warehouse.ledger import Entry
-from spark_sink.warehouse.memory import MemoryWarehouse
+from spark_sink.warehouse.memory import MemoryWaits, MemoryWarehouse
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
 from spark_sink.warehouse.milestones import Milestone, Position, Share, batches
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.waiting_tables import Waits
+from spark_sink.warehouse.waiting_tables import Request, Waits
 
-NAME = ("shop", "t")
+NAME, OTHER = ("shop", "t"), ("shop", "u")
 SHAPE = Shape(*NAME, (("id", "int"),), ("id",))
 
 
@@ -157,3 +157,102 @@ def test_batches_and_waits_are_in_their_order_though_the_clock_is_set_back() -> 
     assert [one.at_ms for one in found] == [
         one for one in moments if one in {b.at_ms for b in found}
     ]
+
+
+class Sink:
+    """One of two sinks of a warehouse, as it starts."""
+
+    def __init__(self, warehouse: MemoryWarehouse, name: str = "", *, seconds: float = 0.0) -> None:
+        self.warehouse = warehouse
+        self.seconds = seconds
+        """The time of its host, in which all that it does happens."""
+        warehouse.notes.write(f"__sinks/{name or 'default.unnamed'}.json", "{}")
+        self.waits = Waits(warehouse.waits, lambda: self.seconds, sink=name)
+        self.recorder = MilestoneRecorder(warehouse, sink=name)
+        self.waits.refresh()
+        self.recorder.integrity.begin((), self.waits.tables.values())
+
+    def batch(self, until: int, *names: tuple[str, str]) -> Milestone:
+        """A batch that merges these tables; the waits are those that it began with."""
+        self.recorder.begin()
+        for name in names:
+            shape = Shape(*name, SHAPE.columns, SHAPE.key)
+            self.warehouse.tables.evolve(None, shape)
+            self.recorder.integrity.checked(name)
+            self.recorder.wrote(name)
+            self.warehouse.tables.merge(shape, [row(until, until)])
+        milestone = self.recorder.milestone((), is_whole=False, waiting=self.waits.all_waiting())
+        entry = Entry(
+            query_id="q", batch_id=until, topic="a", partition=0, from_offset=until - 1,
+            until_offset=until, records=1, milestone=milestone.text(),
+            applied_at_ms=self.recorder.moment(self.seconds, self.waits),
+        )  # fmt: skip
+        self.warehouse.ledger.append([entry])
+        return milestone
+
+    def faults(self) -> list[tuple[tuple[str, str], TableReplaced]]:
+        """The tables that are not as the ledger has them."""
+        found = self.recorder.integrity.misfits(self.waits.tables, ())
+        return [(name, fault) for name, fault, _ in found if isinstance(fault, TableReplaced)]
+
+
+def test_a_table_is_held_against_the_last_batch_of_the_sink_that_fills_it() -> None:
+    warehouse = MemoryWarehouse()
+    one = Sink(warehouse)
+    one.batch(1, NAME)
+    other = Sink(warehouse, "rest")
+    newest = one.batch(2, NAME).left
+    assert other.batch(3, OTHER).left.keys() == {OTHER}
+    # It knows of all tables that have changed since, of the other sink's too.
+    assert Sink(warehouse, "rest").batch(4, OTHER).left.keys() == {OTHER}
+    assert Sink(warehouse).recorder.integrity.left == newest
+    # A single sink has all, also those that it has not merged since its start.
+    alone = MemoryWarehouse()
+    Sink(alone).batch(1, NAME, OTHER)
+    assert Sink(alone).batch(2, NAME).left.keys() == {NAME, OTHER}
+
+
+def test_a_table_that_another_sink_fills_now_is_that_sink_s() -> None:
+    warehouse = MemoryWarehouse()
+    Sink(warehouse).batch(1, NAME, OTHER)
+    Sink(warehouse, "rest").batch(2, OTHER)
+    assert Sink(warehouse).batch(3, NAME).left.keys() == {NAME}
+    assert Sink(warehouse, "rest").recorder.integrity.left.keys() == {OTHER}
+
+
+def test_a_wait_that_ended_while_another_sink_applied_a_batch_is_not_taken_for_lost() -> None:
+    warehouse = MemoryWarehouse()
+    one, other = Sink(warehouse), Sink(warehouse, "rest", seconds=3_600.0)
+    one.batch(1, NAME)
+    one.waits.begin(NAME, ReloadRequested(), {("a", 0): 1})
+    other.waits.refresh()
+    request = Request(number="1", database=NAME[0], table=NAME[1])
+    one.waits.loaded(one.waits.tables[NAME], {("a", 0): 1}, request)
+    # Its clock is ahead, and it began before the wait ended.
+    other.batch(2, OTHER)
+    warehouse.tables.replace(SHAPE, [row(1, 1)], cut=(one.waits.tables[NAME].since_ms, {}))
+    assert Sink(warehouse).faults() == []
+
+
+def test_a_wait_that_the_log_no_longer_has_is_taken_up_again() -> None:
+    warehouse = MemoryWarehouse()
+    one = Sink(warehouse)
+    one.batch(1, NAME)
+    one.waits.begin(NAME, ReloadRequested(), {("a", 0): 1})
+    one.seconds = 10.0
+    one.waits.loaded(
+        one.waits.tables[NAME], {}, Request(number="1", database=NAME[0], table=NAME[1])
+    )
+    older = list(warehouse.waits.rows())
+    one.waits.begin(NAME, ReloadRequested(), {("a", 0): 2})
+    one.batch(2)
+    for rows in ([], older):
+        again = Sink(warehouse)
+        again.waits.log = MemoryWaits()
+        for each in rows:
+            again.waits.log.append(each)
+        again.waits.tables.clear()
+        again.waits.refresh()
+        ((name, fault),) = again.faults()
+        assert name == NAME
+        assert "the log of waits does not have it any more" in str(fault)

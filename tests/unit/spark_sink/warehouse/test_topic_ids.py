@@ -25,7 +25,9 @@ def noted(kept: MemoryWarehouse) -> TopicIds:
     """What a process knows that begins."""
     waits = Waits(kept.waits, lambda: 0.0)
     waits.refresh()
-    return TopicIds(notes=kept.notes, waits=waits, tables=kept.tables.names)
+    return TopicIds(
+        notes=kept.notes, waits=waits, tables=kept.tables.names, shape=kept.tables.shape
+    )
 
 
 def warehouse() -> MemoryWarehouse:
@@ -54,6 +56,26 @@ def test_the_offsets_of_a_wait_or_a_reload_in_it_are_void() -> None:
     held = one.waits.tables[NAME]
     assert held.error == "TopicReplaced"
     assert held.offsets == {OLD: 0, ("aq.shop.t", 1): 3, ("aq.shop.u", 0): 7}
+
+
+def test_a_table_that_mapped_tables_fill_waits_before_any_record_if_it_may_have_rows_of_the_topic() -> (
+    None
+):
+    kept = warehouse()
+
+    def mapped(table: str, *sources: tuple[str, str]) -> None:
+        followed = tuple(("shop", *source, 1) for source in sources)
+        columns = (("id", "int"),)
+        kept.tables.evolve(
+            None, Shape("all", table, columns, ("id",), apart=True, followed=followed)
+        )
+
+    mapped("orders", ("shop_1", "orders_3"), ("shop_2", "orders_4"))
+    mapped("users", ("shop_1", "users_1"))
+    mapped("unknown")
+    one = noted(kept)
+    one.wait({OLD[0]}, [("shop_1", "orders_3")], {OLD: 0})
+    assert sorted(one.waits.tables) == [("all", "orders"), ("all", "unknown")]
 
 
 def test_a_table_of_a_mapping_waits_at_its_first_record_and_only_once() -> None:
