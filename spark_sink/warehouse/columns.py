@@ -440,6 +440,10 @@ def _chain(
     others = sorted(latest.keys() - {at})
     before = [(0, one) for key in others for one in book.earlier(key, latest[key])]
     after = [(one.key.version, one) for one in book.earlier(at, latest.get(at, 0))]
+    if done == 0:
+        # All rows have come by a rename: what was there before had the same name, and is another table.
+        first = min((one.key.version for one in own if _key(one) == at), default=0)
+        after = [(number, one) for number, one in after if number >= first]
     return steps([*before, *after]), done
 
 

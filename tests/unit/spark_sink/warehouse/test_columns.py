@@ -235,7 +235,8 @@ def test_rows_that_a_rename_moved_are_altered_by_what_was_read_only_after_it() -
     found = brought(first, held=plain, asked=zero, of=[("o", 3), ("t", 1)])
     assert [(one.below, one.done, one.is_stored) for one in found.conversions] == [(1, 0, True)]
     # The same if only versions of the present name are known.
-    found = brought([first[2], of_kind("time(6)", 2)], held=plain, asked=zero)
+    values = [first[2], of_kind("time(6)", 2)]
+    found = brought(values, held=plain, asked=zero, of=[("t", 1), ("t", 2)])
     assert [(one.below, one.done, one.is_stored) for one in found.conversions] == [(2, 0, True)]
     # A column that was added meanwhile is filled in the same way.
     b = added("b", 5)
@@ -245,6 +246,25 @@ def test_rows_that_a_rename_moved_are_altered_by_what_was_read_only_after_it() -
     found = brought(values, held=moved, asked=zero, of=[("o", 2), ("t", 1)])
     assert [(one.column, one.until) for one in found.moves] == [("b", 0)]
     assert brought(values, held=found.wanted, asked=zero, of=[("o", 2)]).moves == []
+
+
+def test_rows_that_a_rename_moved_are_not_altered_as_an_earlier_table_of_that_name() -> None:
+    values = [
+        of_kind("varchar(9)", 1, "o"),
+        of_kind("varchar(9)", 1), of_kind("varchar(2)", 2), of_kind("varchar(9)", 3),
+    ]  # fmt: skip
+    zero = replace(ONLY, newest=lambda _: 0)
+    moved = replace(HELD, columns=(HELD.columns[0], ("v", "string")))
+    for followed in ((), (("shop", "shop", "o", 1),)):
+        held = replace(moved, followed=followed)
+        found = brought(values, held=held, asked=zero, of=[("t", 3)])
+        assert [one for one in found.conversions if one.is_stored] == []
+    # What has happened since is done in one step.
+    values[3] = of_kind("varchar(4)", 3)
+    found = brought(values, held=held, asked=zero, of=[("t", 3)])
+    stored = [(one.below, one.text()) for one in found.conversions if one.is_stored]
+    assert stored == [(3, "v from varchar(9) to varchar(4)")]
+    assert [one for one in brought(values, held=found.wanted).conversions if one.is_stored] == []
 
 
 def test_a_column_that_was_added_and_altered_is_filled_with_the_altered_value() -> None:
