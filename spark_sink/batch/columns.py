@@ -65,8 +65,8 @@ def brought(tables: Tables[DataFrame], found: Traced, wanted: Shape, *, notes: N
     altered = altered_rows(rows, found, wanted)
     if held == wanted and not found.moves and altered is None:
         return False
-    if held is not None and not wanted.keyed and found.unknown:
-        _check_images(tables.rows(held), found, wanted)
+    if held is not None and not wanted.keyed:
+        _check_images(tables, held, found, wanted)
     note(notes, _name(wanted), found.unknown)
     for move in found.unknown:
         _log.warning(
@@ -134,12 +134,12 @@ def altered_rows(rows: DataFrame | None, found: Traced, wanted: Shape) -> DataFr
     )
 
 
-def _check_images(rows: DataFrame, found: Traced, wanted: Shape) -> None:
+def _check_images(tables: Tables[DataFrame], held: Shape, found: Traced, wanted: Shape) -> None:
     """Raises ValuesChanged if images of a table without a key lack values that those which remove them have."""
-    assert found.held is not None
-    if not rows.where(concerned_sql(found.unknown, found.held)).isEmpty():
-        which = "; ".join(f"{one.column}: {one.reason}" for one in found.unknown)
-        raise values_changed(_name(wanted), which, (m.source.destination for m in found.unknown))
+    lacking = [move for move in found.unknown if not move.is_hidden]
+    if lacking and not tables.rows(held).where(concerned_sql(lacking, held)).isEmpty():
+        which = "; ".join(f"{one.column}: {one.reason}" for one in lacking)
+        raise values_changed(_name(wanted), which, (m.source.destination for m in lacking))
 
 
 def _renamed_alone(tables: Tables[DataFrame], found: Traced, held: Shape) -> dict[str, str]:

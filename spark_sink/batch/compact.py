@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 from spark_sink.names import literal, quoted
 from spark_sink.source.envelope import of_table, poison_sql
 from spark_sink.source.schemas import Column, Constant, TableVersion, VersionKey
-from spark_sink.warehouse.identity import below_sql, key_parts, once_by
+from spark_sink.warehouse.identity import key_parts, once_by
 from spark_sink.warehouse.ledger import Floors
 from spark_sink.warehouse.shape import Shape
 
@@ -60,6 +60,7 @@ def standing(
     marked: bool = False,
 ) -> DataFrame:
     """All rows of the batch for one table that no truncate has removed; with `MARKS` where wanted."""
+    batch = _above(batch, shape, floors)
     parsed: DataFrame | None = None
     for one, keys in _alike(versions):
         rows = _images(batch.where(_of_versions(shape, keys)), shape)
@@ -67,12 +68,28 @@ def standing(
             rows = rows.selectExpr(*expressions)
         parsed = rows if parsed is None else parsed.unionByName(rows)
     assert parsed is not None
-    above = [f"NOT {below_sql(shape, source, floor)}" for source, floor in floors.items()]
-    return parsed.where(" AND ".join(above)) if above else parsed
+    return parsed
 
 
-def refused(batch: DataFrame, shape: Shape, versions: Sequence[TableVersion]) -> DataFrame:
+def _above(batch: DataFrame, shape: Shape, floors: Floors) -> DataFrame:
+    """The records that no truncate has removed: the values of others are not looked at."""
+    for source, (epoch, seq) in floors.items():
+        of = f"destination = {literal(source.destination)}"
+        if shape.apart:
+            of += f" AND source_database = {literal(source.database)}"
+            of += f" AND source_table = {literal(source.table)}"
+        elif (source.database, source.table) != (shape.database, shape.table):
+            continue
+        below = f"epoch < {epoch} OR (epoch = {epoch} AND seq < {seq})"
+        batch = batch.where(f"NOT coalesce({of} AND ({below}), false)")
+    return batch
+
+
+def refused(
+    batch: DataFrame, shape: Shape, versions: Sequence[TableVersion], *, floors: Floors
+) -> DataFrame:
     """The position and reason of each record of the table whose images are no rows of their versions."""
+    batch = _above(batch, shape, floors)
     found: DataFrame | None = None
     for one, keys in _alike(versions):
         rows = _images(batch.where(_of_versions(shape, keys)), shape)

@@ -70,15 +70,19 @@ def merged(
                 deleted.merge(shape, rows, has_deletes=part.ops["d"] > 0, is_new=is_new)
     except (PySparkException, Py4JJavaError) as fault:
         if record := refused_record(str(fault)):
-            raise _malformed(batch, shape, versions, record) from fault
+            raise _malformed(batch, shape, versions, floors, record) from fault
         raise
 
 
 def _malformed(
-    batch: DataFrame, shape: Shape, versions: list[TableVersion], record: str
+    batch: DataFrame,
+    shape: Shape,
+    versions: list[TableVersion],
+    floors: Floors,
+    record: str,
 ) -> MalformedRecord:
     """The error for all records like the one that stopped the job: one pass finds them."""
-    found = refused(batch, shape, versions).limit(MOST).collect()
+    found = refused(batch, shape, versions, floors=floors).limit(MOST).collect()
     reasons = {at_of(row): str(row.reason) for row in found}
     altered = sorted(
         {one.removeprefix(ALTERED) for one in reasons.values() if one.startswith(ALTERED)}

@@ -49,13 +49,15 @@ class Move:
     """Of a renamed column: its names since, up to the present one."""
     is_dropped: bool = False
     """Whether the column is gone at the source, so that it is NULL in all images of a table without a key."""
+    is_hidden: bool = False
+    """Whether the mapping drops the column, so that no later image has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversion:
     """What an ALTER TABLE made of the values of a column, in the rows of versions below one.
 
-    `done` is the version up to which the rows that the table has are brought along; -1 if it has none.
+    `done` is the version up to which the rows that the table has are brought along; -1 if none has the column.
     """
 
     column: str
@@ -199,9 +201,10 @@ def traced(
         for one in placed(chain):
             found[one.key] = one
         followed |= {_key(step.version): step.version.key.version for step in chain}
-        conversions += _conversions(chain, source, done)
+        until = _brought(chain, done, dict(held.followed_by) if held is not None else {})
+        conversions += _conversions(chain, source, done, until)
         if held is not None and done is not None:
-            moves += _moves(chain, source, done)
+            moves += _moves(chain, source, done, until)
     own = [found.get(one.key, one) for one in versions]
     begun: dict[str, str] = {}
     if held is not None:
@@ -437,6 +440,10 @@ def _chain(
     others = sorted(latest.keys() - {at})
     before = [(0, one) for key in others for one in book.earlier(key, latest[key])]
     after = [(one.key.version, one) for one in book.earlier(at, latest.get(at, 0))]
+    if done == 0:
+        # All rows have come by a rename: what was there before had the same name, and is another table.
+        first = min((one.key.version for one in own if _key(one) == at), default=0)
+        after = [(number, one) for number, one in after if number >= first]
     return steps([*before, *after]), done
 
 
@@ -454,18 +461,49 @@ def _is_any_dropped(chain: Sequence[Step]) -> bool:
     return bool(chain) and any(set(step.identities) - {*chain[-1].identities} for step in chain)
 
 
-def _conversions(chain: Sequence[Step], source: Source, done: int | None) -> Iterable[Conversion]:
+def _brought(chain: Sequence[Step], done: int | None, followed: Followed) -> int:
+    """The number of the first steps up to which the rows that the table has are brought along."""
+    if done is None:
+        return 0
+    # Rows of the table's earlier names have rank 0, whichever version they have been brought along to.
+    until = dict(followed)
+    earlier: dict[tuple[str, str, str], list[TableVersion]] = {}
+    for step in chain:
+        key = _key(step.version)
+        if step.rank == 0 and key not in followed:
+            own = earlier.setdefault(key, [])
+            own.append(step.version)
+            # Nothing is followed before columns are more than names.
+            if _is_plain(own):
+                until[key] = step.version.key.version
+    return max(
+        (
+            at
+            for at, step in enumerate(chain, 1)
+            if step.rank <= done
+            and (step.rank or step.version.key.version <= until.get(_key(step.version), 0))
+        ),
+        default=0,
+    )
+
+
+def _conversions(
+    chain: Sequence[Step], source: Source, done: int | None, until: int
+) -> Iterable[Conversion]:
     names = names_after(chain)
     for at, identity, how, kinds in alterations(chain):
-        # A version of a table's earlier name has rank 0: its rows were brought along under that name.
-        if chain[at].rank and identity in names:
+        # A version of a table's earlier name has rank 0: most rows were brought along under that name.
+        if identity in names and (chain[at].rank or (done is not None and at >= until)):
+            # Rows from before the column get its present value.
+            added = first_step(chain, identity)
+            has_it = added == 0 or added < until
             yield Conversion(
                 column=names[identity],
                 source=source,
-                below=chain[at].rank,
+                below=max(chain[at].rank, 1),
                 how=how,
                 kinds=kinds,
-                done=-1 if done is None else done,
+                done=done if done is not None and has_it else -1,
             )
 
 
@@ -521,16 +559,16 @@ def snapshot_advice(name: tuple[str, str], destinations: Iterable[str]) -> str:
     return f"Run: {starts}; once it is done: python -m spark_sink reload {argument(name)}"
 
 
-def _moves(chain: Sequence[Step], source: Source, done: int) -> list[Move]:
-    """What the rows up to `done` get, once the last step is applied."""
-    earlier = [step for step in chain if step.rank <= done]
+def _moves(chain: Sequence[Step], source: Source, done: int, until: int) -> list[Move]:
+    """What the rows up to `done`, which have the first steps behind them, get once the last one is applied."""
+    earlier, later = chain[:until], chain[until:]
     if not earlier:
         return []
     before, now = names_after(earlier), names_after(chain)
     used = {name.lower() for name in before.values()}
     hidden = chain[-1].version.hidden
     found = [
-        Move(column=name, source=source, until=done, reason="the mapping drops it")
+        Move(column=name, source=source, until=done, reason="the mapping drops it", is_hidden=True)
         for name in before.values()
         if name.lower() in hidden
     ]
@@ -539,14 +577,15 @@ def _moves(chain: Sequence[Step], source: Source, done: int) -> list[Move]:
     for identity, name in now.items():
         if not chain[-1].version.primary_key and identity not in there:
             # Later images lack the column, and must match those that they remove.
-            if identity in before and before[identity].lower() not in standing:
+            is_there = identity in earlier[-1].identities
+            if is_there and identity in before and before[identity].lower() not in standing:
                 gone = before[identity]
                 found.append(Move(column=gone, source=source, until=done, is_dropped=True))
             continue
         old = before.get(identity)
         if old is not None:
             if old.lower() != name.lower():
-                columns = (step.column(identity) for step in chain if step.rank > done)
+                columns = (step.column(identity) for step in later)
                 names = tuple(column.name for column in columns if column is not None)
                 found.append(
                     Move(column=name, source=source, until=done, taken_from=old, names=names)

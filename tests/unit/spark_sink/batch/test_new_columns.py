@@ -386,6 +386,28 @@ def test_a_narrower_text_leaves_a_table_as_it_is_unless_a_text_was_truncated(
     assert {row["id"]: row["v"] for row in warehouse.rows()} == {1: "a", 2: "abcd", 3: "b"}
 
 
+def test_a_reload_does_not_look_at_values_that_a_snapshot_has_replaced(
+    warehouse: Warehouse,
+) -> None:
+    # The type in the warehouse is the same.
+    warehouse.schemas = versions_of("varchar(9)", "json")
+    with pytest.raises(ValuesChanged, match=r"v \(varchar\(9\)\)"):
+        warehouse.take(
+            Change(op="c", seq=1, after={"id": 1, "v": "1 "}),
+            Change(op="c", seq=2, version=2, after={"id": 2, "v": "2"}),
+        )
+    with pytest.raises(ValuesChanged):
+        warehouse.reload()
+    replaced = [
+        Change(op="t", seq=3, version=None),
+        *(Change(op="r", seq=3 + n, version=2, after={"id": n, "v": str(n)}) for n in (1, 2)),
+    ]
+    warehouse.take(*replaced)
+    warehouse.reload()
+    assert warehouse.waiting() is None
+    assert {row["id"]: row["v"] for row in warehouse.rows()} == {1: "1", 2: "2"}
+
+
 def test_rows_without_a_key_go_once_their_columns_or_values_have_changed(
     warehouse: Warehouse,
 ) -> None:
@@ -403,6 +425,32 @@ def test_rows_without_a_key_go_once_their_columns_or_values_have_changed(
         Change(op="u", seq=7, version=3, before={"id": 2, "v": "ab"}, after={"id": 2, "v": "z"}),
     )
     assert sorted((row["id"], row["v"]) for row in warehouse.rows()) == [(2, "z"), (3, "ab")]
+
+
+def test_a_column_that_the_mapping_drops_goes_from_rows_without_a_key(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = (("id", "int"), ("v", "int"), ("w", "int"), ("mail", "text"))
+    warehouse.schemas = [
+        schema(*columns, key=(), masked={}),
+        schema(*columns[:3], key=(), version=2, masked={"mail": "drop"}),
+        schema(*columns[:2], key=(), version=3, masked={"mail": "drop"}),
+    ]
+    row = {"v": 5, "w": 7, "mail": "clear@x"}
+    warehouse.take(*(Change(op="c", seq=n, after={"id": n, **row}) for n in (1, 2)))
+    warehouse.take(Change(op="d", seq=3, version=2, before={"id": 1, "v": 5, "w": 7}))
+    assert warehouse.rows() == [{"id": 2, "v": 5, "w": 7}]
+    warehouse.take(Change(op="c", seq=4, version=3, after={"id": 4, "v": 6}))
+    rows = sorted(warehouse.rows(), key=lambda row: int(row["id"]))
+    assert rows == [{"id": 2, "v": 5, "w": None}, {"id": 4, "v": 6, "w": None}]
+
+    def written(*_: object, **__: object) -> None:
+        raise AssertionError("written again")
+
+    # The rows are written once for each of these.
+    monkeypatch.setattr(type(warehouse.kept.tables), "replace", written)
+    warehouse.take(Change(op="d", seq=5, version=3, before={"id": 2, "v": 5}))
+    assert [row["id"] for row in warehouse.rows()] == [4]
 
 
 def test_a_table_without_a_key_waits_if_a_new_column_has_unknown_values(

@@ -184,3 +184,105 @@ def test_a_comment_of_several_source_tables_stays_as_it_came_first() -> None:
 def test_a_version_that_cannot_be_read_does_not_stop_the_others() -> None:
     odd = schema(("id", "int"), ("a", "nonsense"), version=1)
     assert [one.column for one in brought([odd, version("id a b", 2, added("b", 5))]).moves] == []
+
+
+def of_kind(kind: str, number: int, table: str = "t", more: Image | None = None) -> str:
+    """A version with a column `v` of that type; the empty type omits it."""
+    columns = [("id", "int"), *([("v", kind)] if kind else [])]
+    return schema(*columns, version=number, table=table, more=more and {"v": more})
+
+
+def test_a_column_that_a_table_without_a_key_has_lost_is_emptied_once() -> None:
+    values = [version("id a w", 1, key=()), version("id a", 2, key=())]
+    held = replace(HELD, key=(), columns=(*HELD.columns, ("w", "int")), followed=FOLLOWED)
+    found = brought(values, held=held)
+    assert [(one.column, one.until, one.is_dropped) for one in found.moves] == [("w", 1, True)]
+    again = brought(values, held=found.wanted)
+    assert (again.moves, again.wanted) == ([], found.wanted)
+
+
+def test_a_column_that_the_mapping_drops_is_no_unknown_value_of_images() -> None:
+    values = [
+        version("id a w", 1, key=(), masked={}),
+        version("id a", 2, key=(), masked={"w": "drop"}),
+    ]
+    held = replace(HELD, key=(), columns=(*HELD.columns, ("w", "int")), followed=FOLLOWED)
+    found = brought(values, held=held)
+    assert [(one.column, one.is_hidden) for one in found.moves] == [("w", True)]
+    assert dict(found.wanted.columns).keys() == {"id", "a"}
+    assert brought(values, held=found.wanted).moves == []
+
+
+def test_rows_that_a_rename_moved_are_altered_by_what_was_read_only_after_it() -> None:
+    text = ("v", "string")
+    values = [
+        of_kind("time", 1, "o"), of_kind("time", 2, "o"),
+        of_kind("time(3)", 3, "o"), of_kind("time(3)", 1),
+    ]  # fmt: skip
+    # The rows were moved before the last ones of the earlier name were read.
+    moved = replace(HELD, columns=(HELD.columns[0], text), followed=(("shop", "shop", "o", 2),))
+    zero = replace(ONLY, newest=lambda _: 0)
+    found = brought(values, held=moved, asked=zero, of=[("o", 3), ("t", 1)])
+    assert [(one.below, one.done, one.is_stored) for one in found.conversions] == [(1, 0, True)]
+    # Those of the earlier name that come later still are converted by themselves.
+    for batch in ([("o", 3)], [("o", 2)], [("t", 1)]):
+        late = brought(values, held=found.wanted, asked=zero, of=batch)
+        assert [one for one in late.conversions if one.is_stored] == []
+    assert found.followed == (("shop", "shop", "o", 3), ("shop", *NAME, 1))
+    # The same if nothing was to be followed before.
+    first = values[1:]
+    plain = replace(moved, followed=())
+    found = brought(first, held=plain, asked=zero, of=[("o", 3), ("t", 1)])
+    assert [(one.below, one.done, one.is_stored) for one in found.conversions] == [(1, 0, True)]
+    # The same if only versions of the present name are known.
+    values = [first[2], of_kind("time(6)", 2)]
+    found = brought(values, held=plain, asked=zero, of=[("t", 1), ("t", 2)])
+    assert [(one.below, one.done, one.is_stored) for one in found.conversions] == [(2, 0, True)]
+    # A column that was added meanwhile is filled in the same way.
+    b = added("b", 5)
+    values = [version("id a", 1, table="o"), version("id a b", 2, b, table="o"),
+              version("id a b", 1, b)]  # fmt: skip
+    moved = replace(HELD, followed=(("shop", "shop", "o", 1),))
+    found = brought(values, held=moved, asked=zero, of=[("o", 2), ("t", 1)])
+    assert [(one.column, one.until) for one in found.moves] == [("b", 0)]
+    assert brought(values, held=found.wanted, asked=zero, of=[("o", 2)]).moves == []
+
+
+def test_rows_that_a_rename_moved_are_not_altered_as_an_earlier_table_of_that_name() -> None:
+    values = [
+        of_kind("varchar(9)", 1, "o"),
+        of_kind("varchar(9)", 1), of_kind("varchar(2)", 2), of_kind("varchar(9)", 3),
+    ]  # fmt: skip
+    zero = replace(ONLY, newest=lambda _: 0)
+    moved = replace(HELD, columns=(HELD.columns[0], ("v", "string")))
+    for followed in ((), (("shop", "shop", "o", 1),)):
+        held = replace(moved, followed=followed)
+        found = brought(values, held=held, asked=zero, of=[("t", 3)])
+        assert [one for one in found.conversions if one.is_stored] == []
+    # What has happened since is done in one step.
+    values[3] = of_kind("varchar(4)", 3)
+    found = brought(values, held=held, asked=zero, of=[("t", 3)])
+    stored = [(one.below, one.text()) for one in found.conversions if one.is_stored]
+    assert stored == [(3, "v from varchar(9) to varchar(4)")]
+    assert [one for one in brought(values, held=found.wanted).conversions if one.is_stored] == []
+
+
+def test_a_column_that_was_added_and_altered_is_filled_with_the_altered_value() -> None:
+    def t(value: str) -> Image:
+        return {"id": "v@1", "initial": {"value": value}}
+
+    values = [
+        of_kind("", 1),
+        of_kind("time", 2, more=t("12:00:00")),
+        of_kind("time(3)", 3, more=t("12:00:00.000")),
+    ]
+    held = replace(HELD, columns=(HELD.columns[0],), followed=FOLLOWED)
+    found = brought(values, held=held, of=[("t", 2), ("t", 3)])
+    (move,) = found.moves
+    assert move.constant is not None
+    assert move.constant.text == "12:00:00.000"
+    assert [one for one in found.conversions if one.is_stored] == []
+    # Rows that have the column already are converted.
+    wide = replace(HELD, columns=(HELD.columns[0], ("v", "string")), followed=(("shop", *NAME, 2),))
+    found = brought(values, held=wide, of=[("t", 3)])
+    assert [one.is_stored for one in found.conversions] == [True]
