@@ -19,7 +19,7 @@ SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-platform demo-stop test test-long test-servers test-sink test-iceberg check crash crash-requests crash-brokers crash-existing audit-wide crash-sink switch fuzz ddl-random bench bench-flat bench-large bench-new-tables bench-replay bench-routes bench-sink bench-takeover bench-sink-age bench-sink-aged bench-sink-fresh lock stack-up stack-down stack-status clean bench-snapshot
+.PHONY: help setup demo demo-platform demo-stop test test-long test-servers test-sink test-iceberg check crash crash-requests crash-brokers crash-existing audit-wide crash-sink soak switch fuzz ddl-random bench bench-flat bench-large bench-new-tables bench-replay bench-routes bench-sink bench-takeover bench-sink-age bench-sink-aged bench-sink-fresh lock stack-up stack-down stack-status clean bench-snapshot
 
 help: ## list what can be done
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -80,6 +80,9 @@ crash-existing: setup ## existing rows, read in a storm of DML and DDL: killed a
 
 crash-sink: setup ## the sink, killed before and after each of its writes, and worse: nothing is lost or repeated; ONLY=table, ROUNDS=3, SEED=7
 	@ONLY=$(ONLY) ROUNDS=$(ROUNDS) SEED=$(SEED) $(VENV_PYTHON) -m pytest tests/crash/sink_batches.py tests/crash/sink_upkeep.py -s
+
+soak: setup ## the worst server defaults, other installations, DDL, mappings, masks and kills at once for SECONDS=3600, then audited; SEED=7
+	@$(VENV_PYTHON) -m tests.crash.soak $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
 audit-wide: setup ## every type, image, character set and kind of transaction on every MySQL: an audit finds no fault; EVERY=40 is shorter
 	@AUDIT=all SERVERS=all EVERY=$(EVERY) $(VENV_PYTHON) -m pytest tests/integration/auditing/test_innocent.py tests/crash/innocent.py -s $(ARGS)

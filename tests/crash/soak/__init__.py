@@ -1,0 +1,1 @@
+"""Everything at once, for an hour: `make soak`."""
