@@ -7,6 +7,7 @@ until an operator starts its snapshot.
 
 from __future__ import annotations
 
+import shlex
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -108,6 +109,7 @@ class EnteredTables:
             began_ms=now_ms,
             ts_ms=now_ms,
             error=f"renamed from {'.'.join(origin)}, which is not captured, so its existing rows are in no "
-            f"topic. Run: python -m app snapshot start {self.tables.destination} {'.'.join(name)}{replace}",
+            f"topic. Run: python -m app snapshot start {self.tables.destination} "
+            f"{shlex.quote('.'.join(name))}{replace}",
             request=before.request if before is not None else "",
         )
