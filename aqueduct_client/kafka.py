@@ -325,7 +325,7 @@ def _raw(one: Any) -> RawRecord:
 
 
 async def _stopped(consumer: AIOKafkaConsumer) -> None:
-    """Leave the group; a broker that does not answer keeps nobody waiting."""
+    """Leave the group; do not wait for a broker that does not answer."""
     try:
         async with asyncio.timeout(5):
             await consumer.stop()

@@ -382,7 +382,7 @@ class Subscriber:
         self._unnoted = {tp: at for tp, at in self._unnoted.items() if offsets.get(tp) != at}
 
     async def _note_at_end(self) -> None:
-        """Note the progress; a broker that does not answer keeps nobody waiting."""
+        """Note the progress; do not wait for a broker that does not answer."""
         try:
             async with asyncio.timeout(_END_SECONDS):
                 while self._unnoted:  # again, if another task acknowledged meanwhile

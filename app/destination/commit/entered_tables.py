@@ -57,7 +57,7 @@ class EnteredTables:
         return [note_of(one) for one in self._failed]
 
     def committed(self, _piece: Piece, _cursor: Cursor, /) -> None:
-        """Show the tables whose rows nobody reads."""
+        """Show the tables whose existing rows cannot be read."""
         for one in self._failed:
             self.show(one)
         self._failed = []
