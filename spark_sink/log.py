@@ -11,13 +11,18 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from pyspark.logger import PySparkLogger
+
 from spark_sink.settings import Log
 from spark_sink.text.printable import printed
 from spark_sink.text.tracebacks import traceback_text
 
 _FORMAT = "%(asctime)s %(levelname)s %(message)s"
 # They write tracebacks of errors that the sink reports itself, in one line.
-_NOISY = ("py4j", "pyspark", "SQLQueryContextLogger", "DataFrameQueryContextLogger")
+_NOISY = ("py4j", "pyspark")
+# PySpark logs the context of a failed query to these with arguments that only its own class takes: an ordinary logger
+# of that name raises TypeError in the place of the query's error.
+_NOISY_OF_QUERIES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 class _Lines(logging.Formatter):
@@ -58,8 +63,7 @@ def configure(log: Log) -> None:
         handlers.append(details)
     logging.basicConfig(level=logging.INFO, handlers=handlers, force=True)
     logging.getLogger("spark_sink").setLevel(logging.DEBUG)
-    for name in _NOISY:
-        noisy = logging.getLogger(name)
+    for noisy in (*map(logging.getLogger, _NOISY), *map(PySparkLogger.getLogger, _NOISY_OF_QUERIES)):
         noisy.setLevel(logging.WARNING)
         noisy.handlers = [details] if log.file else [logging.NullHandler()]
         noisy.propagate = False

@@ -1,8 +1,10 @@
-"""An error's traceback in the sink's log file."""
+"""What the sink writes to its log of an error that has a traceback."""
 
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,3 +32,28 @@ def test_a_traceback_neither_forges_a_line_nor_controls_a_terminal(tmp_path: Pat
     for line in text.split("\n"):
         assert line.isprintable(), repr(line)
         assert not line.startswith("FORGED")
+
+
+_FAILED_QUERY = """
+from types import SimpleNamespace
+from pyspark.errors import ArithmeticException
+from spark_sink import log
+from spark_sink.settings import Log
+
+log.configure(Log())
+for kind in ("SQL", "DataFrame"):
+    context = SimpleNamespace(
+        contextType=lambda: SimpleNamespace(name=kind), callSite=lambda: "batch.py:7", fragment=lambda: "divide"
+    )
+    error = ArithmeticException("[DIVIDE_BY_ZERO] by zero", "DIVIDE_BY_ZERO", contexts=[context])
+    try:
+        raise error
+    except ArithmeticException:
+        error._log_exception()  # as PySpark does before it raises what the JVM answered
+"""
+
+
+def test_the_error_of_a_query_with_a_context_is_what_is_raised() -> None:
+    # In a process of its own: whoever makes PySpark's loggers first decides of which class they are.
+    done = subprocess.run([sys.executable, "-c", _FAILED_QUERY], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
