@@ -185,7 +185,7 @@ def test_records_that_cannot_be_read_stop_one_destination_and_are_written_again_
     shared.all_published()
     # Where all can be read, nobody is fenced.
     epoch = shared.shown(other)["cursor"]["epoch"]
-    assert shared.does("journal", "repair", "shop", "--why", "again")[1].startswith("shop: every")
+    assert shared.does("journal", "repair", "shop", "--why", "again")[1].startswith("shop: all")
     shared.rows.add()
     shared.all_published()
     assert shared.shown(other)["cursor"]["epoch"] == epoch
