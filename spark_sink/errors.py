@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 
 from spark_sink.text.printable import printed
+from spark_sink.text.secrets import hidden
 
 
 class SinkError(Exception):
@@ -30,7 +31,7 @@ class SinkError(Exception):
             text += f": {self.where}"
         if self.advice:
             text += f". {self.advice}"
-        return printed(text)
+        return printed(hidden(text))
 
 
 class TableError(SinkError):

@@ -1,7 +1,7 @@
 """The sink's log: plain lines on the console, details in a file.
 
-Invariant: the console never has a traceback, and no line has row data. A message is one line, whatever a name
-contains.
+Invariant: the console never has a traceback, and no line has row data or a secret. A message is one line,
+whatever a name contains.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from pyspark.logger import PySparkLogger
 
 from spark_sink.settings import Log
 from spark_sink.text.printable import printed
+from spark_sink.text.secrets import hidden
 from spark_sink.text.tracebacks import traceback_text
 
 _FORMAT = "%(asctime)s %(levelname)s %(message)s"
 # They write tracebacks of errors that the sink reports itself, in one line.
 _NOISY = ("py4j", "pyspark")
-# PySpark logs the context of a failed query to these with arguments that only its own class takes: an ordinary logger
-# of that name raises TypeError in the place of the query's error.
+# PySpark logs the context of a failed query to these with arguments that only its own class takes: an ordinary
+# logger of that name raises TypeError instead of the error of the query.
 _NOISY_OF_QUERIES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
@@ -29,10 +30,10 @@ class _Lines(logging.Formatter):
     """Escapes what is not visible in a message; a traceback in the file keeps its frames' lines."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
-        return printed(super().formatMessage(record))
+        return printed(hidden(super().formatMessage(record)))
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's own name
-        return traceback_text(ei[1]) if ei[1] is not None else super().formatException(ei)
+        return hidden(traceback_text(ei[1]) if ei[1] is not None else super().formatException(ei))
 
 
 class _ConsoleLines(_Lines):
@@ -63,7 +64,10 @@ def configure(log: Log) -> None:
         handlers.append(details)
     logging.basicConfig(level=logging.INFO, handlers=handlers, force=True)
     logging.getLogger("spark_sink").setLevel(logging.DEBUG)
-    for noisy in (*map(logging.getLogger, _NOISY), *map(PySparkLogger.getLogger, _NOISY_OF_QUERIES)):
+    for noisy in (
+        *map(logging.getLogger, _NOISY),
+        *map(PySparkLogger.getLogger, _NOISY_OF_QUERIES),
+    ):
         noisy.setLevel(logging.WARNING)
         noisy.handlers = [details] if log.file else [logging.NullHandler()]
         noisy.propagate = False

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     SecretStr,
@@ -31,6 +33,7 @@ from yaml import YAMLError
 from spark_sink.errors import BadSettings
 from spark_sink.names import CHECKPOINT, of_sink
 from spark_sink.required_conf import required
+from spark_sink.text import secrets
 
 _ENV_PREFIX = "AQUEDUCT_SINK_"
 _JARS = Path(__file__).parent.parent / ".cache" / "jars"
@@ -45,6 +48,28 @@ def _compiles(value: str) -> str:
         re.compile(value)
     except re.error as fault:
         raise ValueError(f"no regular expression: {fault}") from None
+    return value
+
+
+def _from_file(value: Any) -> Any:
+    """The content of the file that `{file: PATH}` names, as a secret; any other value as it is."""
+    if not isinstance(value, dict) or list(value) != ["file"]:
+        return value
+    try:
+        content = Path(str(value["file"])).read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as fault:
+        reason = fault.strerror if isinstance(fault, OSError) else "not UTF-8"
+        raise ValueError(f"file {value['file']}: {reason}") from None
+    secrets.keep([content])
+    return content
+
+
+_Options = dict[str, Annotated[str, BeforeValidator(_from_file)]]
+
+
+def _no_user(value: str) -> str:
+    if "@" in value.split("?")[0]:
+        raise ValueError("an address is without user and password, since messages have it")
     return value
 
 
@@ -112,7 +137,7 @@ class Metastore(BaseModel):
     uri: Annotated[str, Field(pattern=r"^(thrift://[^\s,]+(,thrift://[^\s,]+)*)?$")] = ""
     databases: Annotated[str, Field(pattern=_DATABASES)] = "{database}"
     views: Annotated[str, Field(pattern=f"{_DATABASES}|^$")] = "{database}_current"
-    options: dict[str, str] = {}
+    options: _Options = {}
 
     @model_validator(mode="after")
     def _apart(self) -> Self:
@@ -130,7 +155,9 @@ class LoadServer(BaseModel):
     user: str = ""
     password: SecretStr = SecretStr("")
     password_file: Path | None = None
-    options: dict[Annotated[str, Field(pattern=r"^[A-Za-z]+$")], str] = {}
+    options: dict[
+        Annotated[str, Field(pattern=r"^[A-Za-z]+$")], Annotated[str, BeforeValidator(_from_file)]
+    ] = {}
 
     @field_validator("options")
     @classmethod
@@ -144,13 +171,17 @@ class LoadServer(BaseModel):
     def secret(self) -> str:
         """The password. Raises BadSettings if its file cannot be read."""
         if self.password_file is None:
-            return self.password.get_secret_value()
+            found = self.password.get_secret_value()
+            secrets.keep([found])
+            return found
         try:
-            return self.password_file.read_text(encoding="utf-8").rstrip("\n")
+            found = self.password_file.read_text(encoding="utf-8").rstrip("\n")
         except OSError as fault:
             raise BadSettings(
                 f"load.password_file: {self.password_file}: {fault.strerror}"
             ) from fault
+        secrets.keep([found])
+        return found
 
 
 class Load(LoadServer):
@@ -204,10 +235,10 @@ class Settings(BaseSettings):
     )
 
     prefix: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,100}$")]
-    bootstrap_servers: Annotated[str, Field(min_length=1)]
+    bootstrap_servers: Annotated[str, Field(min_length=1), AfterValidator(_no_user)]
     warehouse: Annotated[str, Field(min_length=1)]
     format: Literal["delta", "iceberg"] = "delta"
-    catalog: dict[str, str] = {}
+    catalog: _Options = {}
     checkpoint: str = ""
     name: Annotated[str, Field(pattern=r"^([a-z0-9][a-z0-9_-]{0,39})?$")] = ""
     mode: Literal["continuous", "available-now"] = "continuous"
@@ -223,8 +254,8 @@ class Settings(BaseSettings):
     unusable_limit: Annotated[int, Field(ge=0, le=10_000)] = 0
     include: str = ""
     exclude: str = ""
-    kafka_options: dict[str, str] = {}
-    spark_options: dict[str, str] = {}
+    kafka_options: _Options = {}
+    spark_options: _Options = {}
     master: str = "local[2]"
     driver_memory: Annotated[str, Field(pattern=r"^[0-9]+[mg]$")] = "1g"
     ui_port: Annotated[int, Field(ge=0, le=65535)] = 0
@@ -237,6 +268,16 @@ class Settings(BaseSettings):
     metrics: Metrics = Field(default_factory=Metrics)
     metastore: Metastore = Field(default_factory=Metastore)
     log: Log = Field(default_factory=Log)
+
+    @field_validator("warehouse", "checkpoint", "claim_checks")
+    @classmethod
+    def _without_credentials(cls, value: str) -> str:
+        if re.match(r"^[a-z][a-z0-9+.-]*://[^/@]*:[^/@]*@", value):
+            raise ValueError(
+                "an address is without credentials, since messages have it: set them in spark_options, "
+                "by {file: PATH}"
+            )
+        return value
 
     @field_validator("warehouse", "checkpoint")
     @classmethod
@@ -340,6 +381,13 @@ class Settings(BaseSettings):
                 "metastore.uri registers tables in Delta: with format: iceberg, set catalog (type: hive, uri: "
                 "thrift://…) instead, whose tables have names by themselves"
             )
+        for options in (
+            self.kafka_options,
+            self.spark_options,
+            self.catalog,
+            self.metastore.options,
+        ):
+            secrets.keep(value for key, value in options.items() if secrets.is_secret(key))
         if not self.checkpoint:
             # A frozen model still has to learn the default that depends on another field.
             object.__setattr__(

@@ -25,6 +25,7 @@ from spark_sink.pace import FEW_ROWS, Pace
 from spark_sink.required_conf import required
 from spark_sink.settings import Settings
 from spark_sink.spark import class_archive
+from spark_sink.text.secrets import is_secret
 
 _LOG4J: Final = Path(__file__).parent.parent / "log4j2.properties"
 _SECONDS_TO_END: Final = 10
@@ -126,8 +127,10 @@ def _also_no_term(before: Callable[[], None]) -> Callable[[], None]:
 def _launch(wanted: dict[str, str]) -> None:
     """Starts the JVM; raises JavaMissing."""
     launch: Any = launch_gateway
+    # All users of the machine can read a command line; the builder gives the session its secrets afterwards.
+    shown = [(key, value) for key, value in wanted.items() if not is_secret(key)]
     try:
-        gateway = launch(SparkConf().setAll(list(wanted.items())), _PopenOptions(stdout=_STDERR))
+        gateway = launch(SparkConf().setAll(shown), _PopenOptions(stdout=_STDERR))
     except (PySparkException, OSError, Py4JError) as fault:
         home = os.environ.get("JAVA_HOME")
         tried = f"JAVA_HOME is {home}" if home else "java on PATH, as JAVA_HOME is not set"

@@ -274,6 +274,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         bootstrap_servers="127.0.0.1:1",
         warehouse=str(folder / "wh"),
         jars=_of_both_formats(folder / "jars"),
+        spark_options={"spark.hadoop.fs.s3a.secret.key": "a secret of all tests"},
     )
     started = session.start(settings)
     yield started

@@ -4,10 +4,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
 from pyspark import SparkConf
+from pyspark.sql import SparkSession
 
 import spark_sink
 from spark_sink.errors import BadSettings
@@ -69,3 +71,15 @@ def test_substitution_of_variables_is_refused_wherever_it_is_asked_for(
     said = ended.stdout + ended.stderr
     assert described in said
     assert "Traceback" not in said
+
+
+@pytest.mark.spark
+def test_a_secret_of_the_options_reaches_hadoop_and_no_command_line(spark: SparkSession) -> None:
+    key, secret = "fs.s3a.secret.key", "a secret of all tests"
+    assert spark.sparkContext._jsc.hadoopConfiguration().get(key) == secret
+    gateway: Any = spark.sparkContext._gateway
+    jvm = gateway.proc.pid
+    given = Path(f"/proc/{jvm}/cmdline").read_bytes()
+    assert b"spark.driver.memory" in given
+    assert secret.encode() not in given
+    assert secret.encode() not in Path(f"/proc/{jvm}/environ").read_bytes()
