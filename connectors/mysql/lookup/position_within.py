@@ -1,7 +1,9 @@
 """The rows of a transaction that another program has published, from the events that it has counted.
 
 Invariant: the count is Debezium's: from BEGIN on, all events that are complete, and rows of the next one. A
-position that is none is refused; nothing is skipped for it.
+position that is none is refused; nothing is skipped for it. An update that changed its row's key is two records
+for Debezium, a delete and a create, of which already the first one's offset counts the row: it is not taken as
+published if it is the last.
 Source: ``restartEventsToSkip`` and ``restartRowsToSkip`` of Debezium's offsets.
 """
 
@@ -15,15 +17,24 @@ from connectors.mysql.binlog.table_map import TableMap, parse_table_map
 from connectors.mysql.binlog.transaction_context import GTIDS, MARIADB_GTID, QUERIES
 from connectors.mysql.lookup.transaction_spans import ALWAYS_ENDS, Spans, gtid_announced
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.rows.counter import row_count
-from connectors.mysql.rows.decoder import ROWS_EVENTS
-from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.rows.counter import changed_columns, row_count
+from connectors.mysql.rows.decoder import ROWS_EVENTS, UPDATES
+from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
 from connectors.mysql.stream import dump_command
 from connectors.mysql.stream.event_actions import PASSED
 from connectors.mysql.stream.replica import BinlogStream
 
 _HANDLE = 6
 """Bytes of a table's number, at the beginning of its events."""
+
+
+_KEYS = (
+    "SELECT c.ORDINAL_POSITION, COUNT(s.INDEX_NAME) FROM information_schema.COLUMNS c LEFT JOIN "
+    "information_schema.STATISTICS s ON s.TABLE_SCHEMA = c.TABLE_SCHEMA AND s.TABLE_NAME = c.TABLE_NAME AND "
+    "s.COLUMN_NAME = c.COLUMN_NAME AND s.NON_UNIQUE = 0 WHERE c.TABLE_SCHEMA = %s AND c.TABLE_NAME = %s "
+    "GROUP BY 1 ORDER BY 1"
+)
+"""The columns, and whether each is in a key that is unique: Debezium uses any where there is no primary key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +108,7 @@ def published_through(event: Coordinates, facts: ServerFacts, address: SourceAdd
 def published_part(
     offset: SourceOffset, within: Within, address: SourceAddress
 ) -> PublishedPart | None:
-    """Return what is published of the first transaction after an offset; None if there is no transaction.
+    """Return what is surely published of the first transaction after an offset; None if there is none.
 
     Raises PositionWithin if that transaction has no such events.
     """
@@ -121,7 +132,13 @@ def published_part(
             if event.type in ROWS_EVENTS:
                 held = row_count(maps[event.body[:_HANDLE]], event.type, event.body)
                 if is_next and within.rows <= held:
-                    return PublishedPart(name, rows + within.rows)
+                    table = maps[event.body[:_HANDLE]]
+                    published = rows + within.rows
+                    if within.rows and _changes_key(
+                        table, event.type, event.body, within.rows - 1, address
+                    ):
+                        published -= 1
+                    return PublishedPart(name, published)
                 rows += held
             elif is_next and not within.rows:
                 return PublishedPart(name, rows)
@@ -139,3 +156,21 @@ def published_part(
         "transaction to `start.gtid_set` to publish none of it",
         source=address,
     )
+
+
+def _changes_key(
+    table: TableMap, event_type: int, body: bytes, number: int, address: SourceAddress
+) -> bool:
+    """Whether a row of an event, counted from 0, is an update of what may be its key.
+
+    It is of a table that was altered since, whose keys are no longer known.
+    """
+    if event_type not in UPDATES:
+        return False
+    with connected(address) as cursor:
+        cursor.execute(_KEYS, (table.database, table.table))
+        in_keys = [bool(is_in_key) for _, is_in_key in cursor.fetchall()]
+    if len(in_keys) != len(table.columns):
+        return True
+    changed = changed_columns(table, event_type, body, number)
+    return any(is_in_key and n in changed for n, is_in_key in enumerate(in_keys))

@@ -47,6 +47,34 @@ def _row_boundaries(table_map: TableMap, event_type: int, body: bytes, *, plain:
         raise MalformedEvent(f"its rows cannot be counted: {error}", table=name) from error
 
 
+def changed_columns(table_map: TableMap, event_type: int, body: bytes, number: int) -> set[int]:
+    """The columns that both images of a plain update's row have, with different bytes; rows count from 0.
+
+    Raises MalformedEvent.
+    """
+    at = _row_boundaries(table_map, event_type, body, plain=True)[number]
+    extents = [extent(column) for column in table_map.columns]
+    values: list[dict[int, bytes | None]] = []
+    for present in _present(event_type, body)[0]:
+        if values and event_type == PARTIAL:
+            _, at = partial_columns(body, at, _documents(table_map))
+        columns = [n for n, is_present in enumerate(present) if is_present]
+        nulls = bits(body[at : at + (len(columns) + 7) // 8], len(columns))
+        image: dict[int, bytes | None] = {}
+        start = at + (len(columns) + 7) // 8
+        for column, is_null in zip(columns, nulls, strict=True):
+            size, length_size = (0, 0) if is_null else extents[column]
+            end = (
+                start + size + (length_size + uint(body, start, length_size) if length_size else 0)
+            )
+            image[column] = None if is_null else body[start:end]
+            start = end
+        at = start
+        values.append(image)
+    before, after = values
+    return {column for column in before.keys() & after.keys() if before[column] != after[column]}
+
+
 def extent(column: MappedColumn) -> tuple[int, int]:
     """(bytes of the value, bytes of its length) of a column; one of them is 0."""
     kind, metadata = column.type, column.metadata
@@ -70,13 +98,11 @@ def extent(column: MappedColumn) -> tuple[int, int]:
 
 def _walk(table_map: TableMap, event_type: int, body: bytes) -> Iterator[int]:
     extents = [extent(column) for column in table_map.columns]
-    documents = [n for n, column in enumerate(table_map.columns) if column.type == _T.JSON]
-    at = 8 if event_type in V1 else 8 + uint(body, 8, 2)
-    count, at = packed(body, at)
+    documents = _documents(table_map)
+    all_present, at = _present(event_type, body)
     images = []
-    for _ in range(2 if event_type in UPDATES else 1):
-        present, at = read_bytes(body, at, (count + 7) // 8)
-        chosen = zip(extents, bits(present, count), strict=True)
+    for present in all_present:
+        chosen = zip(extents, present, strict=True)
         images.append([extent for extent, is_present in chosen if is_present])
     if at < len(body) and not any(images):
         raise ValueError("bytes follow images without columns")
@@ -88,6 +114,21 @@ def _walk(table_map: TableMap, event_type: int, body: bytes) -> Iterator[int]:
                 _, at = partial_columns(body, at, documents)
             at = _skip(image, body, at)
         yield at
+
+
+def _documents(table_map: TableMap) -> list[int]:
+    return [n for n, column in enumerate(table_map.columns) if column.type == _T.JSON]
+
+
+def _present(event_type: int, body: bytes) -> tuple[list[list[bool]], int]:
+    """The columns that each image of the event's rows has, and where the first row begins."""
+    at = 8 if event_type in V1 else 8 + uint(body, 8, 2)
+    count, at = packed(body, at)
+    found = []
+    for _ in range(2 if event_type in UPDATES else 1):
+        present, at = read_bytes(body, at, (count + 7) // 8)
+        found.append(bits(present, count))
+    return found, at
 
 
 def _skip(extents: list[tuple[int, int]], body: bytes, at: int) -> int:
