@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -422,12 +424,22 @@ def read(path: Path | None, **overrides: Any) -> Settings:
         return FromFile(**overrides)
     except ValidationError as fault:
         faults = "; ".join(
-            f"{'.'.join(map(str, error['loc'])) or 'settings'}: {error['msg']}"
+            f"{'.'.join(map(str, error['loc'])) or 'settings'}: {_what(error)}"
             for error in fault.errors()
         )
         raise BadSettings(f"{where}: {faults}") from None
     except (YAMLError, ValueError, OSError) as fault:
         raise BadSettings(f"{where}: {' '.join(str(fault).split())}") from None
+
+
+def _what(error: Mapping[str, Any]) -> str:
+    """The fault; of an unknown setting, the nearest one of any part."""
+    if error["type"] != "extra_forbidden":
+        return str(error["msg"])
+    parts = (Settings, Metrics, Maintenance, TableRule, Metastore, Load, LoadServer, Log)
+    known = sorted({name for part in parts for name in part.model_fields})
+    near = get_close_matches(str(error["loc"][-1]).casefold(), known, n=1)
+    return f"no such setting; the nearest is {near[0]}" if near else "no such setting"
 
 
 def _refuse_unknown_environment() -> None:

@@ -6,8 +6,11 @@ Invariant: no value is shown, since a refused value may be a secret in the wrong
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, get_args
+
+from pydantic import BaseModel
 
 _LABEL = re.compile(
     r"\(.*\)|\w+-(before|after|wrap|plain)\[.*|literal\[.*|\[key\]|bool|str|int|float", re.DOTALL
@@ -15,15 +18,46 @@ _LABEL = re.compile(
 """Parts of a path that pydantic adds: forms of a union, validators, a key instead of its value."""
 
 
-def faults(errors: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a line for each path that has faults; faults of one value's several forms are joined."""
+def faults(errors: Iterable[Mapping[str, Any]], model: type[BaseModel]) -> list[str]:
+    """Return a line for each path of the model with faults; faults of one value's several forms are joined."""
     found: dict[str, list[str]] = {}
     for error in errors:
         messages = found.setdefault(_setting_path(error), [])
         message = re.sub(r"^Value error, ", "", error["msg"])
+        if error["type"] == "extra_forbidden":
+            message = _unknown(error["loc"], model)
         if message not in messages:
             messages.append(message)
     return [f"{path}: {' or '.join(messages)}" for path, messages in found.items()]
+
+
+def _unknown(path: tuple[str | int, ...], model: type[BaseModel]) -> str:
+    """That there is no such setting, with the nearest of those that are there."""
+    models = {model}
+    for part in path[:-1]:
+        inner = {
+            found
+            for one in models
+            if part in one.model_fields
+            for found in _models(one.model_fields[str(part)].annotation)
+        }
+        # A number in a list, a name in a mapping and the form of a union lead to no other models.
+        models = inner or models
+    known = sorted({name for one in models for name in one.model_fields})
+    near = get_close_matches(str(path[-1]).casefold(), known, n=1)
+    return (
+        f"no such setting; the nearest is {near[0]}"
+        if near
+        else f"no such setting; there are {', '.join(known)}"
+    )
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models in a type, as in a mapping's values."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for one in get_args(annotation):
+        yield from _models(one)
 
 
 def _setting_path(error: Mapping[str, Any]) -> str:

@@ -40,7 +40,7 @@ def faults_of(values: dict[str, Any]) -> list[tuple[Location, str]]:
         given = {name: one for name, one in values.items() if name != "mapping"}
         _GivenSettings(**_without_secret_files(given))
     except ValidationError as error:
-        return [(one["loc"], "; ".join(faults([one]))) for one in error.errors()]
+        return [(one["loc"], "; ".join(faults([one], Settings))) for one in error.errors()]
     return []
 
 

@@ -404,7 +404,7 @@ def load() -> Settings:
     try:
         return Settings()  # type: ignore[call-arg]  # the values come from the file and the environment
     except ValidationError as error:
-        found = faults(error.errors())
+        found = faults(error.errors(), Settings)
         if not path.is_file():
             raise SettingsError(
                 Faults.listed(

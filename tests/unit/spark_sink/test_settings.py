@@ -54,12 +54,16 @@ def test_a_destination_has_what_all_have_but_its_own(file: Path, tmp_path: Path)
 
 
 def test_all_faults_come_in_one_message(file: Path) -> None:
-    file.write_text("prefix: 'a b'\nwarehouse: /w\ncolour: red\ntrigger_interval: -1\n")
+    file.write_text(
+        "prefix: 'a b'\nwarehouse: /w\ncolour: red\ntrigger_interval: -1\nmaintenance: {retention_hour: 1}\n"
+    )
     with pytest.raises(BadSettings) as fault:
         read(file)
     message = str(fault.value)
     for name in ("prefix", "bootstrap_servers", "colour", "trigger_interval", str(file)):
         assert name in message
+    assert "colour: no such setting" in message
+    assert "maintenance.retention_hour: no such setting; the nearest is retention_hours" in message
     assert "\n" not in message
 
 

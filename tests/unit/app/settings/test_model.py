@@ -59,6 +59,35 @@ def test_all_faults_are_reported_in_one_message(write: Write) -> None:
         assert f"\n  - {position}" in result
 
 
+@pytest.mark.parametrize(
+    ("given", "wanted", "fault"),
+    [
+        ("prefix:", "prefxi:", "prefxi: no such setting; the nearest is prefix\n"),
+        (
+            "password:",
+            "Pasword:",
+            "destinations.shop.source.Pasword: no such setting; the nearest is password",
+        ),
+        (
+            "server_id:",
+            "fliter: {}\n    server_id:",
+            "shop.fliter: no such setting; the nearest is filter",
+        ),
+        (
+            "server_id:",
+            "snapshot: {mod: x}\n    server_id:",
+            "snapshot.mod: no such setting; the nearest is mode",
+        ),
+        ("worker: {id", "worker: {xyz", "worker.xyz: no such setting; there are "),
+    ],
+)
+def test_an_unknown_setting_is_named_with_the_nearest_that_is_there(
+    write: Write, given: str, wanted: str, fault: str
+) -> None:
+    write(GOOD.replace(given, wanted))
+    assert fault in message()
+
+
 def test_the_environment_overrides_the_file(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     write(GOOD)
     monkeypatch.setenv("AQUEDUCT_PREFIX", "other")
