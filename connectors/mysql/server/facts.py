@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import ssl
+import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from enum import Enum
 from typing import Any
 
 import pymysql
-from pymysql.constants import ER
+from pymysql.constants import CR, ER
 from pymysql.cursors import Cursor
 
 from connectors.errors import (
@@ -29,6 +30,7 @@ from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Gtids
 from connectors.mysql.server.database_filters import BinlogFilters
 from connectors.mysql.server.dump_error import dump_error
+from connectors.mysql.server.parsec import Parsec
 from connectors.mysql.server.privileges import inactive_roles
 from connectors.mysql.server.session import Value, begin_session, session_variables
 from connectors.secret import text_of
@@ -79,9 +81,11 @@ class SourceAddress:
             "host": self.host,
             "port": self.port,
             "user": self.user,
-            "password": text_of(self.password),
+            # As the server does; PyMySQL would encode a text as latin1.
+            "password": text_of(self.password).encode(),
             "database": self.default_database,
             "charset": self.charset,
+            "auth_plugin_map": {"parsec": Parsec},
             "connect_timeout": min(10.0, 3 * self.heartbeat),
             "read_timeout": 3 * self.heartbeat,
             # PyMySQL uses the last write's timeout for the TLS handshake: without this there is none.
@@ -273,6 +277,9 @@ def connection_to(
         # The network's errors come as MySQL's; what remains are errors in the file of certificates.
         what = f"{address.tls_ca} cannot be used to check its certificate: {error}"
         raise SourceRefused(what, source=address, remedy=_AUTHORITY) from error
+    except _OF_THE_LIBRARY as error:
+        what = f"PyMySQL cannot log in: {type(error).__name__}: {error}"
+        raise SourceRefused(what, source=address, remedy=_PLUGINS) from error
     return connection
 
 
@@ -295,11 +302,21 @@ def translated(error: pymysql.MySQLError, address: SourceAddress) -> AqueductErr
     text = f"{error.args[1] if len(error.args) > 1 else error}"
     if code == _DUMP_FAILED:
         return dump_error(text, address, address.server_id)
+    if _OTHER_NAME.search(text):
+        what = f"its certificate is for another name than {address.host}: {text}"
+        return SourceRefused(what, source=address, remedy=_NAME)
+    if _EXPIRED.search(text):
+        what = f"its certificate is not valid at this time: {text}"
+        return SourceRefused(what, source=address, remedy=_VALID)
     if _UNTRUSTED.search(text):
         what = f"its certificate is not trusted: {text}"
         return SourceRefused(what, source=address, remedy=_AUTHORITY)
-    if "SSL" in text and "not support" in text:
-        return SourceRefused(f"it offers no TLS: {text}", source=address)
+    if "SSL is required but" in text:
+        return SourceRefused(f"it offers no TLS: {text}", source=address, remedy=_OFFER)
+    if _NO_COMMON_TLS.search(text):
+        return SourceRefused(
+            f"no TLS version or cipher is common: {text}", source=address, remedy=_VERSION
+        )
     if code == 0 or code in _LOST:
         return SourceLost(text, source=address)
     return SourceRefused(f"{text} (error {code})", source=address, remedy=_REMEDIES.get(code, ""))
@@ -307,12 +324,36 @@ def translated(error: pymysql.MySQLError, address: SourceAddress) -> AqueductErr
 
 _DUMP_FAILED = 1236
 _AUTHORITY = "Set source.tls_ca to the authority that signed it (PEM), or see source.tls in docs/settings.md."
+_NAME = (
+    "Set source.host to a name that the certificate has, or source.tls to verify_ca, which checks only the "
+    "authority."
+)
+_VALID = "Renew the server's certificate, and check the clocks of both machines."
+_OFFER = (
+    "Give the server a certificate, or set source.tls to disabled where the network is trusted."
+)
+_VERSION = (
+    "Let the server offer TLS 1.2 or later (tls_version, and its OpenSSL), or set source.tls to disabled where "
+    "the network is trusted."
+)
+_OTHER_NAME = re.compile(r"(Hostname|IP address) mismatch", re.IGNORECASE)
+_EXPIRED = re.compile(r"certificate (has expired|is not yet valid)", re.IGNORECASE)
+_NO_COMMON_TLS = re.compile(
+    r"UNSUPPORTED_PROTOCOL|PROTOCOL_VERSION|WRONG_VERSION_NUMBER|WRONG_SSL_VERSION|HANDSHAKE_FAILURE|NO_CIPHERS"
+    r"|NO_SHARED_CIPHER|(KEY|MD)_TOO_(SMALL|WEAK)|LEGACY_RENEGOTIATION|unsupported protocol",
+)
 _UNTRUSTED = re.compile(r"CERTIFICATE_VERIFY_FAILED|certificate verify failed", re.IGNORECASE)
 _LOST = {
     2002, 2003, 2006, 2013, 2014, 2055, ER.SERVER_SHUTDOWN, ER.CON_COUNT_ERROR,
     # A session that was killed (of MySQL, of MariaDB), or was idle for too long.
     3169, 1927, 4031,
 }  # fmt: skip
+_OF_THE_LIBRARY = (RuntimeError, ValueError, LookupError, TypeError, AttributeError, struct.error)
+"""What PyMySQL raises at packets that it does not expect, as those of a plugin that asks questions."""
+_PLUGINS = (
+    "Let the account authenticate by caching_sha2_password, sha256_password or mysql_native_password; of "
+    "MariaDB's plugins also by ed25519 or parsec."
+)
 _FOR_MORE_CONNECTIONS = (
     "Let the account have more connections: raise max_user_connections, or ALTER USER … WITH "
     "MAX_USER_CONNECTIONS 0 MAX_CONNECTIONS_PER_HOUR 0 MAX_QUERIES_PER_HOUR 0; Aqueduct retries by itself."
@@ -326,6 +367,12 @@ _REMEDIES = {
     ER.NEW_ABORTING_CONNECTION: (
         "The server's init_connect fails for the account: correct it; Aqueduct retries by itself."
     ),
+    ER.ACCESS_DENIED_ERROR: (
+        "Check the account and its password. The server says the same where the account demands TLS (REQUIRE "
+        "SSL: set source.tls to required) or a client's certificate (REQUIRE X509: remove that, as Aqueduct "
+        "has none). Aqueduct retries by itself."
+    ),
+    CR.CR_AUTH_PLUGIN_CANNOT_LOAD: _PLUGINS,
     1290: "Name a server that may be written to; Aqueduct retries by itself.",
     3159: (
         "The server demands TLS (require_secure_transport): set source.tls to required; see docs/settings.md."

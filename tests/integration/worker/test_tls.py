@@ -48,5 +48,7 @@ def test_a_certificate_of_another_authority_is_refused_with_what_to_do(stack: St
 
 def test_a_certificate_for_another_host_is_refused(stack: Stack) -> None:
     authority = str(stack.mysql.data / "ca.pem")
-    with pytest.raises(SourceRefused, match="certificate is not trusted"):
+    with pytest.raises(SourceRefused, match="certificate is for another name") as caught:
         read_facts(address_of(stack.mysql, tls=Tls.VERIFY_IDENTITY, tls_ca=authority))
+    assert "Set source.host to a name that the certificate has" in str(caught.value)
+    assert "tls_ca" not in str(caught.value)
