@@ -68,5 +68,6 @@ def cause(text: str) -> str:
 def _first_line(text: str) -> str:
     """What happened, from an exception's text of many lines."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    causes = [line for line in lines if "Caused by" in line or line.startswith("[")]
-    return (causes[-1] if causes else lines[0] if lines else "no message")[:500]
+    # py4j puts Java's own message after a colon, on a line of its own.
+    causes = [line for line in lines if "Caused by" in line or line.startswith(("[", ": "))]
+    return (causes[-1] if causes else lines[0] if lines else "no message").removeprefix(": ")[:500]

@@ -14,6 +14,7 @@ from spark_sink.warehouse.iceberg.warehouse import IcebergWarehouse
 from spark_sink.warehouse.ledger import Entry, LastBatch, Source
 from spark_sink.warehouse.milestones import Milestone, Position
 from spark_sink.warehouse.moves import Event, Note
+from spark_sink.warehouse.shape import Shape
 from tests.contract.warehouses import (
     APART,
     HISTORY,
@@ -145,6 +146,31 @@ def test_a_replacement_is_whole_keeps_its_cut_and_a_drop_ends_it(case: Case) -> 
     assert tables.cut(*NAME) == (7, {("aq.shop.t", 0): 42})
     tables.replace(KEYED, case.rows(KEYED, row(3, 30, 3)))
     assert (case.current(), tables.cut(*NAME)) == ([(3, 30)], None)
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_table_replaces_one_that_has_not_its_types(case: Case, *, mapped: bool) -> None:
+    kinds = [
+        "float",
+        "double",
+        "decimal(38,10)",
+        "date",
+        "timestamp",
+        "timestamp_ntz",
+        "string",
+        "binary",
+    ]
+    more = {f"c {n}" if mapped else f"c{n}": kind for n, kind in enumerate(kinds)}
+    wide = Shape(*NAME, (*KEYED.columns, *more.items()), ("id",), mapped=mapped)
+    nulls = dict.fromkeys(more)
+    case.merge(KEYED, row(1, 10, 1))
+    case.warehouse.tables.replace(wide, case.rows(wide, row(2, 20, 2, **nulls)))
+    assert case.warehouse.tables.shape(*NAME) == wide
+    case.merge(wide, row(3, 30, 3, **nulls))
+    assert case.current() == [(2, 20), (3, 30)]
+    case.warehouse.tables.replace(KEYED, case.rows(KEYED, row(4, 40, 4)))
+    case.warehouse.tables.merge(KEYED, case.rows(KEYED, row(5, 50, 5)), is_new=False)
+    assert case.current() == [(4, 40), (5, 50)]
 
 
 def test_the_ledger_says_up_to_where_each_partition_is_applied(case: Case) -> None:

@@ -31,6 +31,8 @@ from spark_sink.warehouse.sql.statements import (
 )
 
 _MAPPED: Final = {"delta.columnMapping.mode": "name"}
+_LOCAL_TIME: Final = "timestamp_ntz"
+_LOCAL_TIMES: Final = {"delta.feature.timestampNtz": "supported"}
 _VECTORS: Final = "delta.enableDeletionVectors"
 _SEARCHED: Final = {"delta.dataSkippingStatsColumns": "__destination,__epoch,__seq,__ts_ms"}
 """Of a history: Delta keeps statistics of the first 32 columns otherwise, and these follow the source's."""
@@ -113,6 +115,8 @@ def _own_properties(shape: Shape, layout: Layout) -> dict[str, str]:
         **shape_properties(shape),
         **(_MAPPED if shape.mapped else {}),
         **(_SEARCHED if shape.history else {}),
+        # A table that another replaces need not have it, and Delta adds it to new tables alone by itself.
+        **(_LOCAL_TIMES if any(kind == _LOCAL_TIME for _, kind in shape.columns) else {}),
         # Stated in both cases, as a session may have another default.
         _VECTORS: str(layout.has_vectors).lower(),
     }
@@ -131,8 +135,8 @@ def alter_sql(path: str, held: Shape, wanted: Shape, *, is_made: bool = True) ->
     properties: dict[str, str] = {}
     if wanted.mapped and not held.mapped:
         properties |= _MAPPED
-    if any(kind == "timestamp_ntz" for _, kind in (*new, *wider)):
-        properties["delta.feature.timestampNtz"] = "supported"
+    if any(kind == _LOCAL_TIME for _, kind in (*new, *wider)):
+        properties |= _LOCAL_TIMES
     if wider:
         properties["delta.enableTypeWidening"] = "true"
     if new or wider:

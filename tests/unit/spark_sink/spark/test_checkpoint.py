@@ -74,3 +74,14 @@ def test_a_failure_is_one_named_line(message: str, error: type[SinkError]) -> No
     fault = named(RuntimeError(message))
     assert type(fault) is error
     assert "\n" not in str(fault)
+
+
+def test_an_error_of_the_jvm_without_a_further_cause_has_its_message() -> None:
+    text = (
+        "An error occurred while calling o141.sql.\n"
+        ": org.apache.spark.sql.delta.DeltaTableFeatureException: [DELTA_FEATURES] timestampNtz.\n"
+        "\tat org.apache.spark.sql.delta.DeltaErrors$.feature(DeltaErrors.scala:4266)\n"
+    )
+    assert "DeltaTableFeatureException: [DELTA_FEATURES] timestampNtz" in str(
+        named(Exception(text))
+    )
