@@ -93,6 +93,11 @@ class Reloader:
 
         Raises ReloadRefused.
         """
+        if request.unknown:
+            raise ReloadRefused(
+                f"the command has asked for {', '.join(request.unknown)}, which this version does not know",
+                advice="Update the sink, or use the command of its own version",
+            )
         if request.from_beginning:
             self._check_beginning(request)
         # A load that is gone must not make the table wait.

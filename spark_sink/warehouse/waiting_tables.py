@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
 from spark_sink.errors import TableError, TablesWaiting
@@ -47,6 +47,8 @@ class Request:
     """The name of the sink that carries it out."""
     load: str = ""
     """The number of the load whose rows replace those of the table."""
+    unknown: tuple[str, ...] = ()
+    """What a command of another version states, which this one does not know."""
 
     @property
     def name(self) -> Name:
@@ -56,11 +58,15 @@ class Request:
     def text(self) -> str:
         """The request as stored."""
         body = asdict(self)
+        del body["unknown"]
         for name in ("sink", "load"):
             # An earlier version of the sink does not know it.
             if not body[name]:
                 del body[name]
         return json.dumps({"version": 1, **body})
+
+
+_STATED: Final = frozenset(one.name for one in fields(Request)) - {"unknown"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,8 +253,10 @@ def folded(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[Name, WaitState], li
             continue
         stored = json.loads(row["request"] or "{}")
         if row["kind"] == _REQUEST:
-            stored.pop("version")
-            asked[stored["number"]] = Request(**{**stored, "topics": tuple(stored["topics"])})
+            known = {name: stored[name] for name in _STATED if name in stored}
+            known["topics"] = tuple(stored.get("topics", ()))
+            unknown = tuple(sorted(stored.keys() - _STATED - {"version"}))
+            asked[stored["number"]] = Request(**known, unknown=unknown)
             continue
         answered.add(stored["number"])
         tables[row["database"], row["table"]] = WaitState(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from typing import Any
 
@@ -86,3 +87,24 @@ def test_all_topics_are_read_of_a_table_that_may_have_rows_in_several() -> None:
     assert asked(("n", 1, NEW), ("o", 1, OTHER), shape="mapped") == []
     assert asked(("n", 1, NEW), ("o", 1, OTHER), shape="gone") == [], "it may have been mapped"
     assert asked(("o", 1, OTHER)) == []
+
+
+def test_a_request_of_a_newer_command_is_refused_by_name_and_ends_nothing() -> None:
+    kept: Any = MemoryWarehouse()
+    waits = Waits(kept.waits, lambda: 0.0)
+    ddl = Ddl(topics=Topic(), warehouse=kept, waits=waits)
+    applier = Applier(
+        book=SchemaBook(list), warehouse=kept, waits=waits, metrics=Metrics(), ddl=ddl
+    )
+    waits.begin(NAME, ReloadRequested(), {(NEW, 0): 7})
+    newer = {"version": 2, "number": "9", "database": NAME[0], "table": NAME[1], "gently": True}
+    row = {"number": 0, "kind": "request", "database": NAME[0], "table": NAME[1], "at_ms": 5}
+    kept.waits.append({**row, "request": json.dumps(newer)})
+    assert waits.refresh()
+    (request,) = waits.requests
+    Reloader(applier=applier, topics=Topics()).answer(request)  # type: ignore[arg-type]
+    assert waits.requests == []
+    held = waits.tables[NAME]
+    assert (held.waits, held.error, held.answered) == (True, "ReloadRefused", "9")
+    assert "has asked for gently, which this version does not know" in held.reason
+    assert "Update the sink" in held.action
