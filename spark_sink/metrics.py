@@ -158,6 +158,11 @@ class Metrics:
             "Tables of which a statement on partitions has changed rows at the source that no record names.",
             registry=self.registry,
         )
+        self._unmaintained = Gauge(
+            "aqueduct_sink_tables_unmaintained",
+            "Tables whose last maintenance failed; status has the reason of each.",
+            registry=self.registry,
+        )
         self._letters = Counter(
             "aqueduct_sink_dead_letters",
             "Records that cannot be used and became dead letters, by table and error.",
@@ -252,6 +257,10 @@ class Metrics:
         self._waiting.clear()
         for error, number in Counts(tables.values()).items():
             self._waiting.labels(error).set(number)
+
+    def unmaintained(self, number: int) -> None:
+        """Notes how many tables could not be maintained."""
+        self._unmaintained.set(number)
 
     def gaps(self, number: int) -> None:
         """Notes how many tables have rows that a statement has changed without a record."""

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_sink.background.maintain import Outcomes, RequestedMaintenance, outcome
+from spark_sink.background.maintain import Outcomes, RequestedMaintenance
 from spark_sink.background.presence import Presence, SinkNote
 from spark_sink.background.reload import Reloader
 from spark_sink.background.tasks import BackgroundTasks
@@ -33,7 +33,16 @@ from spark_sink.lag.watch import Watch
 from spark_sink.load.state import Loads
 from spark_sink.metastore.opening import keeper, registrar
 from spark_sink.metrics import Metrics
-from spark_sink.names import FOREIGN, MAINTAINED, ORIGIN, SOURCES, TOPICS, ddl_pattern, of_sink
+from spark_sink.names import (
+    FOREIGN,
+    MAINTAINED,
+    ORIGIN,
+    SOURCES,
+    TOPICS,
+    UNMAINTAINED,
+    ddl_pattern,
+    of_sink,
+)
 from spark_sink.recent.follower import Follower, divides_nothing
 from spark_sink.settings import Settings
 from spark_sink.source.admin import admin
@@ -184,6 +193,8 @@ class Sink:
                 note=of_sink(SOURCES, settings.name),
             ),
             note=of_sink(MAINTAINED, settings.name),
+            fault_note=of_sink(UNMAINTAINED, settings.name),
+            report=metrics.unmaintained,
             waits=self._waits.waiting,
             milestones=self._applier.milestones,
             gate=self._applier.gate,
@@ -254,7 +265,7 @@ class Sink:
         self._applier.busy_since = time.monotonic()
         names = list(tables) or self._warehouse.tables.names()
         try:
-            return {name: outcome(self._maintenance.maintain, name) for name in names}
+            return {name: self._maintenance.maintain(name) for name in names}
         finally:
             self._presence.end()
 

@@ -17,11 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-
-from spark_sink.errors import MaintenanceIncomplete, SinkError
-from spark_sink.spark.error_mapping import named
+from spark_sink.errors import MaintenanceIncomplete
 from spark_sink.warehouse.protocol import Name, WaitLog
 from spark_sink.warehouse.waiting_tables import MAINTAIN, MAINTAINED
 
@@ -124,7 +120,7 @@ class RequestedMaintenance:
         return self._answer
 
     def _maintain(self, name: Name) -> None:
-        self._outcomes[name] = outcome(self.maintain, name)
+        self._outcomes[name] = self.maintain(name)
 
     def _answer(self) -> None:
         if self._request is None:
@@ -133,16 +129,6 @@ class RequestedMaintenance:
         row = answer_row(number, self._outcomes, at_ms=int(self.clock() * 1000))
         self.waits.log.append(row)
         self._answered.add(number)
-
-
-def outcome(maintain: Callable[[Name], str], name: Name) -> str:
-    """Maintains a table; an error is an outcome, since it must not end the others."""
-    try:
-        return maintain(name)
-    except (SinkError, PySparkException, Py4JError, OSError) as failure:
-        fault = named(failure)
-        _log.warning("table not maintained table=%s.%s: %s", *name, fault)
-        return f"{type(fault).__name__}: {fault.where}"
 
 
 def ask(

@@ -8,6 +8,8 @@ again after the change, in the same partition. A waiting table is not purged: it
 changes that wait.
 After a step of the clock, neither markers nor files are removed until the retention time has passed, since what
 readers use would seem as much older.
+A table that cannot be maintained stops no other and no batch: why is kept in a note, for the status, and the
+next round tries again.
 Unused files include those that no commit names yet, and a batch reads the log as of its start. So no files or
 log entries are removed while a batch runs whose age comes near the retention time.
 """
@@ -19,16 +21,16 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from spark_sink.errors import SinkError
-from spark_sink.names import MAINTAINED
+from spark_sink.names import MAINTAINED, UNMAINTAINED
 from spark_sink.settings import Maintenance as Plan
 from spark_sink.spark.error_mapping import named
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
@@ -37,6 +39,7 @@ from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sources import Sources
 from spark_sink.warehouse.steady_clock import SteadyClock
 
+_FAULTS = (SinkError, PySparkException, Py4JError, OSError)
 _log = logging.getLogger(__name__)
 
 
@@ -62,6 +65,10 @@ class Maintenance:
     """Returns a true value for a table that batches skip."""
     note: str = MAINTAINED
     """The name of the note of what this sink has maintained."""
+    fault_note: str = UNMAINTAINED
+    """The name of the note of what it could not."""
+    report: Callable[[int], None] = lambda _: None
+    """Takes the number of tables that could not be maintained."""
     milestones: MilestoneRecorder | None = None
     """What takes up the versions of tables that were rewritten."""
     gate: threading.Lock = field(default_factory=threading.Lock)
@@ -78,8 +85,12 @@ class Maintenance:
         if self._is_steady():
             self.sources.settle(time.time(), self.complete_until())
         for name, number in list(self.merged.items()):
-            if number + self._unmaintained(name) >= self.plan.every:
-                return name
+            try:
+                if number + self._unmaintained(name) >= self.plan.every:
+                    return name
+            except _FAULTS as failure:
+                self._before[name] = 0
+                self._note(name, failure)
         return None
 
     def maintain(self, name: Name) -> str:
@@ -94,13 +105,32 @@ class Maintenance:
             # A writer other than this sink committed first; the next round tries again.
             _log.warning("maintenance postponed, another writer committed first table=%s.%s", *name)
             left = "another writer committed first"
-        except (PySparkException, Py4JJavaError):
-            if self.warehouse.tables.shape(*name) is not None:
-                raise
-            left = "it was dropped or renamed meanwhile"
+        except _FAULTS as failure:
+            left = self._note(name, failure)
+        else:
+            self._note(name, None)
         self.merged[name] -= taken
         self._before[name] = 0
         return left
+
+    def _note(self, name: Name, failure: Exception | None) -> str:
+        """Keeps why a table cannot be maintained, or that it can; returns the reason."""
+        try:
+            is_gone = failure is not None and self.warehouse.tables.shape(*name) is None
+        except _FAULTS:
+            is_gone = False
+        fault = None if failure is None or is_gone else named(failure)
+        text = "" if fault is None else f"{type(fault).__name__}: {fault.where}"
+        held = faults_of(self.warehouse, self.fault_note)
+        if text:
+            _log.error("table not maintained table=%s.%s: %s", *name, fault)
+        if held.get(name, "") != text:
+            held.pop(name, None)
+            held |= {name: text} if text else {}
+            body = {json.dumps(one): reason for one, reason in held.items()}
+            self.warehouse.notes.write(self.fault_note, json.dumps(body))
+        self.report(len(held))
+        return "it was dropped or renamed meanwhile" if is_gone else text
 
     def _maintain(self, name: Name) -> str:
         shape, upkeep = self.warehouse.tables.shape(*name), self.warehouse.upkeep
@@ -213,3 +243,13 @@ class Maintenance:
     def _record(self, name: Name, version: int) -> None:
         self._maintained()[json.dumps(name)] = version
         self.warehouse.notes.write(self.note, json.dumps(self._done))
+
+
+def faults_of(warehouse: Warehouse[Any], note: str) -> dict[Name, str]:
+    """Why tables could not be maintained, by name."""
+    try:
+        body: Mapping[str, str] = json.loads(warehouse.notes.read(note) or "{}")
+    except ValueError:
+        # The process was killed while writing it; the next round writes it again.
+        body = {}
+    return {tuple(json.loads(name)): text for name, text in body.items()}

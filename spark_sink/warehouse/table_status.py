@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from spark_sink.names import FOREIGN, of_sink
+from spark_sink.names import FOREIGN, UNMAINTAINED, argument, of_sink
 from spark_sink.source.envelope import place
 from spark_sink.text.times import utc
 from spark_sink.warehouse.column_notes import column_lines
@@ -20,6 +20,7 @@ from spark_sink.warehouse.foreign import foreign_lines
 from spark_sink.warehouse.foreign_topics import refused_topics
 from spark_sink.warehouse.ledger import LastBatch
 from spark_sink.warehouse.letters import HOUR_MS, Letter
+from spark_sink.warehouse.maintenance import faults_of
 from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.waiting_tables import RELOADING, WAITING, Request, Waits, WaitState
 
@@ -48,10 +49,14 @@ def status_lines(warehouse: Warehouse[Any], sink: str = "") -> Iterator[str]:
     for name, text in column_lines(warehouse):
         columns.setdefault(name, []).append(text)
     foreign = dict(foreign_lines(warehouse))
+    unmaintained = faults_of(warehouse, of_sink(UNMAINTAINED, sink))
     for name in names:
         yield from _table(name, waits.tables.get(name), asked.get(name), reached)
         yield from (f"  ddl: {text}" for text in notes.get(name, ()))
         yield from (f"  column: {text}" for text in columns.get(name, ()))
+        if name in unmaintained:
+            yield f"  maintenance: {unmaintained[name]}"
+            yield f"  action: Run: python -m spark_sink maintain {argument(name)}"
         if name in foreign:
             yield f"  rows: {foreign[name]}"
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import pytest
 
 from spark_sink.background.maintain import (
@@ -13,9 +16,14 @@ from spark_sink.background.maintain import (
     outcome_lines,
     request_row,
 )
-from spark_sink.errors import ForeignTable, MaintenanceIncomplete
-from spark_sink.warehouse.memory import MemoryWaits
+from spark_sink.errors import MaintenanceIncomplete
+from spark_sink.settings import Maintenance as Plan
+from spark_sink.warehouse.maintenance import Maintenance
+from spark_sink.warehouse.memory import MemoryUpkeep, MemoryWaits, MemoryWarehouse
 from spark_sink.warehouse.protocol import Name
+from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.sources import Sources
+from spark_sink.warehouse.table_status import status_lines
 from spark_sink.warehouse.waiting_tables import Request, Waits
 
 ALL = [("shop", "t"), ("shop", "u")]
@@ -34,7 +42,7 @@ class Sink:
     def _maintain(self, name: Name) -> str:
         self.done.append(name)
         if name == ("shop", "x"):
-            raise ForeignTable("w/shop/x")
+            return "ForeignTable: w/shop/x"
         return "there is no such table" if name == ("shop", "gone") else ""
 
     def work(self) -> None:
@@ -119,3 +127,57 @@ def test_a_request_that_nobody_answers_is_kept() -> None:
     sink = Sink(log)
     sink.work()
     assert sink.done == [*ALL, *ALL, *ALL]
+
+
+class Damaged(MemoryUpkeep):
+    """A table's file is missing."""
+
+    missing: Name | None = ("shop", "t")
+
+    def compact(self, name: Name) -> None:
+        if name == self.missing:
+            raise OSError("part-0 does not exist")
+        super().compact(name)
+
+    def version(self, name: Name, *, at_least: bool = False) -> int:
+        if name == self.missing and at_least:
+            raise OSError("00000.json does not exist")
+        return super().version(name, at_least=at_least)
+
+
+def test_a_table_that_cannot_be_maintained_stops_no_other_and_is_named_until_it_can() -> None:
+    kept: Any = MemoryWarehouse()
+    kept.upkeep = upkeep = Damaged(kept.tables)
+    for name in ALL:
+        kept.tables.evolve(None, Shape(*name, (("id", "int"),), ("id",)))
+    counts: list[int] = []
+    merged: Counter[Name] = Counter(dict.fromkeys(ALL, 5))
+    maintenance = Maintenance(
+        warehouse=kept,
+        plan=Plan(every=5),
+        complete_until=lambda: 0.0,
+        busy_since=lambda: None,
+        merged=merged,
+        sources=Sources(notes=kept.notes, of_table=lambda _: (), newest={}),
+        report=counts.append,
+    )
+
+    def all_due() -> dict[Name, str]:
+        found = {}
+        while (name := maintenance.due()) is not None:
+            assert name not in found, "again and again"
+            found[name] = maintenance.maintain(name)
+        return found
+
+    def lines() -> str:
+        return "\n".join(status_lines(kept))
+
+    found = all_due()
+    assert (found[ALL[1]], "part-0 does not exist" in found[ALL[0]]) == ("", True)
+    assert all_due() == {}, "not before the next batches"
+    assert "maintenance: SparkFailed: part-0 does not exist" in lines()
+    assert "Run: python -m spark_sink maintain shop.t" in lines()
+    upkeep.missing = None
+    assert maintenance.maintain(ALL[0]) == ""
+    assert "maintenance" not in lines()
+    assert (max(counts), counts[-1]) == (1, 0)
