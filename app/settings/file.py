@@ -1,6 +1,6 @@
 """The settings file: YAML, in which paths to other files are relative to its own folder.
 
-Invariant: only paths of files that are read (secrets, certificates) are resolved here. Folders that
+Invariant: only paths of files that are read (secrets, certificates, the mapping) are resolved here. Folders that
 are written to are relative to the working folder, since the settings' folder may be read-only.
 """
 
@@ -30,6 +30,10 @@ class SettingsFile(YamlConfigSettingsSource):
     def __call__(self) -> dict[str, Any]:
         """Return the file's content."""
         content: dict[str, Any] = _resolved(super().__call__(), self._folder)
+        mapping = content.get("mapping")
+        if isinstance(mapping, dict) and isinstance(file := mapping.get("file"), str):
+            # Not by its ending: the file of a start position is the server's.
+            mapping["file"] = str(self._folder / file)
         return content
 
 

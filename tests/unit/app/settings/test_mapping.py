@@ -18,7 +18,8 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mapping: str) -> No
     """Write settings with a mapping file."""
     (tmp_path / "mapping.yaml").write_text(mapping)
     settings = tmp_path / "aqueduct.yaml"
-    settings.write_text(f"{GOOD}mapping: {{file: {tmp_path}/mapping.yaml}}\n")
+    # Relative to the settings file, wherever the worker is started.
+    settings.write_text(f"{GOOD}mapping: {{file: mapping.yaml}}\n")
     monkeypatch.setenv("AQUEDUCT_CONFIG", str(settings))
 
 
