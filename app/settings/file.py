@@ -1,7 +1,7 @@
 """The settings file: YAML, in which paths to other files are relative to its own folder.
 
-Invariant: only paths of files that are read (secrets, certificates, the mapping) are resolved here. Folders that
-are written to are relative to the working folder, since the settings' folder may be read-only.
+Invariant: only paths of files that are read (secrets, certificates, the mapping) are resolved here. Folders
+that are written to are relative to the working folder, since the settings' folder may be read-only.
 """
 
 from __future__ import annotations
