@@ -13,7 +13,7 @@ from pathlib import Path
 
 from devstack import jars, java
 from devstack.errors import ChecksumError, DownloadError
-from devstack.paths import CACHE, PROJECT
+from devstack.paths import CACHE
 from devstack.processes import Children
 from devstack.progress import report_progress
 from devstack.seal import intact, one_at_a_time, sha256, write_seal
@@ -21,7 +21,6 @@ from devstack.seal import intact, one_at_a_time, sha256, write_seal
 VERSION = "1.20.3"
 _PACKAGE = f"apache-flink-libraries=={VERSION}"
 _SHA256 = "f07f07a46bb272c1e851379ed92105928367019db31240091a5367fc92800289"
-_LOCK = PROJECT / "devstack/flink.lock"
 
 
 def find_or_fetch(owner: Children, cache: Path = CACHE) -> list[Path]:
@@ -31,7 +30,7 @@ def find_or_fetch(owner: Children, cache: Path = CACHE) -> list[Path]:
         if not intact(folder, about={"sha256": _SHA256}):
             _fetch(folder)
     program = java.find_or_install(owner, cache)
-    jars.fetch(["flink"], program, owner=owner, cache=cache, locks={"flink": _LOCK})
+    jars.fetch(["flink"], program, owner=owner, cache=cache)
     return sorted([*folder.glob("*.jar"), *(cache / "jars/flink").glob("*.jar")])
 
 
