@@ -17,11 +17,11 @@ import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import count, islice
 from typing import Any
 
-from app.auditing.topics.topics import Schemas
+import orjson
+
 from app.destination.live_rows import LiveRows, RowImages
 from app.pipeline.capture.reader_thread import ReaderClosed
 from app.pipeline.formats.registry import form_named
@@ -48,6 +48,7 @@ from tables.routes.routes import Route
 from tables.schema_history.history import SchemaHistory
 from tables.schema_history.record import Unresolved
 from tables.snapshots.table_snapshot import TableSnapshot
+from tables.table_version import TableVersion
 
 log = logging.getLogger(__name__)
 
@@ -121,14 +122,14 @@ class EmptiedTables:
         yield from self._published(start)
         body, described = self._described(route, table)
         destination, rules = self.spec.rules.destination, self.spec.rules
-        began, versions = time.monotonic(), Schemas(destination)
-        self._wait_for(self._read_versions(versions))
+        began, versions = time.monotonic(), list[TableVersion]()
+        self._wait_for(self._read_versions(route.table, versions))
         rows = LiveRows(
             destination,
             route,
             name,
             form=lambda one: form_named(one, rules),
-            images=RowImages(route.table, versions.versions, described.definition),
+            images=RowImages(route, versions, described.definition),
         )
         with _fault_of_the_machine(route.table), closing(rows):
             self._wait_for(self._fold(route, rows))
@@ -234,11 +235,16 @@ class EmptiedTables:
 
         asyncio.run(until_closed())
 
-    async def _read_versions(self, versions: Schemas) -> None:
-        """Read the columns that records may have."""
-        topic = schemas_topic(self.spec.rules.prefix)
-        take = partial(versions.take, topic, 0)
-        await read_each(self.kafka_options, topic, 0, take=take)
+    async def _read_versions(self, table: TableName, versions: list[TableVersion]) -> None:
+        """Read the columns that records of a table may have."""
+
+        def take(record: StoredRecord) -> None:
+            value = orjson.loads(record.value) if record.value else {}
+            owner = value.get("destination"), value.get("database"), value.get("table")
+            if owner == (self.spec.rules.destination, *table):
+                versions.append(TableVersion.from_json(value))
+
+        await read_each(self.kafka_options, schemas_topic(self.spec.rules.prefix), 0, take=take)
 
     async def _fold(self, route: Route, rows: LiveRows) -> None:
         """Read the topic up to its end."""

@@ -2,24 +2,24 @@
 
 Invariant: of a key the record with the greatest (epoch, seq) counts, and a key that another table wrote last is
 not this table's. An image has the columns that the table still has, if no statement may have changed their
-values. Memory does not grow with the topic.
+values, and nothing that a column was masked to hide. Memory does not grow with the topic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import orjson
 
 from app.auditing.sqlite import scratch
-from app.auditing.topics.topics import Described, Versions
+from app.auditing.topics.topics import Described
 from app.auditing.warehouse.present_columns import Followed, PresentColumns
 from app.pipeline.formats.protocol import Image, RecordForm, RestoredImage
 from app.pipeline.gather.removed_rows import RemovedRow
+from app.pipeline.number.table_versions import masked_since
 from connectors.kafka.reading.partition_reader import StoredRecord
-from connectors.mysql.ddl.definition import TableName
 from connectors.wire import (
     HEADER_CHANGE_ID,
     HEADER_DESTINATION,
@@ -30,7 +30,7 @@ from connectors.wire import (
 )
 from tables.impact.type_change import Relation, charset_relation, kind_of, relation
 from tables.routes.routes import Route
-from tables.table_version import Column, Definition
+from tables.table_version import Column, Definition, TableVersion
 
 _BATCH = 2000
 _TABLES = """
@@ -63,18 +63,24 @@ class _Record(NamedTuple):
 class RowImages:
     """Images of a table's rows in the columns that it has now."""
 
-    def __init__(self, table: TableName, versions: Versions, now: Definition) -> None:
+    def __init__(self, route: Route, versions: Iterable[TableVersion], now: Definition) -> None:
         """``versions``: the published ones; ``now``: the columns as they would be published now."""
-        own = {key: one for key, one in versions.items() if key[:2] == table}
-        self._table, self._published = table, {number for _, _, number in own}
-        self._last = 1 + max(self._published, default=0)
-        own[(*table, self._last)] = Described.of(now)
-        self._versions, self._names = own, {one.name.lower(): one.name for one in now.columns}
-        self._present, self._followed = (
-            PresentColumns(own),
-            Followed({table: self._last}, is_apart=True),
+        self._table, stated = route.table, route.stated
+        own = {one.version: one for one in versions}
+        self._published = own.keys()
+        self._last = last = 1 + max(own, default=0)
+        if own:
+            now = masked_since(now, own[last - 1], stated)
+        self._definitions = {number: one.definition for number, one in own.items()} | {last: now}
+        # What an earlier worker made of a column is not recorded: it may be clear.
+        masked = frozenset(stated.get("masked", ()))
+        self._hidden = {number: masked for number, one in own.items() if one.stated is None}
+        self._names = {one.name.lower(): one.name for one in now.columns}
+        self._present = PresentColumns(
+            {(*self._table, number): Described.of(one) for number, one in self._definitions.items()}
         )
-        self._read: dict[int, tuple[Definition, dict[str, str]]] = {}
+        self._followed = Followed({self._table: last}, is_apart=True)
+        self._read: dict[int, dict[str, str]] = {}
         self._restored: dict[int, RestoredImage | None] = {}
 
     def of(
@@ -87,11 +93,11 @@ class RowImages:
         if image is None or version not in self._published:
             return None
         if version not in self._read:
-            self._read[version] = self._definition(version), self._kept(version)
-        definition, names = self._read[version]
+            self._read[version] = self._kept(version)
+        names = self._read[version]
         if form is not None:
             if version not in self._restored:
-                self._restored[version] = form.restored(definition)
+                self._restored[version] = form.restored(self._definitions[version])
             restored = self._restored[version]
             if restored is None:
                 return None
@@ -102,17 +108,19 @@ class RowImages:
         """Whether an image lacks columns of its version."""
         if image is None or version not in self._published:
             return False
-        return len(image) < len(self._versions[(*self._table, version)].columns)
+        return len(image) < len(self._definitions[version].columns)
 
     def _kept(self, version: int) -> dict[str, str]:
         """The present names of a version's columns whose values are the same since."""
-        later = sorted(number for _, _, number in self._versions if number >= version)
+        later = sorted(number for number in self._definitions if number >= version)
         steps = [self._columns(number) for number in later]
+        hidden = self._hidden.get(version, frozenset())
         own = self._present.of((*self._table, version), self._table, self._followed).names
         return {
             name: self._names[present]
             for name, present in own.items()
             if present in self._names
+            and present not in hidden
             and all(
                 present in one and present in other and _keeps(one[present], other[present])
                 for one, other in pairwise(steps)
@@ -123,20 +131,8 @@ class RowImages:
         """The columns of a version by their present names in lower case."""
         key = (*self._table, version)
         names = self._present.of(key, self._table, self._followed).names
-        columns = self._definition(version).columns
+        columns = self._definitions[version].columns
         return {names[own]: one for one in columns if (own := one.name.lower()) in names}
-
-    def _definition(self, version: int) -> Definition:
-        one = self._versions[(*self._table, version)]
-        nullable = one.nullable or (True,) * len(one.columns)
-        columns = zip(one.columns, one.types, one.charsets, nullable, strict=True)
-        return Definition(
-            columns=tuple(
-                Column(name=name, type=kind, nullable=is_nullable, charset=charset)
-                for name, kind, charset, is_nullable in columns
-            ),
-            primary_key=one.primary_key,
-        )
 
 
 def _keeps(one: Column, other: Column) -> bool:

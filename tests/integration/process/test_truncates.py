@@ -160,6 +160,10 @@ def test_a_truncate_is_the_deletes_of_its_rows_once_through_kills_in_eight_parti
     for name in ("kept", "orders"):
         topic = [[Published.of(one, "debezium", registry) for one in part] for part in found[name]]
         assert len(assert_each_partition(topic, "debezium")) == {"kept": 2, "orders": 0}[name]
+    for parts in found.values():
+        for part in parts:
+            numbers = [number(one) for one in part if one.value]
+            assert numbers == sorted(numbers)
     assert_numbered(stack, prefix, found)
     assert_parts(stack, prefix, ROWS - ROWS // 5 + 1)
 

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 
-from app.auditing.topics.topics import Versions
 from app.destination.live_rows import LiveRows, RowImages
 from app.pipeline.formats.canal.message import CANAL
 from app.pipeline.formats.registry import form_named
+from app.pipeline.formats.shaped_form import version_of as version_of_table
 from app.pipeline.gather.removed_rows import RemovedRow
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.mapping.yaml_form import from_yaml
 from tables.routes.routes import Route, Routes
-from tables.table_version import Definition
+from tables.table_version import Definition, TableVersion
 from tests.unit.app.pipeline.formats.envelopes import envelope_of, version_of
 from tests.unit.app.pipeline.runs import RULES
-from tests.unit.app.validation.records import column, definition, version
+from tests.unit.app.validation.records import column, definition
 
 TABLE = ("shop", "t")
 SHARDS = "tables: {all.t: {from: ['shop.t[0-9]*'], topic: t}}"
@@ -28,15 +29,32 @@ NEVER = "tables: {all.t: {from: ['shop.t[0-9]*'], topic: t, shard_in_key: never}
 PLAIN = definition(column("id"), column("a"), column("b", "varchar(9)"))
 
 
-def described(versions: tuple[Definition, ...]) -> Versions:
-    return {(*TABLE, number): version(one) for number, one in enumerate(versions, 1)}
+Stated = dict[str, Any]
+
+
+def published(
+    versions: tuple[Definition, ...], stated: tuple[Stated | None, ...] = ()
+) -> list[TableVersion]:
+    return [
+        replace(
+            version_of_table(TABLE, one),
+            version=number,
+            stated=stated[number - 1] if number <= len(stated) else {},
+        )
+        for number, one in enumerate(versions, 1)
+    ]
 
 
 class Topic:
     """Records as they are written, and the rows that it has."""
 
     def __init__(
-        self, mapping: str | None = None, versions: tuple[Definition, ...] = (PLAIN,)
+        self,
+        mapping: str | None = None,
+        versions: tuple[Definition, ...] = (PLAIN,),
+        *,
+        now: Definition | None = None,
+        stated: tuple[Stated | None, ...] = (),
     ) -> None:
         routes = Routes(
             prefix="aq", destination="shop", mapping=from_yaml(mapping) if mapping else None
@@ -48,7 +66,7 @@ class Topic:
             route,
             "truncate:gtid:0",
             form=lambda name: form_named(name, RULES),
-            images=RowImages(TABLE, described(versions), versions[-1]),
+            images=RowImages(route, published(versions, stated), now or versions[-1]),
         )
         self.seq = self.at = 0
 
@@ -201,6 +219,30 @@ def test_an_image_has_the_columns_that_there_still_are_with_values_that_no_state
             # Of a version that is not on the schemas topic.
             ('{"id":4}', None),
         ]
+
+
+@pytest.mark.parametrize("stated", [({},), (None,), ({}, {"masked": {"mail": {"redact": "-"}}})])
+def test_what_was_published_before_a_column_was_masked_is_not_published_again(
+    stated: tuple[Stated | None, ...],
+) -> None:
+    mapping = "tables: {shop.t: {truncates: deletes, column_actions: {mail: {redact: '-'}}}}"
+    clear, masked = (
+        definition(column("id"), column("mail", kind)) for kind in ("varchar(9)", "varchar(90)")
+    )
+    hidden = replace(
+        masked,
+        columns=(
+            column("id"), column("mail", "varchar(90)", id="mail@masked:2", initial={"unknown": ""})
+        ),
+    )  # fmt: skip
+    topic = Topic(mapping, (clear, hidden)[: len(stated)], now=masked, stated=stated)
+    with closing(topic.rows):
+        topic.put("c", image={"id": 1, "mail": "a@b.c"}, schema=1)
+        expected: list[tuple[str, Any]] = [('{"id":1}', {"id": 1})]
+        if len(stated) > 1:
+            topic.put("c", '{"id":2}', {"id": 2, "mail": "-"}, schema=2)
+            expected.append(('{"id":2}', {"id": 2, "mail": "-"}))
+        assert topic.live() == expected
 
 
 def test_an_image_in_another_format_is_what_its_record_has() -> None:
