@@ -109,7 +109,7 @@ def got(subscriber: SyncSubscriber, count: int) -> list[int]:
 
 
 def test_a_group_misses_nothing_of_what_comes_later_nor_after_it_was_forgotten(
-    stack: Stack,
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = Shop(stack.kafka, f"late-{uuid.uuid4().hex[:8]}")
     shop.create("trade.orders", 1)
@@ -135,7 +135,12 @@ def test_a_group_misses_nothing_of_what_comes_later_nor_after_it_was_forgotten(
     with shop.subscriber() as subscriber, pytest.raises(RecordsGone):
         got(subscriber, 1)
     run_operation(store({(shop.topic("trade.orders"), 0): 4}))
-    shop.delete("trade.orders")
+    monkeypatch.setattr("aqueduct_client.subscriber._LOOK_SECONDS", 0.5)
+    with shop.subscriber() as subscriber:
+        assert got(subscriber, 0) == []
+        shop.delete("trade.orders")
+        with pytest.raises(UnknownTable, match=r"trade\.orders: there is no topic"):
+            got(subscriber, 1)
     with contextlib.suppress(TimeoutError):
         until(lambda: not any("orders" in topic for topic, _ in shop.offsets()))
     shop.create("trade.orders", 3)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from aqueduct_client import start
-from aqueduct_client.errors import TopicReplaced
+from aqueduct_client.errors import TopicReplaced, UnknownTable
 from aqueduct_client.notes import TopicNote
 from aqueduct_client.records import Partition
+from aqueduct_client.selection import Selection
 from aqueduct_client.start import AfterSeq, Latest
 from aqueduct_client.subscriber import Subscriber
 from tests.unit.aqueduct_client.made import TOPIC, Shop, headers, seqs, value
@@ -211,6 +213,23 @@ async def test_a_topic_that_is_made_again_while_it_is_read_stops_the_client(
         shop.kafka.create(TOPIC)
         shop.publish(10)  # more than before, so that the position is within it
         with pytest.raises(TopicReplaced):
+            await subscriber.get_without_ack()
+
+
+async def test_a_topic_that_is_deleted_while_it_is_read_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("aqueduct_client.subscriber._LOOK_SECONDS", 0.0)
+    shop = Shop()
+    shop.publish(4)
+    selection = Selection(tables={TOPIC: None}, names={TOPIC: frozenset({"trade.orders"})})
+    async with dataclasses.replace(shop.subscriber(), selection=selection) as subscriber:
+        assert await all_of(subscriber) == [1, 2, 3, 4]
+        shop.kafka.delete(TOPIC)
+        shop.kafka.rebalance("g")
+        with pytest.raises(
+            UnknownTable, match=r"trade\.orders: there is no topic aq\.trade\.orders"
+        ):
             await subscriber.get_without_ack()
 
 
