@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
@@ -78,8 +78,8 @@ _COMPACTED = {
 
 
 @contextmanager
-def translated(**where: object) -> Any:
-    """Raise aiokafka's errors as ours."""
+def translated(right: str = "Read", **where: object) -> Any:
+    """Raise aiokafka's errors as ours; ``right``: the operation that Kafka's ACLs must allow."""
     try:
         yield
     except SubscriberError:
@@ -87,7 +87,7 @@ def translated(**where: object) -> Any:
     except kafka_errors.OffsetOutOfRangeError as error:
         raise RecordsGone(str(error), **where) from error
     except _DENIED as error:
-        raise BrokersDenied(str(error), **where) from error
+        raise BrokersDenied(_denied(error, right), **where) from error
     except _STALE as error:
         raise StaleBatch("the group has rebalanced", **where) from error
     except kafka_errors.BrokerResponseError as error:
@@ -95,6 +95,22 @@ def translated(**where: object) -> Any:
         raise kind(f"{type(error).__name__}: {error}", **where) from error
     except (kafka_errors.KafkaError, OSError, TimeoutError) as error:
         raise BrokersLost(f"{type(error).__name__}: {error}", **where) from error
+
+
+def _denied(error: kafka_errors.KafkaError, right: str) -> str:
+    """Return which right is missing, on what."""
+    kinds = {
+        kafka_errors.TopicAuthorizationFailedError: f"{right} on the topic",
+        kafka_errors.GroupAuthorizationFailedError: "Read on the group",
+        kafka_errors.TransactionalIdAuthorizationFailed: "Write on the transactional id",
+    }
+    kind = kinds.get(type(error))
+    if kind is None:
+        return str(error)
+    # aiokafka gives the names of what was denied, or one of them, or nothing.
+    names = error.args[0] if error.args else ()
+    found = [names] if isinstance(names, str) else sorted(map(str, names))
+    return f"the account lacks the right {kind} {', '.join(found)}".rstrip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +188,7 @@ class _Member:
                 self.consumer.seek(TopicPartition(*tp), at)
 
     async def topics(self, names: Collection[str] | None) -> dict[str, TopicFacts]:
-        with translated(group=self.group):
+        with translated("Describe", group=self.group):
             return await described(self.consumer._client, names)
 
 
@@ -191,10 +207,11 @@ async def kafka_append(
     options: Options, topic: str, records: Sequence[tuple[bytes, bytes]]
 ) -> None:
     """Append to a compacted topic; see Appends."""
-    with translated(topic=topic, brokers=options["bootstrap_servers"]):
+    with translated("Describe", topic=topic, brokers=options["bootstrap_servers"]):
         await _ensure(options, topic)
-        if not records:
-            return
+    if not records:
+        return
+    with translated("Write", topic=topic, brokers=options["bootstrap_servers"]):
         producer = AIOKafkaProducer(**_connecting(options), acks="all")
         try:
             await producer.start()
@@ -232,6 +249,11 @@ async def _ensure(options: Options, topic: str) -> None:
                     topic,
                     reason,
                 )
+        if error in _DENIED:
+            right = f"the account lacks the right Create on the topic {topic}"
+            raise BrokersDenied(
+                f"it does not exist and cannot be made: {right} ({text})", topic=topic
+            )
         if error not in (kafka_errors.NoError, kafka_errors.TopicAlreadyExistsError):
             raise error(f"{topic} does not exist and cannot be made: {text}")
         while not await described(admin._client, [topic]):  # noqa: ASYNC110 - the broker has no event
@@ -276,17 +298,26 @@ async def kafka_log(options: Options) -> AsyncIterator[Log]:
 @dataclass(frozen=True, slots=True)
 class _KafkaLog:
     consumer: AIOKafkaConsumer
+    _seen: set[str] = field(default_factory=set)
+    """Topics that there were."""
 
     async def bounds(self, partition: Partition) -> tuple[int, int]:
         tp = TopicPartition(*partition)
-        with translated(topic=tp.topic, partition=tp.partition):
+        with translated("Describe", topic=tp.topic, partition=tp.partition):
+            await self._look(tp.topic)
             beginnings = await self.consumer.beginning_offsets([tp])
             ends = await self.consumer.end_offsets([tp])
         return int(beginnings[tp]), int(ends[tp])
 
+    async def _look(self, topic: str) -> None:
+        """Raise an error for a topic that is denied or does not exist: aiokafka would wait for it."""
+        if topic not in self._seen and not await described(self.consumer._client, [topic]):
+            raise BrokersLost(f"there is no topic {topic}")
+        self._seen.add(topic)
+
     async def offset_at(self, partition: Partition, ts_ms: int) -> int | None:
         tp = TopicPartition(*partition)
-        with translated(topic=tp.topic, partition=tp.partition):
+        with translated("Describe", topic=tp.topic, partition=tp.partition):
             found = (await self.consumer.offsets_for_times({tp: ts_ms}))[tp]
         return None if found is None else int(found.offset)
 

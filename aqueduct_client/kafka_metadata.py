@@ -124,6 +124,8 @@ async def described(client: Any, names: Collection[str] | None) -> dict[str, Top
             continue
         if code == _DENIED:
             raise kafka_errors.TopicAuthorizationFailedError(name)
+        if code:  # such as no leader yet: without its partitions it would seem to have none
+            raise kafka_errors.for_code(code)(name)
         number = str(uuid.UUID(bytes=topic[2])) if has_ids else None
         partitions = topic[4] if has_ids else topic[3]
         found[name] = TopicFacts(number, len(partitions))

@@ -81,7 +81,7 @@ class Outgoing:
         headers: Iterable[tuple[str, bytes]] = (),
     ) -> None:  # fmt: skip
         """Send a record; it is visible to readers of committed records once the batch is done."""
-        with translated(topic=topic):
+        with translated("Write", topic=topic):
             sent = await self.producer.send(topic, value=value, key=key, headers=list(headers))
         # Else asyncio reports the errors of a transaction that has failed already.
         sent.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -139,12 +139,12 @@ class KafkaTransactions:
         if producer is None:
             raise StaleBatch("the group has rebalanced", topic=partition.topic)
         where = {"topic": partition.topic, "partition": partition.number}
-        with translated(**where):
+        with translated("Write", **where):
             await producer.begin_transaction()
         outgoing = Outgoing(producer)
         try:
             await handles(records, outgoing)
-            with translated(**where):
+            with translated("Write", **where):
                 await outgoing.arrived()
                 offsets = {TopicPartition(*partition): end}
                 await producer.send_offsets_to_transaction(offsets, self.group)
@@ -153,7 +153,7 @@ class KafkaTransactions:
             with contextlib.suppress(KafkaError, BrokersLost, OSError, AssertionError):
                 await producer.abort_transaction()
             raise
-        with translated(**where):
+        with translated("Write", **where):
             await producer.commit_transaction()
 
     async def _take_over(self, partitions: Collection[Partition]) -> None:
@@ -162,16 +162,18 @@ class KafkaTransactions:
         for partition in sorted(partitions):
             # Well under the broker's time-out, so that a request without an answer ends first.
             options = {"request_timeout_ms": int(self.timeout_seconds * 667), **self.kafka}
+            own = f"{self.group}.{partition.topic}.{partition.number}"
             producer = AIOKafkaProducer(
                 bootstrap_servers=self.brokers,
                 **options,
-                transactional_id=f"{self.group}.{partition.topic}.{partition.number}",
+                transactional_id=own,
                 transaction_timeout_ms=int(self.timeout_seconds * 1000),
             )
             _end_once(producer)
-            with translated(brokers=self.brokers):
-                await producer.start()
+            # Before it starts: one that may not is closed too.
             self._producers[partition] = producer
+            with translated("Write", brokers=self.brokers, transactional_id=own):
+                await producer.start()
 
     async def _discard(self, partitions: Iterable[Partition]) -> None:
         """Close producers within seconds, without sending anything more."""

@@ -4,8 +4,8 @@ Kafka forgets the offsets of a group that is away longer than ``offsets.retentio
 topic that is deleted. So their absence does not show that a group is new.
 
 Invariant: a group begins a topic once. Of members that begin it at the same time, the first note in the
-compacted topic ``<prefix>.__subscribers`` counts, and the others write it again, so that it is the last one
-too. A partition's note counts only with the token of its topic's.
+compacted topic ``<prefix>.__subscribers`` counts; each has a key of its own, so that compaction keeps it. A
+partition's note counts only with the token of its topic's.
 """
 
 from __future__ import annotations
@@ -72,13 +72,8 @@ class Notes:
 
     async def begin(self, begun: Mapping[str, TopicNote]) -> dict[str, TopicNote]:
         """Note topics that the group begins; return all notes in force."""
-        await self._write({(topic, None): _begun(note) for topic, note in begun.items()})
-        found = await self.read()
-        others = {
-            topic: found[topic] for topic, note in begun.items() if found[topic].token != note.token
-        }
-        await self._write({(topic, None): _begun(note) for topic, note in others.items()})
-        return found
+        await self._write({(topic, note.token): _begun(note) for topic, note in begun.items()})
+        return await self.read()
 
     async def reached(
         self,
@@ -87,7 +82,7 @@ class Notes:
         ids: Mapping[str, str | None],
     ) -> dict[str, TopicNote]:
         """Note positions in topics that were begun; return the notes with them."""
-        found, values = dict(notes), dict[tuple[str, int | None], dict[str, Any]]()
+        found, values = dict(notes), dict[tuple[str, int | str | None], dict[str, Any]]()
         for (topic, number), offset in offsets.items():
             note = found[topic]
             one = Reached(offset=offset, topic_id=ids.get(topic), ts_ms=_now_ms())
@@ -111,12 +106,15 @@ class Notes:
         """Note that the group begins these topics again when it next reads them."""
         await self._write({(topic, None): _FORGOTTEN for topic in topics})
 
-    async def _write(self, values: Mapping[tuple[str, int | None], Mapping[str, Any]]) -> None:
+    async def _write(
+        self, values: Mapping[tuple[str, int | str | None], Mapping[str, Any]]
+    ) -> None:
+        """Write notes; ``values``: by topic, and partition or token."""
         records = []
-        for (topic, number), value in values.items():
+        for (topic, part), value in values.items():
             key: dict[str, Any] = {"group": self.group, "topic": topic}
-            if number is not None:
-                key["partition"] = number
+            if part is not None:
+                key["token" if isinstance(part, str) else "partition"] = part
             records.append((json.dumps(key).encode(), json.dumps(value).encode()))
         if records:
             await self.appends(self.topic, records)

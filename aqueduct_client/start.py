@@ -19,6 +19,8 @@ from aqueduct_client.records import Partition, Record
 _MARIADB = re.compile(r"(\d+)-\d+-(\d+)")
 _CLOCK_SKEW_MS = 600_000
 """How much later a source's clock may be than the worker's, which is the one of Kafka's records."""
+_LOOKS = 64
+"""Places at which the clocks are compared: one may have been wrong for a while only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +99,13 @@ async def offset_of(log: Log, partition: Partition, start: Start) -> int:
 
 async def _at_time(log: Log, partition: Partition, ts_ms: int) -> int:
     beginning, end = await log.bounds(partition)
-    written = await log.offset_at(partition, ts_ms - _CLOCK_SKEW_MS)
+    written = await log.offset_at(partition, max(0, ts_ms - _CLOCK_SKEW_MS))
     low = end if written is None else written
-    for at in (beginning, max(beginning, end - 1000)):
+    looks = {beginning + (low - beginning) * number // _LOOKS for number in range(_LOOKS)}
+    for at in sorted({*looks, max(beginning, end - 1000)}):
         if any(_is_ahead(Record(raw)) for raw in await log.read(partition, at)):
             low = beginning  # when it was written says nothing of when it was committed
+            break
     return await _first(log, partition, (low, end), lambda record: record.ts_ms >= ts_ms)
 
 

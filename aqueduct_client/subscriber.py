@@ -357,10 +357,11 @@ class Subscriber:
         return beginning
 
     async def _look(self, consumer: Consumer) -> None:
-        """See now and then whether a topic was made again, and note the progress."""
+        """See now and then whether a topic was deleted or made again, and note the progress."""
         if time.monotonic() - self._looked > _LOOK_SECONDS:
             self._topics = await consumer.topics(self.selection.tables)
             self._looked = time.monotonic()
+            await self._refuse_without_topic(consumer)
             self._refuse_replaced()
         if self._unnoted and time.monotonic() - self._last_note > _NOTE_SECONDS:
             await self._note(dict(self._unnoted))

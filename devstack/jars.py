@@ -30,8 +30,9 @@ LOCKS = {
 }
 OPTIONAL_LOCKS = {
     "s3": PROJECT / "spark_sink/s3.lock",
-    # Only a test of many minutes needs it.
+    # Only a test of many minutes needs each of these.
     "sqlite": PROJECT / "devstack/sqlite.lock",
+    "flink": PROJECT / "devstack/flink.lock",
 }
 """Sets that only those need who ask for them."""
 

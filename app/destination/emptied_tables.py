@@ -20,7 +20,9 @@ from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import Any
 
-from app.destination.live_rows import LiveRows
+import orjson
+
+from app.destination.live_rows import LiveRows, RowImages
 from app.pipeline.capture.reader_thread import ReaderClosed
 from app.pipeline.formats.registry import form_named
 from app.pipeline.gather.captured_tables import CapturedTable, GivenUp, QuarantinedMarker
@@ -33,19 +35,20 @@ from app.service.status import DestinationStatus
 from connectors.errors import MalformedEvent, RuleImpossible, SnapshotUnsupported
 from connectors.kafka.reading.catching_up import read_to_ends
 from connectors.kafka.reading.follower import Follower, Partition
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord, read_each
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.ddl.definition import Table, TableChange, TableName
 from connectors.mysql.position import Coordinates
 from connectors.mysql.snapshot.described_table import described_table
 from connectors.mysql.snapshot.table_map_body import table_map_body
-from connectors.wire import TRUNCATE, reading_id
+from connectors.wire import TRUNCATE, reading_id, schemas_topic
 from tables.cursor import Cursor
 from tables.journal_format import Entry
 from tables.routes.routes import Route
 from tables.schema_history.history import SchemaHistory
 from tables.schema_history.record import Unresolved
 from tables.snapshots.table_snapshot import TableSnapshot
+from tables.table_version import TableVersion
 
 log = logging.getLogger(__name__)
 
@@ -119,11 +122,16 @@ class EmptiedTables:
         yield from self._published(start)
         body, described = self._described(route, table)
         destination, rules = self.spec.rules.destination, self.spec.rules
-        with (
-            _fault_of_the_machine(route.table),
-            closing(LiveRows(destination, route, name, lambda one: form_named(one, rules))) as rows,
-        ):
-            began = time.monotonic()
+        began, versions = time.monotonic(), list[TableVersion]()
+        self._wait_for(self._read_versions(route.table, versions))
+        rows = LiveRows(
+            destination,
+            route,
+            name,
+            form=lambda one: form_named(one, rules),
+            images=RowImages(route, versions, described.definition),
+        )
+        with _fault_of_the_machine(route.table), closing(rows):
             self._wait_for(self._fold(route, rows))
             seconds = time.monotonic() - began
             known = self._known(route, described, rows)
@@ -226,6 +234,17 @@ class EmptiedTables:
             task.result()
 
         asyncio.run(until_closed())
+
+    async def _read_versions(self, table: TableName, versions: list[TableVersion]) -> None:
+        """Read the columns that records of a table may have."""
+
+        def take(record: StoredRecord) -> None:
+            value = orjson.loads(record.value) if record.value else {}
+            owner = value.get("destination"), value.get("database"), value.get("table")
+            if owner == (self.spec.rules.destination, *table):
+                versions.append(TableVersion.from_json(value))
+
+        await read_each(self.kafka_options, schemas_topic(self.spec.rules.prefix), 0, take=take)
 
     async def _fold(self, route: Route, rows: LiveRows) -> None:
         """Read the topic up to its end."""

@@ -1,19 +1,24 @@
 """The rows that a topic has of one table: its records folded by key, in an SQLite file.
 
 Invariant: of a key the record with the greatest (epoch, seq) counts, and a key that another table wrote last is
-not this table's. Memory does not grow with the topic.
+not this table's. An image has the columns that the table still has, if no statement may have changed their
+values, and nothing that a column was masked to hide. Memory does not grow with the topic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import orjson
 
 from app.auditing.sqlite import scratch
-from app.pipeline.formats.protocol import RecordForm
+from app.auditing.topics.topics import Described
+from app.auditing.warehouse.present_columns import Followed, PresentColumns
+from app.pipeline.formats.protocol import Image, RecordForm, RestoredImage
 from app.pipeline.gather.removed_rows import RemovedRow
+from app.pipeline.number.table_versions import masked_since
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.wire import (
     HEADER_CHANGE_ID,
@@ -23,7 +28,9 @@ from connectors.wire import (
     HEADER_SEQ,
     shard_head,
 )
+from tables.impact.type_change import Relation, charset_relation, kind_of, relation
 from tables.routes.routes import Route
+from tables.table_version import Column, Definition, TableVersion
 
 _BATCH = 2000
 _TABLES = """
@@ -48,18 +55,113 @@ class _Record(NamedTuple):
     is_own: bool
     """Whether it is of the table."""
     image: dict[str, Any] | None = None
-    absent: bool = False
-    """Whether the image lacks columns, which keep their values."""
+    """As RowImages has it."""
+    is_partial: bool = False
+    """Whether the record's image lacks columns, which keep their values."""
+
+
+class RowImages:
+    """Images of a table's rows in the columns that it has now."""
+
+    def __init__(self, route: Route, versions: Iterable[TableVersion], now: Definition) -> None:
+        """``versions``: the published ones; ``now``: the columns as they would be published now."""
+        self._table, stated = route.table, route.stated
+        own = {one.version: one for one in versions}
+        self._published = own.keys()
+        self._last = last = 1 + max(own, default=0)
+        if own:
+            now = masked_since(now, own[last - 1], stated)
+        self._definitions = {number: one.definition for number, one in own.items()} | {last: now}
+        # What an earlier worker made of a column is not recorded: it may be clear.
+        masked = frozenset(stated.get("masked", ()))
+        self._hidden = {number: masked for number, one in own.items() if one.stated is None}
+        self._names = {one.name.lower(): one.name for one in now.columns}
+        self._present = PresentColumns(
+            {(*self._table, number): Described.of(one) for number, one in self._definitions.items()}
+        )
+        self._followed = Followed({self._table: last}, is_apart=True)
+        self._read: dict[int, dict[str, str]] = {}
+        self._restored: dict[int, RestoredImage | None] = {}
+
+    def of(
+        self, version: int | None, image: Image | None, form: RecordForm | None = None
+    ) -> dict[str, Any] | None:
+        """Return an image of a record of a version; None if it is not known.
+
+        ``form``: the same one each time of the format that it was read in; None: it is the envelope's.
+        """
+        if image is None or version not in self._published:
+            return None
+        if version not in self._read:
+            self._read[version] = self._kept(version)
+        names = self._read[version]
+        if form is not None:
+            if version not in self._restored:
+                self._restored[version] = form.restored(self._definitions[version])
+            restored = self._restored[version]
+            if restored is None:
+                return None
+            image = restored(image)
+        return {names[own]: one for name, one in image.items() if (own := name.lower()) in names}
+
+    def is_partial(self, version: int | None, image: Image | None) -> bool:
+        """Whether an image lacks columns of its version."""
+        if image is None or version not in self._published:
+            return False
+        return len(image) < len(self._definitions[version].columns)
+
+    def _kept(self, version: int) -> dict[str, str]:
+        """The present names of a version's columns whose values are the same since."""
+        later = sorted(number for number in self._definitions if number >= version)
+        steps = [self._columns(number) for number in later]
+        hidden = self._hidden.get(version, frozenset())
+        own = self._present.of((*self._table, version), self._table, self._followed).names
+        return {
+            name: self._names[present]
+            for name, present in own.items()
+            if present in self._names
+            and present not in hidden
+            and all(
+                present in one and present in other and _keeps(one[present], other[present])
+                for one, other in pairwise(steps)
+            )
+        }
+
+    def _columns(self, version: int) -> dict[str, Column]:
+        """The columns of a version by their present names in lower case."""
+        key = (*self._table, version)
+        names = self._present.of(key, self._table, self._followed).names
+        columns = self._definitions[version].columns
+        return {names[own]: one for one in columns if (own := one.name.lower()) in names}
+
+
+def _keeps(one: Column, other: Column) -> bool:
+    """Whether a statement that made one column of another left all values as they were."""
+    return (
+        relation(kind_of(one), kind_of(other)) in _KEPT
+        and charset_relation(one.charset, other.charset) in _KEPT
+        and (other.nullable or not one.nullable)
+    )
+
+
+_KEPT = (Relation.SAME, Relation.WIDER)
 
 
 class LiveRows:
     """The rows of one real table."""
 
     def __init__(
-        self, destination: str, route: Route, name: str, form: Callable[[str], RecordForm]
+        self,
+        destination: str,
+        route: Route,
+        name: str,
+        *,
+        form: Callable[[str], RecordForm],
+        images: RowImages,
     ) -> None:
         """``name``: the id of the transaction that deletes them. ``form``: that of a format by name."""
         self._destination, self._route, self._form = destination, route, form
+        self._images = images
         self._forms: dict[str, RecordForm] = {}
         self._head = shard_head(route.shard).encode()
         self._prefix = f"{name}#".encode()
@@ -97,7 +199,8 @@ class LiveRows:
             (source["db"], source["table"]) == self._route.table
         )
         order = source["epoch"], source["seq"]
-        return _Record(order, value["op"], is_own, value["after"], "absent" in value)
+        image = self._images.of(source["schema"], value["after"]) if is_own else None
+        return _Record(order, value["op"], is_own, image, "absent" in value)
 
     def _in_form(self, record: StoredRecord, headers: Mapping[str, bytes]) -> _Record:
         name = headers[HEADER_FORMAT].decode()
@@ -108,7 +211,13 @@ class LiveRows:
             # Where keys name the real table, its TRUNCATE does too.
             named = {self._route.table} if self._route.shard else {*named, self._route.table}
         is_own = headers[HEADER_DESTINATION].decode() == self._destination and found.table in named
-        return _Record((int(headers[HEADER_EPOCH]), int(headers[HEADER_SEQ])), found.op, is_own)
+        order = int(headers[HEADER_EPOCH]), int(headers[HEADER_SEQ])
+        image = None
+        if is_own and name == self._route.format:
+            # Of one format another cannot always be made: Canal's geometries have an SRID, Maxwell's none.
+            image = self._images.of(found.schema, found.image, form)
+        is_partial = self._images.is_partial(found.schema, found.image)
+        return _Record(order, found.op, is_own, image, is_partial)
 
     def _fold(self, key: bytes, found: _Record, at: tuple[int, int]) -> None:
         if found.op == "t":
@@ -122,7 +231,7 @@ class LiveRows:
     def _image(self, key: bytes, found: _Record) -> bytes | None:
         """Return the whole image of a row after a record; None if it is not known."""
         image = found.image
-        if found.absent:
+        if found.is_partial:
             self._flush()
             before = self._db.execute(_IMAGE, (key,)).fetchone()
             if before is None or before[0] is None:

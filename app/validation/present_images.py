@@ -103,7 +103,7 @@ class PresentImages:
         own = {key: one for key, one in versions.items() if key[:2] == name}
         self._published = {number for _, _, number in own}
         self._now = 1 + max(self._published, default=0)
-        own[(*name, self._now)] = _described(definition)
+        own[(*name, self._now)] = Described.of(definition)
         self._versions, self._columns = own, PresentColumns(own)
         self._followed = Followed({name: self._now}, is_apart=True)
         self._read: dict[int, VersionImages] = {}
@@ -148,16 +148,3 @@ class PresentImages:
         """Values of columns that were added later, as the records of the table have them."""
         written = self.form.written
         return own_image(values if written is None or not values else written(values))
-
-
-def _described(definition: Definition) -> Described:
-    columns = definition.columns
-    return Described(
-        columns=tuple(one.name for one in columns),
-        types=tuple(one.type for one in columns),
-        charsets=tuple(one.charset for one in columns),
-        primary_key=definition.primary_key,
-        topic="",
-        ids=tuple(one.id for one in columns),
-        initial=tuple(one.initial for one in columns),
-    )

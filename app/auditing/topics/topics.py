@@ -18,6 +18,7 @@ from connectors.kafka.reading.topic_reader import Take, beginnings, cluster, rea
 from connectors.wire import journal_topic, schemas_topic
 from tables.mapping.in_force import MAPPING, MappingsInForce
 from tables.snapshots.table_snapshot import SNAPSHOT, Snapshots
+from tables.table_version import Definition
 
 T = TypeVar("T")
 Partition = tuple[str, int]
@@ -122,6 +123,21 @@ class Described:
     """What rows from before each column have in it."""
     nullable: tuple[bool, ...] = ()
     """Whether each column may be NULL; empty if that is not known."""
+
+    @classmethod
+    def of(cls, definition: Definition) -> Described:
+        """Return a definition as a version that is not published."""
+        columns = definition.columns
+        return cls(
+            columns=tuple(one.name for one in columns),
+            types=tuple(one.type for one in columns),
+            charsets=tuple(one.charset for one in columns),
+            primary_key=definition.primary_key,
+            topic="",
+            ids=tuple(one.id for one in columns),
+            initial=tuple(one.initial for one in columns),
+            nullable=tuple(one.nullable for one in columns),
+        )
 
 
 Versions = dict[tuple[str, str, int], Described]

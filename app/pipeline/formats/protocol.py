@@ -26,6 +26,8 @@ Image = Mapping[str, Any]
 """Values by the names of columns."""
 WrittenImage = Callable[[Image], Image]
 """Returns an image of the envelope as a record in another format has it; columns may be missing in both."""
+RestoredImage = Callable[[Image], Image]
+"""Returns an image that was read of a record as one of the envelope; columns may be missing in both."""
 Marker = tuple[bytes, bytes]
 """Key and value of a BEGIN or END record."""
 
@@ -138,3 +140,9 @@ class RecordForm(Protocol):
 
     def read(self, key: bytes | None, value: bytes, headers: Mapping[str, bytes]) -> ReadRecord:
         """Read a record with a value; raise ValueError if that is not possible."""
+
+    def restored(self, definition: Definition) -> RestoredImage | None:
+        """Return the inverse of ``written``, to images that are written in this format as they were read.
+
+        What the format cannot distinguish may differ. None: records cannot be read back.
+        """

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from app.pipeline.formats.column_kind import ColumnKind
 from connectors.mysql.ddl.definition import TableName
 from tables.table_version import TableVersion
 
@@ -29,6 +30,9 @@ class Shape:
     """The rule's, and that of the header ``format``."""
     rows: Callable[[TableVersion], ShapeRow]
     """Returns the function for the rows of a table version."""
+    values: Callable[[ColumnKind], Callable[[Any], Any] | None]
+    """Returns, for a kind of column, the function of its values, without NULL, to those of the envelope; None:
+    they stay as they are."""
     truncation: Callable[[Envelope, TableName], Shaped]
     """Returns the value for a TRUNCATE of a table of this name."""
     committed_ms: Callable[[Shaped], int]

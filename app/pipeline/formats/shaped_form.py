@@ -14,7 +14,8 @@ from typing import Any
 
 import orjson
 
-from app.pipeline.formats.protocol import Image, ReadRecord, WrittenImage
+from app.pipeline.formats.column_kind import kind_of
+from app.pipeline.formats.protocol import Image, ReadRecord, RestoredImage, WrittenImage
 from app.pipeline.formats.shape import Envelope, Shape
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import Coordinates
@@ -59,6 +60,19 @@ class ShapedForm:
             image=_data(content) if op == "u" and absent is None else None,
             absent=absent,
         )
+
+    def restored(self, definition: Definition) -> RestoredImage:
+        """See RecordForm."""
+        kinds = {one.name: kind_of(one.type) for one in definition.columns}
+        values = {name: self._shape.values(kind) for name, kind in kinds.items()}
+
+        def image(found: Image) -> Image:
+            return {
+                name: one if one is None or (value := values.get(name)) is None else value(one)
+                for name, one in found.items()
+            }
+
+        return image
 
 
 def version_of(table: TableName, definition: Definition) -> TableVersion:

@@ -97,7 +97,7 @@ class VersionBook:
         if latest is not None:
             if not shows_not_null:
                 definition = _with_nullability(definition, latest.definition)
-            definition = _masked_since(definition, latest, stated)
+            definition = masked_since(definition, latest, stated)
             is_published_so = (
                 (latest.topic, latest.format) == (route.topic, route.format)
                 and latest.partitions in (None, partitions)
@@ -133,7 +133,7 @@ class VersionBook:
         return version, True
 
 
-def _masked_since(
+def masked_since(
     definition: Definition, latest: TableVersion, stated: Mapping[str, Any]
 ) -> Definition:
     """Return a definition in which a column that is masked from now on is another one than before.

@@ -2,6 +2,7 @@
 
 ``once``: it copies the table into a database of its own and bills for each change, exactly once by ``seq``.
 ``least``: it notes each change in a file, at least once.
+``begin``: the same, one of several members of a group that begins at the end of the topic.
 ``copy``: it publishes each change's name to a topic, exactly once by Kafka's transactions.
 """
 
@@ -13,10 +14,12 @@ import sqlite3
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from aqueduct_client import (
     Batch,
     KafkaTransactions,
+    Latest,
     Op,
     Record,
     SqlProgress,
@@ -36,9 +39,12 @@ def main(brokers: str, prefix: str, folder: Path, mode: str) -> None:
     """Subscribe until it is killed."""
     if mode == "copy":
         asyncio.run(copied(brokers, prefix))
-    handle = noted if mode == "least" else billed
+    handle = billed if mode == "once" else noted
+    how: dict[str, Any] = {"client": mode}
+    if mode == "begin":
+        how = {"start": Latest(), "session_seconds": 6}
     with subscribe(
-        TABLE, group=f"{prefix}.{mode}", client=mode, brokers=brokers, prefix=prefix
+        TABLE, group=f"{prefix}.{mode}", brokers=brokers, prefix=prefix, **how
     ) as subscriber:
         while True:
             batch = subscriber.get_without_ack(100)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from aqueduct_client.errors import TopicReplaced
+from aqueduct_client import start
+from aqueduct_client.errors import TopicReplaced, UnknownTable
 from aqueduct_client.notes import TopicNote
 from aqueduct_client.records import Partition
+from aqueduct_client.selection import Selection
 from aqueduct_client.start import AfterSeq, Latest
 from aqueduct_client.subscriber import Subscriber
 from tests.unit.aqueduct_client.made import TOPIC, Shop, headers, seqs, value
@@ -43,6 +47,24 @@ async def test_a_partition_that_is_added_is_read_from_its_first_record() -> None
     sent(shop, TOPIC, 2, 103)  # while no client runs, and never committed
     async with shop.subscriber(start=Latest()) as subscriber:
         assert await all_of(subscriber) == [103]
+
+
+async def test_a_partition_that_is_added_while_the_start_is_searched_is_read_from_its_first_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shop = Shop()
+    shop.publish(5)
+    found = start.start_offsets
+
+    async def grown(*arguments: Any) -> dict[Partition, int]:
+        shop.kafka.create(TOPIC, 3)
+        sent(shop, TOPIC, 1, 101, 102)
+        return await found(*arguments)
+
+    monkeypatch.setattr("aqueduct_client.subscriber.start_offsets", grown)
+    async with shop.subscriber(start=Latest()) as subscriber:
+        shop.kafka.rebalance("g")
+        assert await all_of(subscriber) == [101, 102]
 
 
 async def test_a_topic_that_comes_later_is_read_from_its_first_record() -> None:
@@ -194,6 +216,23 @@ async def test_a_topic_that_is_made_again_while_it_is_read_stops_the_client(
             await subscriber.get_without_ack()
 
 
+async def test_a_topic_that_is_deleted_while_it_is_read_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("aqueduct_client.subscriber._LOOK_SECONDS", 0.0)
+    shop = Shop()
+    shop.publish(4)
+    selection = Selection(tables={TOPIC: None}, names={TOPIC: frozenset({"trade.orders"})})
+    async with dataclasses.replace(shop.subscriber(), selection=selection) as subscriber:
+        assert await all_of(subscriber) == [1, 2, 3, 4]
+        shop.kafka.delete(TOPIC)
+        shop.kafka.rebalance("g")
+        with pytest.raises(
+            UnknownTable, match=r"trade\.orders: there is no topic aq\.trade\.orders"
+        ):
+            await subscriber.get_without_ack()
+
+
 async def test_a_group_that_was_reset_begins_again_whatever_compaction_has_left() -> None:
     shop = Shop()
     notes = shop.notes()
@@ -202,18 +241,36 @@ async def test_a_group_that_was_reset_begins_again_whatever_compaction_has_left(
     await notes.forget([TOPIC])
     assert await notes.read() == {}
     await notes.begin({TOPIC: TopicNote(topic_id="a", starts={0: 7})})
-    log = shop.kafka.records[Partition("aq.__subscribers", 0)]
-    newest = {raw.key: (at, raw) for at, raw in log}
-    log[:] = sorted(newest.values(), key=lambda each: each[1].offset)
+    compacted(shop, "aq.__subscribers")
     (note,) = (await notes.read()).values()
     assert (note.starts, note.reached) == ({0: 7}, {})
     assert await shop.notes("other").read() == {}
 
 
-async def test_of_two_notes_the_first_counts_and_is_the_last_too() -> None:
+async def test_of_two_notes_the_first_counts() -> None:
     shop = Shop()
     first = await shop.notes().begin({TOPIC: TopicNote(topic_id=None, starts={0: 1})})
-    second = await shop.notes().begin({TOPIC: TopicNote(topic_id=None, starts={0: 2})})
-    assert second == first
-    _, last = shop.kafka.records[Partition("aq.__subscribers", 0)][-1]
-    assert first[TOPIC].token.encode() in (last.value or b"")
+    assert await shop.notes().begin({TOPIC: TopicNote(topic_id=None, starts={0: 2})}) == first
+    compacted(shop, "aq.__subscribers")
+    assert await shop.notes().read() == first
+
+
+async def test_a_member_that_dies_as_it_begins_leaves_the_position_as_it_was_decided() -> None:
+    shop = Shop()
+    shop.publish(3)
+    first = shop.notes()
+    (one,) = (await first.begin({TOPIC: TopicNote(topic_id="id-1", starts={0: 3})})).values()
+    # Another one had read the notes before; it dies once its own is written.
+    late = shop.notes()
+    await late._write({(TOPIC, "late"): {"token": "late", "topic_id": "id-1", "starts": {"0": 5}}})
+    compacted(shop, "aq.__subscribers")
+    assert await shop.notes().read() == {TOPIC: one}
+
+
+def compacted(shop: Shop, topic: str) -> None:
+    """Keep the last record of each key."""
+    tp = Partition(topic, 0)
+    last = {raw.key: raw.offset for _, raw in shop.kafka.records[tp]}
+    shop.kafka.records[tp] = [
+        one for one in shop.kafka.records[tp] if last[one[1].key] == one[1].offset
+    ]

@@ -178,6 +178,20 @@ async def test_a_source_whose_clock_is_later_than_the_workers_is_searched_whole(
     assert await offset_of(log, HERE, AtTime(20_010_000)) == 10
 
 
+async def test_a_workers_clock_that_was_an_hour_slow_for_a_while_skips_nothing() -> None:
+    kafka = MemoryKafka()
+    kafka.create(TOPIC)
+    hour = 3_600_000
+    for at in range(1000):
+        committed = 10 * hour + 5000 * at
+        is_slow = 500 <= at < 550
+        kafka.send(
+            HERE, value(at + 1, ts_ms=committed), ts_ms=committed - hour if is_slow else committed
+        )
+    wanted = 10 * hour + 5000 * 500
+    assert await offset_of(MemoryLog(kafka), HERE, AtTime(wanted)) == 500
+
+
 @pytest.mark.parametrize("text", ["", "  ", SERVER])
 def test_what_is_no_gtid_set_is_refused_at_once(text: str) -> None:
     with pytest.raises(InvalidSubscription, match="no GTID set"):

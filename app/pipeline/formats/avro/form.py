@@ -15,7 +15,7 @@ import orjson
 
 from app.pipeline.formats.avro.format import Avro
 from app.pipeline.formats.avro.message import RegisteredSchema, schema_number
-from app.pipeline.formats.protocol import Image, ReadRecord, WrittenImage
+from app.pipeline.formats.protocol import Image, ReadRecord, RestoredImage, WrittenImage
 from app.pipeline.formats.shaped_form import absent_images, envelope_of, version_of
 from app.pipeline.rules import Rules
 from connectors.mysql.ddl.definition import TableName
@@ -68,6 +68,10 @@ class AvroForm:
             image=image,
             absent=absent,
         )
+
+    def restored(self, definition: Definition) -> RestoredImage:  # noqa: ARG002
+        """See RecordForm; images are read in the envelope's form."""
+        return lambda image: image
 
     def _schema(self, number: int) -> tuple[RegisteredSchema, dict[str, str]]:
         """Return a schema, and the column of each field of its images."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.pipeline.formats.canal.values import TextOf, sql_type, text_of
+from app.pipeline.formats.canal.values import TextOf, sql_type, text_of, value_of
 from app.pipeline.formats.column_kind import ColumnKind, kind_of
 from app.pipeline.formats.shape import (
     Envelope,
@@ -117,4 +117,10 @@ def _committed_ms(value: Shaped) -> int:
     return int(value["es"])
 
 
-CANAL = Shape(name="canal", rows=_rows, truncation=_truncation, committed_ms=_committed_ms)
+CANAL = Shape(
+    name="canal",
+    rows=_rows,
+    values=value_of,
+    truncation=_truncation,
+    committed_ms=_committed_ms,
+)

@@ -16,6 +16,7 @@ from app.pipeline.formats.canal.java_numbers import java_number
 from app.pipeline.formats.column_kind import BYTES, GEOMETRIES, INTEGERS, TEXTS, ColumnKind
 
 TextOf = Callable[[Any], str]
+ValueOf = Callable[[str], Any]
 
 _OTHER = 1111
 _SQL_TYPES = {
@@ -115,3 +116,43 @@ def _set(labels: tuple[str, ...]) -> TextOf:
 def _numbers(labels: tuple[str, ...]) -> dict[str, int]:
     """Labels with their numbers; of equal ones, which MySQL allows without strict mode, the first."""
     return {label: number for number, label in reversed([*enumerate(labels, 1)])}
+
+
+def value_of(kind: ColumnKind) -> ValueOf | None:
+    """Return the function of a column's texts to values that have these texts; None: they stay texts."""
+    base = kind.base
+    if base in INTEGERS or base == "year":
+        return int
+    if base in BYTES:
+        return lambda text: _base64(text.encode("latin-1"))
+    if base in GEOMETRIES:
+        return _geometry_value
+    if base == "enum":
+        return lambda text: kind.labels[int(text) - 1] if int(text) else ""
+    if base == "set":
+        return lambda text: ",".join(
+            label for number, label in enumerate(kind.labels) if int(text) >> number & 1
+        )
+    return _VALUE_OF_BASE.get(base)
+
+
+def _base64(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()
+
+
+def _geometry_value(text: str) -> dict[str, Any]:
+    raw = text.encode("latin-1")
+    return {"srid": int.from_bytes(raw[:4], "little"), "wkb": _base64(raw[4:])}
+
+
+def _bit_value(text: str) -> str:
+    number = int(text)
+    return _base64(number.to_bytes(number.bit_length() // 8 + 1, "big"))
+
+
+_VALUE_OF_BASE: dict[str, ValueOf] = {
+    "float": float,
+    "double": float,
+    "bit": _bit_value,
+    "vector": orjson.loads,
+}

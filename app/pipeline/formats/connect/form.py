@@ -54,6 +54,9 @@ class ConnectRecords:
             absent=absent,
         )
 
+    def restored(self, definition: Definition) -> None:
+        """See RecordForm; the modes that a record was written with are not known."""
+
 
 def incomparable(form: ConnectForm, definition: Definition) -> str:
     """Return why the records of a table cannot be compared with its rows; empty if they can."""

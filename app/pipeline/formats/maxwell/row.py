@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.pipeline.formats.column_kind import kind_of
-from app.pipeline.formats.maxwell.values import ValueOf, value_of
+from app.pipeline.formats.maxwell.values import ValueOf, restored, value_of
 from app.pipeline.formats.shape import (
     Envelope,
     Shape,
@@ -92,4 +92,10 @@ def _committed_ms(value: Shaped) -> int:
     return int(value["ts"]) * 1000
 
 
-MAXWELL = Shape(name="maxwell", rows=_rows, truncation=_truncation, committed_ms=_committed_ms)
+MAXWELL = Shape(
+    name="maxwell",
+    rows=_rows,
+    values=restored,
+    truncation=_truncation,
+    committed_ms=_committed_ms,
+)

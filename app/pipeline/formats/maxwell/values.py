@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from app.pipeline.formats.column_kind import GEOMETRIES, ColumnKind
-from app.pipeline.formats.maxwell.well_known_text import well_known_text
+from app.pipeline.formats.maxwell.well_known_text import well_known_bytes, well_known_text
 
 ValueOf = Callable[[Any], Any]
 
@@ -69,4 +69,35 @@ _OF_BASE: dict[str, ValueOf] = {
     "timestamp": _time_of_day,
     "bit": _bit,
     "set": _set,
+}
+
+
+def restored(kind: ColumnKind) -> ValueOf | None:
+    """Return the function of a column's values, as read, to those of the envelope that are written like them;
+    None: they stay as they are. Numbers are read as they are written."""
+    if kind.base in GEOMETRIES:
+        return _restored_geometry
+    return _RESTORED.get(kind.base)
+
+
+def _text(value: Any) -> str:
+    """A part of a record as it is written."""
+    return orjson.dumps(value).decode()
+
+
+def _restored_bit(value: Any) -> str:
+    number = int(_text(value))
+    return base64.b64encode(number.to_bytes(number.bit_length() // 8 + 1, "big")).decode()
+
+
+def _restored_geometry(value: str) -> dict[str, Any]:
+    """The SRID is not in a record."""
+    return {"srid": 0, "wkb": base64.b64encode(well_known_bytes(value)).decode()}
+
+
+_RESTORED: dict[str, ValueOf] = {
+    "decimal": _text,
+    "json": _text,
+    "bit": _restored_bit,
+    "set": ",".join,
 }

@@ -33,7 +33,7 @@ Work = Callable[[], object]
 def emptied() -> EmptiedTables:
     mapping = from_yaml("tables: {shop.orders: {truncates: deletes}}")
     routes = Routes(prefix="aq", destination="shop", mapping=mapping)
-    rules = SimpleNamespace(routes=routes, destination="shop", compacted=True)
+    rules = SimpleNamespace(routes=routes, destination="shop", compacted=True, prefix="aq")
     server = server_of(facts())
     spec: Any = SimpleNamespace(rules=rules, known={}, charsets=facts().charsets, server=server)
     history = begun()
@@ -64,6 +64,10 @@ def read_by(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
         work()
         await asyncio.sleep(0)
 
+    async def versions(*_: object, **__: object) -> int:
+        return 0
+
+    monkeypatch.setattr(emptied_tables, "read_each", versions)
     monkeypatch.setattr(emptied_tables, "Follower", SimpleNamespace(opened=opened))
     monkeypatch.setattr(emptied_tables, "read_to_ends", read)
 

@@ -4,43 +4,86 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 
-from app.destination.live_rows import LiveRows
+from app.destination.live_rows import LiveRows, RowImages
+from app.pipeline.formats.canal.message import CANAL
 from app.pipeline.formats.registry import form_named
+from app.pipeline.formats.shaped_form import version_of as version_of_table
 from app.pipeline.gather.removed_rows import RemovedRow
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.mapping.yaml_form import from_yaml
 from tables.routes.routes import Route, Routes
+from tables.table_version import Definition, TableVersion
+from tests.unit.app.pipeline.formats.envelopes import envelope_of, version_of
 from tests.unit.app.pipeline.runs import RULES
+from tests.unit.app.validation.records import column, definition
 
 TABLE = ("shop", "t")
 SHARDS = "tables: {all.t: {from: ['shop.t[0-9]*'], topic: t}}"
 NEVER = "tables: {all.t: {from: ['shop.t[0-9]*'], topic: t, shard_in_key: never}}"
+PLAIN = definition(column("id"), column("a"), column("b", "varchar(9)"))
+
+
+Stated = dict[str, Any]
+
+
+def published(
+    versions: tuple[Definition, ...], stated: tuple[Stated | None, ...] = ()
+) -> list[TableVersion]:
+    return [
+        replace(
+            version_of_table(TABLE, one),
+            version=number,
+            stated=stated[number - 1] if number <= len(stated) else {},
+        )
+        for number, one in enumerate(versions, 1)
+    ]
 
 
 class Topic:
     """Records as they are written, and the rows that it has."""
 
-    def __init__(self, mapping: str | None = None) -> None:
+    def __init__(
+        self,
+        mapping: str | None = None,
+        versions: tuple[Definition, ...] = (PLAIN,),
+        *,
+        now: Definition | None = None,
+        stated: tuple[Stated | None, ...] = (),
+    ) -> None:
         routes = Routes(
             prefix="aq", destination="shop", mapping=from_yaml(mapping) if mapping else None
         )
         route = routes.of(TABLE)
         assert isinstance(route, Route)
-        self.rows = LiveRows("shop", route, "truncate:gtid:0", lambda name: form_named(name, RULES))
+        self.rows = LiveRows(
+            "shop",
+            route,
+            "truncate:gtid:0",
+            form=lambda name: form_named(name, RULES),
+            images=RowImages(route, published(versions, stated), now or versions[-1]),
+        )
         self.seq = self.at = 0
 
     def put(
         self, op: str, key: str = '{"id":1}', image: Any = None, *, part: int = 0, seq: int = 0,
-        table: str = "t", name: str = "shop", change_id: str = "gtid#0", **more: Any,
+        table: str = "t", name: str = "shop", change_id: str = "gtid#0", schema: int = 1, **more: Any,
     ) -> None:  # fmt: skip
         """Add a record, with the next number or another."""
         self.seq, self.at = seq or self.seq + 1, self.at + 1
-        source = {"name": name, "db": "shop", "table": table, "seq": self.seq, "epoch": 1}
+        source = {
+            "name": name,
+            "db": "shop",
+            "table": table,
+            "seq": self.seq,
+            "epoch": 1,
+            "schema": schema,
+        }
         value = orjson.dumps({"op": op, "after": image, "source": source, **more})
         headers = (("change_id", change_id.encode()),)
         self.rows.take(part, StoredRecord(key.encode(), value, self.at, headers))
@@ -92,12 +135,12 @@ def test_a_tombstone_whose_delete_was_compacted_away_removes_what_precedes_it(
 
 
 def test_a_partial_image_adds_to_what_is_known_and_is_none_without(topic: Topic) -> None:
-    topic.put("c", image={"id": 1, "a": 1, "b": 2})
-    topic.put("u", image={"id": 1, "b": 3}, absent=["a"])
-    topic.put("u", '{"id":2}', {"id": 2, "b": 3}, absent=["a"])
+    topic.put("c", image={"id": 1, "a": 1, "b": "2"})
+    topic.put("u", image={"id": 1, "b": "3"}, absent=["a"])
+    topic.put("u", '{"id":2}', {"id": 2, "b": "3"}, absent=["a"])
     topic.put("c", '{"id":3}', None, claim_check={})
     assert topic.live() == [
-        ('{"id":1}', {"id": 1, "a": 1, "b": 3}), ('{"id":2}', None), ('{"id":3}', None)
+        ('{"id":1}', {"id": 1, "a": 1, "b": "3"}), ('{"id":2}', None), ('{"id":3}', None)
     ]  # fmt: skip
 
 
@@ -128,3 +171,118 @@ def test_what_the_transaction_has_deleted_before_is_counted_by_its_ordinals(topi
     topic.put("d", '{"id":9}', change_id="truncate:gtid:1#8")
     assert topic.rows.deleted == 3
     assert list(topic.rows.rows()) == [RemovedRow('{"id":7}', '{"id":7}')]
+
+
+def test_an_image_has_the_columns_that_there_still_are_with_values_that_no_statement_changed() -> (
+    None
+):
+    versions = (
+        definition(
+            column("id"),
+            column("kept", "varchar(9)", id="k"),
+            column("old", "int", id="o"),
+            column("gone", "int", id="g"),
+            column("cut", "decimal(10,2)", id="c"),
+            column("back", "int", id="b"),
+        ),
+        definition(
+            column("id"),
+            column("kept", "varchar(9)", id="k"),
+            column("old", "int", id="o"),
+            column("gone", "int", id="g"),
+            column("cut", "decimal(10,2)", id="c"),
+            column("back", "varchar(9)", id="b"),
+        ),
+        definition(
+            column("id"),
+            column("kept", "varchar(20)", id="k"),
+            column("new", "bigint", id="o"),
+            column("gone", "int", id="g2", initial={"value": 5}),
+            column("cut", "int", id="c"),
+            column("back", "int", id="b"),
+        ),
+    )
+    topic = Topic(versions=versions)
+    with closing(topic.rows):
+        whole = {"id": 1, "kept": "x", "old": 7, "gone": 1, "cut": "10.75", "back": 3}
+        topic.put("c", image=whole, schema=1)
+        topic.put("u", image={**whole, "back": "4"}, schema=2)
+        topic.put("c", '{"id":2}', {**whole, "id": 2}, schema=1)
+        now = {"id": 3, "kept": "x", "new": 7, "gone": 1, "cut": 11, "back": 3}
+        topic.put("c", '{"id":3}', now, schema=3)
+        topic.put("c", '{"id":4}', now, schema=4)
+        old = {"kept": "x", "new": 7}
+        assert topic.live() == [
+            ('{"id":1}', {"id": 1, **old}),
+            ('{"id":2}', {"id": 2, **old}),
+            ('{"id":3}', now),
+            # Of a version that is not on the schemas topic.
+            ('{"id":4}', None),
+        ]
+
+
+@pytest.mark.parametrize("stated", [({},), (None,), ({}, {"masked": {"mail": {"redact": "-"}}})])
+def test_what_was_published_before_a_column_was_masked_is_not_published_again(
+    stated: tuple[Stated | None, ...],
+) -> None:
+    mapping = "tables: {shop.t: {truncates: deletes, column_actions: {mail: {redact: '-'}}}}"
+    clear, masked = (
+        definition(column("id"), column("mail", kind)) for kind in ("varchar(9)", "varchar(90)")
+    )
+    hidden = replace(
+        masked,
+        columns=(
+            column("id"), column("mail", "varchar(90)", id="mail@masked:2", initial={"unknown": ""})
+        ),
+    )  # fmt: skip
+    topic = Topic(mapping, (clear, hidden)[: len(stated)], now=masked, stated=stated)
+    with closing(topic.rows):
+        topic.put("c", image={"id": 1, "mail": "a@b.c"}, schema=1)
+        expected: list[tuple[str, Any]] = [('{"id":1}', {"id": 1})]
+        if len(stated) > 1:
+            topic.put("c", '{"id":2}', {"id": 2, "mail": "-"}, schema=2)
+            expected.append(('{"id":2}', {"id": 2, "mail": "-"}))
+        assert topic.live() == expected
+
+
+def test_an_image_in_another_format_is_what_its_record_has() -> None:
+    kinds = definition(column("id"), column("kind", "enum('a','b')"), column("raw", "blob"))
+    topic = Topic("tables: {shop.t: {format: canal}}", versions=(kinds,))
+    with closing(topic.rows):
+        rows = CANAL.rows(version_of(("id", "int"), ("kind", "enum('a','b')"), ("raw", "blob")))
+
+        def put(number: int, after: Any, before: Any = None, *, form: str = "canal") -> None:
+            topic.at += 1
+            envelope = envelope_of(before, after, logical_db="shop", logical_table="t")
+            headers = {
+                "format": form,
+                "destination": "shop",
+                "epoch": "1",
+                "schema": "1",
+                "seq": f"{topic.at}",
+            }
+            topic.rows.take(
+                0,
+                StoredRecord(
+                    b'{"id":%d}' % number,
+                    orjson.dumps(rows(envelope)),
+                    topic.at,
+                    tuple((name, text.encode()) for name, text in headers.items()),
+                ),
+            )
+
+        whole = {"kind": "b", "raw": "AP8="}
+        put(1, {"id": 1, **whole})
+        put(2, {"id": 2, **whole})
+        put(2, {"id": 2, "kind": "a"}, {"id": 2})
+        put(3, {"id": 3, "kind": "a"}, {"id": 3})
+        put(4, {"id": 4, **whole}, form="maxwell")
+        put(5, {"id": 5, **whole})
+        put(5, None, {"id": 5, **whole})
+        assert topic.live() == [
+            ('{"id":1}', {"id": 1, **whole}),
+            ('{"id":2}', {"id": 2, "kind": "a", "raw": "AP8="}),
+            # Partial without one before it, and in a format that the table had before.
+            ('{"id":3}', None),
+            ('{"id":4}', None),
+        ]

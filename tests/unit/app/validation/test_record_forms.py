@@ -144,6 +144,21 @@ def expected(writer: Writer, image: Mapping[str, Any], of: Definition = COLUMNS)
     return SelectedRow(key(7), stored(made), ("7",))
 
 
+@FORMATS
+def test_an_image_that_is_read_back_is_written_as_it_was(writer: Writer) -> None:
+    def value(image: Mapping[str, Any]) -> bytes:
+        return writer.record(image, at=1, op="c").value or b""
+
+    first = value(ROW)
+    read = writer.form.read(key(7), first, {}).image
+    restored = writer.form.restored(COLUMNS)
+    assert read is not None
+    assert restored is not None
+    image = orjson.loads(orjson.dumps(restored(read)))
+    assert {**image, "doc": ROW["doc"]} == ROW
+    assert value(image) == first
+
+
 def compared(folded: FoldedTopic, *rows: SelectedRow) -> list[Unequal]:
     folded.begin_look()
     folded.select(rows)

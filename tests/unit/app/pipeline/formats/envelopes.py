@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
+
+from app.pipeline.formats.shape import Shape
+from app.pipeline.formats.shaped_form import ShapedForm
 from connectors.mysql.position import Coordinates
 from tables.table_version import Column, Definition, TableVersion
 
@@ -54,3 +58,13 @@ def envelope_of(before: Image, after: Image, **source: Any) -> dict[str, Any]:
         "ts_ms": 1795234567240,
         "transaction": {"id": "3e11fa47-71ca-11e1-9e33-c80aa9429562:23", "total_order": 2},
     }  # fmt: skip
+
+
+def read_back(shape: Shape, kind: str, found: object) -> dict[str, Any]:
+    """The image of a written record of a table with one column, as its envelope may have had it."""
+    form = ShapedForm(shape)
+    read = form.read(None, orjson.dumps(found), {}).image
+    assert read is not None
+    restored = form.restored(version_of(("a", kind), key=()).definition)(read)
+    image: dict[str, Any] = orjson.loads(orjson.dumps(restored))
+    return image

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from app.pipeline.formats.canal.message import CANAL
-from tests.unit.app.pipeline.formats.envelopes import Image, envelope_of, version_of
+from tests.unit.app.pipeline.formats.envelopes import Image, envelope_of, read_back, version_of
 
 VERSION = version_of(("id", "bigint"), ("note", "varchar(80)"), ("price", "decimal(8,2)"))
 ROW = {"id": 7, "note": "Zoë", "price": "12.50"}
@@ -122,3 +122,5 @@ def test_each_type(kind: str, value: Any, text: str, sql_type: int) -> None:
     assert again["data"] == [{"a": text}]
     assert again["sqlType"] == {"a": sql_type}
     assert again["mysqlType"] == {"a": "bigint(20)" if kind == "bigint" else kind}
+    restored = read_back(CANAL, kind, found)
+    assert CANAL.rows(version_of(("a", kind), key=()))(envelope_of(None, restored)) == found

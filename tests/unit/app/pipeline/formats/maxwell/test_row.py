@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from decimal import Decimal
 from typing import Any
 
 import orjson
 import pytest
 
 from app.pipeline.formats.maxwell.row import MAXWELL
-from tests.unit.app.pipeline.formats.envelopes import Image, envelope_of, version_of
+from tests.unit.app.pipeline.formats.envelopes import Image, envelope_of, read_back, version_of
 
 VERSION = version_of(("id", "bigint"), ("note", "varchar(80)"), ("price", "decimal(8,2)"))
 ROW = {"id": 7, "note": "Zoë", "price": "12.50"}
@@ -17,6 +19,10 @@ DATA = '"data":{"id":7,"note":"Zoë","price":12.50}'
 
 def written(before: Image, after: Image, **source: Any) -> str:
     return orjson.dumps(MAXWELL.rows(VERSION)(envelope_of(before, after, **source))).decode()
+
+
+def exact(found: object) -> object:
+    return json.loads(orjson.dumps(found), parse_float=Decimal)
 
 
 def head(kind: str) -> str:
@@ -106,3 +112,7 @@ def test_a_truncate_states_the_statement() -> None:
 def test_each_type(kind: str, value: Any, text: str) -> None:
     found = MAXWELL.rows(version_of(("a", kind), key=()))(envelope_of(None, {"a": value}))
     assert orjson.dumps(found).decode().endswith(f'"data":{{"a":{text}}}}}')
+    restored = read_back(MAXWELL, kind, found)
+    again = MAXWELL.rows(version_of(("a", kind), key=()))(envelope_of(None, restored))
+    # JSON has no spaces then.
+    assert exact(again) == exact(found)

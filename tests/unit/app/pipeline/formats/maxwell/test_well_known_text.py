@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from app.pipeline.formats.maxwell.well_known_text import well_known_text
+from app.pipeline.formats.maxwell.well_known_text import well_known_bytes, well_known_text
 
 
 def wkb(kind: int, body: bytes) -> bytes:
@@ -40,6 +40,15 @@ RING = line(0, 0, 1, 0, 1, 1, 0, 0)
 )  # fmt: skip
 def test_each_kind_of_geometry(raw: bytes, text: str) -> None:
     assert well_known_text(raw) == text
+    assert well_known_text(well_known_bytes(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "POINT", "POINT (1 2", "POINT (1 2) 3", "POINT (1 x)", "LINE (1 2)", "POINT (1 2]"]
+)
+def test_other_texts_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not well-known text"):
+        well_known_bytes(text)
 
 
 @pytest.mark.parametrize("raw", [b"", POINT[:-1], wkb(17, b"")])
