@@ -34,10 +34,12 @@ from app.failpoints import point
 from app.mapping_versions.choice import MappingChoice
 from app.pipeline.hidden_statement import hidden_table
 from app.pipeline.publish.publisher import Publisher
+from app.pipeline.publish.topic_ids import TopicIds
 from app.service.status import DestinationStatus
 from connectors.errors import PositionGone, RuleImpossible, RunRestarts, WitnessesDiffer
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.follower import Follower
+from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.topics.topics import Topics
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import Coordinates
@@ -46,7 +48,10 @@ from connectors.mysql.server.preflight import warnings as preflight_warnings
 from tables.cursor import Cursor, next_epoch
 from tables.journal.checkpoint import Checkpoint
 from tables.journal.state import DestinationState
+from tables.journal.version_fold import VERSION
 from tables.journal_format import Entry as Note
+from tables.journal_format import decoded, is_tombstone
+from tables.known_topics import note_of as topic_note
 from tables.operator.control import DesiredState
 from tables.quarantine import Quarantine, note_of
 from tables.routes.key_changes import changed_keys, changes_refused
@@ -54,6 +59,7 @@ from tables.routes.repartitions import Growth, Spread, growth, partitions_of, sp
 from tables.schema_history.history import SchemaHistory
 from tables.schema_history.position import HistoryPosition
 from tables.snapshots.table_snapshot import note_of as snapshot_note
+from tables.table_version import TableVersion
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +76,8 @@ class TakenOver:
     address: SourceAddress
     names: frozenset[TableName]
     """The server's tables that the account has privileges for."""
+    lacking: tuple[TableVersion, ...] = ()
+    """Table versions that their topic lacks, since it was made again."""
     spread: Mapping[str, Spread] = field(default_factory=dict)
     """Topics whose keys are spread over more partitions from this claim on."""
 
@@ -121,7 +129,7 @@ class Takeover:
             led = replace(led, spread=await self._spread(grown, topics, led))
             # Set before, as the claim may be committed without an acknowledgement.
             self.signals.claimed = led.opened.cursor.epoch
-            await led.publisher.claim(notes)
+            await led.publisher.claim(notes, led.lacking)
             self.phases.reached("epoch claimed")
             if self.mapping is not None:
                 self.mapping.claimed()
@@ -306,6 +314,14 @@ class Takeover:
         epoch = next_epoch(last, term=self.signals.permit.lease.term, now=now)
         cursor = replace(opened.cursor, epoch=epoch, written_ms=int(now * 1000))
         opened = replace(opened, cursor=cursor)
+        ids = self._topic_ids(topics, state, names)
+        lacking = await self._lacking_versions(state)
+        opened.notes.extend(await ids.confirm(self._written_now(state)))
+        opened.notes.extend(
+            topic_note(replace(one, lacks_versions=False))
+            for one in state.topics.by_name.values()
+            if one.lacks_versions
+        )
         publisher = Publisher(
             producer,
             plans=plan.topics,
@@ -313,15 +329,61 @@ class Takeover:
             cursor=opened.cursor,
             permit=self.signals.permit,
             written={one.topic: one.partitions for one in state.versions.values()},
+            ids=ids,
         )
         return TakenOver(
             publisher=publisher,
+            lacking=tuple(lacking),
             state=state,
             opened=opened,
             facts=facts,
             address=address,
             names=names,
         )
+
+    def _topic_ids(
+        self, topics: Topics, state: DestinationState, names: frozenset[TableName]
+    ) -> TopicIds:
+        """The ids of the topics, as the journal has them."""
+
+        def tables() -> dict[str, list[str]]:
+            found: dict[str, list[str]] = {}
+            for name in state.versions.keys() & names if names else state.versions:
+                route = self.plan.rules.routes.of(name)
+                for topic in route.topics if route is not None else ():
+                    found.setdefault(topic, []).append(".".join(name))
+            return found
+
+        return TopicIds(
+            destination=self.plan.name,
+            topics=topics,
+            journal=self.plan.topics.journal().name,
+            known=state.topics.ids,
+            tables=tables,
+        )
+
+    def _written_now(self, state: DestinationState) -> set[str]:
+        """The topics that the published tables have now, and those of the destination."""
+        routes = self.plan.rules.routes
+        found = {plan.name for plan in self.plan.topics.of(self.plan.name)}
+        for name in state.versions:
+            route = routes.of(name)
+            found.update(route.topics if route is not None else ())
+        return found
+
+    async def _lacking_versions(self, state: DestinationState) -> list[TableVersion]:
+        """All table versions, if an operator has accepted that their topic was made again; else none."""
+        found: dict[bytes, TableVersion] = {}
+
+        def take(record: StoredRecord) -> None:
+            if VERSION.is_of(record.key) and not is_tombstone(record):
+                version = TableVersion.from_json(decoded(record))
+                if version.destination == self.plan.name:
+                    found[record.key] = version
+
+        if any(one.lacks_versions for one in state.topics.by_name.values()):
+            await self.plan.journal.read(take)
+        return sorted(found.values(), key=lambda one: (one.database, one.table, one.version))
 
     def _check_desired_state(self, state: DestinationState) -> None:
         """Raise Leaving if the desired state is not to run; this worker may not have seen it yet."""
