@@ -99,6 +99,12 @@ class DestinationState:
         return self.parts[VERSION_PART].latest
 
     @property
+    def published(self) -> list[TableVersion]:
+        """The latest version of each table in each topic that it was published to, the oldest version first."""
+        found = self.parts[VERSION_PART].in_topics.values()
+        return sorted(found, key=lambda one: (one.database, one.table, one.version))
+
+    @property
     def version_count(self) -> int:
         """The number of versions of all tables; versions count from 1 without gaps."""
         return sum(version.version for version in self.versions.values())

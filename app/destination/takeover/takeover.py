@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import shlex
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -54,8 +55,16 @@ from tables.journal_format import decoded, is_tombstone
 from tables.known_topics import note_of as topic_note
 from tables.operator.control import DesiredState
 from tables.quarantine import Quarantine, note_of
-from tables.routes.key_changes import changed_keys, changes_refused
-from tables.routes.repartitions import Growth, Spread, growth, partitions_of, spread_of, tag_counts
+from tables.routes.key_changes import changed_keys, changes_refused, returning
+from tables.routes.repartitions import (
+    Growth,
+    Spread,
+    growth,
+    partitions_of,
+    returned,
+    spread_of,
+    tag_counts,
+)
 from tables.schema_history.history import SchemaHistory
 from tables.schema_history.position import HistoryPosition
 from tables.snapshots.table_snapshot import note_of as snapshot_note
@@ -119,7 +128,7 @@ class Takeover:
         try:
             async with beside(self._installation(topics)) as confirmed:
                 led = await self._taken_over(producer, topics, known, confirmed)
-            grown = growth(plan.rules.routes, led.state.versions)
+            grown = growth(plan.rules.routes, led.state.published)
             self._check_keys(led.state, led.opened.history)
             claim = claim_of(plan, led.opened.cursor.epoch)
             notes = [*led.opened.notes, *self._quarantined(unreadable, led), claim]
@@ -147,7 +156,12 @@ class Takeover:
             table = history.find(*name) if history is not None else None
             return None if table is None else tuple(map(str.lower, table.primary_key)) or None
 
-        changes = changed_keys(routes, state.versions, primary)
+        self.status.warnings["returned"] = [
+            _returns(self.plan.name, *one) for one in returning(routes, state.published)
+        ]
+        for warning in self.status.warnings["returned"]:
+            log.warning("%s: %s", self.plan.name, warning)
+        changes = changed_keys(routes, state.published, primary)
         if changes and not self.plan.accepts(Accepted.CHANGED_KEYS):
             raise changes_refused(changes)
         for change in changes:
@@ -174,11 +188,12 @@ class Takeover:
         have written is before the ends that are read.
         """
         counts = {topic: one.partitions for topic, one in grown.items()}
-        tagged = tag_counts(self.plan.rules.routes, led.state.versions, grown)
+        tagged = tag_counts(self.plan.rules.routes, led.state.published, grown)
         if counts or tagged:
             await topics.grow({**counts, **tagged})
+        kept = returned(led.state.published)
         if not grown:
-            return {}
+            return kept
         async with Follower.opened(self.plan.kafka_options) as follower:
             ends = await follower.ends(partitions_of(grown.items()))
         for topic, one in grown.items():
@@ -187,7 +202,7 @@ class Takeover:
                 self.plan.name, topic, one.partitions, one.before,
             )  # fmt: skip
         led.publisher.written |= counts
-        return spread_of(grown, ends)
+        return {**kept, **spread_of(grown, ends)}
 
     async def _installation(self, topics: Topics) -> str:
         """The installation id in the journal, after a check of all existing topics."""
@@ -328,7 +343,7 @@ class Takeover:
             topics=topics,
             cursor=opened.cursor,
             permit=self.signals.permit,
-            written={one.topic: one.partitions for one in state.versions.values()},
+            written=_counts(state.published),
             ids=ids,
         )
         return TakenOver(
@@ -424,6 +439,23 @@ class Takeover:
         found = unreadable[:]
         unreadable.clear()
         return [_noted(error, led.state.quarantine, led.facts, led.opened) for error in found]
+
+
+def _returns(destination: str, there: TableVersion, latest: TableVersion) -> str:
+    """The warning of a table that a mapping brings back to a topic."""
+    name = f"{there.database}.{there.table}"
+    return (
+        f"{name} returns to {there.topic}, which lacks its changes since version {there.version}, published to "
+        f"{latest.topic}: python -m app snapshot start {destination} {shlex.quote(name)} --replace"
+    )
+
+
+def _counts(versions: Iterable[TableVersion]) -> dict[str, int | None]:
+    """The topics that were written to, with the partitions over which their keys are spread."""
+    found: dict[str, int | None] = {}
+    for one in versions:
+        found[one.topic] = max(one.partitions or 0, found.get(one.topic) or 0) or None
+    return found
 
 
 def _noted(
