@@ -41,6 +41,7 @@ GROUPS: Mapping[str, Group] = {
             "pause": "keep the leader, and stop reading until resumed",
             "resume": "continue after a pause or a stop",
             "restart": "start a new run, for example after an error that needs an operator",
+            "accept-topic": "continue with a topic that was deleted and made again, or restored",
             "stop": "run it on no worker until resumed",
             "add": "run one that is new in the settings, or was deleted",
             "delete": "stop it for good and hide it; its cursor is kept",

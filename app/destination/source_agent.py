@@ -217,8 +217,10 @@ class SourceAgent:
                 if complete is not None:
                     await stack.enter_async_context(beside(complete.run()))
                 existing = await stack.enter_async_context(beside(snapshot.run()))
+                assert publisher.ids is not None
+                watched = await stack.enter_async_context(beside(publisher.ids.watch()))
                 await self._publish_all(
-                    publisher, reading, commits, existing,
+                    publisher, reading, commits, (existing, watched),
                     schemas=schemas, skipping=skipping, again=again, complete=complete,
                 )  # fmt: skip
         finally:
@@ -295,7 +297,7 @@ class SourceAgent:
         publisher: Publisher,
         reading: StreamReading,
         commits: Commits,
-        existing: asyncio.Future[None],
+        beside_it: Iterable[asyncio.Future[None]],
         *,
         schemas: Schemas,
         skipping: OperatorSkips,
@@ -318,8 +320,9 @@ class SourceAgent:
                 raise
             self.signals.check()
             reading.thread.check()
-            if existing.done():
-                existing.result()
+            for work in beside_it:
+                if work.done():
+                    work.result()
             self._show_kafka()
             if schemas.may_release(self.signals.resolutions.values()):
                 raise RunRestarts("to bring a table back")

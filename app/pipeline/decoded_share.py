@@ -17,7 +17,13 @@ from app.pipeline.number.changed_keys import Changed, ChangedKeys, KeyNews
 from app.pipeline.number.numbers import Numbers, Progress
 from app.pipeline.number.table_versions import Name, VersionBook
 from app.pipeline.piece import Piece
-from app.pipeline.piece_parts import Counts, QuarantinedTable, SourceTrace, TableChanges
+from app.pipeline.piece_parts import (
+    Counts,
+    QuarantinedTable,
+    SourceTrace,
+    TableChanges,
+    UnloggedChange,
+)
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.landmark import Landmark
 from connectors.mysql.lookup.fingerprint.fingerprint import FingerprintWindow
@@ -70,10 +76,12 @@ class DecodedShare:
         head: FileHead | None = None,
         history: list[SchemaRecord] | None = None,
         lost: list[QuarantinedTable] | None = None,
+        unlogged: list[UnloggedChange] | None = None,
     ) -> None:
         """``start``: the start of its portion. ``head``: that of the file that begins with it, if one does.
 
         ``history``: the effect of its last statement. ``lost``: tables that can no longer be read.
+        ``unlogged``: those of which it changed rows without row events.
         """
         self._encoder, self._book, self._keys = encoder, book, keys
         self._gathered, self._start = gathered, start
@@ -81,6 +89,7 @@ class DecodedShare:
         self._events = events or Counter()
         self._landmark, self._head = landmark, head
         self._history, self._lost = history or [], lost or []
+        self._unlogged = unlogged or []
         self._seq = self._seq_after = self._version_count = 0
         self._safe = start
         self._earlier = EarlierProgress(counts=Counter())
@@ -154,7 +163,10 @@ class DecodedShare:
             records=sum(batch.records for batch in batches),
             size=encoding.size,
             tables=TableChanges(
-                versions=self._announced, history=self._history, quarantined=self._lost
+                versions=self._announced,
+                history=self._history,
+                quarantined=self._lost,
+                unlogged=self._unlogged,
             ),
             dead_letters=encoding.dead_letters,
             trace=self._trace(),

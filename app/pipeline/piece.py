@@ -65,6 +65,7 @@ class Piece:
             self.batches
             or tables.versions
             or tables.history
+            or tables.unlogged
             or self.notes
             or self.trace.head
             or self.entered

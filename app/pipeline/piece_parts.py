@@ -44,6 +44,16 @@ class DeadLetter(NamedTuple):
     reason: str
 
 
+class UnloggedChange(NamedTuple):
+    """A table of which a statement changed rows that no row event names."""
+
+    name: tuple[str, str]
+    what: str
+    """The statement's part, such as ``EXCHANGE PARTITION``."""
+    gtid: str | None
+    coordinates: str
+
+
 @dataclass(slots=True, kw_only=True)
 class TableChanges:
     """Changes of tables."""
@@ -53,12 +63,14 @@ class TableChanges:
     """The effects of statements on tables, in binlog order."""
     quarantined: list[QuarantinedTable] = field(default_factory=list)
     """Tables that can no longer be read."""
+    unlogged: list[UnloggedChange] = field(default_factory=list)
 
     def absorb(self, later: TableChanges) -> None:
         """Add what comes right after."""
         self.versions += later.versions
         self.history += later.history
         self.quarantined += later.quarantined
+        self.unlogged += later.unlogged
 
 
 @dataclass(slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from app.pipeline.gather.statement_changes import StatementJudge
 from app.pipeline.gather.transaction_split import Share, Sharing
 from app.pipeline.number.changed_keys import ChangedKeys
 from app.pipeline.number.table_versions import Name, VersionBook
-from app.pipeline.piece_parts import QuarantinedTable
+from app.pipeline.piece_parts import QuarantinedTable, UnloggedChange
 from app.pipeline.portions.captured_chunk import CapturedChunk
 from app.pipeline.portions.inserted_rows import InsertedRows
 from app.pipeline.portions.key_watch import KeyWatch
@@ -181,6 +181,7 @@ class ChunkStage:
             head=head,
             history=[noted] if noted else [],
             lost=self._lost(noted) if noted else [],
+            unlogged=_unlogged(chunk, share.gathered, effect),
         )
 
     def _lost(self, record: SchemaRecord) -> list[QuarantinedTable]:
@@ -262,3 +263,14 @@ def _events(
     for kind, count in passed.items():
         events[kind, "passed"] += count
     return events
+
+
+def _unlogged(chunk: Chunk, gathered: Gathered, effect: Applied | None) -> list[UnloggedChange]:
+    """Return the tables of which the statement at a chunk's end changed rows without row events."""
+    if effect is None or gathered.error is not None or not effect.unlogged:
+        return []
+    gtid = gathered.last.gtid if gathered.last is not None else None
+    at = (
+        chunk.start if gathered.end_pos is None else Coordinates(chunk.start.file, gathered.end_pos)
+    )
+    return [UnloggedChange(name, what, gtid, str(at)) for name, what in effect.unlogged]

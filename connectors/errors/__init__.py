@@ -46,6 +46,7 @@ from connectors.errors.kafka import RecordsGone as RecordsGone
 from connectors.errors.kafka import TooFewBrokers as TooFewBrokers
 from connectors.errors.kafka import TopicGone as TopicGone
 from connectors.errors.kafka import TopicPositionUnknown as TopicPositionUnknown
+from connectors.errors.kafka import TopicReplaced as TopicReplaced
 from connectors.errors.kafka import TopicUnfit as TopicUnfit
 from connectors.errors.kafka import TransactionOpen as TransactionOpen
 from connectors.errors.mapping import MappingConflict as MappingConflict

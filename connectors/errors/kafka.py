@@ -111,5 +111,15 @@ class TopicGone(AqueductError):
 
     remedy = (
         "Nothing was written. Restore it from a copy; or create it again, empty, with that command, in which "
-        "case its readers never get what it held. Then: python -m app destination restart DEST."
+        "case its readers never get what it held. Then: python -m app destination accept-topic DEST TOPIC "
+        "--why REASON."
+    )
+
+
+class TopicReplaced(AqueductError):
+    """A topic that was written to was deleted and made again."""
+
+    remedy = (
+        "What it held is gone, unless it was restored from a copy. Continue with it as it is: python -m app "
+        "destination accept-topic DEST TOPIC --why REASON."
     )

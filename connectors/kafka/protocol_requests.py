@@ -7,6 +7,7 @@ Source: the message definitions in Kafka's documentation of its protocol.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable, Iterator
 from io import BytesIO
 from typing import Any
 
@@ -116,15 +117,15 @@ class MetadataRequest(RequestStruct):  # type: ignore[misc]
     )
 
 
-def metadata(topic: str) -> Ask:
-    """The request for one topic."""
-    return Ask(MetadataRequest, [(bytes(16), topic, NO_TAGS)], False, False)
+def metadata(topics: Iterable[str]) -> Ask:
+    """The request for topics."""
+    return Ask(MetadataRequest, [(bytes(16), one, NO_TAGS) for one in topics], False, False)
 
 
-def topic_id(answer: Any) -> str | None:
-    """The id of the only requested topic; None if it does not exist."""
-    ((error, _name, number, *_),) = answer.topics
-    return None if error else str(uuid.UUID(bytes=number))
+def topic_ids(answer: Any) -> Iterator[tuple[str, int, str]]:
+    """Each requested topic: its name, its error code, and its id if that is 0."""
+    for error, name, number, *_ in answer.topics:
+        yield name, error, str(uuid.UUID(bytes=number))
 
 
 class DescribeProducersResponse(Response):  # type: ignore[misc]

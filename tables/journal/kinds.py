@@ -15,6 +15,7 @@ from tables.journal.installation import INSTALLATION
 from tables.journal.leader import LEADER
 from tables.journal.version_fold import VERSION
 from tables.journal_kind import Kind
+from tables.known_topics import TOPIC
 from tables.logical_schemas.decisions import DECIDED, DECISION
 from tables.mapping.in_force import MAPPING
 from tables.merge_cursor import MERGE
@@ -79,5 +80,6 @@ KINDS = Kinds(
         OUTCOME,
         SNAPSHOT,
         SNAPSHOT_REQUEST,
+        TOPIC,
     )
 )

@@ -20,6 +20,7 @@ from tables.journal.leader import LEADER_PART, Leader
 from tables.journal.version_fold import VERSION_PART, version_key
 from tables.journal_format import decoded, encoded, quoted, unquoted
 from tables.journal_kind import Parts
+from tables.known_topics import TOPIC_PART, KnownTopics
 from tables.mapping.in_force import MAPPING_PART, MappingsInForce
 from tables.operator.control import CONTROL_PART, Control
 from tables.operator.history_recovery import RECOVERY_PART, HistoryRecovery
@@ -98,6 +99,12 @@ class DestinationState:
         return self.parts[VERSION_PART].latest
 
     @property
+    def published(self) -> list[TableVersion]:
+        """The latest version of each table in each topic that it was published to, the oldest version first."""
+        found = self.parts[VERSION_PART].in_topics.values()
+        return sorted(found, key=lambda one: (one.database, one.table, one.version))
+
+    @property
     def version_count(self) -> int:
         """The number of versions of all tables; versions count from 1 without gaps."""
         return sum(version.version for version in self.versions.values())
@@ -156,6 +163,11 @@ class DestinationState:
     def snapshot_requests(self) -> SnapshotRequests:
         """The operators' requests on these, by table."""
         return self.parts[SNAPSHOT_REQUEST_PART]
+
+    @property
+    def topics(self) -> KnownTopics:
+        """The topics that were written to, each with Kafka's id of it."""
+        return self.parts[TOPIC_PART]
 
     @property
     def interventions(self) -> Interventions:

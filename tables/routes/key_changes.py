@@ -6,7 +6,7 @@ earlier ones would stay in compacted topics, folds and warehouses forever, besid
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from connectors.errors import MappingError
@@ -24,12 +24,13 @@ KeyOf = Callable[[TableName], tuple[str, ...] | None]
 
 def changed_keys(
     routes: Routes,
-    versions: Mapping[TableName, TableVersion],
+    versions: Iterable[TableVersion],
     primary_key: KeyOf = lambda _: None,
 ) -> list[str]:
-    """Return what the routes change, by table; ``versions``: the latest of each table of a destination."""
+    """Return what the routes change, by table; ``versions``: the latest of each table in each topic."""
     found = []
-    for name, version in sorted(versions.items()):
+    for version in versions:
+        name = version.database, version.table
         route = routes.of(name)
         if route is None or route.topic != version.topic:
             continue
@@ -45,6 +46,25 @@ def changed_keys(
             )
         if changes:
             found.append(f"{'.'.join(name)} in {version.topic}: {'; '.join(changes)}")
+    return found
+
+
+def returning(
+    routes: Routes, versions: Sequence[TableVersion]
+) -> list[tuple[TableVersion, TableVersion]]:
+    """Return the last version of tables in a topic that a mapping brings them back to, and the latest one.
+
+    ``versions``: as for ``changed_keys``, the oldest first.
+
+    The topic lacks the changes since, so rows that were deleted meanwhile are in it.
+    """
+    latest = {(one.database, one.table): one for one in versions}
+    found = []
+    for version in versions:
+        name = version.database, version.table
+        route, last = routes.of(name), latest[name]
+        if route is not None and route.topic == version.topic != last.topic:
+            found.append((version, last))
     return found
 
 

@@ -7,11 +7,10 @@ A count never shrinks: a key's older changes would stay in a partition that noth
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from connectors.errors import MappingError
-from connectors.mysql.ddl.definition import TableName
 from tables.routes.routes import Route, Routes
 from tables.table_version import TableVersion
 
@@ -35,15 +34,15 @@ class Spread:
     """The offset of the boundary in each partition: all older rows of the destination are before it."""
 
 
-def growth(routes: Routes, versions: Mapping[TableName, TableVersion]) -> dict[str, Growth]:
-    """Return the topics to grow, by name; ``versions``: the latest one of each table of a destination.
+def growth(routes: Routes, versions: Iterable[TableVersion]) -> dict[str, Growth]:
+    """Return the topics to grow, by name; ``versions``: the latest one of each table in each topic.
 
     Raises MappingError if a rule states another count than that of its topic without asking for the change.
     """
     counts: dict[str, int] = {}
     mapped: dict[str, list[Route]] = defaultdict(list)
-    for name, version in versions.items():
-        route = routes.of(name)
+    for version in versions:
+        route = routes.of((version.database, version.table))
         if route is None or route.topic != version.topic:
             continue
         count = version.partitions or routes.partitions
@@ -66,15 +65,15 @@ def growth(routes: Routes, versions: Mapping[TableName, TableVersion]) -> dict[s
 
 
 def tag_counts(
-    routes: Routes, versions: Mapping[TableName, TableVersion], grown: Mapping[str, Growth]
+    routes: Routes, versions: Iterable[TableVersion], grown: Mapping[str, Growth]
 ) -> dict[str, int]:
     """Return the counts of all topics of tags: that of the topic whose records each has again.
 
     A topic of a tag keeps the count with which it was written while its tag is in no rule.
     """
     found: dict[str, int] = {}
-    for name, version in versions.items():
-        route = routes.of(name)
+    for version in versions:
+        route = routes.of((version.database, version.table))
         if route is None or route.topic != version.topic:
             continue
         growth = grown.get(route.topic)
@@ -113,6 +112,24 @@ def spread_of(
         )
         for topic, one in grown.items()
     }
+
+
+def returned(versions: Sequence[TableVersion]) -> dict[str, Spread]:
+    """Return the counts of topics that all tables have left: one that a table returns to keeps its own.
+
+    ``versions``: the latest one of each table in each topic, the oldest first.
+    """
+    latest = {(one.database, one.table): one.topic for one in versions}
+    present, found = {*latest.values()}, dict[str, Spread]()
+    for version in versions:
+        known = found.get(version.topic)
+        if version.topic in present or not version.partitions:
+            continue
+        if known is None or version.partitions > known.partitions:
+            found[version.topic] = Spread(
+                partitions=version.partitions, since=dict(version.since or {})
+            )
+    return found
 
 
 def partitions_of(topics: Iterable[tuple[str, Growth]]) -> list[tuple[str, int]]:

@@ -62,6 +62,11 @@ class Route:
     """What is published of a TRUNCATE: its record, nothing, or the deletes of its rows."""
 
     @property
+    def topics(self) -> tuple[str, ...]:
+        """All topics that its records are published to."""
+        return (self.topic, *self.tag_topics.values())
+
+    @property
     def partition_by(self) -> tuple[str, ...]:
         """The columns that choose a row's partition; none: its key does."""
         return self.mapped.rules.partition_by if self.mapped is not None else ()

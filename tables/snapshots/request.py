@@ -21,7 +21,7 @@ from tables.snapshots.table_snapshot import (
     Name,
     SnapshotState,
     TableSnapshot,
-    without_none_removed,
+    without_empty,
 )
 
 
@@ -33,6 +33,8 @@ class SnapshotAction(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     STOP = "stop"
+    MARK = "mark"
+    """To state that a statement changed rows without row events. No operator asks for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,8 @@ class SnapshotRequest:
     """For a start: keys of records, deleted if no row of ``where``, which finds any of theirs, has them."""
     by: str
     ts_ms: int
+    why: str = ""
+    """Of a mark: what changed rows, and what to do."""
     offset: int = -1
     """The record's offset in the journal; -1 for one that is not written yet."""
 
@@ -101,7 +105,7 @@ def note_of(request: SnapshotRequest) -> Note:
     key = SNAPSHOT_REQUEST.key(request.destination, request.database, request.table)
     value = asdict(request)
     del value["offset"]
-    return key, encoded(without_none_removed(value))
+    return key, encoded(without_empty(value))
 
 
 def latest(*sources: Iterable[SnapshotRequest]) -> list[SnapshotRequest]:
@@ -147,8 +151,23 @@ def after_request(
             request=request.id,
         )
     assert snapshot is not None
+    if request.action is SnapshotAction.MARK:
+        return _marked(snapshot, request, now_ms)
     return replace(
         snapshot, state=_next_state(request.action, snapshot), ts_ms=now_ms, request=request.id
+    )
+
+
+def _marked(snapshot: TableSnapshot, request: SnapshotRequest, now_ms: int) -> TableSnapshot:
+    """A reading that has not ended continues, and fails at its end."""
+    if snapshot.is_pending or snapshot.state is SnapshotState.PAUSED:
+        return replace(snapshot, ts_ms=now_ms, request=request.id, unlogged=request.why)
+    return replace(
+        snapshot,
+        state=SnapshotState.FAILED,
+        error=request.why,
+        ts_ms=now_ms,
+        request=request.id,
     )
 
 

@@ -67,11 +67,19 @@ class TableSnapshot:
     error: str | None = None
     request: str = ""
     """The id of the last request that was applied to it."""
+    unlogged: str | None = None
+    """Why its rows may differ from the source's although all are read: a statement changed some meanwhile,
+    without row events. The reading then ends as FAILED, with this error."""
 
     @property
     def name(self) -> Name:
         """Database and table."""
         return self.database, self.table
+
+    @property
+    def ended(self) -> SnapshotState:
+        """The state once all is read."""
+        return SnapshotState.FAILED if self.unlogged is not None else SnapshotState.DONE
 
     @property
     def is_pending(self) -> bool:
@@ -133,14 +141,17 @@ SNAPSHOT: Kind[Any] = Kind(name="snapshot", part=SNAPSHOT_PART)
 def note_of(snapshot: TableSnapshot) -> Note:
     """A record for the journal: ``snapshot/<destination>/<database>/<table>``."""
     key = SNAPSHOT.key(snapshot.destination, snapshot.database, snapshot.table)
-    return key, encoded(without_none_removed(asdict(snapshot)))
+    return key, encoded(without_empty(asdict(snapshot)))
 
 
-def without_none_removed(value: dict[str, Any]) -> dict[str, Any]:
-    """The record's content without an empty ``removes``, which earlier versions cannot read."""
-    if not value["removes"]:
-        del value["removes"]
-    return value
+def without_empty(value: dict[str, Any]) -> dict[str, Any]:
+    """The record's content without an empty ``removes``, ``unlogged`` or ``why``, which earlier versions cannot
+    read."""
+    return {
+        name: one
+        for name, one in value.items()
+        if one or name not in ("removes", "unlogged", "why")
+    }
 
 
 def requested(

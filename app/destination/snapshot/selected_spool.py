@@ -87,7 +87,8 @@ class SelectedSpool:
         estimate = self._chunk.estimate
         return replace(
             self._before,
-            state=SnapshotState.DONE if is_last else SnapshotState.READING,
+            state=self._before.ended if is_last else SnapshotState.READING,
+            error=self._before.unlogged if is_last else None,
             # What a kill leaves is removed first, also if the table has a key by then.
             replaces=not is_last,
             chunks=self._before.chunks + portions,

@@ -19,6 +19,7 @@ from app.destination.commit.participants import CommitParticipant
 from app.destination.commit.read_tables import ReadTables
 from app.destination.commit.renamed_tables import RenamedTables
 from app.destination.commit.signal_rows import SignalRows
+from app.destination.commit.unlogged_rows import UnloggedRows
 from app.destination.emptied_tables import EmptiedTables
 from app.destination.plan import Plan, Signals
 from app.destination.snapshot.entries import Entries
@@ -179,7 +180,13 @@ class Snapshot:
             is_read=self.reads_entered,
             show=self._show,
         )
-        return SignalRows(tables), RenamedTables(tables), entered, self.entries
+        unlogged = UnloggedRows(
+            tables=tables,
+            can_replace=self.can_replace,
+            is_read=lambda name: name in self._lanes,
+            show=self._show,
+        )
+        return SignalRows(tables), RenamedTables(tables), entered, unlogged, self.entries
 
     def _end_lanes(self) -> bool:
         """Forget the lanes that have ended, and return whether there were any; raises the error of one."""

@@ -236,7 +236,7 @@ class TableReading:
         elif chunk is None:
             state = SnapshotState.GONE
         else:
-            state = SnapshotState.DONE if chunk.is_last else SnapshotState.READING
+            state = reached.ended if chunk.is_last else SnapshotState.READING
         if chunk is not None and chunk.spool is not None:
             # Without a key nothing shows which of its rows were published before.
             return self._enter_all(replace(reached, ts_ms=now), chunk, chunk.spool)
@@ -253,8 +253,8 @@ class TableReading:
             else reached.estimated_rows,
             rows=reached.rows + (chunk.rows if chunk is not None else 0),
             ts_ms=now,
-            error=error,
-            removes=() if state is SnapshotState.DONE else reached.removes,
+            error=reached.unlogged if error is None and state is SnapshotState.FAILED else error,
+            removes=() if chunk is not None and chunk.is_last else reached.removes,
         )
         return self._entering(after, chunk, removes=reached.removes)
 

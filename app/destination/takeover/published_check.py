@@ -71,7 +71,7 @@ class Published:
         """Raise MergeUnfinished if a merge that the destination has left did not publish all of its records;
         ``partitions``: those of the journal, of which one has the cursors of that merge."""
         beginning = shard_topics(self.prefix, self.destination)
-        topics = {one.topic for one in state.versions.values() if one.topic.startswith(beginning)}
+        topics = {one.topic for one in state.published if one.topic.startswith(beginning)}
         last = await newest(self.options, topics, since_ms=None, wanted=bool) if topics else []
         if not last:
             return

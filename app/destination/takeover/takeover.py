@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import shlex
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -34,10 +35,12 @@ from app.failpoints import point
 from app.mapping_versions.choice import MappingChoice
 from app.pipeline.hidden_statement import hidden_table
 from app.pipeline.publish.publisher import Publisher
+from app.pipeline.publish.topic_ids import TopicIds
 from app.service.status import DestinationStatus
 from connectors.errors import PositionGone, RuleImpossible, RunRestarts, WitnessesDiffer
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.follower import Follower
+from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.topics.topics import Topics
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import Coordinates
@@ -46,14 +49,26 @@ from connectors.mysql.server.preflight import warnings as preflight_warnings
 from tables.cursor import Cursor, next_epoch
 from tables.journal.checkpoint import Checkpoint
 from tables.journal.state import DestinationState
+from tables.journal.version_fold import VERSION
 from tables.journal_format import Entry as Note
+from tables.journal_format import decoded, is_tombstone
+from tables.known_topics import note_of as topic_note
 from tables.operator.control import DesiredState
 from tables.quarantine import Quarantine, note_of
-from tables.routes.key_changes import changed_keys, changes_refused
-from tables.routes.repartitions import Growth, Spread, growth, partitions_of, spread_of, tag_counts
+from tables.routes.key_changes import changed_keys, changes_refused, returning
+from tables.routes.repartitions import (
+    Growth,
+    Spread,
+    growth,
+    partitions_of,
+    returned,
+    spread_of,
+    tag_counts,
+)
 from tables.schema_history.history import SchemaHistory
 from tables.schema_history.position import HistoryPosition
 from tables.snapshots.table_snapshot import note_of as snapshot_note
+from tables.table_version import TableVersion
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +85,8 @@ class TakenOver:
     address: SourceAddress
     names: frozenset[TableName]
     """The server's tables that the account has privileges for."""
+    lacking: tuple[TableVersion, ...] = ()
+    """Table versions that their topic lacks, since it was made again."""
     spread: Mapping[str, Spread] = field(default_factory=dict)
     """Topics whose keys are spread over more partitions from this claim on."""
 
@@ -111,7 +128,7 @@ class Takeover:
         try:
             async with beside(self._installation(topics)) as confirmed:
                 led = await self._taken_over(producer, topics, known, confirmed)
-            grown = growth(plan.rules.routes, led.state.versions)
+            grown = growth(plan.rules.routes, led.state.published)
             self._check_keys(led.state, led.opened.history)
             claim = claim_of(plan, led.opened.cursor.epoch)
             notes = [*led.opened.notes, *self._quarantined(unreadable, led), claim]
@@ -121,7 +138,7 @@ class Takeover:
             led = replace(led, spread=await self._spread(grown, topics, led))
             # Set before, as the claim may be committed without an acknowledgement.
             self.signals.claimed = led.opened.cursor.epoch
-            await led.publisher.claim(notes)
+            await led.publisher.claim(notes, led.lacking)
             self.phases.reached("epoch claimed")
             if self.mapping is not None:
                 self.mapping.claimed()
@@ -139,7 +156,12 @@ class Takeover:
             table = history.find(*name) if history is not None else None
             return None if table is None else tuple(map(str.lower, table.primary_key)) or None
 
-        changes = changed_keys(routes, state.versions, primary)
+        self.status.warnings["returned"] = [
+            _returns(self.plan.name, *one) for one in returning(routes, state.published)
+        ]
+        for warning in self.status.warnings["returned"]:
+            log.warning("%s: %s", self.plan.name, warning)
+        changes = changed_keys(routes, state.published, primary)
         if changes and not self.plan.accepts(Accepted.CHANGED_KEYS):
             raise changes_refused(changes)
         for change in changes:
@@ -166,11 +188,12 @@ class Takeover:
         have written is before the ends that are read.
         """
         counts = {topic: one.partitions for topic, one in grown.items()}
-        tagged = tag_counts(self.plan.rules.routes, led.state.versions, grown)
+        tagged = tag_counts(self.plan.rules.routes, led.state.published, grown)
         if counts or tagged:
             await topics.grow({**counts, **tagged})
+        kept = returned(led.state.published)
         if not grown:
-            return {}
+            return kept
         async with Follower.opened(self.plan.kafka_options) as follower:
             ends = await follower.ends(partitions_of(grown.items()))
         for topic, one in grown.items():
@@ -179,7 +202,7 @@ class Takeover:
                 self.plan.name, topic, one.partitions, one.before,
             )  # fmt: skip
         led.publisher.written |= counts
-        return spread_of(grown, ends)
+        return {**kept, **spread_of(grown, ends)}
 
     async def _installation(self, topics: Topics) -> str:
         """The installation id in the journal, after a check of all existing topics."""
@@ -306,22 +329,76 @@ class Takeover:
         epoch = next_epoch(last, term=self.signals.permit.lease.term, now=now)
         cursor = replace(opened.cursor, epoch=epoch, written_ms=int(now * 1000))
         opened = replace(opened, cursor=cursor)
+        ids = self._topic_ids(topics, state, names)
+        lacking = await self._lacking_versions(state)
+        opened.notes.extend(await ids.confirm(self._written_now(state)))
+        opened.notes.extend(
+            topic_note(replace(one, lacks_versions=False))
+            for one in state.topics.by_name.values()
+            if one.lacks_versions
+        )
         publisher = Publisher(
             producer,
             plans=plan.topics,
             topics=topics,
             cursor=opened.cursor,
             permit=self.signals.permit,
-            written={one.topic: one.partitions for one in state.versions.values()},
+            written=_counts(state.published),
+            ids=ids,
         )
         return TakenOver(
             publisher=publisher,
+            lacking=tuple(lacking),
             state=state,
             opened=opened,
             facts=facts,
             address=address,
             names=names,
         )
+
+    def _topic_ids(
+        self, topics: Topics, state: DestinationState, names: frozenset[TableName]
+    ) -> TopicIds:
+        """The ids of the topics, as the journal has them."""
+
+        def tables() -> dict[str, list[str]]:
+            found: dict[str, list[str]] = {}
+            for name in state.versions.keys() & names if names else state.versions:
+                route = self.plan.rules.routes.of(name)
+                for topic in route.topics if route is not None else ():
+                    found.setdefault(topic, []).append(".".join(name))
+            return found
+
+        return TopicIds(
+            destination=self.plan.name,
+            topics=topics,
+            journal=self.plan.topics.journal().name,
+            known=state.topics.ids,
+            tables=tables,
+        )
+
+    def _written_now(self, state: DestinationState) -> set[str]:
+        """The topics that the published tables have now, and those of the destination."""
+        routes = self.plan.rules.routes
+        found = {plan.name for plan in self.plan.topics.of(self.plan.name)}
+        for name in state.versions:
+            route = routes.of(name)
+            found.update(route.topics if route is not None else ())
+        return found
+
+    async def _lacking_versions(self, state: DestinationState) -> list[TableVersion]:
+        """All table versions, if an operator has accepted that their topic was made again; else none."""
+        found: dict[bytes, TableVersion] = {}
+
+        def take(record: StoredRecord) -> None:
+            if VERSION.is_of(record.key) and not is_tombstone(record):
+                version = TableVersion.from_json(decoded(record))
+                if version.destination == self.plan.name:
+                    found[record.key] = version
+
+        if any(one.lacks_versions for one in state.topics.by_name.values()):
+            await self.plan.journal.read(take)
+        return sorted(found.values(), key=lambda one: (one.database, one.table, one.version))
 
     def _check_desired_state(self, state: DestinationState) -> None:
         """Raise Leaving if the desired state is not to run; this worker may not have seen it yet."""
@@ -362,6 +439,23 @@ class Takeover:
         found = unreadable[:]
         unreadable.clear()
         return [_noted(error, led.state.quarantine, led.facts, led.opened) for error in found]
+
+
+def _returns(destination: str, there: TableVersion, latest: TableVersion) -> str:
+    """The warning of a table that a mapping brings back to a topic."""
+    name = f"{there.database}.{there.table}"
+    return (
+        f"{name} returns to {there.topic}, which lacks its changes since version {there.version}, published to "
+        f"{latest.topic}: python -m app snapshot start {destination} {shlex.quote(name)} --replace"
+    )
+
+
+def _counts(versions: Iterable[TableVersion]) -> dict[str, int | None]:
+    """The topics that were written to, with the partitions over which their keys are spread."""
+    found: dict[str, int | None] = {}
+    for one in versions:
+        found[one.topic] = max(one.partitions or 0, found.get(one.topic) or 0) or None
+    return found
 
 
 def _noted(

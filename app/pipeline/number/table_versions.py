@@ -31,7 +31,7 @@ class VersionBook:
         known: Mapping[Name, TableVersion],
         spread: Mapping[str, Spread] | None = None,
     ) -> None:
-        """``spread``: topics whose keys are spread over more partitions than ``known`` has, from now on."""
+        """``spread``: topics whose keys are spread over other partitions than ``known`` has, from now on."""
         self._destination = destination
         self._latest = dict(known)
         self._matched: dict[Name, tuple[Route, Definition]] = {}
@@ -44,7 +44,7 @@ class VersionBook:
         for version in known.values():
             self._take_spread(version)
         for topic, one in (spread or {}).items():
-            self._spread[topic], self._since[topic] = one.partitions, one.since
+            self._spread[topic], self._since[topic] = one.partitions, one.since or None
         self.count = sum(version.version for version in known.values())
         """Count of the versions of all tables."""
 

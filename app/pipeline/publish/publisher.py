@@ -19,6 +19,7 @@ from app.coordination.write_permit import WritePermit
 from app.failpoints import point
 from app.pipeline.piece import Piece
 from app.pipeline.piece_parts import Decision
+from app.pipeline.publish.topic_ids import TopicIds
 from connectors.errors import KafkaSlow, RecordTooLarge
 from connectors.kafka.producer import TransactionalProducer, send_finished
 from connectors.kafka.rejected_record import refused_batch, too_large
@@ -39,6 +40,7 @@ from tables.cursor import Cursor
 from tables.journal import state as journal
 from tables.journal_format import Entry as Note
 from tables.schema_history.codec.journal_records import history_records
+from tables.table_version import TableVersion
 
 _COMPACTION = Compaction(
     segment_bytes=16 * 1024 * 1024,
@@ -160,9 +162,11 @@ class Publisher:
         cursor: Cursor,
         permit: WritePermit | None = None,
         written: Mapping[str, int | None] | None = None,
+        ids: TopicIds | None = None,
     ) -> None:
-        """``written``: see the attribute."""
+        """``written``: see the attribute; ``ids``: Kafka's ids of the topics, if they are to be compared."""
         self._producer = producer
+        self.ids = ids
         self.written = dict(written or {})
         """The row topics that were written to before, with their partition counts."""
         self._plans = plans
@@ -174,12 +178,15 @@ class Publisher:
         self.stated: Callable[[int], int | None] = lambda time_ms: time_ms
         """See CompletenessWatch."""
 
-    async def claim(self, notes: Iterable[Note] = ()) -> None:
+    async def claim(
+        self, notes: Iterable[Note] = (), versions: Iterable[TableVersion] = ()
+    ) -> None:
         """Commit the cursor, and what else the journal is to hold from here on: the first act of a leader,
-        which shows its epoch to all."""
+        which shows its epoch to all. ``versions``: those that their topic lacks."""
         await self._topics.ensure(*self._plans.of(self.cursor.destination))
         async with self._permit.writing(), self._producer.transaction() as kafka:
-            sent = [await self._note(kafka, note) for note in notes]
+            sent = [await self._send_version(kafka, version) for version in versions]
+            sent += [await self._note(kafka, note) for note in notes]
             sent.append(await self._send_cursor(kafka, self.cursor))
             await asyncio.gather(*sent)
             point("claim.before")
@@ -191,12 +198,14 @@ class Publisher:
         # The topic of a version in the journal existed, whether its first rows were published or not.
         topics = piece.topics
         await self.prepare(topics)
+        notes = [] if self.ids is None else await self.ids.confirm(topics)
         await self._producer.learn(set(topics))
         point("topics.made")
         cursor = _after(self.cursor, piece)
         sent: list[Any] = []
         writing = self._permit.writing()
         async with writing, self._named(piece, sent), self._producer.transaction() as kafka:
+            sent += [await self._note(kafka, note) for note in notes]
             sent += [future async for future in self._sent(kafka, piece)]
             point("produce.rows")
             cursor_sent = await self._send_cursor(kafka, cursor)
@@ -230,7 +239,8 @@ class Publisher:
         """
         wanted = sorted(topics.keys() - self._single)
         plans = [self._plan_of(name, topics[name]) for name in wanted]
-        await self._topics.ensure(*plans, before=self.written)
+        known = self.ids.known if self.ids is not None else {}
+        await self._topics.ensure(*plans, before={*self.written, *known})
 
     def _plan_of(self, name: str, partitions: int) -> TopicPlan:
         """Return the plan of a topic that is created at its first write."""
@@ -257,11 +267,10 @@ class Publisher:
             raise too_large(batch, await self._topics.largest(batch.topic)) from error
 
     async def _sent(self, kafka: Any, piece: Piece) -> Any:
-        schemas = schemas_topic(self._plans.prefix)
         for version in piece.tables.versions:
-            key, value = orjson.dumps(version.key_json()), version.to_json()
-            yield await kafka.send(schemas, key=key, value=orjson.dumps(value), partition=0)
-            yield await self._note(kafka, (journal.version_key(version), journal.encoded(value)))
+            yield await self._send_version(kafka, version)
+            value = journal.encoded(version.to_json())
+            yield await self._note(kafka, (journal.version_key(version), value))
         # A checkpoint of the history, among the notes, is older than this piece; so its records follow it.
         for note in piece.notes:
             yield await self._note(kafka, note)
@@ -275,6 +284,13 @@ class Publisher:
                 yield await self._send_progress(kafka, time_ms)
         for batch in piece.batches:
             yield await send_finished(kafka, batch)
+
+    async def _send_version(self, kafka: Any, version: TableVersion) -> Any:
+        """Send a table version to its topic."""
+        key, value = orjson.dumps(version.key_json()), orjson.dumps(version.to_json())
+        return await kafka.send(
+            schemas_topic(self._plans.prefix), key=key, value=value, partition=0
+        )
 
     async def _note(self, kafka: Any, note: Note) -> Any:
         """Send a journal record."""

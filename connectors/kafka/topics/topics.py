@@ -9,7 +9,16 @@ name, and so is one that has vanished. One that may lose records with a broker i
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Container, Iterable, Iterator, Mapping
+import shlex
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,7 +28,7 @@ from aiokafka.errors import IncompatibleBrokerVersion, KafkaError, for_code
 
 from connectors.errors import Faults, KafkaDenied, KafkaLost, KafkaRefused, TopicGone, TopicUnfit
 from connectors.kafka.error_mapping import DENIED, explained
-from connectors.kafka.protocol_requests import metadata, topic_id
+from connectors.kafka.protocol_requests import metadata, topic_ids
 from connectors.kafka.topics.creation import MOST_NAMES, described, make, more_partitions
 from connectors.kafka.topics.durability import weaknesses
 from connectors.kafka.topics.fitness import TopicFacts as TopicFacts
@@ -29,6 +38,8 @@ from connectors.kafka.topics.plan import Compaction as Compaction
 from connectors.kafka.topics.plan import TopicPlan as TopicPlan
 
 log = logging.getLogger(__name__)
+
+_NO_SUCH_TOPIC, _NO_LEADER = 3, 5
 
 _WARNED: set[tuple[str, str]] = set()
 """The warnings logged in this process."""
@@ -61,7 +72,11 @@ class Topics:
             if lost:
                 # Some brokers report a topic that an account may not see as missing.
                 await _configs(admin, [lost[0].name], absent=True)
-                raise TopicGone(lost[0].command(), topic=lost[0].name)
+                raise TopicGone(
+                    lost[0].command(),
+                    topic=lost[0].name,
+                    remedy=TopicGone.remedy.replace("TOPIC", shlex.quote(lost[0].name)),
+                )
             if missing:
                 await make(admin, missing, made=self._ready.add)
         self._ready.update(plan.name for plan in plans)
@@ -101,13 +116,29 @@ class Topics:
     async def id_of(self, name: str) -> str | None:
         """The id of the topic of this name: a recreated one has another id. None if no broker
         reports it."""
+        return (await self.ids([name])).get(name)
+
+    async def ids(self, names: Collection[str]) -> dict[str, str]:
+        """The ids of those of these topics that exist; none if the brokers report no ids.
+
+        Raises KafkaDenied, KafkaRefused or KafkaLost.
+        """
+        found: dict[str, str] = {}
+        if not names:
+            return found
         async with self._admin() as admin:
             client = admin._client
-            try:
-                answer = await client.send(client.get_random_node(), metadata(name))
-            except IncompatibleBrokerVersion:
-                return None
-            return topic_id(answer)
+            for some in _sliced(sorted(names)):
+                try:
+                    answer = await client.send(client.get_random_node(), metadata(some))
+                except IncompatibleBrokerVersion:
+                    return {}
+                for name, code, number in topic_ids(answer):
+                    if code not in (0, _NO_SUCH_TOPIC, _NO_LEADER):
+                        raise for_code(code)(name)
+                    if code == 0:
+                        found[name] = number
+        return found
 
     async def largest(self, name: str) -> int | None:
         """The number of bytes of a record batch that a topic accepts now: the smaller of

@@ -271,3 +271,50 @@ def test_tables_that_may_not_be_seen_at_all_wait_for_their_grants_and_are_read_o
     for one in (*hidden, "other"):
         assert shop.read(one) == [1]
     assert shop.read("onew") == []
+
+
+def test_rows_that_a_statement_changes_without_row_events_are_named_until_they_are_read_again(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    run(
+        mysql,
+        "CREATE TABLE shop.parted (id int PRIMARY KEY, v int, w int) PARTITION BY RANGE (id) "
+        "(PARTITION p0 VALUES LESS THAN (11), PARTITION p1 VALUES LESS THAN MAXVALUE)",
+        "INSERT INTO shop.parted SELECT * FROM shop.altered",
+        "CREATE TABLE shop.swap (id int PRIMARY KEY, v int, w int)",
+        "INSERT INTO shop.swap VALUES (1, 100, 0), (3, 300, 0)",
+        *(f"GRANT SELECT ON shop.{one} TO {READER}" for one in ("parted", "swap")),
+    )
+    shop = Shop(stack, mysql, tmp_path)
+
+    def failed(worker: Worker, table: str, what: str) -> str:
+        name = f"shop.{table}"
+        found = worker.wait(
+            lambda status: status["snapshot"].get(name, {}).get("state") == "failed"
+        )["snapshot"][name]["error"]
+        assert found.startswith(f"{what} (GTID "), found
+        assert found.endswith(f"python -m app snapshot start shop {name} --replace")
+        return str(found)
+
+    with running(shop.wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["state"] == "RUNNING")
+        shop.start("parted")
+        worker.wait(lambda status: bool(status["snapshot"].get("shop.parted", {}).get("rows")))
+        run(mysql, "ALTER TABLE shop.parted EXCHANGE PARTITION p0 WITH TABLE shop.swap")
+        failed(worker, "swap", "EXCHANGE PARTITION")
+        # It is read to its end, and then says what it may lack.
+        error = failed(worker, "parted", "EXCHANGE PARTITION")
+        assert shop.read("parted") == list(range(1, MANY + 1))
+        assert worker.stop() == 0
+    with running(shop.wanted, tmp_path) as worker:
+        assert failed(worker, "parted", "EXCHANGE PARTITION") == error
+        for one in (error, failed(worker, "swap", "EXCHANGE PARTITION")):
+            words = one.partition("python -m app ")[2].split()
+            assert run_command(shop.config, *words).returncode == 0
+        shop.ends(worker, "parted", "swap")
+        run(mysql, "ALTER TABLE shop.parted TRUNCATE PARTITION p0", "FLUSH TABLES shop.swap")
+        # What is not read at the moment, too.
+        failed(worker, "parted", "TRUNCATE PARTITION")
+        assert worker.destination()["state"] == "RUNNING"
+        run(mysql, "ALTER TABLE shop.swap DISCARD TABLESPACE")
+        failed(worker, "swap", "DISCARD TABLESPACE")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
+import shlex
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,7 +23,7 @@ from devstack.ports import free_port
 from tests.harness.forked import run_command
 from tests.harness.servers import own_mysql
 from tests.harness.sql import run
-from tests.harness.topics import changes, on_kafka, rows
+from tests.harness.topics import changes, on_kafka, rows, values
 from tests.harness.wait import until
 from tests.harness.worker import Worker, running, settings
 
@@ -90,10 +92,81 @@ def test_a_topic_of_rows_that_vanished_is_not_made_again_silently(
         assert worker.destination()["cursor"]["seq"] == before
         assert topic not in on_kafka(stack, lambda admin: admin.list_topics())
         make(stack, error[error.index("kafka-topics.sh") : error.index(" [")])
-        assert restart(tmp_path).returncode == 0
+        follow(tmp_path, error)
         worker.wait(lambda status: status["state"] == "RUNNING" and status["rows"] == 2)
     found = rows(stack, wanted["prefix"], "orders")
     assert [change.value["after"]["id"] for change in found] == [2]
+
+
+def remake(stack: Stack, plan: TopicPlan) -> None:
+    """Delete a topic and make it again at once, as between two checks."""
+    delete(stack, plan.name)
+    make(stack, plan.command())
+
+
+def replaced(worker: Worker, topic: str) -> str:
+    """The status after the destination stopped for a topic that was made again."""
+    error = str(worker.wait(lambda status: status["state"] == "FAILED")["error"])
+    assert error.startswith("TopicReplaced: "), error
+    assert topic in error
+    return error
+
+
+def follow(folder: Path, error: str, *, count: int = 1) -> None:
+    """Run the commands that an error names."""
+    for words in re.findall(r"python -m app ([^;]+?)(?=[;.] |\.?$)", error)[:count]:
+        extra = ["--yes-lose-changes"] if "accept-topic" in words else []
+        done = run_command(folder / "aqueduct.yaml", *shlex.split(words), *extra)
+        assert done.returncode == 0, (words, done.stdout, done.stderr)
+
+
+def test_a_topic_that_was_made_again_stops_its_destination_until_an_operator_accepts_it(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = settings(stack, mysql, tmp_path)
+    prefix = wanted["prefix"]
+    topic, versions = f"{prefix}.shop.orders", f"{prefix}.__schemas"
+    plan = TopicPlan(name=topic, partitions=2, replication_factor=1, max_message_bytes=16 << 20)
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: status["rows"] == 1)
+        # While nothing is written to it.
+        remake(stack, plan)
+        assert "shop.orders" in replaced(worker, topic)
+        run(mysql, "INSERT INTO shop.orders VALUES (2)")
+        assert worker.stop() == 0
+    with running(wanted, tmp_path) as worker:
+        # A restart, of the process or of the destination, accepts nothing.
+        replaced(worker, topic)
+        assert restart(tmp_path).returncode == 1
+        error = replaced(worker, topic)
+        assert changes(stack, topic, partitions=2) == []
+        follow(tmp_path, error, count=2)
+        worker.wait(lambda status: status["state"] == "RUNNING" and status["rows"] >= 3)
+        until(lambda: found(stack, topic) >= {("c", 2), ("r", 1), ("r", 2)})
+        run(mysql, "ALTER TABLE shop.orders ADD n INT", "INSERT INTO shop.orders VALUES (3, 3)")
+        until(lambda: ("c", 3) in found(stack, topic))
+        assert worker.stop() == 0
+    before = values(stack, versions)
+    assert len(before) == 2
+    # While no worker runs: all versions of the tables are published again.
+    compacted = replace(plan, name=versions, partitions=1, cleanup_policy="compact")
+    remake(stack, compacted)
+    with running(wanted, tmp_path) as worker:
+        follow(tmp_path, replaced(worker, versions))
+        worker.wait(lambda status: status["state"] == "RUNNING")
+        assert values(stack, versions) == before
+        run(mysql, "INSERT INTO shop.orders VALUES (4, 4)")
+        until(lambda: ("c", 4) in found(stack, topic))
+        remake(stack, replace(compacted, name=f"{prefix}.__journal", partitions=4))
+        error = str(worker.wait(lambda status: status["state"] == "FAILED")["error"])
+        assert "recreated" in error
+        assert f"topic={prefix}.__journal" in error
+
+
+def found(stack: Stack, topic: str) -> set[tuple[str, int]]:
+    """Each row of a topic with its operation."""
+    changed = changes(stack, topic, partitions=2)
+    return {(one.value["op"], one.value["after"]["id"]) for one in changed if one.value["after"]}
 
 
 @pytest.mark.parametrize(

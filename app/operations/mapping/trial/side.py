@@ -7,7 +7,7 @@ rows neither.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ from connectors.mysql.position import SourceOffset
 from connectors.mysql.stream.chunk import Chunk
 from tables.cursor import Cursor
 from tables.quarantine import Quarantine
-from tables.routes.repartitions import growth, partitions_of, spread_of
+from tables.routes.repartitions import growth, partitions_of, returned, spread_of
 from tables.routes.routes import Routes
 from tables.schema_history.history import SchemaHistory
 from tables.schema_history.position import reached
@@ -110,16 +110,17 @@ class Side:
         self.committed_ms = max(self.committed_ms, *(piece.committed_ms for piece in pieces))
 
 
-def rules_of_next(
-    rules: Rules, routes: Routes, versions: Mapping[TableName, TableVersion]
-) -> Rules:
+def rules_of_next(rules: Rules, routes: Routes, versions: Sequence[TableVersion]) -> Rules:
     """Return the rules by which a mapping would come into force: topics get the partitions that it asks for.
 
     Raises MappingError if it states another count than that of a topic without asking for the change.
     """
     grown = growth(routes, versions)
     # The offsets of the boundary are in table versions alone, which are not compared.
-    spread = spread_of(grown, dict.fromkeys(partitions_of(grown.items()), 0))
+    spread = {
+        **returned(versions),
+        **spread_of(grown, dict.fromkeys(partitions_of(grown.items()), 0)),
+    }
     return replace(rules, routes=routes, spread=spread)
 
 

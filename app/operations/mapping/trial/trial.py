@@ -142,7 +142,7 @@ class _Run:
 
     def trial(self) -> Trial:
         self._check_existing_tables()
-        rules = rules_of_next(self._old, self._new_routes, self._state.versions)
+        rules = rules_of_next(self._old, self._new_routes, self._state.published)
         address = own_address(
             self._source.address, self._facts, self._ids, follows=self._request.seconds is not None
         )

@@ -13,6 +13,7 @@ from app.pipeline.piece_parts import (
     QuarantinedTable,
     SourceTrace,
     TableChanges,
+    UnloggedChange,
     add_run,
 )
 from app.pipeline.portions.selected_rows import Entered
@@ -43,6 +44,7 @@ def full() -> Piece:
             versions=[anything],
             history=[anything],
             quarantined=[QuarantinedTable(name=("shop", "t"), why="odd", since=PLACE)],
+            unlogged=[UnloggedChange(("shop", "t"), "DROP PARTITION", None, "b.000001:4")],
         ),
         notes=[(b"key", b"value")],
         dead_letters=[LETTER],

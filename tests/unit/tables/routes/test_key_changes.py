@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.position import Coordinates
+from tables.journal.state import DestinationState, encoded, version_key
 from tables.mapping.yaml_form import from_yaml
 from tables.masking.keys import MaskingKeys
-from tables.routes.key_changes import changed_keys, changes_refused
+from tables.routes.key_changes import changed_keys, changes_refused, returning
 from tables.routes.routes import Routes
 from tables.table_version import Definition, TableVersion
 
@@ -63,7 +65,7 @@ def version(rules: str, *key: str) -> TableVersion:
 def test_a_mapping_that_changes_keys_in_a_topic_is_refused_by_name(
     before: str, after: str, change: str
 ) -> None:
-    versions = {NAME: version(before, "id")}
+    versions = [version(before, "id")]
     (found,) = changed_keys(routes(after), versions)
     assert found.startswith("shop.orders in aq.")
     assert found.partition(": ")[2].startswith(change)
@@ -82,11 +84,11 @@ def test_a_mapping_that_changes_keys_in_a_topic_is_refused_by_name(
     ],
 )
 def test_what_changes_no_key_in_its_topic_is_not_refused(before: str, after: str) -> None:
-    assert changed_keys(routes(after), {NAME: version(before, "id")}) == []
+    assert changed_keys(routes(after), [version(before, "id")]) == []
 
 
 def test_a_rule_that_repeats_the_primary_key_may_go_if_that_is_known() -> None:
-    versions = {NAME: version("topic: t, key: [id]", "id")}
+    versions = [version("topic: t, key: [id]", "id")]
     assert changed_keys(routes("topic: t"), versions, lambda _: ("id",)) == []
     assert changed_keys(routes("topic: t"), versions, lambda _: ("number",))
     assert changed_keys(routes("topic: t"), versions)
@@ -96,12 +98,12 @@ def test_keys_in_a_connectors_form_are_others() -> None:
     given = replace(version("topic: t", "id"), stated=None)
     for before, after in (("debezium", "connect"), ("connect", "canal")):
         changed = changed_keys(
-            routes(f"topic: t, format: {after}"), {NAME: replace(given, format=before)}
+            routes(f"topic: t, format: {after}"), [replace(given, format=before)]
         )
         assert changed[0].endswith(f"they have the form of {after}, and had that of {before}")
     keyless = replace(version("topic: t"), format="debezium")
-    assert changed_keys(routes("topic: t, format: connect"), {NAME: keyless}) == []
-    assert changed_keys(routes("topic: t, format: canal"), {NAME: given}) == []
+    assert changed_keys(routes("topic: t, format: connect"), [keyless]) == []
+    assert changed_keys(routes("topic: t, format: canal"), [given]) == []
 
 
 def test_tables_that_are_unknown_or_captured_no_more_are_not_judged() -> None:
@@ -113,8 +115,28 @@ def test_tables_that_are_unknown_or_captured_no_more_are_not_judged() -> None:
         }
     )
     assert old.stated is None
-    assert changed_keys(routes("topic: t, shard_in_key: always"), {NAME: old}) == []
+    assert changed_keys(routes("topic: t, shard_in_key: always"), [old]) == []
     assert not changed_keys(
         routes("topic: t, shard_in_key: always, black: 'shop[.]orders'"),
-        {NAME: version("topic: t", "id")},
+        [version("topic: t", "id")],
     )
+
+
+def test_a_mapping_that_returns_to_a_topic_is_compared_with_what_the_topic_last_had() -> None:
+    made = [
+        version("topic: t, key: [id]", "id"),
+        replace(version("topic: t, key: [region]", "region"), version=2),
+        replace(version("topic: u, key: [id]", "id"), version=3),
+    ]
+    state = DestinationState("m1")
+    # A compacted journal may have them in any order.
+    for offset, one in enumerate([made[2], made[1], made[0]]):
+        state.apply(StoredRecord(version_key(one), encoded(one.to_json()), offset))
+    assert state.versions == {NAME: made[2]}
+    (found,) = changed_keys(routes("topic: t, key: [id]"), state.published)
+    assert found == "shop.orders in aq.t: their columns are id, and were region"
+    assert changed_keys(routes("topic: t, key: [region]"), state.published) == []
+    assert changed_keys(routes("topic: u, key: [region]"), state.published)
+    assert changed_keys(routes("topic: new, key: [region]"), state.published) == []
+    for topic, back in (("t", [(made[1], made[2])]), ("u", []), ("new", [])):
+        assert returning(routes(f"topic: {topic}"), state.published) == back

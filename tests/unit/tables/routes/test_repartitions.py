@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from app.pipeline.number.table_versions import VersionBook
 from connectors.errors import MappingError
 from connectors.mysql.position import Coordinates
 from tables.mapping.yaml_form import from_yaml
-from tables.routes.repartitions import Growth, growth, partitions_of, spread_of, tag_counts
+from tables.routes.repartitions import (
+    Growth,
+    Spread,
+    growth,
+    partitions_of,
+    returned,
+    spread_of,
+    tag_counts,
+)
 from tables.routes.routes import Routes
 from tables.table_version import Definition, TableVersion
 
@@ -27,13 +37,11 @@ def version(table: str, partitions: int | None, topic: str) -> TableVersion:
 
 def routed(
     rules: str, *counts: int | None, topic: str = "aq.t", **more: Any
-) -> tuple[Routes, dict[tuple[str, str], TableVersion]]:
+) -> tuple[Routes, list[TableVersion]]:
     """The routes by these rules of one of two tables, and the versions of the tables."""
     text = f"{{databases: {{s: {{topic: t}}}}, tables: {{s.a: {{{rules}}}}}}}"
     routes = Routes(prefix="aq", partitions=3, mapping=from_yaml(text), **more)
-    return routes, {
-        ("s", name): version(name, one, topic) for name, one in zip("ab", counts, strict=False)
-    }
+    return routes, [version(name, one, topic) for name, one in zip("ab", counts, strict=False)]
 
 
 def grown(rules: str, *counts: int | None, topic: str = "aq.t", **more: Any) -> dict[str, Growth]:
@@ -116,3 +124,15 @@ def test_a_count_that_cannot_be_is_refused(rules: str, more: dict[str, Any], fau
     (found,) = raised.value.faults
     assert found.startswith(f"topic {topic} has its keys")
     assert re.search(fault, found)
+
+
+def test_a_topic_that_a_table_returns_to_keeps_its_partitions() -> None:
+    routes, (left,) = routed("partitions: 5", 2)
+    later = replace(left, version=2, topic="aq.u", partitions=7)
+    kept = returned([left, later])
+    assert kept == {"aq.t": Spread(partitions=2, since={})}
+    book = VersionBook("m1", known={("s", "a"): later}, spread=kept)
+    assert (book.partitions("aq.t"), book.partitions("aq.u")) == (2, 7)
+    assert returned([replace(later, version=0), left]) == {"aq.u": Spread(partitions=7, since={})}
+    with pytest.raises(MappingError, match="has its keys in 2 partitions, and its rule states 5"):
+        growth(routes, [left, later])

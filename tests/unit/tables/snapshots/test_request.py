@@ -138,3 +138,23 @@ def test_the_state_of_a_table_is_read_back_and_an_earlier_form_is_too() -> None:
     }  # fmt: skip
     state = fold("shop", [StoredRecord(b"snapshot/shop/shop/orders", encoded(earlier), 1)])
     assert state.snapshots.all[full.name].state is SnapshotState.DONE
+
+
+def test_a_mark_lets_a_reading_continue_and_fail_at_its_end_and_any_other_fail_at_once() -> None:
+    mark = replace(asked(SnapshotAction.MARK), why="DROP PARTITION changed rows")
+    key, value = note_of(mark)
+    assert request_in(StoredRecord(key, value, 3)) == replace(mark, offset=3)
+    assert b'"why"' not in note_of(START)[1]
+    for state in (SnapshotState.READING, SnapshotState.PAUSED, SnapshotState.WAITING):
+        before = replace(READING, state=state)
+        marked = after_request(mark, before, now_ms=5)
+        assert replace(marked, unlogged=None, ts_ms=0, request="") == before
+        assert (marked.request, marked.unlogged) == ("two", mark.why)
+        assert (before.ended, marked.ended) == (SnapshotState.DONE, SnapshotState.FAILED)
+        read = fold("shop", [StoredRecord(*snapshot_note(marked), 1)])
+        assert read.snapshots.all[marked.name] == marked
+    assert b'"unlogged"' not in snapshot_note(READING)[1]
+    for state in (SnapshotState.DONE, SnapshotState.STOPPED, SnapshotState.FAILED):
+        marked = after_request(mark, replace(READING, state=state), now_ms=5)
+        assert (marked.state, marked.error) == (SnapshotState.FAILED, mark.why)
+    assert after_request(START, marked, now_ms=5).unlogged is None

@@ -215,7 +215,7 @@ async def published(
             publisher,
             reading,
             commits,
-            asyncio.get_running_loop().create_future(),
+            (asyncio.get_running_loop().create_future(),),
             schemas=schemas,
             skipping=OperatorSkips("shop", Skips(), SERVER),
             again=PROVEN,

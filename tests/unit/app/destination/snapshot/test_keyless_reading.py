@@ -47,6 +47,18 @@ async def test_all_rows_of_a_table_without_a_key_enter_as_portions_of_one_read()
     assert [spool.blocks(0) for spool in table.spools] == [None]
 
 
+async def test_a_marked_table_fails_with_its_last_portion() -> None:
+    stream = Stream()
+    (shown,) = await read(
+        Table(0, portions=2), stream, replace(START, unlogged="IMPORT TABLESPACE")
+    )
+    journal = [orjson.loads(one.note[1]) for one in stream.entered]
+    assert [(one["state"], one["error"]) for one in journal] == [
+        ("reading", None), ("failed", "IMPORT TABLESPACE"),
+    ]  # fmt: skip
+    assert (shown.state, shown.error) == (SnapshotState.FAILED, "IMPORT TABLESPACE")
+
+
 async def test_after_a_kill_between_two_portions_its_rows_are_removed_first_and_no_name_comes_again() -> (
     None
 ):

@@ -232,6 +232,15 @@ async def test_an_empty_table_and_a_table_that_ends_with_a_chunk() -> None:
         assert shown[-1].state is SnapshotState.DONE
 
 
+async def test_a_marked_table_is_read_to_its_end_and_fails_then() -> None:
+    shown = await read(Table(5), Stream(), replace(START, unlogged="DROP PARTITION"))
+    assert [(one.state, one.rows, one.error) for one in shown] == [
+        (SnapshotState.READING, 2, None),
+        (SnapshotState.READING, 4, None),
+        (SnapshotState.FAILED, 5, "DROP PARTITION"),
+    ]
+
+
 async def test_it_resumes_after_the_last_row_in_the_journal() -> None:
     table, stream = Table(5), Stream()
     start = replace(START, state=SnapshotState.READING, after=("2",), chunks=1, rows=2)

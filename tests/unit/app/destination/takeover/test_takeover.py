@@ -21,7 +21,14 @@ from app.destination.takeover.source_answers import SourceAnswers
 from app.destination.takeover.takeover import Takeover
 from app.destination.takeover.timings import Phases
 from app.service.status import DestinationStatus
-from connectors.errors import JournalUnreadable, RunRestarts, SourceLost, StateUnknown, TopicGone
+from connectors.errors import (
+    JournalUnreadable,
+    RunRestarts,
+    SourceLost,
+    StateUnknown,
+    TopicGone,
+    TopicReplaced,
+)
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.topics.topics import TopicPlan
 from connectors.mysql.lookup.start import Latest
@@ -33,6 +40,8 @@ from tables.journal.checkpoint import MemoryCheckpoint
 from tables.journal.installation import installation_key
 from tables.journal.partition import JournalPartition
 from tables.journal_format import Entry
+from tables.known_topics import KnownTopic
+from tables.known_topics import note_of as topic_note
 from tables.mapping.yaml_form import from_yaml
 from tables.operator.source_choice import Current, note_of
 from tables.routes.routes import Routes
@@ -53,6 +62,10 @@ class Scene:
         self.silent: set[str] = set()
         self.grown: dict[str, int] = {}
         """Topics of which more partitions were asked for."""
+        self.ids: dict[str, str] = {}
+        """Kafka's ids of topics."""
+        self.lacking: tuple[TableVersion, ...] = ()
+        """Table versions that the claim publishes again."""
         self.gone: set[str] = set()
         """Topics that do not exist."""
         self.released = threading.Event()
@@ -111,6 +124,9 @@ class Scene:
                 if gone := [name for name in made if name in before]:
                     raise TopicGone(topic=gone[0])
 
+            async def ids(self, names: Container[str]) -> dict[str, str]:
+                return {name: one for name, one in scene.ids.items() if name in names}
+
             async def grow(self, counts: Mapping[str, int]) -> None:
                 scene.grown.update(counts)
                 scene.events.append("grown")
@@ -155,8 +171,8 @@ class Scene:
         def publisher(*_: Any, cursor: Cursor, **__: Any) -> Any:
             scene.claimed.append(cursor)
 
-            async def claim(notes: list[Entry]) -> None:
-                scene.noted = notes
+            async def claim(notes: list[Entry], versions: tuple[TableVersion, ...]) -> None:
+                scene.noted, scene.lacking = notes, versions
                 scene.events.append("claimed")
 
             return SimpleNamespace(claim=claim)
@@ -403,3 +419,68 @@ async def test_a_recovery_without_a_cursor_is_refused_where_it_would_begin_at_th
     with pytest.raises(StateUnknown):
         await scene.lead()
     assert "claimed" not in scene.events
+
+
+TOPIC_VERSION = TableVersion(
+    destination="shop", database="shop", table="orders", version=1, topic="aq.shop.orders",
+    definition=Definition(columns=(), primary_key=()),
+    gtid=None, coordinates=Coordinates("b.000001", 4), ts_ms=1, partitions=2,
+)  # fmt: skip
+
+
+def known_topic(name: str, number: str, *, lacks_versions: bool = False) -> Entry:
+    one = KnownTopic(
+        destination="shop", topic=name, id=number, ts_ms=1, lacks_versions=lacks_versions
+    )
+    return topic_note(one)
+
+
+@pytest.mark.parametrize("name", ["aq.shop.orders", "aq.__ddl.shop", "aq.__schemas"])
+async def test_a_topic_that_was_made_again_is_refused_before_an_epoch_is_claimed(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("app.pipeline.publish.topic_ids._AGAIN_SECONDS", 0.01)
+    cast(Any, scene.plan).rules.routes = Routes(prefix="aq")
+    version = journal.version_key(TOPIC_VERSION), journal.encoded(TOPIC_VERSION.to_json())
+    scene.write(installation_note("i"), cursor_note(), version, known_topic(name, "1"))
+    scene.ids = {name: "2", "aq.__journal": "5"}
+    with pytest.raises(TopicReplaced, match="accept-topic shop aq") as error:
+        await scene.lead()
+    assert name in str(error.value)
+    assert "claimed" not in scene.events
+    tables = "snapshot start shop shop.orders" if name == "aq.shop.orders" else "start"
+    assert (tables in str(error.value)) is (name == "aq.shop.orders")
+
+
+async def test_the_ids_of_topics_are_noted_with_the_claim_that_first_sees_them(
+    scene: Scene,
+) -> None:
+    cast(Any, scene.plan).rules.routes = Routes(prefix="aq")
+    version = journal.version_key(TOPIC_VERSION), journal.encoded(TOPIC_VERSION.to_json())
+    scene.write(
+        installation_note("i"), cursor_note(), version, known_topic("aq.__ddl.shop", "1"),
+        # A table that is published elsewhere by now, or never was.
+        known_topic("aq.shop.other", "3"),
+    )  # fmt: skip
+    scene.ids = {
+        "aq.shop.orders": "7", "aq.__ddl.shop": "1", "aq.shop.other": "4", "aq.__journal": "5"
+    }  # fmt: skip
+    await scene.lead()
+    noted = {key for key, _ in scene.noted if key.startswith(b"topic/")}
+    assert noted == {b"topic/shop/aq.shop.orders"}
+
+
+async def test_all_versions_are_published_again_once_their_new_topic_is_accepted(
+    scene: Scene,
+) -> None:
+    versions = [replace(TOPIC_VERSION, version=number) for number in (1, 2)]
+    scene.write(
+        installation_note("i"), cursor_note(),
+        *((journal.version_key(one), journal.encoded(one.to_json())) for one in versions),
+        known_topic("aq.__schemas", "2", lacks_versions=True),
+    )  # fmt: skip
+    scene.ids = {"aq.__schemas": "2"}
+    await scene.lead()
+    assert list(scene.lacking) == versions
+    (noted,) = [value for key, value in scene.noted if key == b"topic/shop/aq.__schemas"]
+    assert b'"lacks_versions":false' in noted

@@ -9,7 +9,6 @@ import pytest
 from app.operations.mapping.trial.side import known_tables, rules_of_next, tried_again
 from app.pipeline.gather.captured_tables import GivenUp, QuarantinedMarker
 from connectors.errors import MappingError
-from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.quarantine import Outcome, Quarantine, Resolution
 from tables.schema_history.position import HistoryPosition
@@ -24,13 +23,13 @@ START = cursor().offset
 LATER = replace(START, coordinates=Coordinates(made.FILE, 9000))
 
 
-def version(partitions: int) -> dict[TableName, TableVersion]:
+def version(partitions: int) -> list[TableVersion]:
     one = TableVersion(
         destination="shop", database="shop", table="orders", version=1, topic="aq.t",
         definition=Definition(columns=(), primary_key=()), gtid=None, coordinates=made.START, ts_ms=0,
         partitions=partitions,
     )  # fmt: skip
-    return {ORDERS: one}
+    return [one]
 
 
 def test_a_topic_gets_the_partitions_that_its_rule_asks_for() -> None:

@@ -1,0 +1,50 @@
+"""`python -m app destination accept-topic`: continue with topics that were deleted and made again.
+
+Invariant: only after the cost is shown and confirmed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from app.commands.arguments import add_destination, add_format
+from app.commands.cursor.confirmation import add_reason, confirm
+from app.commands.destination.desired_state import request
+from app.commands.event_loop import run_operation
+from app.commands.operator import operator
+from app.commands.waiting import add_waiting
+from app.operations.destination.accepted_topics import plan_acceptance
+from app.operations.journal_access import Journal
+from app.settings.model import load
+from connectors.errors import UsageError
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Take topics and a reason."""
+    parser.epilog = (
+        "The destination is then restarted. Its table versions are published again if their topic was made "
+        "again; rows are not: see `snapshot start`. The journal itself is not accepted: restore it from a copy."
+    )
+    add_destination(parser)
+    parser.add_argument("topics", metavar="TOPIC", nargs="*", help="full name of a topic")
+    parser.add_argument("--all", action="store_true", help="all topics that were made again")
+    add_reason(parser)
+    add_waiting(parser)
+    add_format(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Record it and restart; see ``desired_state.request``."""
+    if bool(options.topics) == options.all:
+        raise UsageError("name the topics, or give --all")
+    journal = Journal.of(load(), options.destination)
+    planned = run_operation(plan_acceptance(journal, options.topics))
+    if planned is None:
+        sys.stderr.write(
+            f"{options.destination}: each topic is the one that was written to; nothing to accept\n"
+        )
+    else:
+        confirm(options, f"{options.destination}: {planned.effect}")
+        run_operation(planned.write(by=operator(), why=options.why))
+    return request(options, None, "restart requested")
