@@ -200,7 +200,8 @@ class Rebuild:
     def _traced(self, held: Shape | None, versions: list[TableVersion], part: TablePart) -> Traced:
         rows = self.stage.rows(held) if held is not None else None
         book = self.applier.book
-        return traced_to(rows, held, versions, book, name=self.name, apart=part.is_apart)
+        apart, names = part.is_apart, self.applier.shapes.names
+        return traced_to(rows, held, versions, book, name=self.name, apart=apart, names=names)
 
     def _converted(self, held: Shape, leads: list[TableVersion], found: Traced) -> Shape | None:
         if self.request.only_new:

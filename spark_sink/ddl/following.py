@@ -278,7 +278,8 @@ class Ddl:
         for name in sorted({one for event in pending for one in event.names}):
             put_back(name)
         waiting = {name for name in self.waits.tables if self.waits.waiting(name)}
-        outcome = Moving(warehouse=self.warehouse).carry_out(pending, waiting, wait=self._wait)
+        moving = Moving(warehouse=self.warehouse, history=self.history)
+        outcome = moving.carry_out(pending, waiting, wait=self._wait)
         for name in outcome.changed:
             held = self.waits.waiting(name)
             if held is not None and held.kind == RELOADING:

@@ -26,7 +26,9 @@ from spark_sink.source.lineage import (
 from spark_sink.source.schemas import Constant, SchemaBook, TableVersion, VersionKey
 from spark_sink.warehouse.identity import source_sql
 from spark_sink.warehouse.ledger import Source
-from spark_sink.warehouse.shape import Followed, Shape, shaped
+from spark_sink.warehouse.moves import Name, Place
+from spark_sink.warehouse.shape import Entry, Followed, Shape, shaped
+from spark_sink.warehouse.stays import known_stays, numbered, with_versions
 
 _ASIDE = "__unrepresentable"
 
@@ -78,6 +80,10 @@ class Conversion:
         return f"{self.column} from {self.kinds[0]} to {self.kinds[1]}"
 
 
+NamesOf = Callable[[str, Name], Sequence[tuple[Name, Place]]]
+"""The names that a table has had in a destination until the given one, each since a position."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """What only the rows of the table can say."""
@@ -102,7 +108,7 @@ class Traced:
     conversions: list[Conversion] = field(default_factory=list)
     """Of the values of all versions, oldest first."""
     held: Shape | None
-    followed: tuple[tuple[str, str, str, int], ...]
+    followed: tuple[Entry, ...]
     """See `Shape.followed`: with these versions."""
     is_single: bool = True
     """Whether one source table has filled the table, so that columns themselves are renamed."""
@@ -187,21 +193,28 @@ def traced(
     *,
     name: tuple[str, str],
     apart: bool = False,
+    names: NamesOf = lambda *_: (),
 ) -> Traced:
-    """How the rows of `versions`, and those that the table has, fit together."""
+    """How the rows of `versions`, and those that the table has, fit together.
+
+    `names` are those that the table has had in a destination, see `History.names`.
+    """
     apart = apart or (held is not None and held.apart)
     found: dict[VersionKey, TableVersion] = {}
     moves: list[Move] = []
     conversions: list[Conversion] = []
-    followed: Followed = dict(held.followed_by) if held is not None else {}
+    followed = set(held.followed) if held is not None else set[Entry]()
     for source in sorted({_source(one, name, apart=apart) for one in versions}):
-        chain, done = _chain(book, held, source, versions, asked, apart=apart)
+        path = None
+        if not apart:
+            path = _path(book, held, source, versions, asked, names(source.destination, name))
+        path = path or _chain(book, held, source, versions, asked, apart=apart)
+        chain, done, until = path.chain, path.done, path.until
         if not chain:
             continue
         for one in placed(chain):
             found[one.key] = one
-        followed |= {_key(step.version): step.version.key.version for step in chain}
-        until = _brought(chain, done, dict(held.followed_by) if held is not None else {})
+        followed = {one for one in followed if not path.replaces(one)} | path.followed
         conversions += _conversions(chain, source, done, until)
         if held is not None and done is not None:
             moves += _moves(chain, source, done, until)
@@ -220,7 +233,7 @@ def traced(
         moves=moves,
         conversions=conversions,
         held=held,
-        followed=tuple(sorted((*at, number) for at, number in followed.items())),
+        followed=tuple(sorted(followed)),
         is_single=is_single,
         begun=begun,
         comments=_first_comments(book, held, versions)
@@ -403,6 +416,59 @@ def _key(version: TableVersion) -> tuple[str, str, str]:
     return version.key.destination, version.key.database, version.key.table
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Path:
+    """The steps of a source, and how far the rows that the table has are brought along.
+
+    Without a step, columns are distinguished by name alone.
+    """
+
+    chain: list[Step]
+    done: int | None = None
+    """The greatest rank that any of the rows may have; None means that the table has none."""
+    until: int = 0
+    """The number of steps that are behind them."""
+    followed: set[Entry] = field(default_factory=set)
+    """What `Shape.followed` has of it from now on."""
+
+    def replaces(self, entry: Entry) -> bool:
+        """Whether an entry is one of an earlier step."""
+        return any(one[0] == entry[0] and len(one) == 7 for one in self.followed) or any(
+            one[:3] == entry[:3] for one in self.followed
+        )
+
+
+def _path(
+    book: SchemaBook,
+    held: Shape | None,
+    source: Source,
+    versions: Sequence[TableVersion],
+    asked: Asked,
+    names: Sequence[tuple[Name, Place]],
+) -> _Path | None:
+    """The steps of a table that was renamed, or took the name of another one; None of any other."""
+    own = [one for one in versions if one.key.destination == source.destination]
+    known = known_stays(names, held.followed if held is not None else (), source.destination)
+    stays = with_versions(known, own)
+    if not stays:
+        return None
+    found = numbered(stays, source.destination, book)
+    here = len(stays) - 1
+    chain = steps((number if at == here else 0, one) for (at, number), one in found)
+    followed: set[Entry] = {one.entry(source.destination) for one in stays}
+    if held is None:
+        return _Path(chain=chain, followed=followed)
+    # Rows from under an earlier name have rank 0, those of an earlier time under the present one its numbers.
+    done = max(one.last for one in known if one.name == known[-1].name)
+    reached = next(((at, known[at].last) for at in range(here, -1, -1) if known[at].last), None)
+    if reached is None and not here:
+        # The table is from before this was recorded.
+        done = asked.newest(source)
+        reached = 0, done
+    until = sum(at <= reached for at, _ in found) if reached is not None else 0
+    return _Path(chain=chain, done=done, until=until, followed=followed)
+
+
 def _chain(
     book: SchemaBook,
     held: Shape | None,
@@ -411,11 +477,8 @@ def _chain(
     asked: Asked,
     *,
     apart: bool,
-) -> tuple[list[Step], int | None]:
-    """The steps of a source, and the rank up to which the table's rows are brought along.
-
-    None as the rank means that the table has no rows. Without a step, columns are distinguished by name alone.
-    """
+) -> _Path:
+    """The steps of a source by the numbers of its versions."""
     name = source.database, source.table
     own = [one for one in versions if _source(one, name, apart=apart) == source]
     own = [one for one in own if one.key.destination == source.destination]
@@ -430,7 +493,7 @@ def _chain(
         key = _key(one)
         latest[key] = max(one.key.version, latest.get(key, 0))
     if all(_is_plain(book.earlier(key, None)) for key in {*latest, at}):
-        return [], None
+        return _Path(chain=[])
     done = None
     if held is not None:
         done = followed.get(at)
@@ -444,7 +507,18 @@ def _chain(
         # All rows have come by a rename: what was there before had the same name, and is another table.
         first = min((one.key.version for one in own if _key(one) == at), default=0)
         after = [(number, one) for number, one in after if number >= first]
-    return steps([*before, *after]), done
+    chain = steps([*before, *after])
+    return _Path(
+        chain=chain,
+        done=done,
+        until=_brought(chain, done, followed),
+        followed={(*_key(one), one.key.version) for one in _last(chain)},
+    )
+
+
+def _last(chain: Sequence[Step]) -> Iterable[TableVersion]:
+    """The last version of each source table."""
+    return {_key(step.version): step.version for step in chain}.values()
 
 
 def _is_plain(found: Sequence[TableVersion]) -> bool:
@@ -500,7 +574,7 @@ def _conversions(
             yield Conversion(
                 column=names[identity],
                 source=source,
-                below=max(chain[at].rank, 1),
+                below=max(chain[at].rank, 1, (done or 0) + 1 if at >= until else 1),
                 how=how,
                 kinds=kinds,
                 done=done if done is not None and has_it else -1,
