@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from spark_sink.errors import ValuesChanged
 from spark_sink.names import argument, literal, quoted
-from spark_sink.source.altered_kinds import Altered
+from spark_sink.source.altered_kinds import NEVER, NOTHING, Altered
 from spark_sink.source.lineage import (
     Step,
     alterations,
@@ -23,7 +23,7 @@ from spark_sink.source.lineage import (
     placed,
     steps,
 )
-from spark_sink.source.schemas import Constant, SchemaBook, TableVersion, VersionKey
+from spark_sink.source.schemas import Column, Constant, SchemaBook, TableVersion, VersionKey
 from spark_sink.warehouse.identity import source_sql
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.moves import Name, Place
@@ -31,6 +31,8 @@ from spark_sink.warehouse.shape import Entry, Followed, Shape, shaped
 from spark_sink.warehouse.stays import known_stays, numbered, with_versions
 
 _ASIDE = "__unrepresentable"
+_ALL = 2**31 - 1
+"""Above all versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,6 +242,41 @@ def traced(
         if apart
         else _comments(book, held, versions, name),
     )
+
+
+def nulled(found: Traced, *, time_zone: str) -> Traced:
+    """The same with NULL in place of each value that is not known.
+
+    In a table without a key, such a column is NULL in all images, so that each matches the one that removes it.
+    """
+    moves = [replace(one, reason="") for one in found.moves]
+    if any(one.primary_key for one in found.versions):
+        versions = [_nulled(one, time_zone) for one in found.versions]
+        conversions = [replace(c, how=c.how.nulled(time_zone)) for c in found.conversions]
+        return replace(found, versions=versions, moves=moves, conversions=conversions)
+    lossy = {
+        one.column for one in found.conversions if one.how.unknown != NEVER or one.how.is_zoned
+    }
+    lossy |= {one.column for one in found.unknown}
+    versions = [
+        replace(one, placed=tuple(own for own in one.present if own[0] not in lossy))
+        for one in found.versions
+    ]
+    conversions = [
+        replace(one, how=NOTHING, done=0, below=_ALL) if one.column in lossy else one
+        for one in found.conversions
+    ]
+    return replace(found, versions=versions, moves=moves, conversions=conversions)
+
+
+def _nulled(version: TableVersion, time_zone: str) -> TableVersion:
+    placed = tuple(
+        (name, replace(one, altered=tuple(how.nulled(time_zone) for how in one.altered)))
+        if isinstance(one, Column)
+        else (name, one)
+        for name, one in version.present
+    )
+    return version if placed == version.present else replace(version, placed=placed)
 
 
 def _resumed(held: Shape, moves: Iterable[Move]) -> tuple[list[Move], dict[str, str]]:

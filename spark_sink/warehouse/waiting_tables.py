@@ -47,6 +47,8 @@ class Request:
     """The name of the sink that carries it out."""
     load: str = ""
     """The number of the load whose rows replace those of the table."""
+    unknown_as_null: bool = False
+    """Whether values that only the source had are NULL from now on."""
 
     @property
     def name(self) -> Name:
@@ -56,7 +58,7 @@ class Request:
     def text(self) -> str:
         """The request as stored."""
         body = asdict(self)
-        for name in ("sink", "load"):
+        for name in ("sink", "load", "unknown_as_null"):
             # An earlier version of the sink does not know it.
             if not body[name]:
                 del body[name]
