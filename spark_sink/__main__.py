@@ -193,6 +193,7 @@ def _reload(
         from_beginning=options.from_beginning,
         only_new=options.only_new,
         skip_unusable=options.skip_unusable,
+        unknown_as_null=options.unknown_as_null,
         time_zone=options.time_zone or "",
         topics=tuple(options.topic),
         sink=settings.name,
@@ -373,6 +374,11 @@ def _parser() -> argparse.ArgumentParser:
         "--skip-unusable", action="store_true", help="skip records that cannot be applied"
     )
     reload.add_argument(
+        "--unknown-as-null",
+        action="store_true",
+        help="of a table that no source has any more: values that only the source had become NULL",
+    )
+    reload.add_argument(
         "--time-zone", type=_time_zone, help="time zone of the session that altered the table"
     )
     reload.add_argument("--topic", action="append", default=[], help="only with --from-beginning")
@@ -384,6 +390,7 @@ def _parser() -> argparse.ArgumentParser:
     rebuild.add_argument("--topic", action="append", default=[], help="only of these topics")
     rebuild.add_argument("--timeout", type=int, default=3600, help="seconds to wait (3600)")
     rebuild.set_defaults(from_beginning=True, only_new=False, skip_unusable=False, time_zone=None)
+    rebuild.set_defaults(unknown_as_null=False)
     load = commands.add_parser(
         "load", help="fill tables with the rows that their source has, read by Spark in parallel"
     )

@@ -31,7 +31,7 @@ from spark_sink.source.envelope import of_table, place
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.positions import At, any_of, spanned
 from spark_sink.source.schemas import TableVersion, VersionKey
-from spark_sink.warehouse.columns import Traced, converted, values_changed
+from spark_sink.warehouse.columns import Traced, converted, nulled, values_changed
 from spark_sink.warehouse.convert import keys_sql, needs_time_zone, row_sql, target
 from spark_sink.warehouse.identity import SOURCES, source_parts
 from spark_sink.warehouse.ledger import Floors
@@ -200,7 +200,11 @@ class Rebuild:
     def _traced(self, held: Shape | None, versions: list[TableVersion], part: TablePart) -> Traced:
         rows = self.stage.rows(held) if held is not None else None
         book = self.applier.book
-        return traced_to(rows, held, versions, book, name=self.name, apart=part.is_apart)
+        apart, names = part.is_apart, self.applier.shapes.names
+        found = traced_to(rows, held, versions, book, name=self.name, apart=apart, names=names)
+        if self.request.unknown_as_null:
+            return nulled(found, time_zone=self.request.time_zone)
+        return found
 
     def _converted(self, held: Shape, leads: list[TableVersion], found: Traced) -> Shape | None:
         if self.request.only_new:

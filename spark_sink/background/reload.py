@@ -29,6 +29,7 @@ from spark_sink.errors import (
     ReloadRequested,
     RenamedWhileWaiting,
     SinkError,
+    TableError,
     TableReplaced,
     UnsupportedPartialImage,
 )
@@ -76,6 +77,9 @@ class Reloader:
                 self._reload(held, request, put)
         except (SinkError, PySparkException, Py4JError) as failure:
             fault = named(failure)
+            with self._applier.gate:
+                if (ddl := self._applier.ddl) is not None and isinstance(fault, TableError):
+                    fault = ddl.advised(request.name, fault)
             _log.error("table not reloaded table=%s.%s: %s", *request.name, fault)
             with self._applier.gate:
                 self._waits.refuse(self._standing(request), fault, request)
@@ -117,7 +121,19 @@ class Reloader:
                 raise RenamedWhileWaiting(held.reason, advice=held.action)
             if held.error in _OF_ITS_ROWS and not starts and not request.only_new:
                 self._check_put_back(held)
+            if request.unknown_as_null:
+                self._check_gone(request)
         return held
+
+    def _check_gone(self, request: Request) -> None:
+        """Raises ReloadRefused if images that are still to come would not match those with NULL."""
+        shape, ddl = self._store.shape(*request.name), self._applier.ddl
+        is_gone = ddl is not None and request.name in ddl.absent()
+        if shape is not None and not shape.keyed and not is_gone:
+            raise ReloadRefused(
+                f"{'.'.join(request.name)} has no key, so later changes would not match its rows",
+                advice="Run the commands that status prints: the source has the values",
+            )
 
     def _check_put_back(self, held: WaitState) -> None:
         """Raises TableReplaced or ColumnsChanged unless the table is again as the sink left it."""

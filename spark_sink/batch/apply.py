@@ -294,6 +294,8 @@ class Applier:
             self.pace.keep(rows.sparkSession, number)
 
     def _wait(self, name: Name, fault: TableError, offsets: Offsets, *, start: Offsets) -> None:
+        if self.ddl is not None:
+            fault = self.ddl.advised(name, fault)
         before = self.waits.tables.get(name)
         cut = before.offsets if before is not None else {}
         # Changes that a reload applied before the stream stay applied: there, reading begins at its cut.

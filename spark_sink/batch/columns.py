@@ -17,6 +17,7 @@ from spark_sink.source.schemas import SchemaBook, TableVersion
 from spark_sink.warehouse.column_notes import note
 from spark_sink.warehouse.columns import (
     Asked,
+    NamesOf,
     Traced,
     concerned_sql,
     converted,
@@ -40,8 +41,9 @@ def traced_to(
     *,
     name: Name,
     apart: bool,
+    names: NamesOf = lambda *_: (),
 ) -> Traced:
-    """How versions, and the `rows` that the table has, fit together."""
+    """How versions, and the `rows` that the table has, fit together; see `traced`."""
 
     def newest(source: Source) -> int:
         assert rows is not None
@@ -55,7 +57,7 @@ def traced_to(
         return rows.where(f"NOT ({source_sql(held, source)})").isEmpty()
 
     asked = Asked(newest=newest, is_only=is_only)
-    return traced(book, held, versions, asked, name=name, apart=apart)
+    return traced(book, held, versions, asked, name=name, apart=apart, names=names)
 
 
 def brought(tables: Tables[DataFrame], found: Traced, wanted: Shape, *, notes: Notes) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, Row
@@ -88,6 +88,8 @@ class TablePart:
     size: int = 0
     homes: set[tuple[VersionKey, str]] = field(default_factory=set)
     """Each version with the topics that have rows of it."""
+    spans: dict[VersionKey, tuple[Place, Place]] = field(default_factory=dict)
+    """The positions of each version's first and last record."""
     places: set[tuple[str, int]] = field(default_factory=set)
     """The partitions (topic, number) that have records of the table."""
     claims: list[Claim] = field(default_factory=list)
@@ -162,6 +164,7 @@ def contents(batch: DataFrame) -> Contents:
             f.expr("min(ts_ms)").alias("oldest"),
             f.expr("max(ts_ms)").alias("newest"),
             f.expr("collect_list(claim) FILTER (WHERE claim IS NOT NULL)").alias("claims"),
+            f.expr("min(struct(epoch, seq)) FILTER (WHERE reason IS NULL)").alias("first"),
             f.expr(f"max(struct({_POSITION})) FILTER (WHERE reason IS NULL)").alias("last"),
             f.expr(f"max(ts_ms) FILTER (WHERE reason IS NULL AND NOT {EXISTED})").alias(
                 "committed"
@@ -201,7 +204,7 @@ def versions_of(part: TablePart, book: SchemaBook) -> list[TableVersion]:
                 advice="Let only one installation write to the topic, then run reload --from-beginning "
                 f"{argument(part.name)}",
             )
-    return list(found.values())
+    return [replace(one, places=part.spans.get(key)) for key, one in found.items()]
 
 
 def _details(batch: DataFrame, special: Iterable[str]) -> dict[tuple[Any, ...], Row]:
@@ -277,9 +280,12 @@ def _source(row: Row) -> Source:
     return Source(row.destination, row.database, row["table"])
 
 
+def _place(at: Row) -> Place:
+    return at.epoch, at.seq
+
+
 def _progress(row: Row) -> Progress:
-    place = row["last"].epoch, row["last"].seq
-    return Progress(oldest_ms=row.oldest, newest_ms=row.newest, place=place)
+    return Progress(oldest_ms=row.oldest, newest_ms=row.newest, place=_place(row["last"]))
 
 
 def _existing(row: Row, name: Name) -> ExistingRows:
@@ -329,6 +335,10 @@ def _gathered(rows: Iterable[tuple[Row, Row]]) -> Contents:
             key = VersionKey(row.destination, row.source_database, row.source_table, row.version)
             part.versions.add(key)
             part.homes.add((key, row.topic))
+            if row["last"] is not None:
+                span = _place(row["first"]), _place(row["last"])
+                low, high = part.spans.get(key, span)
+                part.spans[key] = min(span[0], low), max(span[1], high)
         part.ops.update({op: row[f"op_{op}"] for op in _OPS if row[f"op_{op}"]})
         if row.existing is not None:
             one = _existing(row, name)

@@ -22,6 +22,7 @@ from spark_sink.names import quoted
 from spark_sink.source.schemas import SchemaBook, TableVersion
 from spark_sink.warehouse.columns import Traced
 from spark_sink.warehouse.integrity import refuse_taken
+from spark_sink.warehouse.moves import Place
 from spark_sink.warehouse.protocol import Name, Standing, Warehouse
 from spark_sink.warehouse.shape import Shape
 
@@ -108,7 +109,12 @@ class Shapes:
         self, held: Shape | None, versions: Sequence[TableVersion], part: TablePart
     ) -> Traced:
         rows = self.warehouse.tables.rows(held) if held is not None else None
-        return traced_to(rows, held, versions, self.book, name=part.name, apart=part.is_apart)
+        apart, names = part.is_apart, self.names
+        return traced_to(rows, held, versions, self.book, name=part.name, apart=apart, names=names)
+
+    def names(self, destination: str, name: Name) -> list[tuple[Name, Place]]:
+        """The names that a table has had, see `History.names`."""
+        return self.ddl.history.names(destination, name) if self.ddl is not None else []
 
     def is_emptied(self, name: Name) -> bool:
         """Whether a table was dropped or renamed at the source, and the sink followed."""

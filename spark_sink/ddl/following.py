@@ -18,8 +18,9 @@ from spark_sink.ddl.decision import OnDrop, OnRename, Rules, decided, is_left_by
 from spark_sink.ddl.moving import Moving
 from spark_sink.ddl.statement import Statement, parse_statement
 from spark_sink.ddl.topic import DdlTopics
-from spark_sink.errors import TableError
+from spark_sink.errors import TableError, ValuesChanged
 from spark_sink.metrics import Metrics
+from spark_sink.names import argument
 from spark_sink.source.envelope import place
 from spark_sink.source.offsets import Offsets
 from spark_sink.warehouse.ledger import Floor
@@ -150,6 +151,17 @@ class Ddl:
             left[name] = left.get(name, True) and is_left_by_drop(note.text)
         return {name for name, is_left in left.items() if is_left}
 
+    def advised(self, name: Name, fault: TableError) -> TableError:
+        """The error of a table with what ends its wait, where no source has the table any more."""
+        if not isinstance(fault, ValuesChanged) or name not in self.absent():
+            return fault
+        command = f"python -m spark_sink reload {argument(name)} --unknown-as-null"
+        return ValuesChanged(
+            fault.where,
+            advice="No source has the table any more. To keep its rows, with NULL in place of these values, "
+            f"run: {command}",
+        )
+
     def resume(self) -> frozenset[Name]:
         """Finishes what an earlier run was interrupted in, once; returns the tables that changed."""
         if self._is_resumed:
@@ -278,7 +290,8 @@ class Ddl:
         for name in sorted({one for event in pending for one in event.names}):
             put_back(name)
         waiting = {name for name in self.waits.tables if self.waits.waiting(name)}
-        outcome = Moving(warehouse=self.warehouse).carry_out(pending, waiting, wait=self._wait)
+        moving = Moving(warehouse=self.warehouse, history=self.history)
+        outcome = moving.carry_out(pending, waiting, wait=self._wait)
         for name in outcome.changed:
             held = self.waits.waiting(name)
             if held is not None and held.kind == RELOADING:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -27,9 +27,19 @@ from spark_sink.errors import (
 )
 from spark_sink.names import MOVED, argument, literal, quoted
 from spark_sink.source.mysql_types import widened
-from spark_sink.warehouse.moves import Event, Name, Piece, Place, piece_sql, pieces
+from spark_sink.warehouse.moves import (
+    BEGINNING,
+    Event,
+    History,
+    Name,
+    Piece,
+    Place,
+    piece_sql,
+    pieces,
+)
 from spark_sink.warehouse.protocol import Warehouse
-from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.shape import Entry, Shape
+from spark_sink.warehouse.stays import carried
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +57,8 @@ class Moving:
     """Carries out the events that are pending."""
 
     warehouse: Warehouse[DataFrame]
+    history: History = field(default_factory=History)
+    """All events, and up to where they were carried out before."""
 
     def finish(self) -> frozenset[Name]:
         """Finishes what a run was interrupted in; returns the tables that changed."""
@@ -91,7 +103,9 @@ class Moving:
                 faults |= {name: _held_up(name, held[0]) for name in group}
         kept: dict[Name, bool] = {}
         tables = _Tables(
-            self.warehouse, {at: own for at, own in found.items() if at[1] not in faults}
+            self.warehouse,
+            {at: own for at, own in found.items() if at[1] not in faults},
+            self.history,
         )
         removed = _removed(pending)
         for name in tables.names():
@@ -141,8 +155,10 @@ class _Tables:
         self,
         warehouse: Warehouse[DataFrame],
         found: Mapping[tuple[str, Name], list[Piece]],
+        history: History,
     ) -> None:
         self._warehouse = warehouse
+        self._history = history
         self._pieces: dict[Name, dict[str, list[Piece]]] = {}
         for (destination, name), own in found.items():
             self._pieces.setdefault(name, {})[destination] = own
@@ -173,18 +189,40 @@ class _Tables:
         if not sources and (is_removed or name not in self._shapes):
             return False
         if not sources:
-            shape = self._shapes[name]
-            stage.replace(shape, self._warehouse.tables.rows(shape).where("false"))
+            rows = self._warehouse.tables.rows(self._shapes[name]).where("false")
+            stage.replace(self._named(self._shapes[name], name), rows)
             return True
         first, rows = sources[0]
-        shape = replace(first, database=name[0], table=name[1])
+        shape = self._named(first, name)
         stage.replace(shape, rows)
         for other, more in sources[1:]:
-            wider = united(shape, other)
+            wider = self._named(united(shape, other), name)
             stage.evolve(shape, wider)
             shape = wider
             stage.merge(shape, more.selectExpr(*_in(shape, other)).localCheckpoint(eager=False))
         return True
+
+    def _named(self, shape: Shape, name: Name) -> Shape:
+        """The shape under a name, with the versions that the rows are of which come to it."""
+        destinations = {one[0] for one in shape.followed}
+        for own in self._pieces.values():
+            destinations |= own.keys()
+        followed: set[Entry] = set()
+        for destination in destinations:
+            names = [] if shape.apart else self._history.names(destination, name)
+            done = self._history.done.get(destination, BEGINNING)
+            if names:
+                stays = carried(names, done, self._shapes, destination, newest=self._newest)
+                followed |= {one.entry(destination) for one in stays}
+            else:
+                followed |= {one for one in shape.followed if one[0] == destination}
+        return replace(shape, database=name[0], table=name[1], followed=tuple(sorted(followed)))
+
+    def _newest(self, destination: str, name: Name) -> int:
+        """The greatest version of a destination's rows in a table; 0 without any."""
+        rows = self._warehouse.tables.rows(self._shapes[name])
+        own = rows.where(f"__destination = {literal(destination)}")
+        return own.selectExpr("max(__schema) AS v").collect()[0].v or 0
 
     def _rows(self, source: Name, target: Name) -> DataFrame | None:
         """The rows of a table that belong to another, or stay in it; None if none can."""
@@ -222,12 +260,13 @@ def united(held: Shape, other: Shape) -> Shape:
         if wide is None:
             raise TypeConflict(f"{name}.{own} is {columns[own]} and would need to hold {kind}")
         columns[own] = wide
-    followed = {**other.followed_by, **held.followed_by}
+    there = {(one[:3], one[5:]) for one in held.followed}
+    more = [one for one in other.followed if (one[:3], one[5:]) not in there]
     return replace(
         held,
         columns=tuple(columns.items()),
         mapped=held.mapped or other.mapped,
-        followed=tuple(sorted((*source, number) for source, number in followed.items())),
+        followed=tuple(sorted([*held.followed, *more])),
     )
 
 

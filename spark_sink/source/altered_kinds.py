@@ -50,7 +50,16 @@ class Altered:
         """The condition that the new value is not known; never NULL."""
         return f"coalesce({_filled(self.unknown, own, aside, zone)}, true)"
 
+    def nulled(self, time_zone: str) -> Altered:
+        """The same with NULL for each value that is not known, also for want of a time zone."""
+        if self.is_zoned and not time_zone:
+            return NOTHING
+        zone = "'" + time_zone + "'"
+        sql, unknown = (one.replace("{zone}", zone) for one in (self.sql, self.unknown))
+        return Altered(f"if(coalesce({unknown}, true), NULL, {sql})")
 
+
+NOTHING: Final = Altered("NULL")
 UNKNOWN: Final = Altered("NULL", ALWAYS)
 
 

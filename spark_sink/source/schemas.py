@@ -116,6 +116,8 @@ class TableVersion:
     comment: str = ""
     hidden: frozenset[str] = frozenset()
     """The columns, in lower case, that the mapping drops: nothing of them may stay."""
+    places: tuple[tuple[int, int], tuple[int, int]] | None = field(default=None, compare=False)
+    """The positions (epoch, seq) of the first and the last row that a batch has of it, if they are known."""
     topic: str = field(default="", compare=False)
     """The topic of its rows; that which a merge writes, if there is one. Empty if the record has none."""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from spark_sink.errors import ValuesChanged
 from spark_sink.names import argument, literal, quoted
-from spark_sink.source.altered_kinds import Altered
+from spark_sink.source.altered_kinds import NEVER, NOTHING, Altered
 from spark_sink.source.lineage import (
     Step,
     alterations,
@@ -23,12 +23,16 @@ from spark_sink.source.lineage import (
     placed,
     steps,
 )
-from spark_sink.source.schemas import Constant, SchemaBook, TableVersion, VersionKey
+from spark_sink.source.schemas import Column, Constant, SchemaBook, TableVersion, VersionKey
 from spark_sink.warehouse.identity import source_sql
 from spark_sink.warehouse.ledger import Source
-from spark_sink.warehouse.shape import Followed, Shape, shaped
+from spark_sink.warehouse.moves import Name, Place
+from spark_sink.warehouse.shape import Entry, Followed, Shape, shaped
+from spark_sink.warehouse.stays import known_stays, numbered, with_versions
 
 _ASIDE = "__unrepresentable"
+_ALL = 2**31 - 1
+"""Above all versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +82,10 @@ class Conversion:
         return f"{self.column} from {self.kinds[0]} to {self.kinds[1]}"
 
 
+NamesOf = Callable[[str, Name], Sequence[tuple[Name, Place]]]
+"""The names that a table has had in a destination until the given one, each since a position."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """What only the rows of the table can say."""
@@ -102,7 +110,7 @@ class Traced:
     conversions: list[Conversion] = field(default_factory=list)
     """Of the values of all versions, oldest first."""
     held: Shape | None
-    followed: tuple[tuple[str, str, str, int], ...]
+    followed: tuple[Entry, ...]
     """See `Shape.followed`: with these versions."""
     is_single: bool = True
     """Whether one source table has filled the table, so that columns themselves are renamed."""
@@ -187,21 +195,28 @@ def traced(
     *,
     name: tuple[str, str],
     apart: bool = False,
+    names: NamesOf = lambda *_: (),
 ) -> Traced:
-    """How the rows of `versions`, and those that the table has, fit together."""
+    """How the rows of `versions`, and those that the table has, fit together.
+
+    `names` are those that the table has had in a destination, see `History.names`.
+    """
     apart = apart or (held is not None and held.apart)
     found: dict[VersionKey, TableVersion] = {}
     moves: list[Move] = []
     conversions: list[Conversion] = []
-    followed: Followed = dict(held.followed_by) if held is not None else {}
+    followed = set(held.followed) if held is not None else set[Entry]()
     for source in sorted({_source(one, name, apart=apart) for one in versions}):
-        chain, done = _chain(book, held, source, versions, asked, apart=apart)
+        path = None
+        if not apart:
+            path = _path(book, held, source, versions, asked, names(source.destination, name))
+        path = path or _chain(book, held, source, versions, asked, apart=apart)
+        chain, done, until = path.chain, path.done, path.until
         if not chain:
             continue
         for one in placed(chain):
             found[one.key] = one
-        followed |= {_key(step.version): step.version.key.version for step in chain}
-        until = _brought(chain, done, dict(held.followed_by) if held is not None else {})
+        followed = {one for one in followed if not path.replaces(one)} | path.followed
         conversions += _conversions(chain, source, done, until)
         if held is not None and done is not None:
             moves += _moves(chain, source, done, until)
@@ -220,13 +235,48 @@ def traced(
         moves=moves,
         conversions=conversions,
         held=held,
-        followed=tuple(sorted((*at, number) for at, number in followed.items())),
+        followed=tuple(sorted(followed)),
         is_single=is_single,
         begun=begun,
         comments=_first_comments(book, held, versions)
         if apart
         else _comments(book, held, versions, name),
     )
+
+
+def nulled(found: Traced, *, time_zone: str) -> Traced:
+    """The same with NULL in place of each value that is not known.
+
+    In a table without a key, such a column is NULL in all images, so that each matches the one that removes it.
+    """
+    moves = [replace(one, reason="") for one in found.moves]
+    if any(one.primary_key for one in found.versions):
+        versions = [_nulled(one, time_zone) for one in found.versions]
+        conversions = [replace(c, how=c.how.nulled(time_zone)) for c in found.conversions]
+        return replace(found, versions=versions, moves=moves, conversions=conversions)
+    lossy = {
+        one.column for one in found.conversions if one.how.unknown != NEVER or one.how.is_zoned
+    }
+    lossy |= {one.column for one in found.unknown}
+    versions = [
+        replace(one, placed=tuple(own for own in one.present if own[0] not in lossy))
+        for one in found.versions
+    ]
+    conversions = [
+        replace(one, how=NOTHING, done=0, below=_ALL) if one.column in lossy else one
+        for one in found.conversions
+    ]
+    return replace(found, versions=versions, moves=moves, conversions=conversions)
+
+
+def _nulled(version: TableVersion, time_zone: str) -> TableVersion:
+    placed = tuple(
+        (name, replace(one, altered=tuple(how.nulled(time_zone) for how in one.altered)))
+        if isinstance(one, Column)
+        else (name, one)
+        for name, one in version.present
+    )
+    return version if placed == version.present else replace(version, placed=placed)
 
 
 def _resumed(held: Shape, moves: Iterable[Move]) -> tuple[list[Move], dict[str, str]]:
@@ -403,6 +453,59 @@ def _key(version: TableVersion) -> tuple[str, str, str]:
     return version.key.destination, version.key.database, version.key.table
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Path:
+    """The steps of a source, and how far the rows that the table has are brought along.
+
+    Without a step, columns are distinguished by name alone.
+    """
+
+    chain: list[Step]
+    done: int | None = None
+    """The greatest rank that any of the rows may have; None means that the table has none."""
+    until: int = 0
+    """The number of steps that are behind them."""
+    followed: set[Entry] = field(default_factory=set)
+    """What `Shape.followed` has of it from now on."""
+
+    def replaces(self, entry: Entry) -> bool:
+        """Whether an entry is one of an earlier step."""
+        return any(one[0] == entry[0] and len(one) == 7 for one in self.followed) or any(
+            one[:3] == entry[:3] for one in self.followed
+        )
+
+
+def _path(
+    book: SchemaBook,
+    held: Shape | None,
+    source: Source,
+    versions: Sequence[TableVersion],
+    asked: Asked,
+    names: Sequence[tuple[Name, Place]],
+) -> _Path | None:
+    """The steps of a table that was renamed, or took the name of another one; None of any other."""
+    own = [one for one in versions if one.key.destination == source.destination]
+    known = known_stays(names, held.followed if held is not None else (), source.destination)
+    stays = with_versions(known, own)
+    if not stays:
+        return None
+    found = numbered(stays, source.destination, book)
+    here = len(stays) - 1
+    chain = steps((number if at == here else 0, one) for (at, number), one in found)
+    followed: set[Entry] = {one.entry(source.destination) for one in stays}
+    if held is None:
+        return _Path(chain=chain, followed=followed)
+    # Rows from under an earlier name have rank 0, those of an earlier time under the present one its numbers.
+    done = max(one.last for one in known if one.name == known[-1].name)
+    reached = next(((at, known[at].last) for at in range(here, -1, -1) if known[at].last), None)
+    if reached is None and not here:
+        # The table is from before this was recorded.
+        done = asked.newest(source)
+        reached = 0, done
+    until = sum(at <= reached for at, _ in found) if reached is not None else 0
+    return _Path(chain=chain, done=done, until=until, followed=followed)
+
+
 def _chain(
     book: SchemaBook,
     held: Shape | None,
@@ -411,11 +514,8 @@ def _chain(
     asked: Asked,
     *,
     apart: bool,
-) -> tuple[list[Step], int | None]:
-    """The steps of a source, and the rank up to which the table's rows are brought along.
-
-    None as the rank means that the table has no rows. Without a step, columns are distinguished by name alone.
-    """
+) -> _Path:
+    """The steps of a source by the numbers of its versions."""
     name = source.database, source.table
     own = [one for one in versions if _source(one, name, apart=apart) == source]
     own = [one for one in own if one.key.destination == source.destination]
@@ -430,7 +530,7 @@ def _chain(
         key = _key(one)
         latest[key] = max(one.key.version, latest.get(key, 0))
     if all(_is_plain(book.earlier(key, None)) for key in {*latest, at}):
-        return [], None
+        return _Path(chain=[])
     done = None
     if held is not None:
         done = followed.get(at)
@@ -444,7 +544,18 @@ def _chain(
         # All rows have come by a rename: what was there before had the same name, and is another table.
         first = min((one.key.version for one in own if _key(one) == at), default=0)
         after = [(number, one) for number, one in after if number >= first]
-    return steps([*before, *after]), done
+    chain = steps([*before, *after])
+    return _Path(
+        chain=chain,
+        done=done,
+        until=_brought(chain, done, followed),
+        followed={(*_key(one), one.key.version) for one in _last(chain)},
+    )
+
+
+def _last(chain: Sequence[Step]) -> Iterable[TableVersion]:
+    """The last version of each source table."""
+    return {_key(step.version): step.version for step in chain}.values()
 
 
 def _is_plain(found: Sequence[TableVersion]) -> bool:
@@ -500,7 +611,7 @@ def _conversions(
             yield Conversion(
                 column=names[identity],
                 source=source,
-                below=max(chain[at].rank, 1),
+                below=max(chain[at].rank, 1, (done or 0) + 1 if at >= until else 1),
                 how=how,
                 kinds=kinds,
                 done=done if done is not None and has_it else -1,

@@ -24,6 +24,10 @@ Piece = tuple[Place | None, Name | None]
 """Rows below a place, or all others (None), and where they belong; None where they are gone."""
 
 
+BEGINNING: Place = (-1, -1)
+"""Before all rows."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
     """What `status` prints of a name: the change, and why the rows are as they are."""
@@ -169,6 +173,23 @@ class History:
             if event.destination == destination and name in {*event.moves, *event.moves.values()}:
                 found = event
         return found
+
+    def names(self, destination: str, name: Name) -> list[tuple[Name, Place]]:
+        """The names that a table has had until `name`, each with the position since which; see `Stay`.
+
+        Empty if no event concerns it.
+        """
+        found: list[tuple[Name, Place]] = []
+        for event in reversed([one for one in self.ordered() if one.destination == destination]):
+            before = next((old for old, new in event.moves.items() if new == name), None)
+            if before is None and name not in event.moves:
+                continue
+            found.insert(0, (name, event.place))
+            if before is None:
+                # It was made after the one that had its name.
+                return found
+            name = before
+        return [(name, BEGINNING), *found] if found else []
 
     def floors(self, floors: Iterable[Floor]) -> list[Floor]:
         """The truncates that concern the tables as they are named now.

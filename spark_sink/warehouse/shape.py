@@ -27,6 +27,9 @@ _SIMPLE_NAME = re.compile(r"[A-Za-z0-9_]+")
 
 Followed = dict[tuple[str, str, str], int]
 """The number of a version for each source table: destination, database and table."""
+Long = tuple[str, str, str, int, int, int, int]
+Entry = tuple[str, str, str, int] | Long
+"""A source table with the number of a version; `Long` is one of the names that a table has had, see `Stay`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,8 @@ class Shape:
     An empty key means that the table is a log of signed images, or with `history` one of all changes. `apart`
     means that mapped tables fill it: each row belongs to one source table, and equal keys of two source tables
     are two rows. `followed` are versions (destination, database, table, number) up to which the rows have the
-    columns of their source tables.
+    columns of their source tables; of a table that was renamed, each of its names since (epoch, seq) with the
+    numbers of the last and first version of its rows there.
     `comments` are those of columns, by name, and of the table, under the empty name.
     """
 
@@ -46,14 +50,17 @@ class Shape:
     key: tuple[str, ...]
     mapped: bool = field(default=False, compare=False)
     apart: bool = False
-    followed: tuple[tuple[str, str, str, int], ...] = ()
+    followed: tuple[Entry, ...] = ()
     comments: tuple[tuple[str, str], ...] = ()
     history: bool = False
 
     @property
     def followed_by(self) -> Followed:
-        """For each source table whose columns are identified, the version up to which its rows have them."""
-        return {(one[0], one[1], one[2]): one[3] for one in self.followed}
+        """For each source table whose columns are identified, the version up to which its rows have them.
+
+        Without those that were renamed.
+        """
+        return {(one[0], one[1], one[2]): one[3] for one in self.followed if len(one) == 4}
 
     @property
     def keyed(self) -> bool:

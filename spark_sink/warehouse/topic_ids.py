@@ -34,6 +34,9 @@ class _Part(Protocol):
     @property
     def places(self) -> Collection[tuple[str, int]]: ...
 
+    @property
+    def is_apart(self) -> bool: ...
+
 
 @dataclass(slots=True, kw_only=True)
 class TopicIds:
@@ -100,7 +103,8 @@ class TopicIds:
     def faults(self, parts: Iterable[_Part]) -> dict[Name, TableError]:
         """Why tables with records in topics that were made again have to wait.
 
-        Those that have waited do not again, and a table that is new need not.
+        Those that have waited do not again, and a table that is new need not. Nor need one that no mapping
+        fills: if it has rows of a topic, it has waited under its own name, and may have another one since.
         """
         found: dict[Name, TableError] = {}
         self._known()
@@ -109,13 +113,20 @@ class TopicIds:
             passed = {topic for topic, _ in held.offsets} if held is not None else set()
             topics = {topic for topic, _ in part.places} - passed
             again = [one for one in topics if part.name not in self._again.get(one, [part.name])]
-            if again and part.name in self.tables():
+            if again and part.name in self.tables() and self._is_mapped(part):
                 found[part.name] = fault(part.name, again)
             elif again:
                 for topic in again:
                     self._again[topic].append(part.name)
                 self._write()
         return found
+
+    def _is_mapped(self, part: _Part) -> bool:
+        """Whether rows of a table come from mapped tables."""
+        with suppress(ForeignTable):
+            shape = self.shape(*part.name)
+            return part.is_apart or (shape is not None and shape.apart)
+        return True
 
     def _has(self, name: Name, sources: Collection[Name]) -> bool:
         """Whether mapped tables fill a table, and one of these may be among them."""
@@ -124,7 +135,7 @@ class TopicIds:
             shape = self.shape(*name)
         if shape is None or not shape.apart:
             return False
-        known = {(database, table) for _, database, table, _ in shape.followed}
+        known = {(one[1], one[2]) for one in shape.followed}
         return not known or not known.isdisjoint(sources)
 
     def _known(self) -> dict[str, str]:

@@ -47,6 +47,8 @@ class Request:
     """The name of the sink that carries it out."""
     load: str = ""
     """The number of the load whose rows replace those of the table."""
+    unknown_as_null: bool = False
+    """Whether values that only the source had are NULL from now on."""
     unknown: tuple[str, ...] = ()
     """What a command of another version states, which this one does not know."""
 
@@ -59,7 +61,7 @@ class Request:
         """The request as stored."""
         body = asdict(self)
         del body["unknown"]
-        for name in ("sink", "load"):
+        for name in ("sink", "load", "unknown_as_null"):
             # An earlier version of the sink does not know it.
             if not body[name]:
                 del body[name]

@@ -142,11 +142,8 @@ class _Reading:
             for change in changes
             if isinstance(change, TableChange) and change.renamed_to is not None
         }
-        self._from = {
-            change.renamed_to: change.name
-            for change in changes
-            if isinstance(change, TableChange) and change.renamed_to is not None
-        }
+        self._from: dict[TableName, TableName] = {}
+        """The first names of the tables that were renamed so far, by their present ones."""
         self._skipped = {change.change.name for change in changes if isinstance(change, Noise)}
         self._moved_to = {
             change.name
@@ -158,6 +155,8 @@ class _Reading:
         for change in self._changes:
             if isinstance(change, Noise | DatabaseChange):
                 continue
+            if isinstance(change, TableChange):
+                self._follow(change)
             route = self._route_of(change.name)
             if route is None:
                 continue
@@ -165,6 +164,13 @@ class _Reading:
                 continue
             for finding in self._of(change, route):
                 yield route, finding
+
+    def _follow(self, change: TableChange) -> None:
+        """Takes a step of a RENAME. A name that is taken only in between may have but one of its two."""
+        if change.renamed_to is not None:
+            self._from[change.renamed_to] = self._from.pop(change.name, change.name)
+        elif (origin := self._from.pop(change.renamed_from or change.name, None)) is not None:
+            self._from[change.name] = origin
 
     def _of(
         self, change: OnlineAlter | TableMovedAway | TableChange, route: Route
@@ -219,9 +225,7 @@ class _Reading:
             yield from self._altered(route, self._moved_from[change.name], new)
         else:
             yield from rule_findings(None, new, route, {})
-        # A table may pass through a third name.
-        origin = change.renamed_from or change.name
-        origin = self._from.get(origin, origin)
+        origin = self._from.get(change.name, change.renamed_from or change.name)
         if self._route_of(origin) is None or origin in self._skipped:
             yield Finding(
                 kind="table comes in",

@@ -23,20 +23,41 @@ class Followed:
     until: Mapping[Name, int] = field(default_factory=dict)
     is_apart: bool = False
     """Whether each row belongs to one of several source tables."""
+    stays: tuple[tuple[Name, int, int], ...] = ()
+    """Of a table that was renamed, its names in their order, with the first and last version of its rows."""
 
     @classmethod
     def of(cls, part: Mapping[str, Any], destination: str) -> Followed:
         """Read the members of a table in a dump; an earlier version of the sink has none."""
-        until = {
-            (database, table): number
-            for owner, database, table, number in part.get("followed", ())
-            if owner == destination
-        }
-        return cls(until, bool(part.get("apart")))
+        own = [one for one in part.get("followed", ()) if one[0] == destination]
+        until = {(one[1], one[2]): one[3] for one in own if len(one) == 4}
+        # Followed by the position since which the table had the name.
+        renamed = sorted((one for one in own if len(one) > 4), key=lambda one: one[5:7])
+        stays = tuple(((one[1], one[2]), one[4], one[3]) for one in renamed)
+        return cls(until, bool(part.get("apart")), stays)
 
-    def others(self, table: Name) -> list[Name]:
-        """The earlier names of a table."""
-        return sorted(name for name in self.until if name != table)
+    def versions(self, key: tuple[str, str, int], table: Name) -> list[tuple[Name, int, int]]:
+        """The names of a table with the versions that its rows had, oldest first, `key` among them.
+
+        Empty if its columns have only names.
+        """
+        own, number = key[:2], key[2]
+        if self.stays:
+            at = [n for n, (name, _, _) in enumerate(self.stays) if name == own]
+            found = list(self.stays)
+            if at and not any(found[n][1] <= number <= found[n][2] for n in at):
+                _, first, last = found[at[-1]]
+                found[at[-1]] = own, min(number, first or number), max(number, last)
+            return found
+        # Rows from before a rename of the table are older than all others.
+        chain = [*sorted(name for name in self.until if name != table), table]
+        if self.is_apart:
+            chain = [own]
+        if not any(name in self.until for name in chain):
+            return []
+        until = {name: self.until.get(name, 0) for name in chain}
+        until[own] = max(number, until.get(own, 0))
+        return [(name, 1, until[name]) for name in chain]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +95,14 @@ class PresentColumns:
         described = self.versions.get(key)
         if described is None:
             return Present({}, {}, {})
-        own = key[0], key[1]
-        # Rows from before a rename of the table are older than all others.
-        chain = [own] if followed.is_apart else [*followed.others(table), table]
-        if not any(name in followed.until for name in chain):
+        held = tuple(followed.versions(key, table))
+        if not held:
             return _as_it_is(described)
-        until = {name: followed.until.get(name, 0) for name in chain}
-        until[own] = max(key[2], until.get(own, 0))
-        held = tuple((name, until[name]) for name in chain)
         if held not in self._known:
             keys = [
                 (*name, number)
-                for name, last in held
-                for number in range(1, last + 1)
+                for name, first, last in held
+                for number in range(first, last + 1)
                 if (*name, number) in self.versions
             ]
             found = _placed([self.versions[one] for one in keys])

@@ -18,7 +18,7 @@ from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import HISTORY_COLUMNS, OWN_COLUMNS, SOURCE_COLUMNS
 from spark_sink.warehouse.identity import NEWER, below_sql, same_key
 from spark_sink.warehouse.ledger import Floor
-from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.shape import Entry, Shape
 
 KEY_PROPERTY: Final = "aqueduct.primary_key"
 NAME_PROPERTY: Final = "aqueduct.table"
@@ -100,10 +100,9 @@ def shape_of(
     )
 
 
-def followed_in(properties: Mapping[str, str]) -> tuple[tuple[str, str, str, int], ...]:
+def followed_in(properties: Mapping[str, str]) -> tuple[Entry, ...]:
     """A table's `Shape.followed`, from its properties."""
-    found = json.loads(properties.get(FOLLOWED_PROPERTY, "[]"))
-    return tuple((one[0], one[1], one[2], one[3]) for one in found)
+    return tuple(tuple(one) for one in json.loads(properties.get(FOLLOWED_PROPERTY, "[]")))
 
 
 def _comments_in(schema: StructType, comment: str) -> tuple[tuple[str, str], ...]:

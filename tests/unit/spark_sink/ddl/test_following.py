@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from spark_sink.ddl.following import Ddl
-from spark_sink.errors import RenamedWhileWaiting, UnknownTable
+from spark_sink.errors import RenamedWhileWaiting, UnknownTable, ValuesChanged
 from spark_sink.recent.coverage import Step
 from spark_sink.warehouse.waiting_tables import Waits
 from tests.unit.spark_sink.conftest import Warehouse
@@ -184,6 +184,47 @@ def test_a_rename_of_a_waiting_table_makes_both_wait_until_they_are_read_from_th
         warehouse.reload("a")
     warehouse.reload("a", from_beginning=True)
     assert found(warehouse, "a") == {1: 20}
+
+
+@pytest.mark.parametrize("key", [("id",), ()])
+def test_the_rows_of_a_dropped_table_are_kept_though_only_the_source_had_some_values(
+    warehouse: Warehouse, key: tuple[str, ...]
+) -> None:
+    text = (("id", "int"), ("v", "varchar(9)"), ("w", "int"))
+    warehouse.schemas = [
+        schema(*text, table="a", key=key),
+        schema(text[0], ("v", "json"), text[2], table="a", key=key, version=2),
+    ]
+    topic = Topic(warehouse)
+    warehouse.follows = lambda waits: Ddl(topics=topic, warehouse=warehouse.kept, waits=waits)
+    warehouse.restart()
+
+    def row(op: str, seq: int, version: int, *, before: Any = None, after: Any = None) -> Change:
+        images = [one and dict(zip(("id", "v", "w"), one, strict=True)) for one in (before, after)]
+        return Change(op=op, seq=seq, table="a", version=version, before=images[0], after=images[1])
+
+    warehouse.take(*(row("c", n, 1, after=(n, f"{n} ", n)) for n in (1, 2, 3)))
+    start = warehouse.ends()
+    warehouse.write(row("d", 4, 2, before=(3, "3", 3)))
+    warehouse.write(row("u", 5, 2, before=(2, "2", 2), after=(2, "[2]", 20)))
+    warehouse.write(row("c", 6, 2, after=(4, "4", 4)))
+    topic.values.append(drop(7, "a"))
+    warehouse.catch_up(start)
+    (name,) = {name for _, name in warehouse.applier.waits.tables}
+    assert name.startswith("a__dropped_")
+    held = warehouse.waiting(name)
+    assert held is not None
+    assert held.error == "ValuesChanged"
+    command = f"python -m spark_sink reload shop.{name} --unknown-as-null"
+    assert held.action.endswith(f"run: {command}")
+    with pytest.raises(ValuesChanged, match="--unknown-as-null"):
+        warehouse.reload(name)
+    warehouse.reload(name, unknown_as_null=True)
+    assert warehouse.waiting(name) is None
+    # The images of a table without a key must match each other.
+    known = {2: "[2]", 4: "4"} if key else {}
+    found = sorted((one["id"], one["v"], one["w"]) for one in warehouse.rows(name))
+    assert found == [(1, None, 1), (2, known.get(2), 20), (4, known.get(4), 4)]
 
 
 def fresh(warehouse: Warehouse, name: str) -> Rows:

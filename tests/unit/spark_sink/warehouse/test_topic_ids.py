@@ -19,6 +19,7 @@ OLD, NAME, MAPPED = ("aq.shop.t", 0), ("shop", "t"), ("trade", "all")
 class Part:
     name: tuple[str, str]
     places: frozenset[tuple[str, int]] = frozenset({OLD})
+    is_apart: bool = False
 
 
 def noted(kept: MemoryWarehouse) -> TopicIds:
@@ -84,7 +85,12 @@ def test_a_table_of_a_mapping_waits_at_its_first_record_and_only_once() -> None:
     one.wait({OLD[0]}, [NAME, ("shop", "not_there")], {OLD: 0})
     one.keep({OLD[0]: "b"})
     assert sorted(one.waits.tables) == [NAME]
-    parts = [Part(NAME), Part(MAPPED), Part(("trade", "new")), Part(("x", "y"), frozenset())]
+    parts = [
+        Part(NAME),
+        Part(MAPPED, is_apart=True),
+        Part(("trade", "new"), is_apart=True),
+        Part(("x", "y"), frozenset()),
+    ]
     # The process is killed before the wait is recorded, and again.
     for again in (one, noted(kept), noted(kept)):
         assert list(again.faults(parts)) == [MAPPED]
@@ -95,3 +101,20 @@ def test_a_table_of_a_mapping_waits_at_its_first_record_and_only_once() -> None:
     held = last.waits.tables[MAPPED]
     last.waits.loaded(held, {OLD: 5}, Request(number="1", database="trade", table="all"))
     assert noted(kept).faults(parts) == {}, "after the reload either"
+
+
+def test_a_table_that_gets_its_name_by_a_rename_has_no_rows_of_the_earlier_topic() -> None:
+    kept = warehouse()
+    one = noted(kept)
+    # No table had the name of the topic when that was made again.
+    kept.tables.drop(*NAME)
+    one.wait({OLD[0]}, [NAME], {OLD: 0})
+    one.keep({OLD[0]: "b"})
+    renamed = Shape(*NAME, (("id", "int"),), ("id",))
+    kept.tables.evolve(None, renamed)
+    assert one.faults([Part(NAME)]) == {}
+    # Nor one with late rows of it from before it was renamed: it waited under its earlier name.
+    kept.tables.evolve(None, Shape("shop", "later", renamed.columns, renamed.key))
+    assert noted(kept).faults([Part(("shop", "later"))]) == {}
+    # Of a table that mapped tables fill it is not known.
+    assert list(noted(kept).faults([Part(MAPPED, is_apart=True)])) == [MAPPED]

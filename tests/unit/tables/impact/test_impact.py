@@ -164,6 +164,17 @@ def test_what_nobody_captures_means_nothing() -> None:
     some = Routes(prefix="aq", include=r"shop\.(seen|tmp)").of
     through = "RENAME TABLE seen TO old, t TO tmp, tmp TO seen"
     assert "careful table comes in" in short(meant(through, *both, route_of=some))
+    # The other table of the statement has its rows.
+    kept = Routes(prefix="aq", include=r"shop\.(seen|old)").of
+    (one,) = [
+        one for one in meant(swap, *both, route_of=kept) if one.finding.kind == "table comes in"
+    ]
+    assert (one.route.table, one.finding.old) == (("shop", "seen"), "shop.t")
+    through = "RENAME TABLE t TO tmp, seen TO t, tmp TO seen"
+    (one,) = [
+        one for one in meant(through, *both, route_of=kept) if one.finding.kind == "table comes in"
+    ]
+    assert (one.route.table, one.finding.old) == (("shop", "seen"), "shop.t")
     (leaves,) = impact(
         catalog("CREATE TABLE seen (id int)").apply("RENAME TABLE seen TO x", SHOP), nobody
     )

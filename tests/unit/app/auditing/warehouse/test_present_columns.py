@@ -81,6 +81,24 @@ def test_rows_from_before_a_rename_of_the_table_are_older_than_all_others() -> N
     assert shown(versions, followed, 2, OLD) == {"a": "a", "b": "b"}
 
 
+def test_versions_of_another_table_that_had_a_name_in_between_are_no_part_of_it() -> None:
+    again = {"b": ("b@2", {"value": 6})}
+    versions = {
+        (*T, 1): described("a"),
+        (*T, 2): described("a b", ADDED),
+        (*OLD, 1): described("a"),
+        (*OLD, 2): described("a b", again),
+        (*T, 3): described("a b", again),
+    }
+    stays = [[*T, 1, 1, -1, -1], [*OLD, 2, 2, 1, 5], [*T, 3, 3, 1, 9]]
+    followed = Followed.of({"followed": [["shop", *one] for one in stays]}, "shop")
+    assert shown(versions, followed, 1) == {"a": "a", "b": 6}
+    assert shown(versions, followed, 2, OLD) == {"a": "a", "b": "b"}
+    # One that no batch had before.
+    followed = Followed.of({"followed": [["shop", *one] for one in stays[:2]]}, "shop")
+    assert shown(versions, followed, 1) == {"a": "a", "b": 6}
+
+
 def test_a_source_table_of_several_is_by_itself() -> None:
     versions = {
         (*OLD, 1): described("a"),

@@ -1,0 +1,119 @@
+"""The names that a table has had, one after the other, and the versions of each that its rows are of.
+
+Several tables may have had a name, one after the other, and number their versions together. So a table is known
+by the statements at which it took its names, and rows and their versions belong to it by their positions.
+
+Invariant: the versions of a name between two of these statements are of one table, and have consecutive
+numbers. All functions are pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from spark_sink.source.schemas import SchemaBook, TableVersion
+from spark_sink.warehouse.moves import BEGINNING, Name, Place
+from spark_sink.warehouse.shape import Entry, Long, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """A name, the position since which the table has had it, and which versions are known of its rows there.
+
+    Without any, both numbers are 0.
+    """
+
+    name: Name
+    since: Place
+    first: int = 0
+    last: int = 0
+
+    def entry(self, destination: str) -> Long:
+        """As `Shape.followed` has it."""
+        return (destination, *self.name, self.last, self.first, *self.since)
+
+
+def known_stays(
+    names: Sequence[tuple[Name, Place]], followed: Iterable[Entry], destination: str
+) -> list[Stay]:
+    """The stays of a table that has had `names`, with the versions that a shape's `followed` has."""
+    own = [one for one in followed if one[0] == destination]
+    found = sorted((_stay(one) for one in own if len(one) == 7), key=lambda one: one.since)
+    if found and (not names or found[-1].since >= names[-1][1]):
+        return found
+    ranges = {(one.name, one.since): one for one in found}
+    result = [ranges.get(one, Stay(*one)) for one in names]
+    # A table that was never renamed has but the number.
+    for _, database, table, number in (one for one in own if len(one) == 4):
+        named = [at for at, one in enumerate(result) if one.name == (database, table)]
+        for at in named[-1:]:
+            result[at] = seen(result[at], number)
+    return result
+
+
+def seen(stay: Stay, number: int) -> Stay:
+    """The stay with a version; before the first name that is known of it, a table was the only one of it."""
+    first = 1 if stay.since == BEGINNING else min(number, stay.first or number)
+    return replace(stay, first=first, last=max(number, stay.last))
+
+
+def carried(
+    names: Sequence[tuple[Name, Place]],
+    done: Place,
+    shapes: Mapping[Name, Shape],
+    destination: str,
+    *,
+    newest: Callable[[str, Name], int],
+) -> list[Stay]:
+    """The stays of a table that is renamed, by the tables as they are after the statements up to `done`.
+
+    `newest` returns the greatest version of a destination's rows in one of them.
+    """
+    before = [name for name, since in names if since <= done]
+    shape = shapes.get(before[-1]) if before else None
+    if shape is None:
+        return [Stay(*one) for one in names]
+    stays = known_stays(names[: len(before)], shape.followed, destination)
+    if not any(one.last for one in stays) and (number := newest(destination, before[-1])):
+        # Its columns were but names until now.
+        stays[-1] = seen(stays[-1], number)
+    return [*stays, *(Stay(*one) for one in names[len(before) :])]
+
+
+def with_versions(stays: Sequence[Stay], versions: Iterable[TableVersion]) -> list[Stay] | None:
+    """The stays with versions that a batch has rows of; None if one of them is of another name."""
+    result = list(stays)
+    for version in versions:
+        name = version.key.database, version.key.table
+        among = [at for at, one in enumerate(stays) if one.name == name]
+        if not among:
+            return None
+        if (places := version.places) is not None:
+            ends = [one.since for one in stays[1:]]
+            among = [
+                at
+                for at in among
+                if stays[at].since <= places[1] and (at == len(ends) or places[0] < ends[at])
+            ] or among[-1:]
+        for at in among if places is not None else among[-1:]:
+            result[at] = seen(result[at], version.key.version)
+    return result
+
+
+def numbered(
+    stays: Sequence[Stay], destination: str, book: SchemaBook
+) -> list[tuple[tuple[int, int], TableVersion]]:
+    """The versions of the stays, oldest first, each with the index of its stay and its number."""
+    return [
+        ((at, one.key.version), one)
+        for at, stay in enumerate(stays)
+        for one in book.earlier((destination, *stay.name), stay.last)
+        if one.key.version >= stay.first
+    ]
+
+
+def _stay(one: Entry) -> Stay:
+    assert len(one) == 7
+    _, database, table, last, first, epoch, seq = one
+    return Stay((database, table), (epoch, seq), first, last)
