@@ -3,7 +3,8 @@
 Invariant: for each deleted key there is a marker at any moment, in the table or beside it, until it is purged.
 One is stored beside the table before its row is removed, and put back into the table before the table's
 columns, name or rows change by anything but a batch. A change that is older than its key's marker is not
-merged.
+merged. While the table has the row of a marker, the batch that stored it was not merged, and will be applied
+again: the row is then what it was before the delete, and its marker has no effect.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pyspark.sql import DataFrame
 
 from spark_sink.errors import ForeignTable
 from spark_sink.table_rules import TableRules
-from spark_sink.warehouse.markers import in_columns, without_older
+from spark_sink.warehouse.markers import in_columns, in_force, newer, without_older
 from spark_sink.warehouse.protocol import CommitConflict, Name, Warehouse
 from spark_sink.warehouse.shape import Shape
 
@@ -35,6 +36,8 @@ class DeletedKeys:
     rules: TableRules
     wrote: Callable[[Name], object] = lambda _: None
     """Takes a table that was written to by another call than `merge`."""
+    drops: Callable[[Name], object] = lambda _: None
+    """Takes a table of which the markers beside it are removed, before they are."""
     gate: threading.Lock = field(default_factory=threading.Lock)
     """Held while a batch is applied."""
     _reading: threading.Lock = field(default_factory=threading.Lock)
@@ -61,10 +64,19 @@ class DeletedKeys:
         is_hard = shape.keyed and self.rules.has_hard_deletes(name)
         if is_hard and has_deletes:
             self._store(shape, rows.where("__deleted"))
-        if shape.keyed and name in self._known():
-            markers = self.warehouse.deleted.tables.rows(shape, beside=rows)
-            rows = without_older(rows, markers, shape).localCheckpoint(eager=False)
+        if (markers := self.markers(shape, beside=rows)) is not None:
+            late = newer(markers, rows, shape).localCheckpoint(eager=False)
+            if not late.isEmpty():
+                if not is_new:
+                    late = in_force(late, self.warehouse.tables.rows(shape, beside=rows), shape)
+                rows = without_older(rows, late, shape).localCheckpoint(eager=False)
         self.warehouse.tables.merge(shape, rows, is_hard=is_hard, is_new=is_new)
+
+    def markers(self, shape: Shape, *, beside: DataFrame) -> DataFrame | None:
+        """The markers beside the table; None without any. See `Tables.rows`."""
+        if not shape.keyed or (shape.database, shape.table) not in self._known():
+            return None
+        return self.warehouse.deleted.tables.rows(shape, beside=beside)
 
     def put_back(self, name: Name, *, wanted: Shape | None = None) -> None:
         """Puts the markers back into their table, unless they have the shape `wanted`; safe to repeat."""
@@ -73,10 +85,12 @@ class DeletedKeys:
             return
         shape = self.warehouse.tables.shape(*name)
         if shape is not None and shape.key == held.key:
-            rows = self.warehouse.deleted.tables.rows(held)
-            own = in_columns(rows, held, shape).localCheckpoint(eager=False)
+            markers = in_columns(self.warehouse.deleted.tables.rows(held), held, shape)
+            own = in_force(markers, self.warehouse.tables.rows(shape), shape)
+            own = own.localCheckpoint(eager=False)
             self.warehouse.tables.merge(shape, own)
             self.wrote(name)
+        self.drops(name)
         self.warehouse.deleted.tables.drop(*name)
         self._known().pop(name, None)
         self.forget(name)

@@ -53,9 +53,12 @@ def merged(
     `stages` takes the time of `fold`, unless the rows stay with the executors, which fold them during `merge`.
     """
     stages = stages or Stages()
-    held = tables.rows(shape, beside=batch) if part.is_partial else None
+    held = markers = None
+    if part.is_partial:
+        held = tables.rows(shape, beside=batch)
+        markers = deleted.markers(shape, beside=batch) if deleted is not None else None
     try:
-        rows = merged_rows(batch, part, shape, versions, floors, held=held)
+        rows = merged_rows(batch, part, shape, versions, floors, held=held, markers=markers)
         at_hand = few(rows=part.ops.total(), size=part.size)
         with stages.timed(FOLD):
             if at_hand:
@@ -107,17 +110,18 @@ def merged_rows(
     floors: Floors,
     *,
     held: DataFrame | None,
+    markers: DataFrame | None = None,
 ) -> DataFrame:
     """The rows that a batch has for a table: the last of each key, or all images of a log.
 
-    `held` are the table's rows, which complete images that lack columns.
+    `held` are the table's rows, which complete images that lack columns, and `markers` those beside the table.
     """
     if not part.is_partial:
         return changes(batch, shape, versions, floors=floors)
     if not shape.keyed or held is None:
         raise _partial_images(batch, part)
     rows = standing(batch, shape, versions, floors=floors, marked=True)
-    return whole(rows, held, shape, several=several(versions))
+    return whole(rows, held, shape, markers=markers, several=several(versions))
 
 
 def _partial_images(batch: DataFrame, part: TablePart) -> UnsupportedPartialImage:

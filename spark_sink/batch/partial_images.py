@@ -22,6 +22,7 @@ from spark_sink.names import literal, quoted
 from spark_sink.source.envelope import place
 from spark_sink.source.schemas import SOURCE_COLUMNS
 from spark_sink.warehouse.identity import NEWER, key_parts, same_key
+from spark_sink.warehouse.markers import in_force, not_known
 from spark_sink.warehouse.shape import Shape
 
 Change = tuple[str, int]
@@ -39,18 +40,35 @@ _ADVICE: Final = (
 )
 
 
-def whole(rows: DataFrame, held: DataFrame, shape: Shape, *, several: bool) -> DataFrame:
+def whole(
+    rows: DataFrame,
+    held: DataFrame,
+    shape: Shape,
+    *,
+    several: bool,
+    markers: DataFrame | None = None,
+) -> DataFrame:
     """The last row of each key, with all columns; `rows` have `compact.MARKS`, `held` is the table.
+
+    `markers` are those that are stored beside it. What is not newer than its key's marker needs no columns: the
+    rows that completed it may be gone, and it is not merged.
 
     Raises UnsupportedPartialImage, with the positions of all records that nothing completes.
     """
     rows = _compared(rows, held, shape).localCheckpoint(eager=False)
-    _refuse_halves(rows)
+    if markers is not None:
+        own = markers.alias("t").join(rows.alias("s"), f.expr(same_key(shape)), "left_semi")
+        markers = in_force(own, held, shape).localCheckpoint(eager=False)
+    _refuse_halves(rows if markers is None else not_known(rows, markers, shape))
     changed = rows.where(_NEW).drop(_NEW)
     lives = _lives(changed.unionByName(_before(changed, held, shape)), shape)
     lives = lives.localCheckpoint(eager=False)
     filled = _filled(_rooted(lives, roots(_links(lives))), shape).localCheckpoint(eager=False)
     last = folded(filled, shape, several_destinations=several)
+    if markers is not None:
+        last = last.where(f"NOT {_LACKS}").unionByName(
+            not_known(last.where(_LACKS), markers, shape)
+        )
     _refuse_lacking(filled, last.where(_LACKS), shape)
     return last.selectExpr(*(quoted(name) for name, _ in shape.all_columns))
 

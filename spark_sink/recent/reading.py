@@ -42,7 +42,7 @@ from spark_sink.warehouse.columns import Traced
 from spark_sink.warehouse.identity import NEWER, below_sql, once_by, same_key
 from spark_sink.warehouse.images import seen_rows
 from spark_sink.warehouse.ledger import Floor, Floors, Source
-from spark_sink.warehouse.markers import markers_of, without_older
+from spark_sink.warehouse.markers import in_force, markers_of, without_older
 from spark_sink.warehouse.moves import History, pieces
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.protocol import Name, Recent, Warehouse
@@ -260,13 +260,18 @@ def combined(
     rows = _standing(_fitted(merged, traced, shape, records), shape, highest)
     if not part.has_rows:
         return shape, rows
-    changed = _usable(lambda: merged_rows(records, part, shape, known, highest, held=rows))
+    markers = merged.markers
+    if markers is not None and shape.keyed:
+        markers = in_force(fitted(markers, traced, shape), rows, shape)
+    changed = _usable(
+        lambda: merged_rows(records, part, shape, known, highest, held=rows, markers=markers)
+    )
     if not shape.keyed:
         marks = list(once_by(shape))
         changed = changed.join(rows.select(*marks), marks, "left_anti")
         return shape, rows.unionByName(changed)
-    if merged.markers is not None:
-        changed = without_older(changed, fitted(merged.markers, traced, shape), shape)
+    if markers is not None:
+        changed = without_older(changed, markers, shape)
     return shape, _replaced(rows, changed, shape)
 
 

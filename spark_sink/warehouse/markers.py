@@ -1,6 +1,7 @@
 """The markers of deleted rows that are stored beside a table from which these are removed.
 
-Invariant: no change is older than a marker of its key and nevertheless seen.
+Invariant: no change is older than a marker of its key and nevertheless seen, unless the table still has the row
+of that key: then the batch that has stored the marker was not merged, and is applied again.
 """
 
 from __future__ import annotations
@@ -32,6 +33,26 @@ def in_columns(markers: DataFrame, held: Shape, shape: Shape) -> DataFrame:
             for name, kind in shape.all_columns
         )
     )
+
+
+def in_force(markers: DataFrame, rows: DataFrame, shape: Shape) -> DataFrame:
+    """The markers of keys of which a table has no row: those of others are of a batch that was not merged.
+
+    What such a batch deletes is deleted when it is applied again, and until then it is the past of other rows.
+    """
+    return markers.alias("s").join(rows.alias("t"), f.expr(same_key(shape)), "left_anti")
+
+
+def newer(markers: DataFrame, rows: DataFrame, shape: Shape) -> DataFrame:
+    """The markers that are newer than the change of their key."""
+    older = f.expr(f"{same_key(shape)} AND {NEWER}")
+    return markers.alias("s").join(rows.alias("t"), older, "left_semi")
+
+
+def not_known(changes: DataFrame, markers: DataFrame, shape: Shape) -> DataFrame:
+    """The changes that are newer than the marker of their key, or have none."""
+    known = f.expr(f"{same_key(shape)} AND NOT ({NEWER})")
+    return changes.alias("s").join(markers.alias("t"), known, "left_anti")
 
 
 def without_older(rows: DataFrame, markers: DataFrame, shape: Shape) -> DataFrame:

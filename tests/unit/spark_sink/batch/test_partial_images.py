@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,12 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_sink.batch.partial_images import roots
 from spark_sink.batch.read_ahead import Ahead
 from spark_sink.errors import UnsupportedPartialImage
+from spark_sink.settings import TableRule
 from spark_sink.source.envelope import NEW_KEY, OLD_KEY
 from spark_sink.source.offsets import Offsets
-from tests.unit.spark_sink.conftest import Warehouse
+from spark_sink.table_rules import NO_RULES, TableRules
+from spark_sink.warehouse.opening import Format
+from tests.unit.spark_sink.conftest import FORMATS, FORMATS_LONG, Warehouse
 from tests.unit.spark_sink.history import Change, Image, schema
 
 pytestmark = [
@@ -39,6 +43,8 @@ class Source:
         self.rows: dict[int, Image] = {}
         self.changes: list[tuple[int, Change]] = []
         """With the partition of each."""
+        self.after: dict[int, Image] = {}
+        """The whole row after each change but a delete, by `seq`."""
 
     def insert(self, key: int, *values: str | None) -> None:
         self.rows[key] = dict(zip(NAMES, (key, *values), strict=True))
@@ -82,6 +88,8 @@ class Source:
             headers=headers,
         )
         self.changes.append((key % 2, change))
+        if op != "d":
+            self.after[change.seq] = dict(self.rows[key])
 
     @property
     def held(self) -> list[Image]:
@@ -92,8 +100,8 @@ class Source:
 class Halved(Warehouse):
     """A warehouse fed from two partitions, as unevenly as Spark may cut its batches."""
 
-    def __init__(self, spark: SparkSession, path: Path) -> None:
-        super().__init__(spark, path)
+    def __init__(self, spark: SparkSession, path: Path, **more: Any) -> None:
+        super().__init__(spark, path, **more)
         self.schemas = [schema(*COLUMNS)]
         self.at = {(TOPIC, 0): 0, (TOPIC, 1): 0}
 
@@ -125,6 +133,22 @@ class Halved(Warehouse):
             self._apply(start, dict(self.at))
         assert self.waiting() is None, self.waiting()
 
+    def killed(self, even: int, odd: int, patch: pytest.MonkeyPatch, *, at: str) -> None:
+        """Applies such a batch, and is killed before its rows or its markers (`at`) are merged."""
+        start, broken = dict(self.at), self.kept.tables if at == "row" else self.kept.deleted.tables
+        merge = type(broken).merge
+
+        def merged(one: Any, *args: Any, **more: Any) -> None:
+            if one is broken:
+                raise RuntimeError("killed here")
+            merge(one, *args, **more)
+
+        with patch.context() as patched, suppress(RuntimeError):
+            patched.setattr(type(broken), "merge", merged)
+            self.batch(even, odd)
+        self.at = start
+        self.restart()
+
     def _apply(self, start: Offsets, end: Offsets) -> None:
         self.applier.apply(self.read(start, end), 1, query_id="q", moved=lambda: (start, end))
 
@@ -144,12 +168,16 @@ class Halved(Warehouse):
         )
 
     def held(self) -> list[Image]:
+        return sorted(self.by_change().values(), key=lambda row: int(row["id"]))
+
+    def by_change(self) -> dict[int, Image]:
+        """The rows, by the `seq` of their last change."""
         rows = self.rows(bookkeeping=True)
         found = [{name: row[name] for name in NAMES} for row in rows]
         for row, shown in zip(rows, found, strict=True):
             text = (row["__unrepresentable"] or {}).get("day")
             shown["day"] = text or (shown["day"] and shown["day"].isoformat())
-        return sorted(found, key=lambda row: int(row["id"]))
+        return {row["__seq"]: shown for row, shown in zip(rows, found, strict=True)}
 
 
 @pytest.fixture
@@ -257,3 +285,93 @@ def test_however_batches_are_cut_and_repeated_the_rows_are_those_of_the_source(
         if even + odd:
             halved.batch(even, odd, repeat=chance.dice.random() < 0.3)
     assert halved.held() == source.held, json.dumps(source.held)
+
+
+HARD = TableRules([TableRule(match=r"shop\..*", deletes="hard")])
+
+
+@pytest.mark.parametrize("table_format", FORMATS_LONG)
+def test_a_change_of_a_row_that_was_removed_since_neither_waits_nor_gives_others_old_values(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_format: Format
+) -> None:
+    source, halved = Source(), Halved(spark, tmp_path, table_format=table_format)
+    halved.rules = HARD
+    halved.restart()
+    source.insert(1, "a", "b", DAY)
+    source.insert(7, "a", "b", DAY)
+    source.update(1, to=3, a="m")
+    source.update(3, b="n")
+    source.delete(3)
+    halved.publish(source)
+    halved.batch(0, 4)
+    halved.batch(0, 2)
+    # The ledger of an older copy: the row that completes the second half of the move is gone.
+    halved.at = {(TOPIC, 0): 0, (TOPIC, 1): 3}
+    halved.batch(0, 1)
+    halved.batch(0, 1)
+    assert halved.held() == [source.rows[7]]
+    halved.batch(0, 1)
+    # Of a batch that was killed, the marker of a deleted row is stored, and what precedes it is not merged.
+    source.update(7, a="x")
+    source.update(7, to=9)
+    source.insert(7, "again", "b", DAY)
+    source.delete(7)
+    halved.publish(source)
+    halved.killed(0, 9, monkeypatch, at="row")
+    halved.batch(0, 1)
+    halved.batch(0, 2)
+    assert halved.held() == source.held
+    halved.batch(0, 9)
+    assert halved.held() == source.held
+
+
+@pytest.mark.long("the test above has what goes wrong without markers")
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_where_deleted_rows_are_removed_no_change_takes_values_of_another_time(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    table_format: Format,
+    seed: int,
+) -> None:
+    source, chance = Source(), Chance(seed)
+    chance.live(source, 40)
+    halved = Halved(spark, tmp_path, table_format=table_format)
+    halved.publish(source)
+    ends, before = halved.ranges(())[1], [dict(halved.at)]
+    halved.rules = HARD
+    halved.restart()
+    dice = chance.dice
+    story: list[object] = []
+    while halved.at != ends:
+        cut = dice.randrange(0, 12), dice.randrange(1, 12)
+        match dice.randrange(8):
+            case 0:
+                at = dice.choice(("row", "marker"))
+                story.append(("killed", cut, at))
+                halved.killed(*cut, monkeypatch, at=at)
+                halved.batch(*cut)
+            case 1 if dice.random() < 0.7:
+                # An older ledger, as of a backup.
+                halved.at = dict(dice.choice(before))
+                story.append(("older", dict(halved.at)))
+                halved.restart()
+            case 2:
+                halved.rules = dice.choice((HARD, NO_RULES))
+                story.append(("rules", halved.rules is HARD))
+                halved.restart()
+            case 3 if halved.rules is HARD:
+                story.append("sweep")
+                while name := halved.applier.deleted.due():
+                    halved.applier.deleted.sweep(name)
+            case _:
+                story.append(cut)
+                try:
+                    halved.batch(*cut)
+                except AssertionError as fault:
+                    raise AssertionError(story) from fault
+                before.append(dict(halved.at))
+                for seq, row in halved.by_change().items():
+                    assert row == source.after[seq], (seq, story)
+    assert halved.held() == source.held, story
