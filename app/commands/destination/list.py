@@ -13,7 +13,7 @@ from typing import Any
 from app.commands.arguments import add_format
 from app.commands.event_loop import run_operation
 from app.commands.output import aligned_table, print_answer
-from app.operations.destination.listing import ListedDestination, list_destinations
+from app.operations.destination.listing import NOT_LED, ListedDestination, list_destinations
 from app.settings.model import load
 from tables.operator.control import DesiredState
 
@@ -28,6 +28,7 @@ _HEAD = (
     "candidates",
     "error",
 )
+_UNWELL = (None, NOT_LED, "FAILED")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print them; 0 if all answered, 1 if ZooKeeper or a leader did not."""
+    """Print them; 1 if one has FAILED or is led by nobody though it is to run, or if a part did not answer."""
     found = run_operation(list_destinations(load()))
     shown = [
         _value(one)
@@ -47,8 +48,8 @@ def run(options: argparse.Namespace) -> int:
     print_answer(options.format, shown, aligned_table(list(_HEAD), [_row(each) for each in shown]))
     if found.fault is not None:
         sys.stderr.write(f"aqueduct: {found.fault.name}: {found.fault}\n")
-    is_whole = all(each["state"] is not None for each in shown)
-    return 0 if found.fault is None and is_whole else 1
+    is_well = all(each["state"] not in _UNWELL for each in shown)
+    return 0 if found.fault is None and is_well else 1
 
 
 def _value(one: ListedDestination) -> dict[str, Any]:

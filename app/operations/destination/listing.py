@@ -23,7 +23,9 @@ from tables.cursor import Cursor
 from tables.journal.state import DestinationState
 from tables.operator.control import DesiredState
 
-_NOT_LED = (DesiredState.STOP, DesiredState.DELETE)
+NOT_LED = "NOT LED"
+"""The state of a destination that is to run, and that no worker leads."""
+_WITHOUT_LEADER = (DesiredState.STOP, DesiredState.DELETE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,15 +109,15 @@ def _run_status(
     if fault is not None:
         return RunStatus(error=f"the leader is unknown: {fault.name}")
     if leader is None:
-        if desired in _NOT_LED:
+        if desired in _WITHOUT_LEADER:
             return RunStatus(state="STOPPED")
-        return RunStatus(state="NOT LED", error="no worker leads it")
+        return RunStatus(state=NOT_LED, error="no worker leads it")
     answer = answers[leader]
     if isinstance(answer, str):
         return RunStatus(error=answer)
     one = answer.get(name)
     if one is None:
-        state_of = "STOPPED" if desired in _NOT_LED else None
+        state_of = "STOPPED" if desired in _WITHOUT_LEADER else None
         return RunStatus(state=state_of, error=f"worker {leader.worker} does not run it")
     return RunStatus(state=one["state"], error=one["error"], lag_seconds=one["lag_seconds"])
 

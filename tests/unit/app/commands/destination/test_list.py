@@ -95,7 +95,7 @@ def test_state_error_and_lag_are_the_leaders(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], address: str
 ) -> None:
     code, shown = listed(monkeypatch, capsys, leader=("a", address))
-    assert code == 0
+    assert code == 1
     assert (shown["state"], shown["error"], shown["lag_seconds"]) == (
         "FAILED",
         "PositionGone: so",
@@ -133,15 +133,18 @@ def test_who_does_not_answer_is_named_and_the_rest_is_shown(
 
 
 @pytest.mark.parametrize(
-    ("desired", "state"), [(DesiredState.STOP, "STOPPED"), (DesiredState.RUN, "NOT LED")]
+    ("desired", "state", "code"),
+    [(DesiredState.STOP, "STOPPED", 0), (DesiredState.RUN, "NOT LED", 1)],
 )
 def test_one_that_nobody_leads_is_shown_so(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     desired: DesiredState,
     state: str,
+    code: int,
 ) -> None:
-    assert listed(monkeypatch, capsys, leader=None, desired=desired)[1]["state"] == state
+    found, shown = listed(monkeypatch, capsys, leader=None, desired=desired)
+    assert (shown["state"], found) == (state, code)
 
 
 @pytest.mark.parametrize("desired", [DesiredState.RUN, DesiredState.STOP])
