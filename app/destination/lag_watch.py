@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from app import metrics
-from app.service.status import AT_WORK, DestinationStatus, State
+from app.service.status import TO_PUBLISH, DestinationStatus, State
 from connectors.errors import AqueductError
 from connectors.mysql.lookup.binlog_end import BinlogEnd, read_end
 from connectors.mysql.position import SourceOffset
@@ -65,7 +65,7 @@ class LagWatch:
         """Check at intervals, until cancelled."""
         while True:
             address, before = self.address(), self._running_at()
-            if address is not None and self.status.state in AT_WORK:
+            if address is not None and self.status.state in TO_PUBLISH:
                 try:
                     end = await asyncio.to_thread(read_end, address)
                 except AqueductError:
@@ -88,7 +88,11 @@ class LagWatch:
 
     def _show(self, end: BinlogEnd | None) -> None:
         cursor = self.status.cursor
-        if cursor is not None and self.status.state in AT_WORK:
+        if cursor is not None and self.status.state in TO_PUBLISH:
             seconds = self._unread.seconds(time.monotonic(), cursor.offset, end)
             self.status.unread_seconds = seconds
             metrics.UNREAD.labels(self.status.name).set(seconds)
+            if seconds > (self.status.lag_seconds or 0.0):
+                # The lag is otherwise that of the last commit, however long ago it was.
+                self.status.lag_seconds = seconds
+                metrics.LAG.labels(self.status.name).set(seconds)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from app import metrics
-from app.service.status import AT_WORK, DestinationStatus, Purge
+from app.service.status import TO_PUBLISH, DestinationStatus, Purge
 from connectors.errors import AqueductError
 from connectors.mysql.lookup.binlog_retention import Retention, created_at, read_retention
 from connectors.mysql.position import Coordinates
@@ -62,7 +62,7 @@ class PurgeWatch:
         """Check at intervals, until cancelled."""
         while True:
             address = self.address()
-            if self.status.state not in AT_WORK:
+            if self.status.state not in TO_PUBLISH:
                 self._forget()
             elif address is not None and self.status.cursor is not None:
                 await self._look(address)
@@ -121,7 +121,7 @@ class PurgeWatch:
 
     def _publish(self, purge: Purge) -> None:
         name = self.status.name
-        if self.status.state not in AT_WORK:
+        if self.status.state not in TO_PUBLISH:
             return  # the query began before this worker stopped leading
         self.status.purge = purge
         metrics.UNTIL_PURGED.labels(name).set(purge.seconds)

@@ -39,8 +39,8 @@ class State(Enum):
 _AT_REST = (State.STANDBY, State.PAUSED, State.STOPPED)
 
 
-AT_WORK = {State.RUNNING, State.RETRYING, State.FAILED, State.STARTING}
-"""States in which a source is to be read."""
+TO_PUBLISH = {State.RUNNING, State.RETRYING, State.FAILED, State.STARTING, State.PAUSED}
+"""States in which the source's changes are to be published by this worker, now or later."""
 _STATES = tuple(state.value for state in State)
 
 

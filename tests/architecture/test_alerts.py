@@ -94,7 +94,7 @@ SITUATIONS: dict[str, tuple[list[dict[str, Value]], set[str]]] = {
                 "aqueduct_destination_state:PAUSED": always(1), "aqueduct_source_unread_seconds": until(0, 0),
             }
         ],
-        set(),
+        {"DestinationPaused"},
     ),
     "failed": (
         [

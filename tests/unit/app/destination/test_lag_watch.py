@@ -165,6 +165,33 @@ def value(name: str, **labels: str) -> float | None:
     return metrics.REGISTRY.get_sample_value(name, {"destination": "lags", **labels})
 
 
+async def test_what_a_pause_leaves_unread_is_its_lag(monkeypatch: pytest.MonkeyPatch) -> None:
+    status, seen = DestinationStatus("lags"), asyncio.Event()
+    status.cursor = Cursor(
+        destination="lags", installation="i", epoch=1, seq=1, versions=0, offset=offset(100)
+    )
+    status.lag_seconds = 0.1
+    status.show(State.PAUSED, "paused by x")
+    watch = LagWatch(status, lambda: ADDRESS, lambda: None)
+
+    async def looked(_: float) -> None:
+        seen.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("app.destination.lag_watch.asyncio.sleep", looked)
+    monkeypatch.setattr("app.destination.lag_watch.read_end", lambda _: end(500))
+    monkeypatch.setattr(PendingEnds, "seconds", lambda *_: 700.0)
+    running = asyncio.create_task(watch.run())
+    await seen.wait()
+    running.cancel()
+    assert (status.unread_seconds, status.lag_seconds) == (700, 700)
+    assert value("aqueduct_source_unread_seconds") == value("aqueduct_source_lag_seconds") == 700
+    # A lag that is greater, by the time of the last commit, stays.
+    status.lag_seconds = 9000.0
+    watch._show(end(500))
+    assert status.lag_seconds == 9000
+
+
 def test_a_destination_that_is_led_no_more_exports_its_state_alone() -> None:
     status = DestinationStatus("lags")
     status.show(State.RUNNING, None)
