@@ -184,7 +184,7 @@ async def test_a_workers_clock_that_was_an_hour_slow_for_a_while_skips_nothing()
     hour = 3_600_000
     for at in range(1000):
         committed = 10 * hour + 5000 * at
-        is_slow = 500 <= at < 550
+        is_slow = 300 <= at < 550
         kafka.send(
             HERE, value(at + 1, ts_ms=committed), ts_ms=committed - hour if is_slow else committed
         )
