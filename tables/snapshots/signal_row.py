@@ -1,6 +1,8 @@
 """A row of the signal table, as users of Debezium write it, and the requests that it makes.
 
-Invariant: a row that cannot be understood makes no request, and stops nothing; why is returned.
+Invariant: a row that cannot be understood makes no request, and stops nothing; why is returned, without values
+of the row. Who may write rows gets neither time of the worker or the server nor rows of other tables by it:
+tables are matched by ``table_pattern``, and conditions are those of row filters.
 Source: Debezium's documentation of signalling: columns id, type and data, the latter JSON with
 ``data-collections`` (regular expressions of ``database.table``) and ``additional-conditions``.
 """
@@ -13,7 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tables.mapping.filters.syntax import ALLOWED, parsed
 from tables.snapshots.request import SnapshotAction, SnapshotRequest
+from tables.snapshots.table_pattern import table_pattern
 from tables.snapshots.table_snapshot import Name, SnapshotState, TableSnapshot
 
 _ACTIONS = {
@@ -22,6 +26,8 @@ _ACTIONS = {
     "resume-snapshot": SnapshotAction.RESUME,
     "stop-snapshot": SnapshotAction.STOP,
 }
+_LONGEST = 2000
+"""Characters of all expressions and conditions of a row."""
 _OPEN = (SnapshotState.WAITING, SnapshotState.READING, SnapshotState.PAUSED)
 
 
@@ -35,9 +41,9 @@ class Signal:
 
     id: str
     action: SnapshotAction
-    patterns: tuple[str, ...] = ()
-    """Regular expressions of tables; none: all."""
-    conditions: Mapping[str, str] = field(default_factory=dict)
+    patterns: tuple[re.Pattern[str], ...] = ()
+    """Expressions of tables; none: all."""
+    conditions: Mapping[re.Pattern[str], str] = field(default_factory=dict)
     """Conditions in SQL on rows, by an expression of tables."""
 
     def concerns(self, name: Name) -> bool:
@@ -58,20 +64,45 @@ def signal_in(row: str) -> Signal | None:
     action = _ACTIONS.get(kind)
     if action is None:
         return None
+    tables, filters = _data(values.get("data") or "{}")
     try:
-        data = json.loads(values.get("data") or "{}")
-        patterns = tuple(data.get("data-collections") or ())
-        conditions = {
-            str(one["data-collection"]): str(one["filter"])
-            for one in data.get("additional-conditions") or ()
-        }
-        for one in (*patterns, *conditions):
-            re.compile(one)
-    except (ValueError, TypeError, KeyError, AttributeError, re.error) as error:
-        raise SignalRefused(f"its data cannot be read: {error!r}") from None
+        patterns = tuple(map(table_pattern, tables))
+        names = [table_pattern(table) for table, _ in filters]
+    except ValueError as error:
+        raise SignalRefused(f"of its data, {error}") from None
+    try:
+        conditions = dict(zip(names, (_condition(text) for _, text in filters), strict=True))
+    except (ValueError, RecursionError):
+        # The error has the text.
+        raise SignalRefused(f"a filter in its data is not one of {ALLOWED}") from None
     if action is SnapshotAction.START and not patterns:
         raise SignalRefused("its data names no data-collections")
     return Signal(id=str(values.get("id")), action=action, patterns=patterns, conditions=conditions)
+
+
+def _data(text: Any) -> tuple[list[str], list[tuple[str, str]]]:
+    """The expressions of tables, and each condition with its expression. Raises SignalRefused."""
+    try:
+        data = json.loads(text)
+        tables = data.get("data-collections") or []
+        conditions = [
+            (one["data-collection"], one["filter"])
+            for one in data.get("additional-conditions") or []
+        ]
+        texts = [*tables, *(part for both in conditions for part in both)]
+        is_fit = isinstance(tables, list) and all(isinstance(one, str) for one in texts)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise SignalRefused(f"its data cannot be read ({type(error).__name__})") from None
+    if not is_fit:
+        raise SignalRefused("its data cannot be read (other values than texts)")
+    if sum(map(len, texts)) > _LONGEST:
+        raise SignalRefused(f"its data has more than {_LONGEST} characters")
+    return tables, conditions
+
+
+def _condition(text: str) -> str:
+    """A condition as it is asked for: without comments, of which MySQL executes some."""
+    return parsed(text).sql(dialect="mysql", comments=False)
 
 
 def requests_of(
@@ -109,5 +140,5 @@ def _is_open(snapshot: TableSnapshot | None) -> bool:
     return snapshot is not None and snapshot.state in _OPEN
 
 
-def _matches(pattern: str, name: Name) -> bool:
-    return re.fullmatch(pattern, ".".join(name)) is not None
+def _matches(pattern: re.Pattern[str], name: Name) -> bool:
+    return pattern.fullmatch(".".join(name)) is not None

@@ -26,19 +26,23 @@ class SignalRows:
     def __init__(self, tables: ReadTables) -> None:
         self._tables = tables
 
-    def before(self, piece: Piece, _cursor: Cursor, /) -> Iterable[Entry]:
+    def before(self, piece: Piece, cursor: Cursor, /) -> Iterable[Entry]:
         """The requests that a piece's rows make."""
-        return [note for row in piece.signals for note in self._notes(row)]
+        return [note for row in piece.signals for note in self._notes(row, cursor)]
 
     def committed(self, _piece: Piece, _cursor: Cursor, /) -> None:
         """Nothing more: each worker follows the journal."""
 
-    def _notes(self, row: str) -> list[Entry]:
+    def _notes(self, row: str, cursor: Cursor) -> list[Entry]:
+        # A row's values are in no line, not even its id.
+        before = cursor.offset.coordinates
         tables = self._tables
         try:
             signal = signal_in(row)
         except SignalRefused as error:
-            log.warning("%s: a signal is passed by, as %s: %s", tables.destination, error, row)
+            log.warning(
+                "%s: a signal after %s is passed by, as %s", tables.destination, before, error
+            )
             return []
         if signal is None:
             return []
@@ -54,7 +58,7 @@ class SignalRows:
         )
         if not requests:
             log.warning(
-                "%s: signal %s concerns no table: %s of %s",
-                tables.destination, signal.id, signal.action.value, ", ".join(signal.patterns) or "all",
+                "%s: a signal after %s (%s) concerns no table",
+                tables.destination, before, signal.action.value,
             )  # fmt: skip
         return [note_of(one) for one in requests]

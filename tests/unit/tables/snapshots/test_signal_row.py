@@ -32,6 +32,13 @@ def made(text: str, *snapshots: TableSnapshot) -> list[SnapshotRequest]:
     )
 
 
+def filtered(text: str) -> dict[str, Any]:
+    return {
+        "data-collections": ["shop.items"],
+        "additional-conditions": [{"data-collection": "shop.items", "filter": text}],
+    }
+
+
 def test_a_start_is_of_the_captured_tables_that_match_wholly() -> None:
     found = made(row("execute-snapshot", {"data-collections": ["shop.item", r"shop\.o.*"]}))
     assert [one.name for one in found] == [("shop", "orders")]
@@ -48,6 +55,12 @@ def test_a_condition_is_of_its_table_only() -> None:
     }
     found = {one.name: one.where for one in made(row("execute-snapshot", data))}
     assert found == {("shop", "orders"): None, ("shop", "items"): "color = 'blue'"}
+
+
+@pytest.mark.parametrize("comment", ["-- ! OR SLEEP(1)", "#! OR SLEEP(1)", "/* x */", "/*! */"])
+def test_a_condition_has_no_comment(comment: str) -> None:
+    (found,) = made(row("execute-snapshot", filtered(f"color = 'blue' {comment}")))
+    assert found.where == "color = 'blue'"
 
 
 def test_a_table_that_is_being_read_is_not_started_again() -> None:
@@ -77,7 +90,22 @@ def test_columns_may_have_any_case_and_other_signals_are_no_requests() -> None:
     [
         (json.dumps({"id": "1"}), "it has no column type"),
         (row("execute-snapshot", "{"), "its data cannot be read"),
-        (row("execute-snapshot", {"data-collections": ["("]}), "its data cannot be read"),
+        (row("execute-snapshot", {"data-collections": ["(a+)+$"]}), "character 1 of an expression"),
+        (row("execute-snapshot", {"data-collections": [1]}), "its data cannot be read"),
+        (row("execute-snapshot", "[" * 100_000), "its data cannot be read"),
+        (row("execute-snapshot", {"data-collections": ["a"] * 2001}), "more than 2000 characters"),
+        *(
+            (row("execute-snapshot", filtered(text)), "a filter in its data is not one of =, <=>")
+            for text in (
+                "SLEEP(1000)",
+                "id IN (SELECT ssn FROM crm.people)",
+                "1) OR (1=1",
+                "(" * 1500,
+                "BENCHMARK(1e9, 1)",
+                "@@version LIKE '9%'",
+                "v REGEXP '(a+)+$'",
+            )
+        ),
         (row("execute-snapshot", [1]), "its data cannot be read"),
         (row("execute-snapshot", {}), "names no data-collections"),
         (
@@ -87,5 +115,8 @@ def test_columns_may_have_any_case_and_other_signals_are_no_requests() -> None:
     ],
 )
 def test_what_cannot_be_understood_is_refused_with_the_reason(text: str, reason: str) -> None:
-    with pytest.raises(SignalRefused, match=reason):
+    with pytest.raises(SignalRefused, match=reason) as refused:
         signal_in(text)
+    # What a row says is in no line of the log.
+    assert "crm" not in str(refused.value)
+    assert "SLEEP" not in str(refused.value)
