@@ -17,8 +17,10 @@ from typing import Any
 import orjson
 
 from app.coordination.write_permit import WritePermit
+from app.destination.background import beside
 from app.destination.takeover.committed_state import committed_state
 from app.logical_schemas.plan import LogicalSchemasPlan, LogicalSchemasStatus
+from app.pipeline.publish.topic_ids import TopicIds
 from app.service.status import State
 from app.units.takeover import UnitTakeover
 from app.units.unit import Installation
@@ -89,13 +91,19 @@ class LogicalSchemasRun:
         )
         try:
             await self.takeover.take_id(producer, self.permit)
-            topic = plan.topics.logical_schemas()
-            await Topics(plan.kafka_options).ensure(topic)
+            topic, topics = plan.topics.logical_schemas(), Topics(plan.kafka_options)
+            await topics.ensure(topic)
+            # One that is made again has all schemas again by the next run.
+            ids = TopicIds(destination=UNIT, topics=topics, reread=topic.name)
+            await ids.confirm([topic.name])
             await self._read_published(topic.name)
-            async with Follower.opened(plan.kafka_options, wait_seconds=_READ_SECONDS) as follower:
+            following = Follower.opened(plan.kafka_options, wait_seconds=_READ_SECONDS)
+            async with following as follower, beside(ids.watch()) as watched:
                 state = await self._read_decisions(follower)
                 await self.takeover.claim(producer, self.permit, state)
                 while True:
+                    if watched.done():
+                        watched.result()
                     routes = self.plan.routes()
                     if routes is not None:
                         await self._look(follower, routes)

@@ -20,12 +20,14 @@ from app.merge.plan import MergePlan
 from app.merge.released import ReleasedRecord
 from app.merge.shares import Shares
 from app.pipeline.publish.budget import Budget
+from app.pipeline.publish.topic_ids import TopicIds
 from connectors.errors import BatchTooLarge, KafkaSlow, RecordTooLarge
 from connectors.kafka.producer import ANSWER_TIMEOUT, TransactionalProducer, send_finished
 from connectors.kafka.reading.follower import Partition
 from connectors.kafka.record_batches import BatchWriter, FinishedBatch
 from connectors.kafka.rejected_record import refused_batch, too_large
-from connectors.kafka.topics.topics import Topics
+from connectors.kafka.topics.topics import TopicPlan, Topics
+from tables.journal_format import Entry
 from tables.merge_cursor import MergeCursor, MergeCursors, checksum, note_of
 
 log = logging.getLogger(__name__)
@@ -41,11 +43,22 @@ class MergePublisher:
     budget: Budget
     """The maximum size of a transaction and of a batch, over all runs."""
     topics: Topics
+    ids: TopicIds
     cursors: MergeCursors
+    _notes: list[Entry] = field(default_factory=list)
+    """Ids of topics that the journal does not have yet."""
     _batch_bytes: int = field(init=False)
 
     def __post_init__(self) -> None:
         self._batch_bytes = self.budget.batch_bytes(self.plan.max_batch_bytes)
+
+    async def have(self, plan: TopicPlan) -> None:
+        """Have a merged topic, which is made once in its life.
+
+        Raises as ``Topics.ensure`` does, and TopicReplaced.
+        """
+        await self.topics.ensure(plan, before=self.ids.known)
+        self._notes += await self.ids.confirm([plan.name])
 
     async def publish(self, shares: Shares, part: Iterable[ReleasedRecord]) -> None:
         """Commit records and the cursors after them."""
@@ -84,10 +97,11 @@ class MergePublisher:
                 sent += [await send_finished(kafka, batch)]
             notes = [
                 await kafka.send(journal.topic, key=key, value=value, partition=journal.number)
-                for key, value in map(note_of, cursors)
+                for key, value in [*self._notes, *map(note_of, cursors)]
             ]
             await asyncio.gather(*sent, *notes)
             self.permit.lease.check()
+        self._notes = []
 
     @contextlib.asynccontextmanager
     async def _refusals(self, batches: list[FinishedBatch], sent: list[Any]) -> AsyncIterator[None]:

@@ -7,6 +7,7 @@ more is read while records that were released wait to be published, so what is h
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections import Counter
@@ -16,6 +17,7 @@ from functools import partial
 
 from app import metrics
 from app.coordination.write_permit import WritePermit
+from app.destination.background import beside
 from app.destination.takeover.committed_state import committed_state
 from app.merge.plan import MergePlan, MergeStatus
 from app.merge.publishing import MergePublisher
@@ -23,6 +25,7 @@ from app.merge.released import Released
 from app.merge.shares import Shares
 from app.merge.start_check import check_starts
 from app.pipeline.publish.budget import Budget
+from app.pipeline.publish.topic_ids import TopicIds
 from app.service.status import State
 from app.units.takeover import UnitTakeover
 from connectors.errors import KafkaSlow
@@ -76,26 +79,42 @@ class MergeRun:
             state = await committed_state(plan.journal)
             state.check_readable()
             await self.takeover.claim(producer, self.permit, state)
+            topics = Topics(plan.kafka_options)
+            ids = TopicIds(
+                destination=plan.unit,
+                topics=topics,
+                reread=plan.journal.topic,
+                known=state.topics.ids,
+            )
             publisher = MergePublisher(
                 plan=plan,
                 producer=producer,
                 permit=self.permit,
                 budget=self.budget,
-                topics=Topics(plan.kafka_options),
+                topics=topics,
+                ids=ids,
                 cursors=state.parts[MERGE_PART],
             )
             check = partial(check_starts, plan)
             self.status.begin()
-            async with Follower.opened(plan.kafka_options) as follower:
-                await self._merge(publisher, Shares(plan, follower, publisher.cursors, check))
+            async with (
+                Follower.opened(plan.kafka_options) as follower,
+                beside(ids.watch()) as watched,
+            ):
+                shares = Shares(plan, follower, publisher.cursors, check)
+                await self._merge(publisher, shares, watched)
         finally:
             await producer.discard()
 
-    async def _merge(self, publisher: MergePublisher, shares: Shares) -> None:
+    async def _merge(
+        self, publisher: MergePublisher, shares: Shares, watched: asyncio.Future[None]
+    ) -> None:
         while True:
             self.permit.check()
+            if watched.done():
+                watched.result()
             for name, partitions in (await shares.look()).items():
-                await publisher.topics.ensure(self.plan.topics.rows(name, partitions))
+                await publisher.have(self.plan.topics.rows(name, partitions))
             if not self._released:
                 await self._release(shares)
             self._show(shares)

@@ -13,9 +13,10 @@ from app.commands.cursor.confirmation import add_reason, confirm
 from app.commands.destination.desired_state import request
 from app.commands.event_loop import run_operation
 from app.commands.operator import operator
+from app.commands.output import print_answer
 from app.commands.waiting import add_waiting
-from app.operations.destination.accepted_topics import plan_acceptance
-from app.operations.journal_access import Journal
+from app.merge.plan import UNIT
+from app.operations.destination.accepted_topics import journal_of, plan_acceptance
 from app.settings.model import load
 from connectors.errors import UsageError
 
@@ -23,8 +24,9 @@ from connectors.errors import UsageError
 def configure(parser: argparse.ArgumentParser) -> None:
     """Take topics and a reason."""
     parser.epilog = (
-        "The destination is then restarted. Its table versions are published again if their topic was made "
-        "again; rows are not: see `snapshot start`. The journal itself is not accepted: restore it from a copy."
+        "DEST may be a merge, as merge.NAME. A destination is then restarted. Its table versions are published "
+        "again if their topic was made again; rows are not: see `snapshot start`. The journal itself is not "
+        "accepted: restore it from a copy."
     )
     add_destination(parser)
     parser.add_argument("topics", metavar="TOPIC", nargs="*", help="full name of a topic")
@@ -38,13 +40,17 @@ def run(options: argparse.Namespace) -> int:
     """Record it and restart; see ``desired_state.request``."""
     if bool(options.topics) == options.all:
         raise UsageError("name the topics, or give --all")
-    journal = Journal.of(load(), options.destination)
-    planned = run_operation(plan_acceptance(journal, options.topics))
+    settings, name = load(), options.destination
+    is_merge = name.startswith(UNIT)
+    planned = run_operation(plan_acceptance(journal_of(settings, name), options.topics))
     if planned is None:
-        sys.stderr.write(
-            f"{options.destination}: each topic is the one that was written to; nothing to accept\n"
-        )
+        sys.stderr.write(f"{name}: each topic is the one that was written to; nothing to accept\n")
     else:
-        confirm(options, f"{options.destination}: {planned.effect}")
+        confirm(options, f"{name}: {planned.effect}")
         run_operation(planned.write(by=operator(), why=options.why))
-    return request(options, None, "restart requested")
+    if not is_merge:
+        return request(options, None, "restart requested")
+    print_answer(
+        options.format, {"accepted": planned is not None}, [f"{name}: it continues by itself"]
+    )
+    return 0

@@ -372,7 +372,7 @@ class Takeover:
         return TopicIds(
             destination=self.plan.name,
             topics=topics,
-            journal=self.plan.topics.journal().name,
+            reread=self.plan.topics.journal().name,
             known=state.topics.ids,
             tables=tables,
         )

@@ -10,10 +10,15 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from app.operations.journal_access import Journal
+from app.destination.takeover.committed_state import committed_state
+from app.merge.plan import UNIT
+from app.operations.journal_access import Journal, write_notes
+from app.settings.model import Settings
+from app.wiring import kafka_client, merge_plans, topic_plans
 from connectors.errors import TopicGone, UsageError
 from connectors.kafka.topics.topics import Topics
 from connectors.wire import quarantine_topic, schemas_topic
+from tables.journal.partition import JournalPartition
 from tables.journal.state import DestinationState
 from tables.journal_format import Entry as Note
 from tables.known_topics import KnownTopic, note_of
@@ -24,7 +29,7 @@ from tables.quarantine import note_of as quarantine_note
 class Acceptance:
     """Topics to accept, and what that loses."""
 
-    journal: Journal
+    journal: JournalPartition
     topics: tuple[KnownTopic, ...]
     notes: tuple[Note, ...]
     """Beside the topics' own."""
@@ -33,25 +38,40 @@ class Acceptance:
     async def write(self, *, by: str, why: str) -> None:
         """Record it in the journal."""
         notes = [note_of(replace(one, by=by, why=why)) for one in self.topics]
-        await self.journal.write_all([*notes, *self.notes])
+        await write_notes(self.journal, [*notes, *self.notes])
 
 
-async def plan_acceptance(journal: Journal, names: Collection[str]) -> Acceptance | None:
+def journal_of(settings: Settings, name: str) -> JournalPartition:
+    """Return the partition of a destination's records, or of those of a merge, which is ``merge.NAME``.
+
+    Raises UsageError if the settings have neither.
+    """
+    if not name.startswith(UNIT):
+        return Journal.of(settings, name).plan.journal
+    options = kafka_client(settings).options()
+    plans = {one.unit: one for one in merge_plans(settings, options, topic_plans(settings))}
+    if name not in plans:
+        raise UsageError(f"the settings have no merge {name!r}, only: {', '.join(sorted(plans))}")
+    return plans[name].journal
+
+
+async def plan_acceptance(journal: JournalPartition, names: Collection[str]) -> Acceptance | None:
     """Return what is to be accepted of these topics, or of all; None if all are those that were written to.
 
-    Raises UsageError for a topic that the destination never wrote to, TopicGone for one that does not exist.
+    Raises UsageError for a topic that the destination or merge never wrote to, TopicGone for one that does not
+    exist.
     """
-    state = await journal.state(whole_history=False)
+    state = await committed_state(journal)
     known = state.topics.by_name
     if unknown := sorted(set(names) - known.keys()):
-        raise UsageError(f"{journal.plan.name} has not written to {', '.join(unknown)}")
+        raise UsageError(f"{journal.destination} has not written to {', '.join(unknown)}")
     ids = await Topics(journal.options).ids([*(names or known)])
     if gone := sorted(set(names) - ids.keys()):
         raise TopicGone("create it first, as the worker's error states", topic=gone[0], remedy="")
-    now_ms, schemas = time.time_ns() // 1_000_000, schemas_topic(journal.plan.topics.prefix)
+    now_ms, schemas = time.time_ns() // 1_000_000, schemas_topic(journal.prefix)
     found = tuple(
         KnownTopic(
-            destination=journal.plan.name,
+            destination=journal.destination,
             topic=name,
             id=one,
             ts_ms=now_ms,
@@ -70,13 +90,13 @@ async def plan_acceptance(journal: Journal, names: Collection[str]) -> Acceptanc
     )
 
 
-def _has_quarantine(journal: Journal, found: Collection[KnownTopic]) -> bool:
-    name = quarantine_topic(journal.plan.topics.prefix, journal.plan.name)
+def _has_quarantine(journal: JournalPartition, found: Collection[KnownTopic]) -> bool:
+    name = quarantine_topic(journal.prefix, journal.destination)
     return name in {one.topic for one in found}
 
 
 def _of_quarantine(
-    journal: Journal, state: DestinationState, found: Collection[KnownTopic]
+    journal: JournalPartition, state: DestinationState, found: Collection[KnownTopic]
 ) -> list[Note]:
     """Events of quarantined tables are read from the beginning of a new topic of theirs."""
     if not _has_quarantine(journal, found):
@@ -84,7 +104,9 @@ def _of_quarantine(
     return [quarantine_note(replace(one, offset=0)) for one in state.quarantine.entries.values()]
 
 
-def _effect(journal: Journal, state: DestinationState, found: Collection[KnownTopic]) -> str:
+def _effect(
+    journal: JournalPartition, state: DestinationState, found: Collection[KnownTopic]
+) -> str:
     names = ", ".join(one.topic for one in found)
     text = f"what {names} held before is never published again, unless a copy of it was restored"
     waiting = sorted(".".join(name) for name in state.quarantine.quarantined)

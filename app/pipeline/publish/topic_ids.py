@@ -26,12 +26,12 @@ _MOST_NAMES = 20
 
 @dataclass(slots=True, kw_only=True)
 class TopicIds:
-    """The topics of one run of a destination."""
+    """The topics of one run of a destination, or of a unit of work beside them."""
 
     destination: str
     topics: Topics
-    journal: str
-    """The journal's name. Its id is not in itself; each run judges what it reads there."""
+    reread: str
+    """A topic whose records each run reads again, and judges: the journal, which cannot have its own id."""
     known: dict[str, str] = field(default_factory=dict)
     """The ids in the journal."""
     tables: Callable[[], Mapping[str, Iterable[str]]] = dict
@@ -57,14 +57,14 @@ class TopicIds:
         new = {
             name: KnownTopic(destination=self.destination, topic=name, id=one, ts_ms=now_ms)
             for name, one in found.items()
-            if name not in self.known and name != self.journal
+            if name not in self.known and name != self.reread
         }
         return [note_of(one) for one in new.values()]
 
     async def watch(self) -> None:
         """Look for topics that are made again, until cancelled; raise TopicReplaced.
 
-        RunRestarts if it is the journal.
+        RunRestarts if it is the one that each run reads again.
         """
         suspected: set[str] = set()
         while True:
@@ -76,8 +76,8 @@ class TopicIds:
                     raise
                 continue  # the run reports it, if it lasts
             replaced = {name for name, one in found.items() if one != self._confirmed[name]}
-            if self.journal in replaced & suspected:
-                raise RunRestarts("as the journal was deleted and made again")
+            if self.reread in replaced & suspected:
+                raise RunRestarts(f"as {self.reread} was deleted and made again")
             self._refuse(replaced & suspected)
             suspected = replaced
 
@@ -85,7 +85,7 @@ class TopicIds:
         return {
             name
             for name, one in found.items()
-            if name != self.journal and self.known.get(name, one) != one
+            if name != self.reread and self.known.get(name, one) != one
         }
 
     def _refuse(self, replaced: Collection[str]) -> None:

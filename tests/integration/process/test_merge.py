@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 
 from app.__main__ import main
 from connectors.kafka.reading.partition_reader import read_to_end
+from connectors.kafka.topics.plan import TopicPlan
 from connectors.wire import journal_topic
 from devstack import Stack
 from devstack.mysql import Mysql
@@ -26,6 +27,7 @@ from tables.journal.state import partition_of
 from tables.merge_cursor import MergeCursor, note_of
 from tests.harness.pair import Pair, pair_settings
 from tests.harness.sql import run
+from tests.harness.topics import names, on_kafka
 
 SHARDS = ("east", "west")
 PARTITIONS = 2
@@ -216,6 +218,41 @@ def test_a_merge_is_by_time_and_waits_for_a_stalled_shard_if_so_set(
         assert "JournalOutdated" in found
         assert f"{wanted['prefix']}.trade has" in found
     assert inversions(check_each_once(stack, wanted["prefix"])) == 0
+
+
+@pytest.mark.long(
+    "test_topics.py has a destination's topics, unit/app/merge/test_run.py the run's end"
+)
+def test_a_merged_topic_that_was_made_again_stops_its_merge_until_that_is_accepted(
+    stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards = Shards(mysql)
+    wanted = shards.settings(stack, tmp_path)
+    topic = f"{wanted['prefix']}.trade"
+    plan = TopicPlan(
+        name=topic, partitions=PARTITIONS, replication_factor=1, max_message_bytes=16 << 20
+    )
+    made = NewTopic(topic, PARTITIONS, 1, topic_configs=plan.config())
+
+    def error(pair: Pair) -> str:
+        return str(pair.status("one").get("merges", {}).get("trade", {}).get("error") or "")
+
+    with Pair(wanted, tmp_path) as pair:
+        pair.start("one")
+        monkeypatch.setenv("AQUEDUCT_CONFIG", str(pair.config("one")))
+        shards.write()
+        pair.until(lambda: is_merged(stack, pair, shards))
+        on_kafka(stack, lambda admin: admin.delete_topics([topic]))
+        pair.until(lambda: topic not in names(stack))
+        on_kafka(stack, lambda admin: admin.create_topics([made]))
+        pair.until(lambda: error(pair).startswith("TopicReplaced: ") and topic in error(pair))
+        shards.write()
+        words = ["destination", "accept-topic", "merge.trade", topic, "--why", "test"]
+        assert " ".join(words[:4]) in error(pair)
+        assert main([*words, "--yes-lose-changes"]) == 0
+        # What was merged before is gone, and all that comes later is merged once.
+        pair.until(lambda: sum(map(len, records(stack, topic))) == 3 * len(SHARDS))
+        assert error(pair) == ""
 
 
 def test_a_stalled_shard_is_passed_and_kills_repeat_nothing(

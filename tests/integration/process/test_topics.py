@@ -125,7 +125,7 @@ def test_a_topic_that_was_made_again_stops_its_destination_until_an_operator_acc
 ) -> None:
     wanted = settings(stack, mysql, tmp_path)
     prefix = wanted["prefix"]
-    topic, versions = f"{prefix}.shop.orders", f"{prefix}.__schemas"
+    topic = f"{prefix}.shop.orders"
     plan = TopicPlan(name=topic, partitions=2, replication_factor=1, max_message_bytes=16 << 20)
     with running(wanted, tmp_path) as worker:
         worker.wait(lambda status: status["rows"] == 1)
@@ -143,21 +143,36 @@ def test_a_topic_that_was_made_again_stops_its_destination_until_an_operator_acc
         follow(tmp_path, error, count=2)
         worker.wait(lambda status: status["state"] == "RUNNING" and status["rows"] >= 3)
         until(lambda: found(stack, topic) >= {("c", 2), ("r", 1), ("r", 2)})
+
+
+@pytest.mark.long(
+    "a topic of rows goes through the same check; unit/app/destination/takeover/test_takeover.py has versions"
+)
+def test_the_topic_of_versions_is_filled_again_and_a_journal_that_was_made_again_is_refused(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = settings(stack, mysql, tmp_path)
+    prefix = wanted["prefix"]
+    topic, versions = f"{prefix}.shop.orders", f"{prefix}.__schemas"
+    plan = TopicPlan(
+        name=versions, partitions=1, replication_factor=1, cleanup_policy="compact",
+        max_message_bytes=16 << 20,
+    )  # fmt: skip
+    with running(wanted, tmp_path) as worker:
         run(mysql, "ALTER TABLE shop.orders ADD n INT", "INSERT INTO shop.orders VALUES (3, 3)")
         until(lambda: ("c", 3) in found(stack, topic))
         assert worker.stop() == 0
     before = values(stack, versions)
     assert len(before) == 2
-    # While no worker runs: all versions of the tables are published again.
-    compacted = replace(plan, name=versions, partitions=1, cleanup_policy="compact")
-    remake(stack, compacted)
+    # While no worker runs.
+    remake(stack, plan)
     with running(wanted, tmp_path) as worker:
         follow(tmp_path, replaced(worker, versions))
         worker.wait(lambda status: status["state"] == "RUNNING")
         assert values(stack, versions) == before
         run(mysql, "INSERT INTO shop.orders VALUES (4, 4)")
         until(lambda: ("c", 4) in found(stack, topic))
-        remake(stack, replace(compacted, name=f"{prefix}.__journal", partitions=4))
+        remake(stack, replace(plan, name=f"{prefix}.__journal", partitions=4))
         error = str(worker.wait(lambda status: status["state"] == "FAILED")["error"])
         assert "recreated" in error
         assert f"topic={prefix}.__journal" in error

@@ -226,7 +226,11 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
         init_transactions=nothing, learn=nothing, discard=nothing, transaction=kafka.transaction
     )
     monkeypatch.setattr(module, "TransactionalProducer", lambda *_, **__: producer)
-    monkeypatch.setattr(module, "Topics", lambda _: SimpleNamespace(ensure=nothing))
+
+    async def no_ids(_names: object) -> dict[str, str]:
+        return {}
+
+    monkeypatch.setattr(module, "Topics", lambda _: SimpleNamespace(ensure=nothing, ids=no_ids))
     monkeypatch.setattr(module, "Follower", SimpleNamespace(opened=opened))
     monkeypatch.setattr(module, "committed_state", state)
     monkeypatch.setattr(module, "read_to_end", read)

@@ -20,6 +20,7 @@ from app.merge.publishing import MergePublisher
 from app.merge.released import ReleasedRecord
 from app.merge.shares import Share, Shares
 from app.pipeline.publish.budget import Budget
+from app.pipeline.publish.topic_ids import TopicIds
 from connectors.errors import BatchTooLarge, KafkaSlow, RecordTooLarge
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics.topics import Topics
@@ -93,6 +94,7 @@ class Scene:
             permit=WritePermit(),
             budget=self.budget,
             topics=cast(Topics, self.kafka),
+            ids=cast(TopicIds, None),
             cursors=self.cursors,
         )
 

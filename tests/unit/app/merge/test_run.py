@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from types import SimpleNamespace
 from typing import Any, cast
@@ -19,7 +20,7 @@ from app.merge.shares import Share, Shares
 from app.pipeline.publish.budget import Budget
 from app.service.status import State
 from app.units.takeover import UnitTakeover
-from connectors.errors import KafkaSlow, TopicUnfit
+from connectors.errors import KafkaSlow, TopicReplaced, TopicUnfit
 from tables.journal.state import DestinationState
 from tests.unit.app.merge.test_shares import PLAN
 
@@ -94,8 +95,9 @@ def run() -> MergeRun:
 
 async def merged(run: MergeRun, shares: FakeShares) -> FakePublisher:
     publisher = FakePublisher(run.status)
+    watched = asyncio.get_running_loop().create_future()
     with pytest.raises(Ended):
-        await run._merge(cast(MergePublisher, publisher), cast(Shares, shares))
+        await run._merge(cast(MergePublisher, publisher), cast(Shares, shares), watched)
     return publisher
 
 
@@ -122,7 +124,11 @@ async def test_a_run_is_shown_as_running_once_it_has_read_something(run: MergeRu
     shares = FakeShares()
     shares.fault = TopicUnfit("x")
     with pytest.raises(TopicUnfit):
-        await run._merge(cast(MergePublisher, None), cast(Shares, shares))
+        await run._merge(
+            cast(MergePublisher, None),
+            cast(Shares, shares),
+            asyncio.get_running_loop().create_future(),
+        )
     assert run.status.state is State.FAILED
     assert run.status.to_json()["shards"]["a"]["unread"] is None
 
@@ -183,3 +189,10 @@ def test_a_shard_stalls_only_once_it_has_had_time_to_show_itself(run: MergeRun) 
     assert run._stalled(shares) == {"a"}
     shares.marks.newest["b"] -= 1000 * (PLAN.stalled_after + 1)
     assert run._stalled(shares) == {"a", "b"}
+
+
+async def test_a_merged_topic_that_is_made_again_ends_the_run(run: MergeRun) -> None:
+    watched: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    watched.set_exception(TopicReplaced("aq.trade"))
+    with pytest.raises(TopicReplaced):
+        await run._merge(cast(MergePublisher, None), cast(Shares, FakeShares()), watched)

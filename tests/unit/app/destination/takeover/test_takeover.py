@@ -23,6 +23,7 @@ from app.destination.takeover.timings import Phases
 from app.service.status import DestinationStatus
 from connectors.errors import (
     JournalUnreadable,
+    MappingError,
     RunRestarts,
     SourceLost,
     StateUnknown,
@@ -484,3 +485,43 @@ async def test_all_versions_are_published_again_once_their_new_topic_is_accepted
     assert list(scene.lacking) == versions
     (noted,) = [value for key, value in scene.noted if key == b"topic/shop/aq.__schemas"]
     assert b'"lacks_versions":false' in noted
+
+
+@pytest.mark.parametrize(("key", "is_refused"), [("region", True), ("id", False)])
+async def test_a_mapping_that_returns_to_a_topic_with_other_keys_is_refused_before_the_claim(
+    scene: Scene, *, key: str, is_refused: bool
+) -> None:
+    def routes(rule: str) -> Routes:
+        mapping = from_yaml(f"{{tables: {{shop.orders: {{{rule}}}}}}}")
+        return Routes(prefix="aq", destination="shop", mapping=mapping)
+
+    versions = []
+    for number, rule in enumerate(("topic: t, key: [id]", "topic: u, key: [id]"), 1):
+        route = routes(rule).of(("shop", "orders"))
+        assert route is not None
+        definition = Definition(columns=(), primary_key=("id",))
+        versions.append(
+            replace(
+                TOPIC_VERSION,
+                version=number,
+                topic=route.topic,
+                stated=route.stated,
+                definition=definition,
+            )
+        )
+    scene.write(
+        installation_note("i"), cursor_note(),
+        *((journal.version_key(one), journal.encoded(one.to_json())) for one in versions),
+    )  # fmt: skip
+    cast(Any, scene.plan).rules.routes = routes(f"topic: t, key: [{key}], partitions: 2")
+    if is_refused:
+        with pytest.raises(MappingError, match=r"shop\.orders in aq\.t: their columns are region"):
+            await scene.lead()
+        assert "claimed" not in scene.events
+        return
+    await scene.lead()
+    (warning,) = scene.status.warnings["returned"]
+    assert warning.startswith(
+        "shop.orders returns to aq.t, which lacks its changes since version 1"
+    )
+    assert warning.endswith("snapshot start shop shop.orders --replace")

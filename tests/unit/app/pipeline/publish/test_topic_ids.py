@@ -38,7 +38,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def ids(brokers: Brokers, **known: str) -> TopicIds:
     names = {f"aq.shop.{name}": one for name, one in known.items()}
     return TopicIds(
-        destination="shop", topics=cast(Any, brokers), journal=JOURNAL, known=names,
+        destination="shop", topics=cast(Any, brokers), reread=JOURNAL, known=names,
         tables=lambda: {ORDERS: ["shop.my orders"]},
     )  # fmt: skip
 
@@ -75,7 +75,7 @@ async def test_a_run_ends_once_two_looks_find_a_topic_made_again() -> None:
     one = ids(Brokers(first, {JOURNAL: "10"}))
     await one.confirm([ORDERS, JOURNAL])
     async with asyncio.timeout(10):
-        with pytest.raises(RunRestarts, match="the journal was deleted and made again"):
+        with pytest.raises(RunRestarts, match=r"aq\.__journal was deleted and made again"):
             await one.watch()
 
 
@@ -84,7 +84,7 @@ async def test_an_error_names_some_topics_and_accepts_all() -> None:
     one = TopicIds(
         destination="shop",
         topics=cast(Any, Brokers(many)),
-        journal=JOURNAL,
+        reread=JOURNAL,
         known=dict.fromkeys(many, "old"),
     )
     with pytest.raises(TopicReplaced, match=r"t19; and 10 more.*accept-topic shop --all"):
