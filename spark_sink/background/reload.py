@@ -247,6 +247,7 @@ class Reloader:
         """Rebuilds the table; `put` are the offsets of a rebuild already put in place for this wait."""
         with self._applier.gate:
             held = self._waits.reloading(self._waits.tables[request.name])
+            reached = self._position()
         load = self._load(request) if put is None else None
         rebuild = Rebuild(
             name=request.name,
@@ -255,7 +256,7 @@ class Reloader:
             stage=self._stage,
             load=load,
         )
-        start = self._start(held, request, put, load)
+        start = self._start(held, request, put, load, reached)
         if load is not None:
             unseen = self._unseen(held, load.state.offsets)
             rebuild.check_whole(self._store, unseen)
@@ -374,12 +375,16 @@ class Reloader:
         request: Request,
         put: dict[At, int] | None,
         load: Loaded | None,
+        reached: Offsets,
     ) -> dict[At, int]:
         names = self._names(request)
         earliest, _ = self._ranges(names)
         if request.from_beginning and put is None:
             return dict.fromkeys(earliest, 0)
-        offsets = {**held.offsets, **(put or {})}
+        # A snapshot may be in partitions that had no change since the table waits, and that no batch has read.
+        own = earliest if names else {}
+        offsets = {at: max(first, reached.get(at, first)) for at, first in own.items()}
+        offsets |= {**held.offsets, **(put or {})}
         if load is not None:
             # A partition or topic that is new since has no change from before it.
             offsets = {**dict.fromkeys(earliest, 0), **load.state.offsets}

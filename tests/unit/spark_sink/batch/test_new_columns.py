@@ -408,6 +408,26 @@ def test_a_reload_does_not_look_at_values_that_a_snapshot_has_replaced(
     assert {row["id"]: row["v"] for row in warehouse.rows()} == {1: "1", 2: "2"}
 
 
+def test_a_reload_takes_a_snapshot_in_partitions_that_the_stream_has_yet_to_come_to(
+    warehouse: Warehouse,
+) -> None:
+    warehouse.schemas = versions_of("varchar(9)", "int")
+    warehouse.take(*(Change(op="c", seq=n, after={"id": n, "v": f"{n} apples"}) for n in (1, 2)))
+    with pytest.raises(TypeConflict):
+        warehouse.take(Change(op="c", seq=3, version=2, after={"id": 3, "v": 3}), partition=1)
+    start = warehouse.ends()
+    warehouse.write(Change(op="t", seq=4, version=2))
+    for n in (1, 2, 3):
+        row = Change(op="r", seq=4 + n, version=2, after={"id": n, "v": n})
+        warehouse.write(row, partition=n % 2)
+    warehouse.reload()
+    wanted = {1: 1, 2: 2, 3: 3}
+    assert {row["id"]: row["v"] for row in warehouse.rows()} == wanted
+    warehouse.catch_up(start)
+    assert warehouse.waiting() is None
+    assert {row["id"]: row["v"] for row in warehouse.rows()} == wanted
+
+
 def test_rows_without_a_key_go_once_their_columns_or_values_have_changed(
     warehouse: Warehouse,
 ) -> None:
