@@ -1,7 +1,7 @@
 """Regular expressions of tables in rows of a signal table, of which none can hold up a worker.
 
-Whoever may write rows at the source chooses them, and Python's engine may need years for a short one. So a part
-of the syntax is supported, and matched in a time that grows with the product of the lengths at most.
+An account that may write to the source chooses them, and Python's engine may need years for a short one. So a
+part of the syntax is supported, and matched in a time that grows with the product of the lengths at most.
 
 Invariant: an expression matches whole names as a regular expression does, or is refused.
 Source: the translation of ``*`` in Python's fnmatch, whose atomic groups never go back.

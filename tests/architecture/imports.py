@@ -32,7 +32,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "zstandard": ("connectors/mysql/",),
     "kazoo": ("connectors/zookeeper/", "aqueduct_client/election.py"),
     "aiokafka": ("connectors/kafka/", "aqueduct_client/kafka"),
-    "cryptography": ("tables/masking/sealing.py",),
+    "cryptography": ("tables/masking/sealing.py", "connectors/mysql/server/parsec.py"),
     "botocore": ("connectors/claims/s3.py",),
     "pyspark": ("spark_sink/",),
     "py4j": ("spark_sink/",),

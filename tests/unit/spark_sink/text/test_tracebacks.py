@@ -54,7 +54,7 @@ for kind in ("SQL", "DataFrame"):
 
 
 def test_the_error_of_a_query_with_a_context_is_what_is_raised() -> None:
-    # In a process of its own: whoever makes PySpark's loggers first decides of which class they are.
+    # In a process of its own: the first to make PySpark's loggers decides of which class they are.
     done = subprocess.run(
         [sys.executable, "-c", _FAILED_QUERY], capture_output=True, text=True, check=False
     )
