@@ -124,6 +124,14 @@ class TableReplaced(TableError):
     """A table is not the one that the sink left in the warehouse."""
 
 
+class LedgerLost(TableError):
+    """The ledger is gone, so it is not known up to where a table is applied, and Kafka has removed records."""
+
+
+class HistoryReplaced(TableError):
+    """The history of a table is not the one that the sink left in the warehouse."""
+
+
 class ColumnsChanged(TableError):
     """Another program changed a table's columns."""
 

@@ -66,7 +66,11 @@ from spark_sink.spark.session import pace
 from spark_sink.spark.store_faults import make_folder
 from spark_sink.table_rules import TableRules
 from spark_sink.warehouse.foreign_topics import ForeignTopics
-from spark_sink.warehouse.ledger import check_checkpoint_not_past_ledger, starting_offsets
+from spark_sink.warehouse.ledger import (
+    check_checkpoint_not_past_ledger,
+    removed_between,
+    starting_offsets,
+)
 from spark_sink.warehouse.maintenance import Maintenance
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import Name
@@ -383,6 +387,8 @@ class Sink:
         self._checkpoint.replace_if_damaged(origin)
         self._foreign.begin({topic for topic, _ in latest})
         self._begin_again(ids, earliest)
+        if any(earliest.values()) and not self._warehouse.ledger.is_there():
+            self._applier.hold_without_ledger()
         applied = self._warehouse.ledger.applied()
         kept = matching(self._spark, wanted, {topic for topic, _ in applied})
         applied = {at: until for at, until in applied.items() if at[0] in kept}
@@ -394,9 +400,16 @@ class Sink:
             if not gone:
                 committed, initial = self._checkpoint.committed(), self._checkpoint.initial()
                 check_checkpoint_not_past_ledger(applied, committed, initial)
-                return "earliest"
-            # Spark would read on from topics that are excluded now, and take them for lost.
-            _log.warning("topics excluded: starting from the ledger's offsets topics=%s", gone)
+                removed = removed_between({**initial, **committed}, applied, earliest)
+                if not removed:
+                    return "earliest"
+                _log.warning(
+                    "Kafka removed what follows the checkpoint: starting from the ledger's offsets topics=%s",
+                    sorted(removed),
+                )
+            else:
+                # Spark would read on from topics that are excluded now, and take them for lost.
+                _log.warning("topics excluded: starting from the ledger's offsets topics=%s", gone)
         elif applied:
             _log.warning("checkpoint lost: starting from the ledger's offsets")
         self._checkpoint.forget()
@@ -407,6 +420,15 @@ class Sink:
         topics = {topic for topic, _ in earliest}
         own = topics | matching(self._spark, ddl_pattern(self._settings.prefix), ids)
         again = self._topic_ids.replaced(known := {one: ids[one] for one in own if one in ids})
+        strange = self._topic_ids.unknown(known)
+        # They are new, unless the ledger has them.
+        if strange := strange and strange & {one for one, _ in self._warehouse.ledger.applied()}:
+            _log.warning(
+                "%s lacks the ids of topics that the ledger has, so it is not known whether they were deleted "
+                "and made again while the sink was stopped topics=%s",
+                self._topic_ids.note,
+                ", ".join(sorted(strange)),
+            )
         if rows := again & topics:
             values = read_schemas(self._spark, self._settings)
             self._topic_ids.wait(rows, tables_of(values, rows, self._settings.prefix), earliest)

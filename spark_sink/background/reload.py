@@ -24,6 +24,8 @@ from spark_sink.batch.unusable import positions_of
 from spark_sink.errors import (
     ColumnsChanged,
     ForeignTable,
+    HistoryReplaced,
+    LedgerLost,
     MalformedRecord,
     ReloadRefused,
     ReloadRequested,
@@ -119,6 +121,8 @@ class Reloader:
                 held = self._waits.tables[request.name]
             if held.error == RenamedWhileWaiting.__name__ and not starts:
                 raise RenamedWhileWaiting(held.reason, advice=held.action)
+            if held.error == LedgerLost.__name__ and not starts and not request.only_new:
+                raise LedgerLost(held.reason, advice=held.action)
             if held.error in _OF_ITS_ROWS and not starts and not request.only_new:
                 self._check_put_back(held)
             if request.unknown_as_null:
@@ -137,8 +141,10 @@ class Reloader:
 
     def _check_put_back(self, held: WaitState) -> None:
         """Raises TableReplaced or ColumnsChanged unless the table is again as the sink left it."""
-        if self._applier.milestones.integrity.checked(held.name) is None:
-            raise TableReplaced(held.reason, advice=again(held.name))
+        # Its history is another matter, of which it waits after that.
+        with suppress(HistoryReplaced):
+            if self._applier.milestones.integrity.checked(held.name) is None:
+                raise TableReplaced(held.reason, advice=again(held.name))
 
     def _cut_before(self, request: Request) -> Offsets:
         """The offsets up to which an earlier reload has applied and which the stream has not yet reached."""
@@ -156,7 +162,7 @@ class Reloader:
         if not earliest:
             raise ReloadRefused(f"no topic {', '.join(request.topics) or 'matches'}")
         held = self._waits.waiting(request.name)
-        is_kept = held is None or held.error not in _OF_ITS_ROWS
+        is_kept = held is None or held.error not in (*_OF_ITS_ROWS, LedgerLost.__name__)
         without = "Reload without --from-beginning, which keeps the rows that were applied"
         for (topic, partition), first in sorted(earliest.items()):
             if first > 0:
@@ -312,7 +318,9 @@ class Reloader:
         if request.from_beginning or load is not None:
             forget_foreign(self._applier.warehouse.notes, request.name)
         self._end(request, held, cut)
-        self._applier.milestones.integrity.took(request.name)
+        renewed = request.from_beginning or load is not None
+        renewed = renewed or held.error == HistoryReplaced.__name__
+        self._applier.milestones.integrity.took(request.name, has_history=renewed)
         self._stage.drop(*request.name)
 
     def _built(

@@ -54,6 +54,7 @@ from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook, TableVersion
 from spark_sink.table_rules import NO_RULES, TableRules
 from spark_sink.warehouse.foreign_topics import ForeignTopics
+from spark_sink.warehouse.integrity import ledger_lost
 from spark_sink.warehouse.ledger import Floors, entries_of, spans
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
 from spark_sink.warehouse.protocol import Name, Warehouse
@@ -112,11 +113,14 @@ class Applier:
 
     def __post_init__(self) -> None:
         """Begins without a batch."""
-        self.milestones = MilestoneRecorder(self.warehouse, sink=self.waits.sink or "")
+        self.milestones = MilestoneRecorder(
+            self.warehouse, sink=self.waits.sink or "", rules=self.rules
+        )
         self.deleted = DeletedKeys(
             warehouse=self.warehouse,
             rules=self.rules,
             wrote=self.milestones.wrote,
+            drops=self.milestones.integrity.drops_markers,
             gate=self.gate,
         )
         self.histories = Histories(warehouse=self.warehouse, rules=self.rules)
@@ -156,6 +160,13 @@ class Applier:
         absent = self.ddl.absent() if self.ddl is not None else ()
         for name, fault, offsets in self.milestones.integrity.misfits(self.waits.tables, absent):
             self._wait(name, fault, offsets, start={})
+
+    def hold_without_ledger(self) -> None:
+        """Makes all tables wait, since the ledger is gone and Kafka may have removed what they lack."""
+        self.waits.refresh()
+        for name in self.warehouse.tables.names():
+            if not self.waits.waiting(name):
+                self._wait(name, ledger_lost(name), {}, start={})
 
     def _forget(self, name: Name) -> None:
         self.shapes.forget(name)
@@ -280,10 +291,16 @@ class Applier:
         """Carries out new DDL; the gate is held. A batch begins at `start`; empty without one."""
         events = self.ddl.history.settled() if self.ddl is not None else ()
         self.milestones.integrity.begin(events, self.waits.tables.values())
+        self.truncates.mend(self.milestones.integrity.floors)
         if self.ddl is None:
             return
         known = len(self.ddl.history.events)
-        changed = self.ddl.follow(self.applied, start, put_back=self.deleted.put_back)
+        changed = self.ddl.follow(
+            self.applied,
+            start,
+            put_back=self.deleted.put_back,
+            done=self.milestones.integrity.ddl,
+        )
         for name in changed:
             self.forget(name)
         if changed or len(self.ddl.history.events) > known:

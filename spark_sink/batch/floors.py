@@ -5,7 +5,8 @@ Invariant: a truncate is stored before it is applied to a table, once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
@@ -13,10 +14,14 @@ from pyspark.sql import DataFrame
 
 from spark_sink.batch.contents import TablePart
 from spark_sink.ddl.following import Ddl
+from spark_sink.names import FLOORS
 from spark_sink.source.schemas import TableVersion
 from spark_sink.warehouse.ledger import Floor, Source
 from spark_sink.warehouse.protocol import Name, Warehouse
 
+_log = logging.getLogger(__name__)
+_NONE = (-1, -1)
+"""The position of no truncate."""
 Floored = dict[Name, dict[Source, tuple[int, int]]]
 """The highest truncate of each table and source."""
 
@@ -38,6 +43,32 @@ class Truncates:
     warehouse: Warehouse[DataFrame]
     ddl: Ddl | None
     _highest: Floored | None = None
+    _is_mended: bool = False
+
+    def mend(self, floors: Collection[Floor]) -> None:
+        """Stores truncates again that the ledger has, `floors`, and their own log has not; once in a process.
+
+        The log may be an older copy, or gone.
+        """
+        if self._is_mended or not floors:
+            return
+        self._is_mended, known = True, self.raised()
+        lost = {
+            floor
+            for floor in floors
+            if floor.place > known.get((floor.database, floor.table), {}).get(floor.source, _NONE)
+            # Not those of a table that was dropped or renamed since.
+            and (self.ddl is None or floor in self.ddl.floors([floor]))
+        }
+        if lost:
+            _log.warning(
+                "truncates that %s lacks are stored again, as the ledger has them: another program has removed "
+                "them, or put back an older copy tables=%s",
+                FLOORS,
+                ", ".join(sorted({f"{one.database}.{one.table}" for one in lost})),
+            )
+            self.warehouse.floors.add(lost)
+            self.forget()
 
     def forget(self) -> None:
         """Drops what is remembered, as tables have moved."""
@@ -54,7 +85,7 @@ class Truncates:
         new = []
         for floor in chain.from_iterable(truncates):
             known = self._highest.setdefault((floor.database, floor.table), {})
-            if floor.place > known.get(floor.source, (-1, -1)):
+            if floor.place > known.get(floor.source, _NONE):
                 known[floor.source] = floor.place
                 if self.ddl is None or not self.ddl.carried(floor):
                     new.append(floor)

@@ -20,7 +20,7 @@ from spark_sink.ddl.statement import Statement, parse_statement
 from spark_sink.ddl.topic import DdlTopics
 from spark_sink.errors import TableError, ValuesChanged
 from spark_sink.metrics import Metrics
-from spark_sink.names import argument
+from spark_sink.names import DDL, argument
 from spark_sink.source.envelope import place
 from spark_sink.source.offsets import Offsets
 from spark_sink.warehouse.ledger import Floor
@@ -64,16 +64,18 @@ class Ddl:
         start: Offsets,
         *,
         put_back: Callable[[Name], object] = lambda _: None,
+        done: Mapping[str, Place] | None = None,
     ) -> frozenset[Name]:
         """Reads what is new and carries it out; returns the tables that are no longer what they were.
 
         `applied` are the offsets up to which the row topics are applied; `start` those at which the batch
         begins, which may have been applied before. `put_back` is called for each table that may be moved, or
-        be moved to, before it is.
+        be moved to, before it is. `done` is up to where the ledger has each destination's DDL as carried out.
         """
         changed = self.resume()
+        self._keep_done(done or {})
         earliest, end = self.topics.settled()
-        if not self._until:
+        if not self._until and not self.history.done:
             self._begin(applied, end)
         # An end before what was read is that of a topic that was made again.
         since = {
@@ -184,6 +186,22 @@ class Ddl:
             # A warehouse from before the sink followed DDL: its tables are as they are.
             _log.info("DDL is followed from now on; what came before is not carried out")
         self._record([], {_BEGUN: 0, **(end if applied else {})})
+
+    def _keep_done(self, done: Mapping[str, Place]) -> None:
+        """Takes statements as carried out that the ledger has so; their log may be an older copy, or gone.
+
+        They are read again, for rows from before them and by the present settings, and move nothing.
+        """
+        known = self.history.done
+        if lost := {one: at for one, at in done.items() if at > known.get(one, (-1, -1))}:
+            _log.warning(
+                "%s is gone or an older copy: its statements are read again from Kafka, and those that the "
+                "ledger has as carried out are not carried out again destinations=%s",
+                DDL,
+                ", ".join(sorted(lost)),
+            )
+            self.warehouse.ddl.done(lost)
+            known.update(lost)
 
     def _warn_of_lost(self, earliest: Offsets) -> None:
         for at, first in sorted(earliest.items()):

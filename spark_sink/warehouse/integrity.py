@@ -2,27 +2,42 @@
 
 Invariant: a table into which rows are merged descends from the commit at which the sink left it, by the sink's
 own commits and others that changed no row, or whose changes are noted; and it has the columns that the sink
-made. Of several sinks of a warehouse, each knows this of the tables that it fills.
+made. The same holds for the markers of deleted rows beside it, and for its history. Of several sinks of a
+warehouse, each knows this of the tables that it fills.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
-from spark_sink.errors import ColumnsChanged, ForeignTable, TableError, TableReplaced
-from spark_sink.names import SINKS, action
+from spark_sink.errors import (
+    ColumnsChanged,
+    ForeignTable,
+    HistoryReplaced,
+    LedgerLost,
+    TableError,
+    TableReplaced,
+)
+from spark_sink.names import PUT_BACK, SINKS, action, argument
 from spark_sink.source.offsets import Offsets
+from spark_sink.table_rules import NO_RULES, TableRules
 from spark_sink.warehouse.foreign import advice, described, note_foreign
+from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Commit, Milestone
-from spark_sink.warehouse.moves import Event
-from spark_sink.warehouse.protocol import Name, Standing, Warehouse
+from spark_sink.warehouse.moves import Event, Place
+from spark_sink.warehouse.protocol import Commits, Name, Standing, Warehouse
 from spark_sink.warehouse.sql.commits import again, replaced
 from spark_sink.warehouse.waiting_tables import LOADED, WaitState
 
 _log = logging.getLogger(__name__)
+_MARKERS: Final = "markers"
+_HISTORY: Final = "history"
+"""What is stored beside a table."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,19 +47,32 @@ class Integrity:
     warehouse: Warehouse[Any]
     sink: str = ""
     """The name of the sink."""
+    rules: TableRules = NO_RULES
+    """What is set for single tables."""
     _left: dict[Name, Commit] = field(default_factory=dict)
+    _beside: dict[tuple[str, str, str], Commit] = field(default_factory=dict)
+    """The same of what is stored beside them, by its kind, database and table."""
     _reloaded: dict[Name, int] = field(default_factory=dict)
     """Tables that were reloaded since the last batch: since when (ms) they had waited."""
     _waited: dict[Name, tuple[int, Offsets]] = field(default_factory=dict)
     """The tables that waited after the last batch, and since when (ms)."""
     _filled: set[Name] = field(default_factory=set)
     """The tables that this process has filled."""
+    ddl: dict[str, Place] = field(default_factory=dict)
+    """Up to where the ledger had the DDL of each destination as carried out when this process began."""
+    floors: tuple[Floor, ...] = ()
+    """The truncates that the ledger had in force then."""
     _has_begun: bool = False
 
     @property
     def left(self) -> Mapping[Name, Commit]:
         """The last known commit of each table that the sink fills, for the ledger."""
         return dict(self._left)
+
+    @property
+    def beside(self) -> Mapping[tuple[str, str, str], Commit]:
+        """The same of what is stored beside them."""
+        return dict(self._beside)
 
     def begin(self, events: Iterable[Event], states: Iterable[WaitState]) -> None:
         """Takes up what the ledger has; only the first call of a process does anything.
@@ -60,13 +88,24 @@ class Integrity:
         self._has_begun = True
         if last is None:
             return
-        self._waited = dict(last.waiting)
+        self._waited, self.ddl = dict(last.waiting), dict(last.ddl)
         newest = {one.milestone.sink: one for one in batches if one.milestone is not None}
+        self.floors = tuple(
+            floor for one in newest.values() if one.milestone for floor in one.milestone.floors
+        )
         own, at_ms = Milestone(reached={}, versions={}), batches[-1].at_ms
         if (held := newest.get(self.sink)) is not None and held.milestone is not None:
             own, at_ms = held.milestone, held.at_ms
         self._left = dict(own.left)
+        self._beside = {
+            one: commit
+            for one, commit in own.beside.items()
+            if one[0] == _MARKERS or self.rules.has_history(one[1:])
+        }
         for other in newest.values():
+            for one, commit in other.milestone.beside.items() if other.milestone else ():
+                if one in self._beside and self._beside[one].version < commit.version:
+                    del self._beside[one]
             # Tables that another sink fills since.
             for name, commit in other.milestone.left.items() if other.milestone else ():
                 if name in self._left and self._left[name].version < commit.version:
@@ -83,6 +122,7 @@ class Integrity:
         for state in states:
             if state.kind == LOADED and state.since_ms and state.at_ms >= at_ms:
                 self._left.pop(state.name, None)
+                self._forget_beside(state.name)
                 if not state.error and state.name not in moved:
                     self._reloaded[state.name] = state.since_ms
 
@@ -91,11 +131,38 @@ class Integrity:
         self._left.pop(name, None)
         self._reloaded.pop(name, None)
 
-    def took(self, name: Name) -> None:
-        """Takes a table as a reload has just made it."""
+    def took(self, name: Name, *, has_history: bool = True) -> None:
+        """Takes a table as a reload has just made it, and what is beside it as it is.
+
+        Not its history unless `has_history`.
+        """
         self._filled.add(name)
+        self._forget_beside(name, *((_HISTORY,) if has_history else ()))
         if (found := self.warehouse.commits.since(name, None)) is not None:
             self._left[name] = found.commit
+
+    def drops_markers(self, name: Name) -> None:
+        """Notes that markers were put back into their table, and are removed beside it."""
+        self._beside.pop((_MARKERS, *name), None)
+        newest = [one.milestone for one in self.warehouse.ledger.batches() if one.milestone]
+        held = [one.beside.get((_MARKERS, *name)) for one in newest if one.sink == self.sink]
+        if held and (left := held[-1]) is not None:
+            notes = [one for one in self._put_back() if tuple(one[:2]) != name]
+            notes.append([*name, left.version, left.number])
+            self.warehouse.notes.write(PUT_BACK, json.dumps(notes))
+
+    def _put_back(self) -> list[list[Any]]:
+        """Tables whose markers were put back, with the commit at which the ledger had these."""
+        try:
+            return list(json.loads(self.warehouse.notes.read(PUT_BACK) or "[]"))
+        except ValueError:
+            # A process that was killed has left it cut.
+            return []
+
+    def _forget_beside(self, name: Name, *more: str) -> None:
+        """Takes what is beside a table: the markers, which a reload has put back, and `more`."""
+        for kind in (_MARKERS, *more):
+            self._beside.pop((kind, *name), None)
 
     def misfits(
         self, states: Mapping[Name, WaitState], absent: Collection[Name]
@@ -112,7 +179,8 @@ class Integrity:
             if held is None or (not held.waits and held.since_ms < since_ms):
                 found.append((name, _forgotten(name), offsets))
         waiting = {name for name, held in states.items() if held.waits} | {one[0] for one in found}
-        for name in sorted({*self._left, *self._reloaded} - waiting):
+        beside = {(database, table) for _, database, table in self._beside}
+        for name in sorted({*self._left, *self._reloaded, *beside} - waiting):
             try:
                 self._checked(name)
             except TableError as fault:
@@ -125,7 +193,7 @@ class Integrity:
     def checked(self, name: Name) -> Standing | None:
         """A table that this sink fills as it is now; None if it is new.
 
-        Raises TableReplaced and ColumnsChanged.
+        Raises TableReplaced, ColumnsChanged and HistoryReplaced.
         """
         self._filled.add(name)
         return self._checked(name)
@@ -134,7 +202,56 @@ class Integrity:
         found = self._standing(name)
         if found is not None:
             refuse_changed(name, found)
+        else:
+            # It was dropped, and its history may be removed.
+            self._forget_beside(name, _HISTORY)
+        for kind in (_MARKERS, _HISTORY):
+            if (kind, *name) in self._beside:
+                self._check_beside(kind, name)
         return found
+
+    def _check_beside(self, kind: str, name: Name) -> None:
+        """Raises TableReplaced or HistoryReplaced if what is beside a table is not as the sink left it."""
+        left = self._beside[kind, *name]
+        commits = self._commits(kind)
+        try:
+            found = commits.since(name, left)
+            if found is None:
+                reason = f"it is gone, and the ledger has its version {left.version}"
+                raise replaced(name, reason)
+        except TableReplaced as fault:
+            if kind == _HISTORY:
+                raise _history_replaced(name, fault) from fault
+            if [*name, left.version, left.number] in self._put_back():
+                del self._beside[kind, *name]
+                return
+            where = f"the table of markers of deleted rows beside {fault.where}"
+            raise TableReplaced(where, advice=fault.advice) from fault
+        if found.foreign and kind == _MARKERS:
+            # Of a history, rows may be removed.
+            note_foreign(self.warehouse.notes, name, found.foreign)
+            last = found.foreign[-1]
+            _log.warning(
+                "markers of deleted rows: %s table=%s.%s; %s",
+                *(described(last.operation, last.version), *name, advice(name)),
+            )
+        self._beside[kind, *name] = found.commit
+
+    def _commits(self, kind: str) -> Commits:
+        warehouse = self.warehouse
+        return warehouse.deleted.commits if kind == _MARKERS else warehouse.histories.commits
+
+    def _wrote_beside(self, name: Name) -> None:
+        """Takes what is beside a table as a batch leaves it."""
+        kinds = [_MARKERS] if self.rules.has_hard_deletes(name) else []
+        kinds += [_HISTORY] if self.rules.has_history(name) else []
+        for kind in kinds:
+            # What does not fit is found before the next merge.
+            with suppress(TableError, ForeignTable):
+                if (kind, *name) in self._beside:
+                    self._check_beside(kind, name)
+                elif (found := self._commits(kind).since(name, None)) is not None:
+                    self._beside[kind, *name] = found.commit
 
     def wrote(self, names: Iterable[Name], waiting: Collection[Name]) -> None:
         """Takes tables as a batch leaves them; those that wait stay as they were left before."""
@@ -154,6 +271,7 @@ class Integrity:
             else:
                 self._left.setdefault(name, found.commit)
                 self._reloaded.pop(name, None)
+            self._wrote_beside(name)
 
     def _standing(self, name: Name) -> Standing | None:
         """The table, once foreign changes of its rows are noted. Raises TableReplaced."""
@@ -186,6 +304,25 @@ def _forgotten(name: Name) -> TableReplaced:
     """The error for a table of which the log of waits no longer says that it waits."""
     where = f"{'.'.join(name)} waited after the last batch, and the log of waits does not have it any more"
     return TableReplaced(where, advice=f"{action(name)}; if it is refused, add --from-beginning")
+
+
+def ledger_lost(name: Name) -> LedgerLost:
+    """The error for a table while the ledger is gone."""
+    own = argument(name)
+    return LedgerLost(
+        ".".join(name),
+        advice=f"Load it (docs/bulk-load.md); or run: python -m spark_sink reload {own} --from-beginning "
+        "--topic TOPIC, if Kafka has its own topic from the beginning",
+    )
+
+
+def _history_replaced(name: Name, fault: TableReplaced) -> HistoryReplaced:
+    own = argument(name)
+    return HistoryReplaced(
+        f"the history of {fault.where}",
+        advice=f"Run: python -m spark_sink reload {own} --from-beginning, which adds what Kafka has to it; or "
+        f"reload {own}, which continues with the history as it is, also if you put it back",
+    )
 
 
 def changed(found: Standing) -> str:

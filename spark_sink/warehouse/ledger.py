@@ -112,6 +112,18 @@ def check_held(applied: Offsets, earliest: Offsets, latest: Offsets) -> None:
             )
 
 
+def removed_between(checkpoint: Offsets, applied: Offsets, earliest: Offsets) -> set[str]:
+    """The topics that Kafka has from after the checkpoint's offsets on, and not from after the ledger's.
+
+    The checkpoint is an older copy, or its last batch was not committed: Spark would take them for lost.
+    """
+    return {
+        at[0]
+        for at, offset in checkpoint.items()
+        if offset < earliest.get(at, 0) <= applied.get(at, 0)
+    }
+
+
 def check_checkpoint_not_past_ledger(
     applied: Offsets, checkpoint: Offsets, initial: Offsets
 ) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from spark_sink.errors import ForeignTable
 from spark_sink.source.offsets import Offsets
+from spark_sink.table_rules import NO_RULES, TableRules
 from spark_sink.warehouse.integrity import Integrity
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Existing, Milestone, Position, Positions, joined, later
@@ -27,6 +28,8 @@ class MilestoneRecorder:
     warehouse: Warehouse[Any]
     sink: str = ""
     """The name of the sink."""
+    rules: TableRules = NO_RULES
+    """What is set for single tables."""
     _reached: dict[str, Position] = field(default_factory=dict)
     _versions: dict[Name, int] = field(default_factory=dict)
     _written: set[Name] = field(default_factory=set)
@@ -45,7 +48,7 @@ class MilestoneRecorder:
 
     def __post_init__(self) -> None:
         """Begins with nothing known."""
-        self.integrity = Integrity(warehouse=self.warehouse, sink=self.sink)
+        self.integrity = Integrity(warehouse=self.warehouse, sink=self.sink, rules=self.rules)
 
     def begin(self) -> None:
         """Takes up what the ledger has; only the first call of a process does anything."""
@@ -149,5 +152,6 @@ class MilestoneRecorder:
             existing=existing,
             sink=self.sink,
             left=self.integrity.left,
+            beside=self.integrity.beside,
             waiting=waiting,
         )

@@ -70,6 +70,8 @@ class Milestone:
     """The name of the sink that has applied the batch."""
     left: Mapping[tuple[str, str], Commit] = field(default_factory=dict)
     """The commit at which this sink left each of its tables; of one that waits, the last before it did."""
+    beside: Mapping[tuple[str, str, str], Commit] = field(default_factory=dict)
+    """The same of what is stored beside them, by its kind and the table: see `integrity`."""
     waiting: Mapping[tuple[str, str], tuple[int, Offsets]] = field(default_factory=dict)
     """The tables that wait, of all sinks: since when (ms), and the offsets from which they do."""
 
@@ -90,6 +92,7 @@ class Milestone:
             ],
             "sink": self.sink,
             "left": [[*name, *astuple(one)] for name, one in sorted(self.left.items())],
+            "beside": [[*one, *astuple(commit)] for one, commit in sorted(self.beside.items())],
             "waiting": [
                 [*name, [[*at, offset] for at, offset in sorted(offsets.items())], since_ms]
                 for name, (since_ms, offsets) in sorted(self.waiting.items())
@@ -116,6 +119,10 @@ class Milestone:
             sink=body.get("sink", ""),
             left={
                 (database, table): Commit(*one) for database, table, *one in body.get("left", ())
+            },
+            beside={
+                (kind, database, table): Commit(*one)
+                for kind, database, table, *one in body.get("beside", ())
             },
             waiting={
                 (database, table): (

@@ -177,6 +177,9 @@ class Facts(Protocol):
 class Ledger(Protocol):
     """Applied batches, from which the sink resumes without a checkpoint."""
 
+    def is_there(self) -> bool:
+        """Whether the ledger was made, and is not gone."""
+
     def make(self) -> None:
         """Makes the ledger if there is none, so that a warehouse that takes no commit is found at the start."""
 
@@ -400,6 +403,7 @@ class Space(Generic[Rows]):
 
     tables: Tables[Rows]
     upkeep: Upkeep
+    commits: Commits
 
 
 class Warehouse(Protocol[Rows]):

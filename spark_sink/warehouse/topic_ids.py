@@ -59,6 +59,10 @@ class TopicIds:
         known = self._known()
         return {topic for topic, one in ids.items() if known.get(topic, one) != one}
 
+    def unknown(self, topics: Collection[str]) -> set[str]:
+        """Those of the topics of which no id is noted."""
+        return set(topics) - self._known().keys()
+
     def check(self, ids: Mapping[str, str]) -> None:
         """Notes the ids of new topics. Raises DataLost if a topic was made again since."""
         if gone := self.replaced(ids):

@@ -55,7 +55,11 @@ class DeltaWarehouse:
 
         def space(folder: str) -> Space[DataFrame]:
             beside = f"{root}/{folder}"
-            return Space(tables=DeltaTables(spark, beside), upkeep=DeltaUpkeep(spark, beside))
+            return Space(
+                tables=DeltaTables(spark, beside),
+                upkeep=DeltaUpkeep(spark, beside),
+                commits=DeltaCommits(spark, beside),
+            )
 
         self.tables = DeltaTables(spark, root, layouts=layouts)
         self.stage = DeltaTables(spark, f"{root}/{RELOAD}")

@@ -71,7 +71,11 @@ class IcebergWarehouse:
 
         def space(name: str) -> Space[DataFrame]:
             tables = IcebergTables(spark=spark, catalog=made, root=folder, prefix=f"{own}_{name}_")
-            return Space(tables=tables, upkeep=IcebergUpkeep(spark=spark, tables=tables))
+            return Space(
+                tables=tables,
+                upkeep=IcebergUpkeep(spark=spark, tables=tables),
+                commits=IcebergCommits(tables=tables, notes=self.notes),
+            )
 
         self.tables = IcebergTables(spark=spark, catalog=made, root=folder)
         self.deleted, self.histories = space("deleted"), space("history")

@@ -165,4 +165,4 @@ class MemoryWarehouse:
 
 def _space() -> Space[Rows]:
     tables = MemoryTables()
-    return Space(tables=tables, upkeep=MemoryUpkeep(tables))
+    return Space(tables=tables, upkeep=MemoryUpkeep(tables), commits=MemoryCommits(tables))

@@ -24,6 +24,10 @@ class MemoryLedger:
 
     entries: list[Entry] = field(default_factory=list)
 
+    def is_there(self) -> bool:
+        """See protocol.Ledger."""
+        return True
+
     def make(self) -> None:
         """See protocol.Ledger."""
 

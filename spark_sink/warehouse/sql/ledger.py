@@ -40,9 +40,13 @@ class TableLedger:
         self._every = every
         self._keep_ms = keep_seconds * 1000
 
+    def is_there(self) -> bool:
+        """See protocol.Ledger."""
+        return self.table.read() is not None
+
     def make(self) -> None:
         """See protocol.Ledger."""
-        if self.table.read() is None:
+        if not self.is_there():
             self.table.append(_LEDGER_COLUMNS, [])
 
     def applied(self) -> dict[tuple[str, int], int]:

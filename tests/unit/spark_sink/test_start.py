@@ -35,10 +35,14 @@ class Kafka:
     """A cluster that has only the topics it is given."""
 
     def __init__(
-        self, *topics: str, ends: dict[tuple[str, int], int] | None = None, made: str = "a"
+        self,
+        *topics: str,
+        ends: dict[tuple[str, int], int] | None = None,
+        made: str = "a",
+        first: int = 0,
     ) -> None:
-        """`made` is the id of all topics."""
-        self._topics, self._made = set(topics), made
+        """`made` is the id of all topics, and `first` the offset at which their partitions begin."""
+        self._topics, self._made, self._first = set(topics), made, first
         self._ends = ends or {}
 
     def cluster_id(self) -> str:
@@ -51,7 +55,7 @@ class Kafka:
         return dict.fromkeys(self._topics, self._made)
 
     def ranges(self, _: str) -> tuple[dict[Any, int], dict[Any, int]]:
-        return dict.fromkeys(self._ends, 0), self._ends
+        return dict.fromkeys(self._ends, self._first), self._ends
 
 
 def answering(*answers: Kafka | Exception) -> Callable[..., Any]:
@@ -209,6 +213,47 @@ def test_tables_of_a_topic_that_was_made_again_wait_and_its_offsets_are_void(
     assert started("b")[1] == start, "once"
     with pytest.raises(DataLost, match=r"aq\.shop\.u was deleted and made again"):
         sink._topic_ids.check({"aq.shop.u": "c", "aq.shop.t": "b"})
+
+
+def test_without_the_ledger_or_the_ids_of_topics_and_with_an_old_checkpoint_nothing_is_taken_for_applied(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(stream, "read_schemas", lambda *_: [])
+    at, checkpoint = ("aq.shop.t", 0), tmp_path / "__checkpoint"
+    settings = Settings(prefix="aq", bootstrap_servers="127.0.0.1:1", warehouse=str(tmp_path))
+
+    def started(first: int) -> tuple[Sink, str | None]:
+        sink = Sink(spark, settings, Metrics())
+        answer = Kafka("aq.shop.t", ends={at: 700}, first=first)
+        monkeypatch.setattr(stream, "admin", answering(answer))
+        try:
+            return sink, sink._from_kafka(threading.Event())
+        finally:
+            sink._presence.end()
+
+    sink, _ = started(0)
+    sink._warehouse.tables.evolve(None, Shape("shop", "t", (("id", "int"),), ("id",)))
+    # Kafka has all records, so all are applied again.
+    assert started(0)[1] == "earliest"
+    assert started(0)[0]._waits.tables == {}
+    sink, start = started(5)
+    held = sink._waits.tables["shop", "t"]
+    assert (held.error, start) == ("LedgerLost", "earliest")
+    assert "bulk-load.md" in held.action
+    # What followed the checkpoint is removed, and applied.
+    entry = {"query_id": "q", "batch_id": 0, "from_offset": 0, "records": 1, "applied_at_ms": 1}
+    sink._warehouse.ledger.append([Entry(**entry, topic=at[0], partition=0, until_offset=9)])  # type: ignore[arg-type]
+    for name in ("offsets/0", "commits/0", "sources/0/0"):
+        (checkpoint / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkpoint / name).write_text("v1\n" + json.dumps({at[0]: {"0": 4}}))
+    assert started(4)[1] == "earliest"
+    assert "lacks the ids" not in caplog.text
+    (tmp_path / "__topics.json").unlink()
+    assert json.loads(started(5)[1] or "") == {"aq.shop.t": {"0": 9}}
+    assert "__topics.json lacks the ids of topics" in caplog.text
 
 
 def test_a_missing_java_is_named_before_anything_else(tmp_path: Path) -> None:

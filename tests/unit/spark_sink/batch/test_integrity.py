@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from spark_sink.errors import ColumnsChanged, KeyChanged, SinkError, TableReplac
 from spark_sink.java import java_class
 from spark_sink.recent.coverage import Step
 from spark_sink.required_conf import MARKS
+from spark_sink.settings import TableRule
+from spark_sink.table_rules import TableRules
 from spark_sink.warehouse.iceberg.commits import IcebergCommits
 from spark_sink.warehouse.iceberg.warehouse import IcebergWarehouse
 from spark_sink.warehouse.opening import open_warehouse
@@ -355,3 +358,129 @@ def test_a_log_of_waits_that_is_lost_ends_no_wait_and_a_copied_iceberg_table_is_
     else:
         assert "does not follow a copy" in other.waits()
         assert "does not follow a copy" in other.waits("u")
+
+
+RULES = TableRules([TableRule(match=r"shop\..*", deletes="hard", history=True)])
+
+
+def beside(scene: Scene, kind: str, table: str = "t") -> Path:
+    """The folder of a table's markers ("deleted") or history."""
+    root = Path(scene.warehouse.path)
+    (found,) = (
+        path
+        for path in root.rglob(table)
+        if path.is_dir() and kind in str(path.relative_to(root).parent)
+    )
+    return found
+
+
+def with_rules(scene: Scene) -> None:
+    """Rows that are deleted are removed, and histories kept; a row of t is, and u is truncated."""
+    scene.warehouse.rules = RULES
+    scene.stopped()
+    truncate = Change(op="t", seq=scene.put(0).seq, table="u", version=None)
+    scene.warehouse.take(removed(scene, 2), truncate, scene.put(5, "u"))
+
+
+def removed(scene: Scene, key: int) -> Change:
+    """A delete of a row of t."""
+    return replace(scene.put(key, op="d"), after=None)
+
+
+def changes(scene: Scene, table: str = "t") -> list[int]:
+    """The numbers of the changes in a table's history."""
+    tables = scene.warehouse.kept.histories.tables
+    shape = tables.shape("shop", table)
+    return sorted(row["__seq"] for row in tables.rows(shape).collect()) if shape else []
+
+
+def test_markers_a_history_and_truncates_that_are_gone_are_noticed_and_come_again(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    with_rules(scene)
+    expected, known = (scene.rows(), scene.rows("u")), changes(scene, "u")
+    scene.stopped()
+    shutil.rmtree(beside(scene, "deleted"))
+    shutil.rmtree(beside(scene, "history", "u"))
+    shutil.rmtree(next(Path(scene.warehouse.path).rglob("*floors")))
+    # Another process does not remember which tables it has made.
+    path = scene.warehouse.path
+    scene.warehouse.kept = open_warehouse(scene.spark, path, table_format=scene.format)
+    scene.started()
+    assert (
+        "TableReplaced: the table of markers of deleted rows beside shop.t: it is" in scene.waits()
+    )
+    assert "HistoryReplaced: the history of shop.u: it is gone" in scene.waits("u")
+    assert "truncates that __floors lacks are stored again" in caplog.text
+    with pytest.raises(TableReplaced, match="--from-beginning"):
+        scene.warehouse.reload()
+    scene.warehouse.reload(from_beginning=True)
+    scene.warehouse.reload("u", from_beginning=True)
+    # Also what was before the history began.
+    assert changes(scene, "u") == [3, *known]
+    # Of a partition that is read later: before the delete, and before the truncate.
+    late = Change(op="c", seq=2, after={"id": 2, "v": 0})
+    scene.warehouse.take(late, replace(late, table="u"), scene.put(6), partition=1)
+    expected[0][6] = scene.seq
+    assert (scene.rows(), scene.rows("u")) == expected
+
+
+@pytest.mark.long("the test above has what is gone")
+def test_older_copies_of_markers_and_of_a_history_are_noticed_and_the_right_ones_put_back(
+    scene: Scene, tmp_path: Path
+) -> None:
+    with_rules(scene)
+    kinds = "deleted", "history"
+    older = {kind: shutil.copytree(beside(scene, kind), tmp_path / kind) for kind in kinds}
+    scene.warehouse.take(removed(scene, 1), scene.put(7))
+    newest = {
+        kind: shutil.copytree(beside(scene, kind), tmp_path / f"new-{kind}") for kind in kinds
+    }
+    expected, known = scene.rows(), changes(scene)
+    for kind, error in zip(kinds, ("TableReplaced", "HistoryReplaced"), strict=True):
+        folder = beside(scene, kind)
+        for copy in (older, newest):
+            scene.stopped()
+            shutil.rmtree(folder)
+            shutil.copytree(copy[kind], folder)
+            scene.started()
+            assert error in scene.waits()
+            if kind == "deleted" and copy is older:
+                with pytest.raises(TableReplaced, match="older copy"):
+                    scene.warehouse.reload()
+        scene.warehouse.reload()
+        assert not scene.waits()
+        scene.warehouse.take(scene.put(8 if kind == "deleted" else 9))
+        expected |= {8 if kind == "deleted" else 9: scene.seq}
+        known.append(scene.seq)
+        newest["history"] = shutil.copytree(beside(scene, "history"), tmp_path / f"last-{kind}")
+        scene.started()
+        assert not scene.waits()
+    assert (scene.rows(), changes(scene)) == (expected, known)
+    # Kept as it is, also without what is lost.
+    scene.stopped()
+    shutil.rmtree(beside(scene, "history"))
+    scene.started()
+    scene.warehouse.reload()
+    scene.warehouse.take(scene.put(10))
+    assert changes(scene) == [scene.seq]
+    scene.started()
+    assert not scene.waits()
+
+
+@pytest.mark.long("the tests above have what another program removes")
+def test_markers_that_the_sink_has_put_back_and_a_history_that_is_off_are_not_missed(
+    scene: Scene,
+) -> None:
+    with_rules(scene)
+    expected = scene.rows()
+    # Killed before the next batch.
+    scene.warehouse.applier.deleted.put_back(("shop", "t"))
+    scene.started()
+    assert not scene.waits()
+    scene.warehouse.rules = TableRules([TableRule(match=r"shop\..*", deletes="hard")])
+    shutil.rmtree(beside(scene, "history"))
+    scene.started()
+    assert not scene.waits()
+    scene.warehouse.take(scene.put(8), Change(op="c", seq=2, after={"id": 2, "v": 0}))
+    assert scene.rows() == expected | {8: scene.seq}

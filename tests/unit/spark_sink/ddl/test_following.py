@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
 from spark_sink.ddl.following import Ddl
 from spark_sink.errors import RenamedWhileWaiting, UnknownTable, ValuesChanged
+from spark_sink.java import java_class
 from spark_sink.recent.coverage import Step
 from spark_sink.warehouse.waiting_tables import Waits
-from tests.unit.spark_sink.conftest import Warehouse
+from tests.unit.spark_sink.conftest import FORMAT, Warehouse
 from tests.unit.spark_sink.ddl.source import NAMES, Rows, Source, arrivals
 from tests.unit.spark_sink.ddl.statements import Topic, create, drop, rename
 from tests.unit.spark_sink.history import Change, schema
@@ -83,6 +86,34 @@ def test_batches_in_any_order_and_repeated_give_the_tables_of_the_source(
         if wanted is None and on_drop == "drop":
             assert there is None
     assert topic.reads <= 5
+
+
+@pytest.mark.parametrize(
+    "copy", ["", pytest.param("older", marks=pytest.mark.long("the log is gone"))]
+)
+def test_statements_whose_log_is_gone_or_an_older_copy_are_known_again_and_not_carried_out_twice(
+    warehouse: Warehouse, tmp_path: Path, copy: str
+) -> None:
+    warehouse.schemas = [schema(*COLUMNS, table=name) for name in NAMES]
+    topic = following(warehouse, on_drop="truncate")
+    warehouse.take(insert(1, "a", 1, 10))
+    log = next(one for one in Path(warehouse.path).rglob("*ddl") if one.is_dir())
+    older = shutil.copytree(log, tmp_path / "older")
+    topic.values.append(rename(2, ("a", "b")))
+    warehouse.take(insert(3, "a", 2, 20))
+    shutil.rmtree(log)
+    if copy:
+        shutil.copytree(older, log)
+    # While the sink is stopped.
+    topic.values.append(rename(4, ("b", "c")))
+    if FORMAT == "delta":
+        java_class(warehouse.spark._jvm, "org.apache.spark.sql.delta.DeltaLog").clearCache()
+    warehouse.restart()
+    # The first row comes again.
+    warehouse.take(insert(1, "a", 1, 10), insert(5, "b", 3, 30))
+    assert found(warehouse, "a") == {2: 20}
+    assert found(warehouse, "b") == {3: 30}
+    assert found(warehouse, "c") == {1: 10}
 
 
 class Killed(Exception):
