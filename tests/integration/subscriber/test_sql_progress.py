@@ -37,12 +37,14 @@ def test_each_change_is_applied_once_whatever_the_clients_contend_for(
     stack: Stack, database: str
 ) -> None:
     moved = []
+    together = threading.Barrier(CLIENTS, timeout=150)
 
     def bill(isolation: str) -> None:
         with contextlib.closing(connected(stack, database)) as connection:
             with connection.cursor() as cursor:
                 cursor.execute(f"SET SESSION TRANSACTION ISOLATION LEVEL {isolation}")
             for number in range(BATCHES):
+                together.wait()
                 while not billed(connection, number):
                     moved.append(number)
 
