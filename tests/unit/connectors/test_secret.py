@@ -64,9 +64,9 @@ def test_mysql_is_connected_to_with_what_holds_now(file: Path) -> None:
     address = SourceAddress(
         host="h", port=1, user="u", password=FileSecret(file), server_id=1, replica_uuid=""
     )
-    assert address.connection_settings()["password"] == "first"
+    assert address.connection_settings()["password"] == b"first"
     file.write_text("second")
-    assert address.connection_settings()["password"] == "second"
+    assert address.connection_settings()["password"] == b"second"
 
 
 def test_zookeeper_is_sent_what_holds_now_at_each_connection(file: Path) -> None:

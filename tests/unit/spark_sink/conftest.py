@@ -32,6 +32,7 @@ from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark import session
 from spark_sink.spark.error_mapping import named
 from spark_sink.table_rules import NO_RULES
+from spark_sink.text import secrets
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.waiting_tables import Request, Waits, WaitState
 from tests.harness.logs import keep_formats, logging_restored
@@ -257,6 +258,12 @@ def _of_both_formats(folder: Path) -> Path:
         for jar in Settings.model_fields[field].default.glob("*.jar"):
             (folder / jar.name).symlink_to(jar)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def no_secret_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A password such as `aqueduct` is hidden in each message of the process that has read it."""
+    monkeypatch.setattr(secrets, "_values", set())
 
 
 @pytest.fixture
