@@ -17,7 +17,7 @@ import orjson
 from app.auditing.routes_in_force import RoutesInForce
 from app.auditing.table_verdict import TableVerdict
 from app.auditing.topics.shares import Shares
-from app.auditing.topics.topics import Versions
+from app.auditing.topics.topics import Described, Versions
 from app.auditing.warehouse.applied import NEVER, Applied, NumberPosition
 from app.auditing.warehouse.keys import of_record, of_row
 from app.auditing.warehouse.moved_tables import MovedTables
@@ -182,7 +182,9 @@ class Warehouse:
         for delta, image, is_alive in images:
             wanted = ExpectedRow(
                 t=table.t,
-                key=self._key(table, key, source) if key else b"%d/%d" % (source["seq"], delta),
+                key=self._key(table, key, image, source)
+                if key
+                else b"%d/%d" % (source["seq"], delta),
                 seq=source["seq"],
                 delta=delta,
                 epoch=source["epoch"],
@@ -194,10 +196,20 @@ class Warehouse:
             )
             self._store.want(wanted)
 
-    def _key(self, table: _Table, key: bytes, source: dict[str, Any]) -> bytes:
+    def _key(
+        self, table: _Table, key: bytes, image: Mapping[str, Any] | None, source: dict[str, Any]
+    ) -> bytes:
         version = (source["db"], source["table"], source["schema"])
         present = self._present.of(version, table.name, table.followed)
-        return of_record(key, present)
+        described = self._present.versions.get(version)
+        if described is None or not table.key or image is None:
+            return of_record(key, present)
+        # A statement may have given the table a key of other columns, by which its rows are distinguished now.
+        own = {present.name(name) for name in described.primary_key}
+        now = {name: value for name, value in present.image(image).items() if name in table.key}
+        if own == set(table.key) or len(now) < len(table.key) or not _has_key(key, described):
+            return of_record(key, present)
+        return of_record(orjson.dumps(now), Present({}, {}, present.types))
 
     def _note_dropped(self, value: dict[str, Any]) -> None:
         """Record the position at which a name lost its table, unless the sink has followed."""
@@ -322,6 +334,16 @@ def _compare(
         verdict.add(
             "different", f"{_position_text(wanted)}: it has version {version} of its columns"
         )
+
+
+def _has_key(key: bytes, described: Described) -> bool:
+    """Whether a record's key has the columns of its version's, and no shard beside them."""
+    try:
+        fields = orjson.loads(key)
+    except orjson.JSONDecodeError:
+        return False
+    names = {name.lower() for name in described.primary_key}
+    return isinstance(fields, dict) and {name.lower() for name in fields} == names
 
 
 def _lower(unrepresentable: Mapping[str, str] | None) -> dict[str, str]:

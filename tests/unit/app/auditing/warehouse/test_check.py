@@ -372,6 +372,24 @@ def test_a_key_is_the_same_however_its_columns_are_spelled_and_ordered(case: Cas
     assert "the row is in the state of seq 1" in older.shown[0]
 
 
+def test_rows_are_distinguished_by_the_key_that_their_table_has_now(case: Case) -> None:
+    first = replace(VERSION, columns=("id", "v"), primary_key=("id", "v"))
+    case.versions = {("shop", "t", 1): first, ("shop", "t", 2): VERSION}
+    history = [
+        change("c", 1, {"id": 1, "v": "a"}),
+        change("c", 2, {"id": 2, "v": "b"}),
+        # The key is that of `id` alone from here on.
+        change("u", 3, {"id": 1, "v": "x"}, schema=2),
+        change("c", 4, {"id": 3, "v": "c"}, schema=2),
+    ]
+    rows = [row(3, 1, "x", version=2), row(2, 2, "b"), row(4, 3, "c", version=2)]
+    found = case.verdict(rows, history)
+    assert (counted(found), found.rows) == ((0, 0, 0), 3)
+    assert counted(case.verdict(rows[1:], history)) == (1, 0, 0)
+    older = case.verdict([row(1, 1, "a"), *rows[1:]], history)
+    assert counted(older) == (0, 0, 1)
+
+
 def test_a_row_from_before_its_table_was_dropped_is_told_by_its_own_name(case: Case) -> None:
     dropped = statement(6, {"table": "t", "change": "dropped"})
     history = [*HISTORY, dropped, change("c", 7, {"id": 1, "v": "n"})]
