@@ -464,7 +464,7 @@ class _Path:
     done: int | None = None
     """The greatest rank that any of the rows may have; None means that the table has none."""
     until: int = 0
-    """The number of steps that are behind them."""
+    """The number of steps of the chain that the rows have already taken."""
     followed: set[Entry] = field(default_factory=set)
     """What `Shape.followed` has of it from now on."""
 

@@ -6,6 +6,7 @@ resumes after the last row that was published, and no row is published twice.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -136,6 +137,22 @@ def _from_json(value: dict[str, Any]) -> TableSnapshot:
 
 SNAPSHOT_PART = StatePart(lambda _: Snapshots())
 SNAPSHOT: Kind[Any] = Kind(name="snapshot", part=SNAPSHOT_PART)
+
+
+def unreadable(destination: str, name: Name, why: str, *, request: str = "") -> TableSnapshot:
+    """The state of a table whose existing rows are not read, and why; ``request``: the last one of it."""
+    now_ms = time.time_ns() // 1_000_000
+    return TableSnapshot(
+        destination=destination,
+        database=name[0],
+        table=name[1],
+        id=f"{now_ms:x}",
+        state=SnapshotState.FAILED,
+        began_ms=now_ms,
+        ts_ms=now_ms,
+        error=why,
+        request=request,
+    )
 
 
 def note_of(snapshot: TableSnapshot) -> Note:

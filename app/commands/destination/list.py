@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print them; 1 if one has FAILED or is led by nobody though it is to run, or if a part did not answer."""
+    """Print them. Return 1 if one is FAILED or NOT LED, or if a leader or ZooKeeper does not answer."""
     found = run_operation(list_destinations(load()))
     shown = [
         _value(one)

@@ -21,7 +21,7 @@ from tables.cursor import Cursor
 from tables.journal_format import Entry
 from tables.snapshots.request import SnapshotAction, SnapshotRequest
 from tables.snapshots.request import note_of as request_note
-from tables.snapshots.table_snapshot import SnapshotState, TableSnapshot, note_of
+from tables.snapshots.table_snapshot import TableSnapshot, note_of, unreadable
 
 
 @dataclass(slots=True, kw_only=True)
@@ -97,18 +97,12 @@ class EnteredTables:
         )
 
     def _unread(self, name: TableName, origin: TableName) -> TableSnapshot:
-        now_ms = time.time_ns() // 1_000_000
         before = self.tables.snapshots.get(name)
         replace = " --replace" if self.can_replace(name) else ""
-        return TableSnapshot(
-            destination=self.tables.destination,
-            database=name[0],
-            table=name[1],
-            id=f"{now_ms:x}",
-            state=SnapshotState.FAILED,
-            began_ms=now_ms,
-            ts_ms=now_ms,
-            error=f"renamed from {'.'.join(origin)}, which is not captured, so its existing rows are in no "
+        return unreadable(
+            self.tables.destination,
+            name,
+            f"renamed from {'.'.join(origin)}, which is not captured, so its existing rows are in no "
             f"topic. Run: python -m app snapshot start {self.tables.destination} "
             f"{shlex.quote('.'.join(name))}{replace}",
             request=before.request if before is not None else "",

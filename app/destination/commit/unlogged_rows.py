@@ -24,7 +24,7 @@ from tables.cursor import Cursor
 from tables.journal_format import Entry
 from tables.snapshots.request import SnapshotAction, SnapshotRequest
 from tables.snapshots.request import note_of as request_note
-from tables.snapshots.table_snapshot import SnapshotState, TableSnapshot, note_of
+from tables.snapshots.table_snapshot import SnapshotState, TableSnapshot, note_of, unreadable
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class UnloggedRows:
         for name, one in found.items():
             before, why = self.tables.snapshots.get(name), self._why(one)
             if before is None:
-                failed = self._state(name, why)
+                failed = unreadable(self.tables.destination, name, why)
                 self._failed.append(failed)
                 notes.append(note_of(failed))
             elif self._has_published(before):
@@ -92,17 +92,4 @@ class UnloggedRows:
             by=one.what,
             ts_ms=time.time_ns() // 1_000_000,
             why=why,
-        )
-
-    def _state(self, name: TableName, why: str) -> TableSnapshot:
-        now_ms = time.time_ns() // 1_000_000
-        return TableSnapshot(
-            destination=self.tables.destination,
-            database=name[0],
-            table=name[1],
-            id=f"{now_ms:x}",
-            state=SnapshotState.FAILED,
-            began_ms=now_ms,
-            ts_ms=now_ms,
-            error=why,
         )

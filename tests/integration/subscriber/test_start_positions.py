@@ -284,7 +284,7 @@ async def all_of(subscriber: Subscriber, count: int) -> list[int]:
 
 
 @pytest.mark.long(
-    "the test above kills nobody; unit/aqueduct_client/test_notes.py ends one as it begins"
+    "the test above has no kills; unit/aqueduct_client/test_notes.py ends a member as it begins"
 )
 @pytest.mark.parametrize("moment", [0.0, 0.1, 0.5, 1.5])
 def test_members_that_begin_at_once_and_are_killed_skip_nothing(
