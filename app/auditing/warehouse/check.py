@@ -320,9 +320,10 @@ def _compare(
         held.pop(present.name(name), None)
         verdict.unjudged["columns that the last change of their row does not contain"] += 1
     expected = present.image(image)
-    for name in present.altered & held.keys():
+    # Of a log without a key a dropped column may never have been made: no row needs it.
+    for name in present.altered if not table.key else present.altered & held.keys():
         # MySQL publishes no row when it converts values.
-        held.pop(name)
+        held.pop(name, None)
         expected.pop(name, None)
         verdict.unjudged["columns that a later ALTER TABLE has changed"] += 1
     for name in present.values.keys() - held.keys():

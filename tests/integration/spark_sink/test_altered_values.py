@@ -102,6 +102,21 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
         yield lambda name: server(set_up(name))
 
 
+@pytest.fixture
+def interpreted(spark: SparkSession) -> Iterator[None]:
+    """Spark compiles no code: that takes most of the time of thousands of expressions over some rows each."""
+    wanted = {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
+    before = {name: spark.conf.get(name) for name in wanted}
+    for name, value in wanted.items():
+        spark.conf.set(name, value)
+    yield
+    for name, value in before.items():
+        spark.conf.set(name, value or "")
+
+
 def test_values_become_what_the_server_makes_of_them_or_are_not_known(
     servers: Servers, spark: SparkSession
 ) -> None:
@@ -109,6 +124,7 @@ def test_values_become_what_the_server_makes_of_them_or_are_not_known(
 
 
 @pytest.mark.long("some pairs of types on the newest server")
+@pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize("name", ["9.7", "8.0", "5.7", "mariadb-11.8"])
 def test_each_type_becomes_each_other_one_as_on_the_server(
     servers: Servers, spark: SparkSession, name: str

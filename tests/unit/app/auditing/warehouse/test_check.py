@@ -78,13 +78,15 @@ class Case:
         self.columns = ["id", "v"]
         self.types = ["int", "string"]
         self.key = ["id"]
+        self.followed: list[list[Any]] = []
         self.versions: Versions = {("shop", "t", 1): VERSION}
         self.routes = Routes(prefix="aq")
 
     def dump(self, rows: Iterable[dict[str, Any]]) -> Path:
         head = {**HEAD, "applied": [[self.applied_topic, 0, self.applied]], "moved": self.moved}
         name = {"database": "shop", "table": "t"}
-        table = {**name, "columns": self.columns, "types": self.types, "key": self.key}
+        columns = {"columns": self.columns, "types": self.types, "key": self.key}
+        table = {**name, **columns, "followed": self.followed}
         rows = list(rows)
         end = {"end": True, "tables": 1, "rows": len(rows), "floors": self.floors}
         file = self.folder / "dump.jsonl"
@@ -310,6 +312,35 @@ def test_a_log_without_key_has_each_image_once(case: Case) -> None:
     assert counted(case.verdict(log, history)) == (0, 0, 0)
     assert counted(case.verdict(log[1:], history)) == (1, 0, 0)
     assert counted(case.verdict([*log, row(3, 1, "a", delta=1)], history)) == (0, 1, 0)
+
+
+def test_a_dropped_column_of_a_log_without_key_is_not_looked_for(case: Case) -> None:
+    first = replace(VERSION, primary_key=(), ids=("id", "v"), initial=(None, None))
+    gone = replace(
+        first, columns=("id",), types=("int",), charsets=(None,), ids=("id",), initial=(None,)
+    )
+    case.versions = {("shop", "t", 1): first, ("shop", "t", 2): gone}
+    case.key, case.followed = [], [["shop", "shop", "t", 2]]
+    history = [
+        change("c", 1, {"id": 1, "v": "a"}, keyed=False),
+        change("d", 2, {"id": 1}, keyed=False, schema=2),
+        change("c", 3, {"id": 3}, keyed=False, schema=2),
+    ]
+    # As after a batch that had rows of both versions, and as after one of each.
+    for columns, values in ((["id"], ()), (["id", "v"], (None,))):
+        case.columns, case.types = columns, ["int", "string"][: len(columns)]
+        held = [
+            row(1, 1, *values, delta=1),
+            row(2, 1, *values, delta=-1, version=2),
+            row(3, 3, *values, delta=1, version=2),
+        ]
+        found = case.verdict(held, history)
+        assert (counted(found), found.rows) == ((0, 0, 0), 3)
+        assert found.unjudged == {"columns that a later ALTER TABLE has changed": 1}
+    # A column that is not dropped is looked for.
+    case.versions = {("shop", "t", 1): first}
+    case.columns, case.types, case.followed = ["id"], ["int"], [["shop", "shop", "t", 1]]
+    assert counted(case.verdict([row(1, 1, delta=1)], history[:1])) == (0, 0, 1)
 
 
 def test_a_truncate_that_the_sink_began_while_it_told_of_its_tables_is_no_fault(case: Case) -> None:
