@@ -80,7 +80,6 @@ class StreamStart:
             prepared=cursor.prepared,
             aim=lambda: self.budget.chunk,
             by_coordinates=self.by_coordinates,
-            server=cursor.offset.server_uuid,
         )
         tracker = SchemaTracker.of(self.history, self.spec) if self.history is not None else None
         starting = asyncio.create_task(

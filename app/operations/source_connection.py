@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from app.destination.background import in_its_own_thread
@@ -78,7 +78,9 @@ async def reachable_source(
         except (SourceLost, SourceRefused) as error:
             faults.append((source.address, error))
             continue
-        found = ReachableSource(address=source.address, facts=facts)
+        found = ReachableSource(
+            address=replace(source.address, server=facts.server_uuid), facts=facts
+        )
         first = first or found
         if server_uuid in (None, found.facts.server_uuid):
             first = found

@@ -108,7 +108,9 @@ def proxy(folder: Path) -> Iterator[Proxy]:
         assert process.stdout.readline() == b"ready\n"
         with socket.socket(socket.AF_UNIX) as control:
             control.connect(str(path))
-            yield Proxy(control, threading.Lock())
+            found = Proxy(control, threading.Lock())
+            with found._file:
+                yield found
     finally:
         process.stdin.close()
         process.kill()

@@ -81,7 +81,8 @@ class SourceAnswers:
             )
             names = InventoryReader(cursor, server_of(facts)).names()
             self.names[str(address)] = frozenset(names)
-        return address, facts
+        # What is proven of this server must not be asked of another one.
+        return replace(address, server=facts.server_uuid), facts
 
     async def selected(self, state: DestinationState, early: EarlyAnswer) -> SelectedSource:
         """The first source that fits; waits for one. The first one may have been asked already."""

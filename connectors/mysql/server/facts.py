@@ -71,6 +71,11 @@ class SourceAddress:
     tls: Tls = Tls.PREFERRED
     tls_ca: str | None = None
     """A file of certificate authorities for verification; None means the system's."""
+    server: str = ""
+    """The server_uuid of the only server that is accepted there, once one was asked; empty: any.
+
+    A name or an address of a proxy may lead to another server from one connection to the next.
+    """
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
@@ -268,6 +273,7 @@ def connection_to(
                 connection.get_server_info(), time_zone=address.time_zone, isolation=isolation
             )
             begin_session(connection, {**wanted, **(session or {})}, address)
+            _refuse_another(connection, address)
         except BaseException:
             connection._force_close()
             raise
@@ -281,6 +287,18 @@ def connection_to(
         what = f"PyMySQL cannot log in: {type(error).__name__}: {error}"
         raise SourceRefused(what, source=address, remedy=_PLUGINS) from error
     return connection
+
+
+def _refuse_another(connection: _Connection, address: SourceAddress) -> None:
+    """Raise SourceLost if another server answers than the one that was asked before."""
+    if not address.server:
+        return
+    with connection.cursor() as cursor:
+        found = uuid_of({str(name).lower(): str(value) for name, value in _rows(cursor, _IDENTITY)})
+    if found != address.server:
+        raise SourceLost(
+            f"server {found} answers there now, and {address.server} did before", source=address
+        )
 
 
 @contextmanager
@@ -322,6 +340,9 @@ def translated(error: pymysql.MySQLError, address: SourceAddress) -> AqueductErr
     return SourceRefused(f"{text} (error {code})", source=address, remedy=_REMEDIES.get(code, ""))
 
 
+_IDENTITY = (
+    "SHOW GLOBAL VARIABLES WHERE variable_name IN ('server_uuid', 'server_uid', 'server_id', 'version')"
+)
 _DUMP_FAILED = 1236
 _AUTHORITY = "Set source.tls_ca to the authority that signed it (PEM), or see source.tls in docs/settings.md."
 _NAME = (

@@ -41,7 +41,6 @@ from connectors.mysql.server.facts import (
     connection_to,
     gtids_but,
     translated,
-    uuid_of,
 )
 from connectors.mysql.stream import dump_command
 from connectors.mysql.stream.chunk import Chunk
@@ -51,10 +50,7 @@ from connectors.mysql.stream.packet_buffer import Packets, heartbeat_position
 from connectors.mysql.stream.prepared_xa import PreparedPosition, PreparedTransactions, rows_again
 
 _TYPE_OFFSET, _ERROR = 4, 0xFF
-_FACTS = (
-    "SHOW GLOBAL VARIABLES WHERE variable_name IN "
-    "('binlog_checksum', 'server_uuid', 'server_uid', 'server_id', 'version')"
-)
+_FACTS = "SHOW GLOBAL VARIABLES LIKE 'binlog_checksum'"
 _BLOCKED_SECONDS = 3600
 """Seconds for which the server waits for one that reads nothing, while Kafka is away or a topic is read."""
 LINGER = 0.01
@@ -81,12 +77,8 @@ class BinlogStream:
         prepared: Mapping[str, PreparedPosition] | None = None,
         aim: Callable[[], int] | None = None,
         by_coordinates: bool = False,
-        server: str = "",
     ) -> None:
-        """``aim``: the current target size of a chunk in bytes, which may be below TARGET;
-        ``server``: the server_uuid of the only server accepted, if several may answer at the
-        address."""
-        self._server = server
+        """``aim``: the current target size of a chunk in bytes, which may be below TARGET."""
         self._aim = aim
         self._address = address
         self._requested = replace(offset, gtid_set=None) if by_coordinates else offset
@@ -133,14 +125,6 @@ class BinlogStream:
                 if self._closed.is_set():
                     self._connection._force_close()
 
-    def _refuse_another(self, server: str) -> None:
-        """Raise SourceLost if another server answers than the one whose binlog was verified."""
-        if self._server and server != self._server:
-            raise SourceLost(
-                f"server {server} answers there now, and {self._server} did before",
-                source=self._address,
-            )
-
     def _refuse_if_closed(self) -> None:
         if self._closed.is_set():
             raise SourceLost("the connection was closed", source=self._address)
@@ -153,7 +137,6 @@ class BinlogStream:
         with connection.cursor() as cursor:
             cursor.execute(_FACTS)
             facts = {str(name).lower(): str(value) for name, value in cursor.fetchall()}
-            self._refuse_another(uuid_of(facts))
             checksum = facts.get("binlog_checksum", "NONE")
             self._checksum = checksum.upper() != "NONE"
             texts = ", ".join(f"@{name} = %s" for name in wanted)

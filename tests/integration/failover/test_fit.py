@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from app.destination.takeover.cursor_verification import CursorVerification
 from connectors.errors import (
     PositionPurged,
     SourceDiverged,
@@ -16,11 +18,13 @@ from connectors.errors import (
 )
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
+from connectors.mysql.server.facts import connected, read_facts
 from connectors.mysql.stream.replica import BinlogStream
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.cursor import Cursor
 from tables.cursor_proof import CursorProof
+from tests.crash.links import proxy
 from tests.harness.sql import ask
 from tests.harness.wait import until
 from tests.integration.failover.prove import at_home, moved, published, refused
@@ -42,13 +46,38 @@ def test_a_standby_with_all_of_it_is_fit(both: Pair) -> None:
     assert len(cursor.proof.recent) > 2
     assert moved(cursor, both.standby).offset.coordinates == end_of(both.standby)
     # Where the standby answers at the address of the master, its binlog is not asked for as if it were that.
-    answered = BinlogStream(
-        address_of(both.standby), cursor.offset, server=cursor.offset.server_uuid
-    )
+    bound = replace(address_of(both.standby), server=cursor.offset.server_uuid)
     with pytest.raises(SourceLost, match="answers there now"):
-        answered.open()
+        BinlogStream(bound, cursor.offset).open()
     # At home nothing is changed, and it is read by file and offset.
     assert at_home(cursor, both.master) == cursor.proof
+
+
+def test_an_address_that_leads_to_another_server_in_mid_check_proves_nothing(
+    both: Pair, tmp_path: Path
+) -> None:
+    insert(both.master, "three")
+    both.caught_up()
+    cursor = published(both.master)
+    ask(both.standby, "STOP REPLICA SQL_THREAD")
+    try:
+        insert(both.master, "four")
+        with proxy(tmp_path) as ways:
+            way = ways.link("source", "127.0.0.1", both.master.port)
+            address = replace(address_of(both.master), port=way.port)
+            facts = read_facts(address)
+            bound = replace(address, server=facts.server_uuid)
+            with connected(bound) as session:
+                assert session.execute("SELECT 1")
+            # As a virtual address does at a failover.
+            way.backend("127.0.0.1", both.standby.port)
+            for one, error in ((address, SourceDiverged), (bound, SourceLost)):
+                verification = CursorVerification(destination="shop", facts=facts, address=one)
+                with pytest.raises(error) as fault:
+                    verification.at_home(cursor.offset, cursor.proof)
+            assert f"answers there now, and {facts.server_uuid} did before" in fault.value.detail
+    finally:
+        ask(both.standby, "START REPLICA SQL_THREAD")
 
 
 def test_filters_are_asked_wherever_a_server_keeps_them(both: Pair) -> None:

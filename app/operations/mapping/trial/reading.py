@@ -46,7 +46,6 @@ class TrialReading:
             prepared=self.start.prepared,
             aim=lambda: _CHUNK,
             by_coordinates=self.start.by_coordinates,
-            server=offset.server_uuid,
         )
         # A silent source sends nothing that could end the loop below.
         timer = threading.Timer(self.seconds or 0.0, stream.close)
