@@ -103,6 +103,7 @@ GROUPS: Mapping[str, Group] = {
             "diff": "list the differences of two versions, or of a version and a file",
             "history": "list the versions: who stored each, when, and why",
             "rollback": "store an earlier version again, as the newest",
+            "prune": "remove the oldest versions",
             "try": "report what a new mapping would publish differently; nothing is switched",
         },
     ),

@@ -25,7 +25,8 @@ from connectors.mysql.position import SourceOffset
 from tables.cursor import Cursor
 from tables.journal.state import DestinationState
 from tables.journal_format import Entry as Note
-from tables.mapping.in_force import MappingInForce, note_of
+from tables.mapping.in_force import MappingInForce, copy_of, note_of, refusal_of
+from tables.mapping.stored_version import StoredVersion
 from tables.routes.routes import Routes
 
 log = logging.getLogger(__name__)
@@ -54,6 +55,8 @@ class MappingChoice:
     """That of the present run."""
     _in_force: MappingInForce | None = None
     """The newest in the journal."""
+    _copy: StoredVersion | None = None
+    """The journal's copy of it."""
     _is_claimed: bool = False
     _begun: float = 0.0
     """When the present run began, by the clock."""
@@ -78,7 +81,9 @@ class MappingChoice:
         wanted, self._wanted = self._wanted, None
         if wanted is None and newest is not None and newest.number in self._refused:
             wanted = self._in_force.version if self._in_force is not None else None
-        self._chosen = newest if wanted is None else await self.mappings.version(wanted)
+        # If it cannot be used, there is no version to go back to.
+        self._chosen = None
+        self._chosen = newest if wanted is None else await self.mappings.version(wanted, self._copy)
         mapping = self._chosen.mapping if self._chosen is not None else None
         return replace(rules, routes=replace(rules.routes, mapping=mapping))
 
@@ -89,7 +94,10 @@ class MappingChoice:
         no version to publish by.
         """
         chosen, last = self._chosen, state.mappings.last
-        self._in_force = last
+        self._in_force, self._copy = last, state.mappings.copy
+        if state.mappings.refused is not None:
+            # On whichever worker: a takeover is no reason to try it again.
+            self._refused.setdefault(*state.mappings.refused)
         if last is None:
             refused = self.mappings.refused
             if refused is not None and (chosen is None or refused.number > chosen.number):
@@ -104,10 +112,18 @@ class MappingChoice:
         if (
             chosen is None
             or chosen.number < last.version
-            or (chosen.number > last.version and is_within)
+            or (chosen.number > last.version and (is_within or chosen.number in self._refused))
         ):
             self._restart_by(last.version)
         elif chosen.number == last.version and chosen.digest != last.digest:
+            if self._copy is not None and self._copy.digest == last.digest:
+                log.error(
+                    "%s: version %d of the mapping in ZooKeeper is not the one in force, whose copy in the "
+                    "journal is used: the store was emptied or replaced. Store the mapping again with "
+                    "`python -m app mapping set`",
+                    self.destination, last.version,
+                )  # fmt: skip
+                self._restart_by(last.version)
             raise MappingError(
                 f"version {last.version} in ZooKeeper is not the one in force, whose digest is {last.digest}: "
                 "the store was emptied or replaced; store the mapping again with "
@@ -139,6 +155,19 @@ class MappingChoice:
         )
         return [note_of(self._in_force)]
 
+    def kept(self, state: DestinationState) -> list[Note]:
+        """Return what the journal lacks yet: a copy of the version that this run publishes by, in case
+        ZooKeeper loses it, and the newest that is refused."""
+        known, chosen = state.mappings, self._chosen
+        stored = chosen.stored if chosen is not None else None
+        is_new = stored is not None and stored != known.copy
+        found = copy_of(self.destination, stored) if stored is not None and is_new else []
+        if self._refused:
+            refused = max(self._refused)
+            one = (refused, self._refused[refused])
+            found += [refusal_of(self.destination, *one)] if one != known.refused else []
+        return found
+
     def claimed(self) -> None:
         """Record that the claim, and the version with it, is committed."""
         self._is_claimed = True
@@ -158,8 +187,9 @@ class MappingChoice:
         self._refused[chosen.number] = error.detail
         self._wanted = last.version
         log.error(
-            "%s: version %d of the mapping is refused, and version %d stays in force: %s",
-            self.destination, chosen.number, last.version, error.detail,
+            "%s: version %d of the mapping is refused, and version %d stays in force: %s. To try it again: "
+            "`python -m app mapping rollback %d`",
+            self.destination, chosen.number, last.version, error.detail, chosen.number,
         )  # fmt: skip
         self.show()
         return True

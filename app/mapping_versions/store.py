@@ -46,5 +46,9 @@ class MappingStore:
                 f"version {version.number} was stored by another author meanwhile"
             ) from None
 
+    async def remove(self, number: int) -> None:
+        """Remove a version, if there is one."""
+        await self._session.delete(self._node(number))
+
     def _node(self, number: int) -> str:
         return f"{self._path}/{number:0{_DIGITS}d}"

@@ -1,7 +1,7 @@
 """The watch on the mapping's versions in ZooKeeper, for all destinations of a worker.
 
 Invariant: a version that this worker cannot use is refused whole: the newest usable one stays. Without an
-answer of ZooKeeper, what was read before stays too.
+answer of ZooKeeper, what was read before stays too; and where ZooKeeper was emptied, it is put back.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,9 +17,10 @@ from mode import Service
 
 from app.mapping_versions.store import MappingStore
 from app.service.library_logs import SERVICES
-from connectors.errors import AqueductError, CoordinationLost, MappingError
+from connectors.errors import AqueductError, CoordinationLost, MappingConflict, MappingError
 from connectors.zookeeper.protocol import Opens, Session, SessionState
 from tables.mapping.mapping import Mapping
+from tables.mapping.stored_version import StoredVersion
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +40,7 @@ class UsableVersion:
     number: int
     digest: str
     mapping: Mapping
+    stored: StoredVersion | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +62,11 @@ class Mappings(Protocol):
     async def first(self) -> None:
         """Wait until they were read once; raise CoordinationLost if that takes too long."""
 
-    async def version(self, number: int) -> UsableVersion:
-        """Return a version; raise MappingError if there is none or it cannot be used, or CoordinationLost."""
+    async def version(self, number: int, copy: StoredVersion | None = None) -> UsableVersion:
+        """Return a version, by the journal's copy of it where ZooKeeper lacks it or has another one.
+
+        Raises MappingError if there is none or it cannot be used, or CoordinationLost.
+        """
 
 
 class MappingWatch(Service):  # type: ignore[misc]  # mode has no types
@@ -120,7 +126,14 @@ class MappingWatch(Service):  # type: ignore[misc]  # mode has no types
         known = self.newest.number if self.newest is not None else 0
         before = (self.newest, self.refused)
         refused: RefusedVersion | None = None
-        fresh = [one for one in await store.numbers() if one > known]
+        numbers = await store.numbers()
+        if (
+            self.newest is not None
+            and self.newest.stored is not None
+            and max(numbers, default=0) < known
+        ):
+            await self._put_back(store, self.newest.stored)
+        fresh = [one for one in numbers if one > known]
         for number in reversed(fresh[-_MOST_UNUSABLE:]):
             if self.refused is not None and number == self.refused.number:
                 refused = refused or self.refused
@@ -146,19 +159,43 @@ class MappingWatch(Service):  # type: ignore[misc]  # mode has no types
                 f"the mapping's versions below {self._root} were not read in {_FIRST_SECONDS:.0f} s"
             ) from None
 
-    async def version(self, number: int) -> UsableVersion:
+    async def version(self, number: int, copy: StoredVersion | None = None) -> UsableVersion:
         """See Mappings."""
-        if self.newest is not None and self.newest.number == number:
-            return self.newest
+        copy = copy if copy is not None and copy.number == number else None
+        newest = self.newest
+        if (
+            newest is not None
+            and newest.number == number
+            and (copy is None or copy.digest == newest.digest)
+        ):
+            return newest
+        if copy is not None:
+            if self._session is not None:
+                await self._put_back(MappingStore(self._session, self._root), copy)
+            return await self._usable_version(copy)
         if self._session is None:
             raise CoordinationLost(f"version {number} of the mapping cannot be read now")
         return await self._read(MappingStore(self._session, self._root), number)
 
+    async def _put_back(self, store: MappingStore, version: StoredVersion) -> None:
+        """Store a version again that is in force, where the store has none of its number."""
+        with suppress(MappingConflict):
+            await store.add(version)
+            log.error(
+                "ZooKeeper had lost version %d of the mapping, which is in force; it is stored there again. A "
+                "version with a smaller number takes no effect: store it again (`python -m app mapping set`)",
+                version.number,
+            )
+
     async def _read(self, store: MappingStore, number: int) -> UsableVersion:
-        stored = await store.read(number)
+        return await self._usable_version(await store.read(number))
+
+    async def _usable_version(self, stored: StoredVersion) -> UsableVersion:
         # A mapping of thousands of tables takes a second to parse.
         mapping = await asyncio.to_thread(lambda: self._usable(stored.mapping()))
-        return UsableVersion(number=number, digest=stored.digest, mapping=mapping)
+        return UsableVersion(
+            number=stored.number, digest=stored.digest, mapping=mapping, stored=stored
+        )
 
     def _log(self) -> None:
         if self.refused is not None:

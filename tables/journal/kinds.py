@@ -17,7 +17,7 @@ from tables.journal.version_fold import VERSION
 from tables.journal_kind import Kind
 from tables.known_topics import TOPIC
 from tables.logical_schemas.decisions import DECIDED, DECISION
-from tables.mapping.in_force import MAPPING
+from tables.mapping.in_force import MAPPING, MAPPING_COPY, MAPPING_REFUSED
 from tables.merge_cursor import MERGE
 from tables.operator.control import CONTROL
 from tables.operator.history_recovery import RECOVERY
@@ -69,6 +69,8 @@ KINDS = Kinds(
         FINGERPRINTS,
         LEADER,
         MAPPING,
+        MAPPING_COPY,
+        MAPPING_REFUSED,
         MERGE,
         DECISION,
         DECIDED,

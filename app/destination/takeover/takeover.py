@@ -172,14 +172,14 @@ class Takeover:
     def _mapping_notes(self, mapping: MappingChoice, led: TakenOver) -> list[Note]:
         """The notes of a version that comes into force, and of the tables that it is tried on again."""
         notes = mapping.notes(led.opened.cursor, self.plan.rules.routes, led.names)
-        version = mapping.number
+        kept, version = mapping.kept(led.state), mapping.number
         if not notes or version is None:
-            return notes
+            return kept
         now = time.time_ns() // 1_000_000
         again = led.state.quarantine.try_rules_again(version=version, ts_ms=now)
         # They are newer than those that this worker knows of, before it follows the journal that far.
         self.signals.resolutions.update({one.name: one for one in again})
-        return [*notes, *map(note_of, again)]
+        return [*notes, *kept, *map(note_of, again)]
 
     async def _spread(
         self, grown: Mapping[str, Growth], topics: Topics, led: TakenOver

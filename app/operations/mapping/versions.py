@@ -94,7 +94,9 @@ async def store_mapping(
     if after is not None and newest not in (0, after):
         raise MappingConflict(f"version {newest} is the newest, not {after}")
     before = (await store.read(newest)).mapping() if newest else Mapping()
-    if newest and before.digest == mapping.digest:
+    # To try one again that the tables did not fit.
+    is_again = restores is not None and restores == newest
+    if newest and before.digest == mapping.digest and not is_again:
         raise UsageError(f"version {newest}, the newest, is equal; nothing was stored")
     version = StoredVersion.of(
         mapping,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import signal
 import threading
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kazoo.client import KazooClient
 
 from app.__main__ import main
 from devstack import Stack
@@ -239,6 +241,71 @@ def test_a_transaction_in_parts_ends_by_the_version_it_began_with_on_another_wor
     assert 0 < within < rows - 1
     assert [id_ for _, id_ in found["first"]] == list(range(rows))
     assert [id_ for _, id_ in found["second"]] == [rows]
+
+
+def test_a_zookeeper_that_comes_back_empty_changes_nothing_and_takes_the_next_version(
+    stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = f"empty{uuid.uuid4().hex[:8]}"
+    run(mysql, f"CREATE DATABASE {database}")
+    run(mysql, f"CREATE TABLE {database}.shop (id int PRIMARY KEY, x int)")
+    wanted = pair_settings(stack, mysql, tmp_path, database=database)
+    wanted["mapping"] = {"store": "zookeeper"}
+    push = Setter(tmp_path, database)
+    rows = itertools.count()
+
+    def is_published(pair: Pair, name: str, version: int, topic: str) -> None:
+        def is_in_force() -> bool:
+            one = pair.status(name).get("destinations", {}).get("shop", {})
+            return bool(one.get("state") == "RUNNING" and one["mapping"]["version"] == version)
+
+        pair.until(is_in_force)
+        row = next(rows)
+        run(mysql, f"INSERT INTO {database}.shop VALUES ({row}, 1)")
+        pair.until(
+            lambda: row in [one for _, one in ids_of(stack, wanted["prefix"], [topic])[topic]]
+        )
+
+    def emptied() -> None:
+        """As an ensemble that lost its data, or a restored older copy."""
+        client = KazooClient(hosts=stack.zookeeper)
+        client.start()
+        path = f"/{wanted['prefix']}/mapping/versions"
+        for version in client.get_children(path):
+            client.delete(f"{path}/{version}")
+        client.stop()
+        client.close()
+
+    with Pair(wanted, tmp_path) as pair:
+        pair.write("one")
+        monkeypatch.setenv("AQUEDUCT_CONFIG", str(pair.config("one")))
+        assert push("first") == 0
+        assert push("second") == 0
+        pair.start("one")
+        is_published(pair, "one", 2, "second")
+        # While it runs: it is stored there again, and what follows is taken.
+        emptied()
+        pair.until(lambda: "ZooKeeper had lost version 2 of the mapping" in pair.workers["one"].log)
+        is_published(pair, "one", 2, "second")
+        assert push("third") == 0
+        is_published(pair, "one", 3, "third")
+        # While none runs, and another version has got its number before one does.
+        pair.end("one", signal.SIGKILL)
+        emptied()
+        for topic in ("a", "b", "c"):
+            assert push(topic) == 0
+        pair.start("two")
+        is_published(pair, "two", 3, "third")
+        assert "version 3 of the mapping in ZooKeeper is not the one in force" in (
+            pair.workers["two"].log
+        )
+        assert push("fourth") == 0
+        is_published(pair, "two", 4, "fourth")
+        pair.end("two", signal.SIGKILL)
+        emptied()
+        pair.start("three")
+        is_published(pair, "three", 4, "fourth")
+    assert main(["mapping", "get"]) == 0
 
 
 def test_rows_are_committed_while_versions_are_pushed_in_quick_succession(

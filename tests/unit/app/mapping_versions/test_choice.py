@@ -15,6 +15,7 @@ from connectors.mysql.position import Coordinates, SourceOffset
 from tables.cursor import Cursor, Resume
 from tables.journal.state import DestinationState
 from tables.mapping.mapping import Mapping
+from tables.mapping.stored_version import StoredVersion
 from tables.mapping.yaml_form import from_yaml
 from tables.routes.routes import Routes
 
@@ -43,7 +44,8 @@ TABLES = frozenset({("db", "a")})
 
 def usable(number: int, text: str = "tables: {a: {topic: x}}") -> UsableVersion:
     mapping = from_yaml(text)
-    return UsableVersion(number=number, digest=mapping.digest, mapping=mapping)
+    stored = StoredVersion.of(mapping, number=number, by="a", why="b", ts_ms=1)
+    return UsableVersion(number=number, digest=mapping.digest, mapping=mapping, stored=stored)
 
 
 class Stored:
@@ -57,7 +59,9 @@ class Stored:
     async def first(self) -> None:
         """They are known at once."""
 
-    async def version(self, number: int) -> UsableVersion:
+    async def version(self, number: int, copy: StoredVersion | None = None) -> UsableVersion:
+        if copy is not None and copy.number == number:
+            return usable(number, copy.to_yaml())
         try:
             return self.versions[number]
         except KeyError:
@@ -73,6 +77,7 @@ class Runs:
     def __init__(self, mappings: Stored) -> None:
         self.mappings, self.records = mappings, list[StoredRecord]()
         self.now, self.start_seconds = 0.0, 0.0
+        self.tables = TABLES
         self.other_worker()
 
     def other_worker(self) -> None:
@@ -99,7 +104,8 @@ class Runs:
         state.cursor = cursor
         try:
             self.choice.journal_read(state)
-            notes = self.choice.notes(cursor, rules.routes, TABLES)
+            notes = self.choice.notes(cursor, rules.routes, self.tables)
+            notes += self.choice.kept(state)
         except MappingError as error:
             if not self.choice.refuse(error):
                 raise
@@ -125,7 +131,7 @@ async def test_a_version_comes_into_force_once_with_its_position_in_the_journal(
     runs = Runs(Stored(usable(1)))
     assert await runs.run() == ("x",)
     assert await runs.run() == ("x",)
-    assert len(runs.records) == 1
+    assert [record.key for record in runs.records] == [b"mapping/shop/1", b"mapping_copy/shop"]
     assert runs.status.mapping == {
         "version": 1, "since": str(CURSOR.offset), "waiting": None, "refused": None,
     }  # fmt: skip
@@ -248,10 +254,56 @@ async def test_nothing_is_published_without_a_version_or_by_an_older_one_at_the_
         await Runs(Stored(usable(1, COLLIDING))).run()
 
 
-async def test_a_store_that_was_replaced_is_refused() -> None:
+async def test_a_store_that_was_emptied_or_replaced_changes_nothing_until_a_version_is_stored() -> (
+    None
+):
+    runs = Runs(Stored(usable(1), usable(2)))
+    await runs.run()
+    for present in (None, usable(1, Y), usable(2, Y)):
+        runs.mappings.versions, runs.mappings.newest = {}, None
+        if present is not None:
+            runs.push(present)
+        runs.other_worker()
+        assert await runs.run() == ("x",)
+        assert await runs.run() == ("x",)
+    runs.push(usable(3, Y))
+    assert await runs.run() == ("y",)
+
+
+async def test_without_a_copy_in_the_journal_an_emptied_store_is_an_error_with_a_remedy() -> None:
+    runs = Runs(Stored(usable(1), usable(2)))
+    await runs.run()
+    # As an earlier worker left the journal.
+    runs.records = runs.records[:1]
+    runs.mappings.versions, runs.mappings.newest = {}, None
+    for present in (None, usable(1, Y)):
+        if present is not None:
+            runs.push(present)
+        runs.other_worker()
+        with pytest.raises(MappingError, match="version 2 is not in ZooKeeper"):
+            await runs.run()
+    runs.push(usable(2, Y))
+    with pytest.raises(MappingError, match="--after 2"):
+        await runs.run()
+    runs.push(usable(3, Y))
+    assert await runs.run() == ("y",)
+
+
+async def test_a_refused_version_is_tried_again_by_a_command_and_not_by_another_worker() -> None:
     runs = Runs(Stored(usable(1)))
     await runs.run()
-    runs.mappings.versions, runs.mappings.newest = {}, None
-    runs.push(usable(1, Y))
-    with pytest.raises(MappingError, match="--after 1"):
-        await runs.run()
+    runs.push(usable(2, COLLIDING))
+    assert await runs.run() == ("x",)
+    assert [record.key for record in runs.records[2:]] == [b"mapping_refused/shop"]
+    # The tables fit by now.
+    runs.tables = frozenset({("db", "b")})
+    for _ in range(2):
+        runs.other_worker()
+        assert await runs.run() == ("x",)
+        runs.choice.check(CURSOR)
+        assert "is to Kafka the topic of" in str((runs.status.mapping or {})["refused"])
+    # As `mapping rollback 2` stores it.
+    runs.push(usable(3, COLLIDING))
+    with pytest.raises(RunRestarts):
+        runs.choice.check(CURSOR)
+    assert await runs.run() == ("db.a",)

@@ -14,6 +14,7 @@ from connectors.zookeeper.memory import MemoryServer
 from tables.mapping.mapping import Mapping
 from tables.mapping.stored_version import StoredVersion
 from tables.mapping.yaml_form import from_yaml
+from tests.harness.wait import until_async
 
 ROOT = "/aqueduct"
 
@@ -80,6 +81,39 @@ async def test_an_unusable_version_is_refused_and_the_one_before_stays() -> None
         assert watched.watch.newest is not None
         assert (watched.watch.newest.number, watched.watch.refused) == (3, None)
         assert (await watched.watch.version(1)).mapping.topics == ("x",)
+
+
+async def test_an_emptied_store_gets_back_what_is_in_force_and_the_next_version_follows_it() -> (
+    None
+):
+    server = MemoryServer()
+    for number, topic in ((1, "x"), (2, "y")):
+        await put(server, number, f"tables: {{a: {{topic: {topic}}}}}")
+    async with watching(server) as watched:
+        assert watched.watch.newest is not None
+        copy = watched.watch.newest.stored
+        session = server.session(lambda: None)
+        for number in (1, 2):
+            await session.delete(f"{ROOT}/mapping/versions/{number:010d}")
+        store = MappingStore(session, ROOT)
+        # A lost notice is made up for by the next look.
+        watched.watch._noticed.set()
+
+        async def is_back() -> bool:
+            return await store.numbers() == [2]
+
+        await until_async(is_back)
+        await put(server, 3, "tables: {a: {topic: z}}")
+        await watched.changed()
+        assert watched.watch.newest.number == 3
+    # A worker that begins meanwhile knows it by the journal.
+    empty = MemoryServer()
+    async with watching(empty) as watched:
+        found = await watched.watch.version(2, copy)
+        assert (found.number, found.mapping.topics) == (2, ("y",))
+        await watched.changed()
+        assert watched.watch.newest is not None
+        assert watched.watch.newest.number == 2
 
 
 async def test_versions_are_followed_in_a_new_session_after_one_that_is_over() -> None:

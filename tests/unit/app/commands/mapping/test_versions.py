@@ -70,6 +70,25 @@ def test_a_version_is_stored_with_who_and_why_and_can_be_restored(
     assert capsys.readouterr().out == "no difference\n"
 
 
+def test_the_newest_version_can_be_stored_again_and_old_ones_removed(
+    mapping: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for text in (X, Y):
+        assert mapping("set", text, "--why", "w") == 0
+    # One that a destination has refused is tried again so.
+    assert mapping("rollback", "2", "--why", "the table is dropped") == 0
+    capsys.readouterr()
+    assert mapping("prune", "--keep", "2") == 0
+    assert capsys.readouterr().out == "removed versions: 1\n"
+    assert mapping("prune", "--keep", "0") == 0
+    assert mapping("prune", "--keep", "1") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "removed versions: none"
+    assert mapping("get") == 0
+    assert capsys.readouterr().out.startswith("# version 3 by ann, ")
+    assert mapping("set", X, "--why", "w") == 0
+    assert capsys.readouterr().out.startswith("version 4 is stored")
+
+
 def test_what_get_prints_can_be_set(
     mapping: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
