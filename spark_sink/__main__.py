@@ -35,6 +35,7 @@ from spark_sink.cuts.report import cut_lines
 from spark_sink.errors import (
     BadSettings,
     ComparisonIncomplete,
+    DataLost,
     MetastoreIncomplete,
     SinkError,
 )
@@ -61,6 +62,12 @@ from spark_sink.warehouse.table_status import letter_lines, shown, status_lines
 from spark_sink.warehouse.waiting_tables import Request, Waits
 
 _log = logging.getLogger("spark_sink")
+_AGAIN = "_AQUEDUCT_SINK_AGAIN"
+"""The environment variable of a process that has replaced one whose unread records were gone."""
+
+
+class _StartsAgain(Exception):
+    """The sink is to start again: its start lets the tables wait whose records are gone."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -80,6 +87,10 @@ def main(arguments: list[str] | None = None) -> int:
             _act(options, spark, settings, stop)
         finally:
             session.close(spark)
+    except _StartsAgain:
+        # A new process has neither threads nor a JVM that still work on what has ended.
+        environment = os.environ | {_AGAIN: "1"}
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)  # noqa: S606 - itself
     except SinkError as fault:
         return _failed(fault)
     except (PySparkException, Py4JError, OSError) as fault:
@@ -156,10 +167,16 @@ def _act(
     metrics = Metrics(tables=settings.metrics.tables)
     if settings.metrics.port:
         metrics.serve(settings.metrics.bind, settings.metrics.port)
+    sink = Sink(spark, settings, metrics)
     try:
-        Sink(spark, settings, metrics).run(stop)
+        sink.run(stop)
     except SinkError as fault:
         metrics.failed(type(fault).__name__)
+        # Once more in vain, and an operator has to look at it.
+        is_first = sink.lost or _AGAIN not in os.environ
+        if isinstance(fault, DataLost) and is_first and not session.submitted():
+            _log.error("%s. The sink starts again", fault)
+            raise _StartsAgain from fault
         raise
     _log.info("sink stopped")
 

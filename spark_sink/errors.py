@@ -144,6 +144,10 @@ class TopicReplaced(TableError):
     """A topic was deleted and made again, so changes of the table that were not read may be missing."""
 
 
+class ChangesLost(TableError):
+    """Kafka no longer has changes of the table that were not read."""
+
+
 class ReloadRequested(TableError):
     """A table is being reloaded on request."""
 

@@ -68,6 +68,7 @@ from spark_sink.table_rules import TableRules
 from spark_sink.warehouse.foreign_topics import ForeignTopics
 from spark_sink.warehouse.ledger import (
     check_checkpoint_not_past_ledger,
+    lost,
     removed_between,
     starting_offsets,
 )
@@ -107,6 +108,8 @@ class Sink:
             layouts=rules.layout,
         )
         self._failure: Exception | None = None
+        self.lost: set[str] = set()
+        """The topics of which unread records were found to be gone at the start."""
         self._waits = Waits(self._warehouse.waits, time.time, sink=settings.name)
         own = SinkNote(
             name=settings.name,
@@ -386,17 +389,21 @@ class Sink:
         check_origin(self._warehouse.notes, ORIGIN, origin, where=noted)
         self._checkpoint.replace_if_damaged(origin)
         self._foreign.begin({topic for topic, _ in latest})
-        self._begin_again(ids, earliest)
+        applied, read = self._applied_of(wanted), self._checkpoint_of(wanted)
+        # A partition without an entry in the ledger had no record yet that was applied.
+        self._begin_again(ids, earliest, lost({**read, **applied}, earliest, latest))
         if any(earliest.values()) and not self._warehouse.ledger.is_there():
             self._applier.hold_without_ledger()
-        applied = self._warehouse.ledger.applied()
-        kept = matching(self._spark, wanted, {topic for topic, _ in applied})
-        applied = {at: until for at, until in applied.items() if at[0] in kept}
+        if self.lost:
+            applied = self._applied_of(wanted)
         self._applier.applied = dict(applied)
+        kept = {topic for topic, _ in applied}
         self._watch.begin(self._warehouse.ledger.newest_ms(kept) / 1000)
         if self._checkpoint.started():
             known = {topic for topic, _ in self._checkpoint.known()}
-            gone = sorted(known - matching(self._spark, wanted, known))
+            # Spark would read on from topics that are excluded now, and take them for lost; of those that are
+            # included again it would read from their beginning what the ledger has.
+            gone = sorted(known - matching(self._spark, wanted, known) | kept - known)
             if not gone:
                 committed, initial = self._checkpoint.committed(), self._checkpoint.initial()
                 check_checkpoint_not_past_ledger(applied, committed, initial)
@@ -408,15 +415,36 @@ class Sink:
                     sorted(removed),
                 )
             else:
-                # Spark would read on from topics that are excluded now, and take them for lost.
-                _log.warning("topics excluded: starting from the ledger's offsets topics=%s", gone)
+                _log.warning(
+                    "topics excluded or included again: starting from the ledger's offsets topics=%s",
+                    gone,
+                )
         elif applied:
             _log.warning("checkpoint lost: starting from the ledger's offsets")
         self._checkpoint.forget()
-        return starting_offsets(applied, earliest, latest) if applied else "earliest"
+        return starting_offsets(applied, latest) if applied else "earliest"
 
-    def _begin_again(self, ids: Mapping[str, str], earliest: Offsets) -> None:
-        """Makes the tables of topics wait that were deleted and made again; their offsets are void."""
+    def _applied_of(self, wanted: str) -> Offsets:
+        """Up to where the ledger has the topics that match."""
+        applied = self._warehouse.ledger.applied()
+        kept = matching(self._spark, wanted, {topic for topic, _ in applied})
+        return {at: until for at, until in applied.items() if at[0] in kept}
+
+    def _checkpoint_of(self, wanted: str) -> Offsets:
+        """Up to where the checkpoint has the topics that match."""
+        if not self._checkpoint.started():
+            return {}
+        read = {**self._checkpoint.initial(), **self._checkpoint.committed()}
+        kept = matching(self._spark, wanted, {topic for topic, _ in read})
+        return {at: until for at, until in read.items() if at[0] in kept}
+
+    def _begin_again(
+        self, ids: Mapping[str, str], earliest: Offsets, gone: Mapping[str, str]
+    ) -> None:
+        """Makes the tables of topics wait that were deleted and made again; their offsets are void.
+
+        So are those of topics of which records that were not read are `gone`, for the reason given.
+        """
         topics = {topic for topic, _ in earliest}
         own = topics | matching(self._spark, ddl_pattern(self._settings.prefix), ids)
         again = self._topic_ids.replaced(known := {one: ids[one] for one in own if one in ids})
@@ -429,10 +457,14 @@ class Sink:
                 self._topic_ids.note,
                 ", ".join(sorted(strange)),
             )
-        if rows := again & topics:
+        gone = {topic: text for topic, text in gone.items() if topic not in again}
+        self.lost = again & topics | gone.keys()
+        if self.lost:
             values = read_schemas(self._spark, self._settings)
-            self._topic_ids.wait(rows, tables_of(values, rows, self._settings.prefix), earliest)
-            self._warehouse.ledger.void(rows)
+            prefix = self._settings.prefix
+            sources = {topic: tables_of(values, {topic}, prefix) for topic in self.lost}
+            self._topic_ids.wait(sources, earliest, lost=gone)
+            self._warehouse.ledger.void(self.lost)
             self._checkpoint.forget()
         if (ddl := self._applier.ddl) is not None and again - topics:
             ddl.begin_again(again - topics)

@@ -119,7 +119,7 @@ class Reloader:
                 self._waits.begin(request.name, ReloadRequested(), self._cut_before(request))
                 self._applier.forget(request.name)
                 held = self._waits.tables[request.name]
-            if held.error == RenamedWhileWaiting.__name__ and not starts:
+            if held.error == RenamedWhileWaiting.__name__ and not starts and not request.only_new:
                 raise RenamedWhileWaiting(held.reason, advice=held.action)
             if held.error == LedgerLost.__name__ and not starts and not request.only_new:
                 raise LedgerLost(held.reason, advice=held.action)
@@ -162,15 +162,20 @@ class Reloader:
         if not earliest:
             raise ReloadRefused(f"no topic {', '.join(request.topics) or 'matches'}")
         held = self._waits.waiting(request.name)
-        is_kept = held is None or held.error not in (*_OF_ITS_ROWS, LedgerLost.__name__)
-        without = "Reload without --from-beginning, which keeps the rows that were applied"
+        advice = "Reload without --from-beginning, which keeps the rows that were applied"
+        if held is not None and held.error in (*_OF_ITS_ROWS, LedgerLost.__name__):
+            advice = "Load the table (docs/bulk-load.md)"
+        elif held is not None and held.error == RenamedWhileWaiting.__name__:
+            advice = (
+                "Publish its existing rows again (python -m app snapshot start, with --replace), and once "
+                "that is done, reload with --only-new instead"
+            )
         for (topic, partition), first in sorted(earliest.items()):
             if first > 0:
                 raise ReloadRefused(
                     f"topic {topic}, partition {partition} begins at offset {first}: Kafka has removed "
                     "the earlier records",
-                    advice=f"{without if is_kept else 'Load the table (docs/bulk-load.md)'}; or name only the "
-                    "table's own topics with --topic",
+                    advice=f"{advice}; or name only the table's own topics with --topic",
                 )
 
     def _has_loaded_rows(self, name: Name) -> bool:

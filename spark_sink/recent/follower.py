@@ -25,7 +25,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.observation import Observation
 
 from spark_sink.batch.contents import envelopes
-from spark_sink.errors import KafkaUnreachable
+from spark_sink.errors import DataLost, KafkaUnreachable
 from spark_sink.metrics import Metrics
 from spark_sink.names import ddl_topic, literal, schemas_topic
 from spark_sink.recent.coverage import MOST_UNMERGED, Coverage, Cut, Step, unmerged
@@ -37,7 +37,7 @@ from spark_sink.source.offsets import Offsets
 from spark_sink.source.progress import Place
 from spark_sink.source.tail import Tail
 from spark_sink.spark.error_mapping import named
-from spark_sink.warehouse.ledger import check_held, spans
+from spark_sink.warehouse.ledger import lost, spans
 from spark_sink.warehouse.protocol import RecentLog
 
 _log = logging.getLogger(__name__)
@@ -199,7 +199,8 @@ class Follower:
         merged = dict(self._merged())
         earliest, latest = self._topics.ranges(())
         known = {at: offset for at, offset in merged.items() if at in latest}
-        check_held(known, earliest, latest)
+        for text in lost(known, earliest, latest).values():
+            raise DataLost(text, advice="Start the sink again: the tables of the topic then wait")
         # The values so far are read where a coverage begins.
         versions = {**self._topics.schemas_end(), **self._topics.markers_end()}
         first, end = self._topics.ddl_ranges()

@@ -70,7 +70,7 @@ class Tail:
                 topic, number = gone[0]
                 raise DataLost(
                     f"topic {topic}, partition {number} is no longer in Kafka",
-                    advice="If the topic was removed on purpose, add it to exclude",
+                    advice="Once the sink starts again, the tables of the topic wait",
                 )
             new = partitions - self.until.keys()
             if new:

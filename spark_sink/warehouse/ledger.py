@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from spark_sink.errors import CheckpointPastLedger, DataLost
+from spark_sink.errors import CheckpointPastLedger
 from spark_sink.source.offsets import Offsets
 
 EARLIEST: Final = -2
@@ -82,12 +82,8 @@ def spans(start: Offsets, end: Offsets) -> dict[tuple[str, int], tuple[int, int]
     return {at: (start.get(at, 0), until) for at, until in end.items() if until > start.get(at, 0)}
 
 
-def starting_offsets(applied: Offsets, earliest: Offsets, latest: Offsets) -> str:
-    """Spark's Kafka option `startingOffsets`, for a sink that has a ledger but no checkpoint.
-
-    Raises DataLost if Kafka no longer holds the records after the applied ones.
-    """
-    check_held(applied, earliest, latest)
+def starting_offsets(applied: Offsets, latest: Offsets) -> str:
+    """Spark's Kafka option `startingOffsets`, for a sink that has a ledger but no checkpoint."""
     start: dict[str, dict[str, int]] = {}
     for topic, partition in sorted(latest):
         offset = applied.get((topic, partition), EARLIEST)
@@ -95,21 +91,18 @@ def starting_offsets(applied: Offsets, earliest: Offsets, latest: Offsets) -> st
     return json.dumps(start)
 
 
-def check_held(applied: Offsets, earliest: Offsets, latest: Offsets) -> None:
-    """Raises DataLost if Kafka no longer holds the records after the applied ones."""
-    for topic, partition in sorted(applied.keys() - latest.keys()):
-        raise DataLost(
-            f"the ledger has topic {topic}, partition {partition}, which is not in Kafka",
-            advice="If the topic was removed on purpose, add it to exclude",
-        )
-    for (topic, partition), offset in sorted(applied.items()):
-        first, end = earliest[topic, partition], latest[topic, partition]
-        if offset != EARLIEST and not first <= offset <= end:
-            raise DataLost(
-                f"topic {topic}, partition {partition}: the ledger ends at {offset}, "
-                f"Kafka holds {first} to {end}",
-                advice="Reload the tables of that topic",
-            )
+def lost(read: Offsets, earliest: Offsets, latest: Offsets) -> dict[str, str]:
+    """The topics of which Kafka no longer has what follows the offsets up to which they are read, and why."""
+    found: dict[str, str] = {}
+    for (topic, partition), offset in sorted(read.items()):
+        first, end = earliest.get((topic, partition)), latest.get((topic, partition))
+        where = f"topic {topic}, partition {partition}"
+        if first is None or end is None:
+            found.setdefault(topic, f"{where} is not in Kafka, or this account may not describe it")
+        elif offset != EARLIEST and not first <= offset <= end:
+            has = f"is read up to offset {offset}, and Kafka has {first} to {end}"
+            found.setdefault(topic, f"{where} {has}")
+    return found
 
 
 def removed_between(checkpoint: Offsets, applied: Offsets, earliest: Offsets) -> set[str]:

@@ -1,7 +1,8 @@
-"""Kafka's ids of the topics that the warehouse has offsets of.
+"""Kafka's ids of the topics that the warehouse has offsets of, and topics of which records are gone.
 
 A topic that was deleted and made again has another id, and offsets in it mean other records. The records that
-were not read before are gone, so a table of such a topic waits until it is reloaded.
+were not read before are gone, so a table of such a topic waits until it is reloaded. So it does if Kafka has
+removed such records of the same topic.
 
 Invariant: a topic's id is noted before any of its records is applied, and a new one only once all that its
 tables need is recorded: that they wait, and that the offsets are void.
@@ -16,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from spark_sink.errors import DataLost, ForeignTable, TableError, TopicReplaced
+from spark_sink.errors import ChangesLost, DataLost, ForeignTable, TableError, TopicReplaced
 from spark_sink.names import TOPICS, argument
 from spark_sink.source.offsets import Offsets
 from spark_sink.warehouse.protocol import Name, Notes
@@ -52,7 +53,9 @@ class TopicIds:
     """Returns a table by database and name."""
     _ids: dict[str, str] | None = None
     _again: dict[str, list[Name]] = field(default_factory=dict)
-    """Topics that were made again, each with tables that have waited for it, or need not."""
+    """Topics that were made again or lack records, each with tables that have waited for it, or need not."""
+    _lost: dict[str, str] = field(default_factory=dict)
+    """Of those that were not made again, what they lack."""
 
     def replaced(self, ids: Mapping[str, str]) -> set[str]:
         """Those of the topics that have another id than the noted one."""
@@ -79,29 +82,45 @@ class TopicIds:
             self._ids = {**known, **ids}
             self._write()
 
-    def wait(self, topics: Collection[str], names: Iterable[Name], earliest: Offsets) -> None:
-        """Makes tables wait for topics that were made again, from the beginning of these on.
+    def wait(
+        self,
+        sources: Mapping[str, Collection[Name]],
+        earliest: Offsets,
+        *,
+        lost: Mapping[str, str] | None = None,
+    ) -> None:
+        """Makes the tables of topics wait that were made again, from the beginning of these on.
 
-        `names` are the source tables of these topics.
+        `sources` has the topics, each with its source tables; `lost` has those that were not made again, with
+        what they lack.
         """
         waits, _ = self.waits, self._known()
-        _log.error("topics were deleted and made again topics=%s", ", ".join(sorted(topics)))
+        lost = lost or {}
+        if again := sorted(sources.keys() - lost.keys()):
+            _log.error("topics were deleted and made again topics=%s", ", ".join(again))
+        for text in lost.values():
+            _log.error("changes that were not read are gone: %s", text)
+        others = {one: text for one, text in self._lost.items() if one not in sources}
+        self._lost = {**others, **lost}
         waits.refresh()
-        again = {at: offset for at, offset in earliest.items() if at[0] in topics}
-        own = {
-            name
-            for name, held in waits.tables.items()
-            if any(at[0] in topics for at in held.offsets)
-        }
-        there, sources = {*self.tables()}, {*names}
-        names = sorted((there & sources) | own | {one for one in there if self._has(one, sources)})
-        for name in names:
+        concerned: dict[Name, set[str]] = {}
+        there = {*self.tables()}
+        for topic, own in sources.items():
+            names = (there & {*own}) | {one for one in there if self._has(one, own)}
+            names |= {
+                name
+                for name, held in waits.tables.items()
+                if any(at[0] == topic for at in held.offsets)
+            }
+            self._again[topic] = sorted(names)
+            for name in names:
+                concerned.setdefault(name, set()).add(topic)
+        for name, topics in sorted(concerned.items()):
             held = waits.waiting(name)
             offsets = held.offsets if held is not None else {}
             kept = {at: offset for at, offset in offsets.items() if at[0] not in topics}
-            waits.begin(name, fault(name, topics), {**kept, **again})
-        for topic in topics:
-            self._again[topic] = list(names)
+            since = {at: offset for at, offset in earliest.items() if at[0] in topics}
+            waits.begin(name, self._fault(name, topics), {**kept, **since})
         self._write()
 
     def faults(self, parts: Iterable[_Part]) -> dict[Name, TableError]:
@@ -118,7 +137,7 @@ class TopicIds:
             topics = {topic for topic, _ in part.places} - passed
             again = [one for one in topics if part.name not in self._again.get(one, [part.name])]
             if again and part.name in self.tables() and self._is_mapped(part):
-                found[part.name] = fault(part.name, again)
+                found[part.name] = self._fault(part.name, again)
             elif again:
                 for topic in again:
                     self._again[topic].append(part.name)
@@ -149,6 +168,7 @@ class TopicIds:
                 self._ids = dict(body.get("topics", {}))
                 again = body.get("again", {}).items()
                 self._again = {topic: [(d, t) for d, t in names] for topic, names in again}
+                self._lost = dict(body.get("lost", {}))
             except (ValueError, AttributeError, TypeError):
                 # A process that was killed has left it cut; the present ids are noted again.
                 self._ids = {}
@@ -156,15 +176,22 @@ class TopicIds:
 
     def _write(self) -> None:
         body = {"version": _VERSION, "topics": self._known(), "again": self._again}
-        self.notes.write(self.note, json.dumps(body))
+        self.notes.write(self.note, json.dumps({**body, "lost": self._lost}))
 
-
-def fault(name: Name, topics: Collection[str]) -> TopicReplaced:
-    """The reason for which a table waits if topics of its rows were made again."""
-    table = argument(name)
-    return TopicReplaced(
-        ", ".join(sorted(topics)),
-        advice="Publish its existing rows again (python -m app snapshot start), then run: python -m spark_sink "
-        f"reload --from-beginning {table}; or keep the rows as they are and add what the new topic has: "
-        f"python -m spark_sink reload {table}",
-    )
+    def _fault(self, name: Name, topics: Collection[str]) -> TableError:
+        """The reason for which a table waits if topics of its rows were made again, or lack records."""
+        table = argument(name)
+        texts = [self._lost[topic] for topic in sorted(topics) if topic in self._lost]
+        if texts:
+            return ChangesLost(
+                "; ".join(texts),
+                advice="Publish its existing rows again (python -m app snapshot start, with --replace), and "
+                "wait until that is done; or accept that changes are missing. Then run: "
+                f"python -m spark_sink reload {table}",
+            )
+        return TopicReplaced(
+            ", ".join(sorted(topics)),
+            advice="Publish its existing rows again (python -m app snapshot start), then run: "
+            f"python -m spark_sink reload --from-beginning {table}; or keep the rows as they are and add what "
+            f"the new topic has: python -m spark_sink reload {table}",
+        )

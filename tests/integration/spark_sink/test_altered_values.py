@@ -110,8 +110,8 @@ def interpreted(spark: SparkSession) -> Iterator[None]:
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }
     before = {name: spark.conf.get(name) for name in wanted}
-    for name, value in wanted.items():
-        spark.conf.set(name, value)
+    for name, text in wanted.items():
+        spark.conf.set(name, text)
     yield
     for name, value in before.items():
         spark.conf.set(name, value or "")

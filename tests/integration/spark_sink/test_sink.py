@@ -14,11 +14,12 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from pyspark.sql import SparkSession
 
 from devstack import Stack
@@ -327,6 +328,102 @@ async def test_tables_of_a_topic_that_was_deleted_and_made_again_wait_and_none_o
     await at.write(insert(10, "later"))
     Sink(spark, settings, Metrics()).run(threading.Event())
     assert ids("t") == [*range(1, 9), 10]
+
+
+async def remove_records(at: Installation, table: str) -> None:
+    """As retention does: all records of a table's topic are gone."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=at.kafka)
+    await admin.start()
+    await admin.delete_records(
+        {TopicPartition(at.topic(table), 0): RecordsToDelete(before_offset=-1)}
+    )
+    await admin.close()
+
+
+def replaced(seq: int, table: str, *ids: int) -> list[Change]:
+    """What `snapshot start --replace` publishes: a TRUNCATE, then the rows."""
+    rows = [insert(seq + n, "again", table) for n in range(1, len(ids) + 1)]
+    named = [
+        replace(row, after={"id": key, "v": "again"}) for key, row in zip(ids, rows, strict=True)
+    ]
+    return [Change(op="t", seq=seq, table=table), *named]
+
+
+async def test_a_table_whose_unread_records_are_removed_waits_alone_until_its_rows_are_published_again(
+    stack: Stack, spark: SparkSession, tmp_path: Path
+) -> None:
+    at = Installation(tmp_path, stack.kafka, "removed")
+    settings = read(at.config, mode="available-now")
+
+    def run() -> dict[str, list[int]]:
+        Sink(spark, settings, Metrics()).run(threading.Event())
+        return held()
+
+    def held() -> dict[str, list[int]]:
+        found = {}
+        for table in ("t", "u", "v"):
+            rows = current(spark, f"{tmp_path}/wh", "shop", table).collect()
+            found[table] = sorted(row.id for row in rows)
+        return found
+
+    await at.make_topics(f"{at.prefix}.__schemas", *(at.topic(one) for one in "tuv"))
+    await at.write(*(schema(*COLUMNS, table=one, topic=at.topic(one)) for one in "tuv"))
+    await at.write(*(insert(seq, "old", table) for table in "tuv" for seq in (1, 2)))
+    run()
+    await at.write(insert(3, "unread"), insert(3, "unread", "v"), insert(4, "kept", "u"))
+    await remove_records(at, "t")
+    await remove_records(at, "v")
+    await at.write(insert(5, "later"))
+    for _ in range(2):
+        # Also at the next start.
+        with pytest.raises(
+            TablesWaiting, match=r"shop\.t \(ChangesLost\), shop\.v \(ChangesLost\)"
+        ):
+            run()
+    assert held() == {"t": [1, 2], "u": [1, 2, 4], "v": [1, 2]}
+    waits = Waits(open_warehouse(spark, f"{tmp_path}/wh", table_format=FORMAT).waits, time.time)
+    # One is published again, of the other it is accepted that changes are missing.
+    await at.write(*replaced(6, "t", 1, 3, 5))
+    for table in "tv":
+        waits.ask(Request(number=table, database="shop", table=table))
+    assert run() == {"t": [1, 3, 5], "u": [1, 2, 4], "v": [1, 2]}
+    await at.write(insert(10, "on"), insert(10, "on", "v"))
+    assert run() == {"t": [1, 3, 5, 10], "u": [1, 2, 4], "v": [1, 2, 10]}
+
+
+@pytest.mark.long("the test above has the wait, after a stop")
+async def test_a_sink_that_runs_continues_with_all_others_once_unread_records_are_gone(
+    stack: Stack, tmp_path: Path
+) -> None:
+    at = Installation(tmp_path, stack.kafka, "removedbelow")
+    at.config.write_text(f"{at.config.read_text()}max_rate: 1\n")
+    await at.make_topics(f"{at.prefix}.__schemas", at.topic("t"), at.topic("u"))
+    await at.write(*(schema(*COLUMNS, table=one, topic=at.topic(one)) for one in "tu"))
+    with at.running() as sink:
+        await at.write(insert(1, "old"), insert(1, "old", "u"))
+        until(lambda: at.applied("t") >= 1 and at.applied("u") >= 1, sink)
+        # At that rate it is still at the batch before.
+        await at.write(*(insert(seq, "unread") for seq in range(2, 60)))
+        await remove_records(at, "t")
+        await at.write(insert(70, "later", "u"), insert(71, "later"))
+        until(lambda: "The sink starts again" in at.log(), sink)
+        until(lambda: at.metric('tables_waiting{error="ChangesLost"}') == 1, sink)
+        until(lambda: at.applied("u") >= 3, sink)
+        assert sink.poll() is None
+        assert at.rows("u") == {(1, "old"), (70, "later")}
+        shown = at.run("status").stdout
+        assert "ChangesLost: " in shown
+        command = re.search(r"python -m spark_sink (reload shop\.t)", shown)
+        assert command
+        done = at.run(*command[1].split())
+        assert done.returncode == 0, done.stderr
+        assert at.rows("t") == {(1, "old"), (71, "later")}
+        java = descendants(sink.pid)
+        os.kill(sink.pid, signal.SIGTERM)
+        output, _ = sink.communicate(timeout=TIMEOUT)
+        assert sink.returncode == 0, output
+        assert "Traceback" not in output
+    until_ended(java)
 
 
 def assert_one_row_is_missing(at: Installation, lag: str) -> None:

@@ -215,6 +215,86 @@ def test_tables_of_a_topic_that_was_made_again_wait_and_its_offsets_are_void(
         sink._topic_ids.check({"aq.shop.u": "c", "aq.shop.t": "b"})
 
 
+def test_tables_of_topics_whose_unread_records_are_gone_wait_and_all_others_continue(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = ("removed", "deleted", "shorter", "unmerged", "kept")
+    at = {table: (f"aq.shop.{table}", 0) for table in tables}
+    values = [schema(("id", "int"), table=table, topic=f"aq.shop.{table}") for table in tables]
+    monkeypatch.setattr(stream, "read_schemas", lambda *_: values)
+    settings = Settings(prefix="aq", bootstrap_servers="127.0.0.1:1", warehouse=str(tmp_path))
+    checkpoint = tmp_path / "__checkpoint"
+
+    def started() -> tuple[Sink, dict[str, Any]]:
+        sink = Sink(spark, settings, Metrics())
+        there = {table: at[table] for table in tables if table != "deleted"}
+        ends = {one: 2 if table == "shorter" else 9 for table, one in there.items()}
+        kafka = Kafka(*(topic for topic, _ in ends), ends=ends)
+        firsts = dict.fromkeys(ends, 0) | {at["removed"]: 5, at["unmerged"]: 3, at["kept"]: 4}
+        monkeypatch.setattr(kafka, "ranges", lambda _: (firsts, ends))
+        monkeypatch.setattr(stream, "admin", answering(kafka))
+        start = sink._from_kafka(threading.Event())
+        sink._presence.end()
+        return sink, json.loads(start or "")
+
+    sink = Sink(spark, settings, Metrics())
+    for table in tables:
+        sink._warehouse.tables.evolve(None, Shape("shop", table, (("id", "int"),), ("id",)))
+    entry = {"query_id": "q", "batch_id": 0, "from_offset": 0, "records": 1, "applied_at_ms": 1}
+    sink._warehouse.ledger.append(
+        Entry(**entry, topic=at[table][0], partition=0, until_offset=4)  # type: ignore[arg-type]
+        for table in tables
+        if table != "unmerged"
+    )
+    for name in ("offsets/0", "commits/0", "sources/0/0"):
+        (checkpoint / name).parent.mkdir(parents=True, exist_ok=True)
+        read = {topic: {"0": 0 if topic == "aq.shop.unmerged" else 4} for topic, _ in at.values()}
+        (checkpoint / name).write_text("v1\n" + json.dumps(read))
+    sink, start = started()
+    assert start == {
+        "aq.shop.kept": {"0": 4},
+        "aq.shop.removed": {"0": -2},
+        "aq.shop.shorter": {"0": -2},
+        "aq.shop.unmerged": {"0": -2},
+    }
+    waits = {name[1]: held for name, held in sink._waits.tables.items()}
+    assert sorted(waits) == ["deleted", "removed", "shorter", "unmerged"]
+    assert {held.error for held in waits.values()} == {"ChangesLost"}
+    assert waits["removed"].reason.endswith("is read up to offset 4, and Kafka has 5 to 9")
+    assert waits["unmerged"].reason.endswith("is read up to offset 0, and Kafka has 3 to 9")
+    assert waits["shorter"].reason.endswith("is read up to offset 4, and Kafka has 0 to 2")
+    assert "is not in Kafka" in waits["deleted"].reason
+    assert waits["removed"].offsets == {at["removed"]: 5}
+    assert sink.lost == {at[table][0] for table in waits}
+    sink, again = started()
+    assert (again, sink.lost) == (start, set()), "once"
+
+
+def test_a_topic_that_is_included_again_continues_at_the_ledger(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "read_schemas", lambda *_: [])
+    again, other = ("aq.shop.again", 0), ("aq.shop.other", 0)
+    settings = Settings(prefix="aq", bootstrap_servers="127.0.0.1:1", warehouse=str(tmp_path))
+    sink = Sink(spark, settings, Metrics())
+    entry = {"query_id": "q", "batch_id": 0, "from_offset": 0, "records": 1, "applied_at_ms": 1}
+    sink._warehouse.ledger.append(
+        Entry(**entry, topic=topic, partition=number, until_offset=4)  # type: ignore[arg-type]
+        for topic, number in (again, other)
+    )
+    # The query that ran while it was excluded.
+    for name in ("offsets/0", "commits/0", "sources/0/0"):
+        path = tmp_path / "__checkpoint" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("v1\n" + json.dumps({other[0]: {"0": 4}}))
+    answer = Kafka(again[0], other[0], ends={again: 9, other: 7}, first=2)
+    monkeypatch.setattr(stream, "admin", answering(answer))
+    start = json.loads(sink._from_kafka(threading.Event()) or "")
+    sink._presence.end()
+    assert start == {again[0]: {"0": 4}, other[0]: {"0": 4}}
+    assert sink._waits.tables == {}
+
+
 def test_without_the_ledger_or_the_ids_of_topics_and_with_an_old_checkpoint_nothing_is_taken_for_applied(
     spark: SparkSession,
     tmp_path: Path,

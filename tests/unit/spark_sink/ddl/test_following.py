@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pytest
 
 from spark_sink.ddl.following import Ddl
-from spark_sink.errors import RenamedWhileWaiting, UnknownTable, ValuesChanged
+from spark_sink.errors import ReloadRefused, RenamedWhileWaiting, UnknownTable, ValuesChanged
 from spark_sink.java import java_class
 from spark_sink.recent.coverage import Step
 from spark_sink.warehouse.waiting_tables import Waits
@@ -215,6 +215,17 @@ def test_a_rename_of_a_waiting_table_makes_both_wait_until_they_are_read_from_th
         warehouse.reload("a")
     warehouse.reload("a", from_beginning=True)
     assert found(warehouse, "a") == {1: 20}
+    # Once Kafka has removed the beginning of the topics, the rows must be published again.
+    warehouse.first = 1
+    with pytest.raises(ReloadRefused, match="begins at offset 1") as refused:
+        warehouse.reload("b", from_beginning=True)
+    assert "with --replace" in refused.value.advice
+    assert "--only-new" in refused.value.advice
+    warehouse.take(Change(op="t", seq=6, table="b"), insert(7, "b", 2, 11), insert(8, "b", 3, 12))
+    warehouse.take(insert(9, "b", 4, 13))
+    warehouse.reload("b", only_new=True)
+    assert warehouse.waiting("b") is None
+    assert found(warehouse, "b") == {2: 11, 3: 12, 4: 13}
 
 
 @pytest.mark.parametrize("key", [("id",), ()])

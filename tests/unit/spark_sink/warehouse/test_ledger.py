@@ -4,8 +4,13 @@ import json
 
 import pytest
 
-from spark_sink.errors import CheckpointPastLedger, DataLost
-from spark_sink.warehouse.ledger import check_checkpoint_not_past_ledger, spans, starting_offsets
+from spark_sink.errors import CheckpointPastLedger
+from spark_sink.warehouse.ledger import (
+    check_checkpoint_not_past_ledger,
+    lost,
+    spans,
+    starting_offsets,
+)
 
 
 def test_a_batch_spans_what_moved_and_a_new_partition_starts_at_zero() -> None:
@@ -17,19 +22,25 @@ def test_a_batch_spans_what_moved_and_a_new_partition_starts_at_zero() -> None:
 def test_a_lost_checkpoint_starts_where_the_ledger_ends_and_new_partitions_at_their_earliest() -> (
     None
 ):
-    start = starting_offsets({("a", 0): 5}, {("a", 0): 2, ("b", 1): 0}, {("a", 0): 9, ("b", 1): 4})
+    start = starting_offsets({("a", 0): 5}, {("a", 0): 9, ("b", 1): 4})
     assert json.loads(start) == {"a": {"0": 5}, "b": {"1": -2}}
 
 
 @pytest.mark.parametrize(
-    ("earliest", "latest"),
-    [({("a", 0): 6}, {("a", 0): 9}), ({("a", 0): 0}, {("a", 0): 4}), ({}, {})],
+    ("earliest", "latest", "reason"),
+    [
+        ({("a", 0): 6}, {("a", 0): 9}, "is read up to offset 5, and Kafka has 6 to 9"),
+        ({("a", 0): 0}, {("a", 0): 4}, "is read up to offset 5, and Kafka has 0 to 4"),
+        ({}, {}, "is not in Kafka, or this account may not describe it"),
+    ],
 )
-def test_offsets_that_kafka_no_longer_holds_are_a_named_error(
-    earliest: dict[tuple[str, int], int], latest: dict[tuple[str, int], int]
+def test_topics_are_named_of_which_kafka_lacks_what_is_to_be_read_next(
+    earliest: dict[tuple[str, int], int], latest: dict[tuple[str, int], int], reason: str
 ) -> None:
-    with pytest.raises(DataLost, match="topic a, partition 0"):
-        starting_offsets({("a", 0): 5}, earliest, latest)
+    held, more = {("a", 0): 5}, {("b", 0): 7}
+    found = lost({**held, **more}, {**earliest, ("b", 0): 7}, {**latest, ("b", 0): 7})
+    assert found == {"a": f"topic a, partition 0 {reason}"}
+    assert lost({("a", 0): -2}, {("a", 0): 6}, {("a", 0): 9}) == {}
 
 
 def test_a_checkpoint_past_the_ledger_is_refused() -> None:

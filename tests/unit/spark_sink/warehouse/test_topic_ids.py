@@ -53,7 +53,7 @@ def test_the_offsets_of_a_wait_or_a_reload_in_it_are_void() -> None:
     kept = warehouse()
     one = noted(kept)
     one.waits.begin(NAME, DataLost(), {OLD: 90, ("aq.shop.u", 0): 7})  # type: ignore[arg-type]
-    one.wait({OLD[0]}, [], {OLD: 0, ("aq.shop.t", 1): 3, ("aq.shop.u", 0): 0})
+    one.wait({OLD[0]: []}, {OLD: 0, ("aq.shop.t", 1): 3, ("aq.shop.u", 0): 0})
     held = one.waits.tables[NAME]
     assert held.error == "TopicReplaced"
     assert held.offsets == {OLD: 0, ("aq.shop.t", 1): 3, ("aq.shop.u", 0): 7}
@@ -75,14 +75,14 @@ def test_a_table_that_mapped_tables_fill_waits_before_any_record_if_it_may_have_
     mapped("users", ("shop_1", "users_1"))
     mapped("unknown")
     one = noted(kept)
-    one.wait({OLD[0]}, [("shop_1", "orders_3")], {OLD: 0})
+    one.wait({OLD[0]: [("shop_1", "orders_3")]}, {OLD: 0})
     assert sorted(one.waits.tables) == [("all", "orders"), ("all", "unknown")]
 
 
 def test_a_table_of_a_mapping_waits_at_its_first_record_and_only_once() -> None:
     kept = warehouse()
     one = noted(kept)
-    one.wait({OLD[0]}, [NAME, ("shop", "not_there")], {OLD: 0})
+    one.wait({OLD[0]: [NAME, ("shop", "not_there")]}, {OLD: 0})
     one.keep({OLD[0]: "b"})
     assert sorted(one.waits.tables) == [NAME]
     parts = [
@@ -103,12 +103,42 @@ def test_a_table_of_a_mapping_waits_at_its_first_record_and_only_once() -> None:
     assert noted(kept).faults(parts) == {}, "after the reload either"
 
 
+def test_tables_of_topics_that_lack_records_wait_for_what_is_gone() -> None:
+    kept = warehouse()
+    one = noted(kept)
+    text = "topic aq.shop.t, partition 0 is read up to offset 5, and Kafka has 6 to 9"
+    one.wait({OLD[0]: [NAME]}, {OLD: 6}, lost={OLD[0]: text})
+    held = one.waits.tables[NAME]
+    assert (held.error, held.reason, held.offsets) == ("ChangesLost", text, {OLD: 6})
+    assert "python -m app snapshot start, with --replace" in held.action
+    assert held.action.endswith("python -m spark_sink reload shop.t")
+    # A table that a mapping fills is known once it has a record, perhaps in a later process.
+    fault = noted(kept).faults([Part(MAPPED, is_apart=True)])[MAPPED]
+    assert (type(fault).__name__, fault.where) == ("ChangesLost", text)
+    # The topic is made again meanwhile.
+    last = noted(kept)
+    last.wait({OLD[0]: [NAME]}, {OLD: 0})
+    assert last.waits.tables[NAME].error == "TopicReplaced"
+    # Two topics at once: each table waits for its own.
+    other = noted(warehouse())
+    gone = {"aq.shop.t": "t lacks some", "aq.shop.u": "u lacks some"}
+    names = {"aq.shop.t": [NAME], "aq.shop.u": [MAPPED, NAME]}
+    other.wait(names, {OLD: 6, ("aq.shop.u", 0): 7}, lost=gone)
+    found = {name: (held.reason, held.offsets) for name, held in other.waits.tables.items()}
+    assert found == {
+        NAME: ("t lacks some; u lacks some", {OLD: 6, ("aq.shop.u", 0): 7}),
+        MAPPED: ("u lacks some", {("aq.shop.u", 0): 7}),
+    }
+    (again,) = noted(kept).faults([Part(MAPPED, is_apart=True)]).values()
+    assert type(again).__name__ == "TopicReplaced"
+
+
 def test_a_table_that_gets_its_name_by_a_rename_has_no_rows_of_the_earlier_topic() -> None:
     kept = warehouse()
     one = noted(kept)
     # No table had the name of the topic when that was made again.
     kept.tables.drop(*NAME)
-    one.wait({OLD[0]}, [NAME], {OLD: 0})
+    one.wait({OLD[0]: [NAME]}, {OLD: 0})
     one.keep({OLD[0]: "b"})
     renamed = Shape(*NAME, (("id", "int"),), ("id",))
     kept.tables.evolve(None, renamed)
