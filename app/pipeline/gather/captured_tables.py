@@ -16,7 +16,7 @@ from app.pipeline.gather.null_check import NullCheck
 from app.pipeline.gather.packet_rows import PacketRows
 from app.pipeline.gather.row_selection import RowSelection
 from app.pipeline.hidden_statement import hidden_query, parsed
-from connectors.errors import DefinitionMismatch, RuleImpossible, WitnessesDiffer
+from connectors.errors import DefinitionMismatch, RuleImpossible, TopicUnusable, WitnessesDiffer
 from connectors.mysql.binlog.events import Query
 from connectors.mysql.binlog.statement_kind import statement_type
 from connectors.mysql.binlog.table_map import MappedColumn, TableMap
@@ -283,7 +283,8 @@ class CapturedTables:
         """Return the table, or None if it is not captured.
 
         Raises UnsupportedEvent if a column of a captured table cannot be read, WitnessesDiffer if its rows
-        contradict the definition of its history, and RuleImpossible if the mapping's rules do not fit it.
+        contradict the definition of its history, RuleImpossible if the mapping's rules do not fit it, and
+        TopicUnusable if they do not say where its rows go.
         """
         known = self._tables.get(id(table_map))
         return known[1] if known is not None else self._judged(table_map)
@@ -315,6 +316,8 @@ class CapturedTables:
         if isinstance(known, GivenUp):
             return DroppedTable()
         names_columns = has_full_metadata(table_map)
+        if route.fault:
+            raise TopicUnusable.of(name, route.fault)
         never_null: frozenset[int] = frozenset()
         if known is not None:
             as_logged, table_map = table_map, self._completed(table_map, name, known)

@@ -23,6 +23,7 @@ from connectors.errors import (
     MalformedEvent,
     RowUnreadable,
     RuleImpossible,
+    TopicUnusable,
     UnsupportedEvent,
 )
 from connectors.mysql.binlog.changes import Transaction
@@ -261,7 +262,10 @@ class Gathering:
         name = known or truncated_table(query.sql, query.database)
         if name is None:
             raise UnsupportedEvent("a TRUNCATE statement whose table cannot be determined")
-        return None if self._tables.is_given_up(name) else self._tables.route(name)
+        route = None if self._tables.is_given_up(name) else self._tables.route(name)
+        if route is not None and route.fault and not self._tables.is_quarantined(name):
+            raise TopicUnusable.of(name, route.fault)
+        return route
 
     def change(self, transaction: Transaction, query: Query) -> None:
         """Skip a change logged as a statement, if no captured table changed."""
