@@ -11,7 +11,16 @@ from collections.abc import Callable, Collection, Iterator
 from app.pipeline.gather.captured_tables import CapturedTables, DroppedTable, ParkedTable
 from app.pipeline.gather.dropped_tables import dropped_routes
 from app.pipeline.gather.gathered import Gathered
-from app.pipeline.gather.items import Ddl, End, Item, ParkedRows, Rows, TableUse, ValuesOf
+from app.pipeline.gather.items import (
+    Ddl,
+    End,
+    Item,
+    ParkedRows,
+    Rows,
+    TableUse,
+    ValuesOf,
+    values_of,
+)
 from app.pipeline.gather.row_keys import changed_keys
 from app.pipeline.gather.statement_changes import StatementJudge, passed
 from app.pipeline.gather.undecodable_rows import DeadRows, refused, sifted
@@ -80,6 +89,8 @@ class Gathering:
         """Start with no items and no tables."""
         self.gathered = Gathered(prints=prints)
         self._uses: dict[TableName, TableUse] = {}
+        self._savepoints: dict[str, int] = {}
+        """For each savepoint of the open transaction, the count of items before it."""
         self._map: TableMap | None = None
         self._use: TableUse | None = None
         """The table of ``_map``; None if it is not captured."""
@@ -275,11 +286,24 @@ class Gathering:
         gathered.statements.update(passed(self._passing, query))
         gathered.filtered[EventType.QUERY] += 1
 
-    def undone(self, what: str, *, earlier: bool) -> None:
-        """Refuse a rollback of published rows."""
-        items = self.gathered.items[self.gathered.whole_items :]
-        if earlier or any(isinstance(item, Rows | ParkedRows | DeadRows) for item in items):
+    def savepoint(self, name: str) -> None:
+        """Note where the rows begin that a rollback to this savepoint undoes."""
+        self._savepoints[name] = len(self.gathered.items)
+
+    def undone(self, what: str, *, earlier: bool, savepoint: str | None = None) -> None:
+        """Drop rows that did not happen; their ordinals stay theirs.
+
+        Raises UnsupportedEvent if some are in an earlier chunk or share, which may be published.
+        """
+        gathered = self.gathered
+        is_known = not earlier if savepoint is None else savepoint in self._savepoints
+        since = self._savepoints.get(savepoint or "", gathered.whole_items)
+        items = gathered.items[since:]
+        kept = [item for item in items if not isinstance(item, Rows | ParkedRows | DeadRows)]
+        if not is_known and (earlier or len(kept) < len(items)):
             raise UnsupportedEvent(what)
+        gathered.values -= sum(map(values_of, items)) - sum(map(values_of, kept))
+        gathered.items[since:] = kept
 
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
         """Note the outcome of an XA transaction; its own transaction ends here too."""
@@ -297,6 +321,7 @@ class Gathering:
             # Only the first that ends here can have begun in another chunk, and so be published in parts.
             gathered.items.append(End(transaction))
         gathered.end(transaction, pos)
+        self._savepoints.clear()
         self._query = None
         if self._passed:
             self._passed.clear()
