@@ -89,6 +89,15 @@ class SnapshotUnsupported(AqueductError):
     )
 
 
+class SpoolFull(SnapshotUnsupported):
+    """There is no room for the rows of a table, which are kept in a file until they enter the stream."""
+
+    remedy = (
+        "Make room there, or name another folder in snapshot.spool_dir. The worker tries the table again for "
+        "an hour; after that, start its snapshot again."
+    )
+
+
 class NotQuarantined(AqueductError):
     """The table is not quarantined."""
 
