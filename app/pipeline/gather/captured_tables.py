@@ -23,7 +23,7 @@ from connectors.mysql.binlog.table_map import MappedColumn, TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.comments import column_comment, table_comment
 from connectors.mysql.ddl.definition import Server, Table, TableChange
-from connectors.mysql.ddl.effect.options import is_sequence
+from connectors.mysql.ddl.effect.options import is_in_memory, is_sequence
 from connectors.mysql.ddl.hidden_literals import query_without_literals
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.rows.compiled.counting import RowCounter
@@ -270,6 +270,11 @@ class CapturedTables:
         return tuple(
             sorted(name for name in names if self.is_quarantined(name) and self.captures(name))
         )
+
+    def is_in_memory(self, name: Name) -> bool:
+        """Whether a captured table is known to lose its rows as its server restarts."""
+        known = self._known.get(name)
+        return isinstance(known, Table) and is_in_memory(known) and self.captures(name)
 
     def is_given_up(self, name: Name) -> bool:
         """Whether a table was given up, so that its events are dropped."""

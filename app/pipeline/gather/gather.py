@@ -38,7 +38,12 @@ from connectors.errors import (
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import EventType, Query
 from connectors.mysql.binlog.mariadb_events import FIRST_COMPRESSED_ROWS, plain_rows
-from connectors.mysql.binlog.statement_kind import Kind, statement_type, truncated_table
+from connectors.mysql.binlog.statement_kind import (
+    Kind,
+    emptied_by_server,
+    statement_type,
+    truncated_table,
+)
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.lookup.fingerprint.fingerprint import FingerprintWindow
@@ -279,12 +284,35 @@ class Gathering:
         return route
 
     def change(self, transaction: Transaction, query: Query) -> None:
-        """Skip a change logged as a statement, if no captured table changed."""
+        """Skip a change logged as a statement, if no captured table changed; that of a server which has emptied
+        a table in memory, as it restarted, is a TRUNCATE."""
         gathered = self.gathered
         if gathered.first is None:
             gathered.first = transaction
+        emptied = emptied_by_server(query.sql)
+        if emptied is not None and self._tables.is_in_memory(emptied):
+            self._empty(transaction, query, emptied)
+            return
         gathered.statements.update(passed(self._passing, query))
         gathered.filtered[EventType.QUERY] += 1
+
+    def _empty(self, transaction: Transaction, query: Query, name: TableName) -> None:
+        """Add that all rows of a table are gone, by no statement of anybody's."""
+        route = self._tables.route(name)
+        assert route is not None
+        if route.fault:
+            raise TopicUnusable.of(name, route.fault)
+        if route.deletes_rows:
+            self._expect_deletes(route)
+        self.count_passed()
+        gathered = self.gathered
+        routes = (route,) if route.records_truncates else ()
+        at = transaction.pos, gathered.ordinal
+        item = Ddl(transaction, Kind.TRUNCATE, query, *at, routes, None, (), is_published=False)
+        gathered.items.append(item)
+        gathered.values += item.values
+        if name in self._watched:
+            added(gathered.changed, name, None)
 
     def savepoint(self, name: str) -> None:
         """Note where the rows begin that a rollback to this savepoint undoes."""
