@@ -259,6 +259,12 @@ MERGE_STALLED = Gauge(
     ["merge", "destination"],
     registry=REGISTRY,
 )
+MERGE_TOPICS_WAITING = Gauge(
+    "aqueduct_merge_topics_waiting",
+    "Topics of a merge that cannot be written to; their records wait, and all others are merged.",
+    ["merge"],
+    registry=REGISTRY,
+)
 LOGICAL_TABLES = Gauge(
     "aqueduct_logical_tables",
     "Logical tables of the mapping, by how far their shards agree: equal, converging, conflict or accepted.",
@@ -303,6 +309,7 @@ def show_merge(merge: str, destinations: Iterable[str], *, is_led: bool) -> None
     if is_led:
         return
     _remove(MERGE_HELD, merge)
+    _remove(MERGE_TOPICS_WAITING, merge)
     for destination in destinations:
         _remove(MERGE_LAG, merge, destination)
         _remove(MERGE_STALLED, merge, destination)

@@ -9,6 +9,7 @@ operator gives rows up.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
@@ -44,6 +45,8 @@ GIVE_UP = "give-up"
 """As a resolution's source: the table is given up."""
 BY_MAPPING = "mapping"
 """As a resolution's source: a new version of the mapping, so the rules that did not fit may fit now."""
+AGAIN = "again"
+"""As a resolution's source: the cause is gone, which was not in the table's rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +61,7 @@ class Resolution:
     by: str
     ts_ms: int
     source: str = ""
-    """Its source: ``server``, ``binlog``, ``definition``, ``statement``; ``GIVE_UP`` or ``BY_MAPPING``."""
+    """Its source: ``server``, ``binlog``, ``definition``, ``statement``, or one of the constants above."""
 
     @property
     def gives_up(self) -> bool:
@@ -66,9 +69,9 @@ class Resolution:
         return self.source == GIVE_UP
 
     @property
-    def is_by_mapping(self) -> bool:
-        """Whether the events are tried by the definition that the quarantine itself has, under other rules."""
-        return self.source == BY_MAPPING
+    def keeps_definition(self) -> bool:
+        """Whether the events are tried by the definition that the quarantine itself has."""
+        return self.source in (BY_MAPPING, AGAIN)
 
     @property
     def given(self) -> Given:
@@ -119,13 +122,16 @@ class Entry:
     reason: str = ""
     """Why it was refused."""
     table: Table | None = None
-    """The definition at ``offset``, if a release was interrupted or a rule is the cause; None: not known."""
+    """The definition at ``offset``, if a release was interrupted or ``is_by_rule``; None: not known."""
     given: Given | None = None
     """Who gave it up, if given up."""
     lost: int = 0
     """The number of waiting events when it was given up."""
     is_by_rule: bool = False
-    """Whether a rule of the mapping is the cause, and ``table`` the definition at ``offset``."""
+    """Whether the cause is not in its rows: a rule of the mapping, its topic, or the schema registry. Then
+    ``table`` is the definition at ``offset``."""
+    is_by_topic: bool = False
+    """Whether it comes back by itself, once its topic can take its rows."""
 
     @property
     def is_quarantined(self) -> bool:
@@ -153,6 +159,7 @@ class Entry:
             "given": given_json(self.given),
             "lost": self.lost,
             "by_rule": self.is_by_rule,
+            "by_topic": self.is_by_topic,
         }
 
     @classmethod
@@ -172,6 +179,7 @@ class Entry:
             given=given_from(value.get("given")),
             lost=value.get("lost", 0),
             is_by_rule=value.get("by_rule", False),
+            is_by_topic=value.get("by_topic", False),
         )
 
 
@@ -229,13 +237,23 @@ class Quarantine:
         *,
         table: Table | None = None,
         is_by_rule: bool = False,
+        is_by_topic: bool = False,
     ) -> Entry:
-        """Quarantine a table; an already quarantined one stays as it is.
+        """Quarantine a table; an already quarantined one stays as it is, but for a resolution that failed.
 
-        ``table``: its definition at its first event that waits, if a rule is the cause.
+        ``table``: its definition at its first event that waits, if the cause is not in its rows.
         """
         before = self.entries.get(name)
         if before is not None and before.is_quarantined:
+            tried = self.resolutions.get(name)
+            if tried is not None and self._is_pending(tried):
+                before = self.entries[name] = replace(
+                    before,
+                    resolution=tried.id,
+                    outcome=Outcome.WAITING,
+                    reason=why,
+                    is_by_topic=is_by_topic and before.is_by_rule,
+                )
             return before
         entry = self.entries[name] = Entry(
             destination=self.destination,
@@ -247,6 +265,7 @@ class Quarantine:
             resolution=before.resolution if before is not None else "",
             table=table,
             is_by_rule=is_by_rule,
+            is_by_topic=is_by_topic,
         )
         return entry
 
@@ -255,19 +274,33 @@ class Quarantine:
 
         A table with an operator's resolution that is still to be tried is left to that one.
         """
+        names = [name for name, entry in self.quarantined.items() if entry.is_by_rule]
+        by = f"version {version} of the mapping"
+        return self._again(names, f"mapping-{version}", by, ts_ms=ts_ms, source=BY_MAPPING)
+
+    def try_topics_again(
+        self, names: Iterable[TableName], *, epoch: int, ts_ms: int
+    ) -> list[Resolution]:
+        """Resolve these tables, now that their topics can take their rows."""
+        return self._again(names, f"topic-{epoch}", "its topic", ts_ms=ts_ms, source=AGAIN)
+
+    def _again(
+        self, names: Iterable[TableName], number: str, by: str, *, ts_ms: int, source: str
+    ) -> list[Resolution]:
+        """Resolve tables by the quarantine's definitions, but for those with a pending resolution."""
         pending = {each.name for each in self.pending()}
         found = [
             Resolution(
-                destination=entry.destination,
+                destination=self.destination,
                 name=name,
-                id=f"mapping-{version}",
+                id=number,
                 table=None,
-                by=f"version {version} of the mapping",
+                by=by,
                 ts_ms=ts_ms,
-                source=BY_MAPPING,
+                source=source,
             )
-            for name, entry in self.quarantined.items()
-            if entry.is_by_rule and name not in pending
+            for name in names
+            if name not in pending
         ]
         self.resolutions.update({one.name: one for one in found})
         return found

@@ -90,7 +90,10 @@ class Recorded:
     def change(self, transaction: Transaction, query: Query) -> None:
         self.steps.append(Change(transaction, query))
 
-    def undone(self, what: str, *, earlier: bool) -> None:  # noqa: ARG002
+    def savepoint(self, name: str) -> None:
+        """Not recorded."""
+
+    def undone(self, what: str, *, earlier: bool, savepoint: str | None = None) -> None:  # noqa: ARG002
         raise UnsupportedEvent(what)
 
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:

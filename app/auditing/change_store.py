@@ -100,6 +100,12 @@ class Store:
         if len(self._waiting) >= _BATCH:
             self.flush()
 
+    def withdraw(self, rank: int, ordinal: int) -> None:
+        """Remove changes of the last transaction, from this ordinal on."""
+        self.flush()
+        first = rank << ORDINAL_BITS | ordinal
+        self.changes -= self._db.execute("DELETE FROM change WHERE place >= ?", (first,)).rowcount
+
     def flush(self) -> None:
         """Write buffered changes."""
         if self._waiting:

@@ -29,14 +29,14 @@ from app.destination.snapshot.snapshot import Snapshot, snapshot_of
 from app.destination.stream_reading import StreamReading, StreamStart
 from app.destination.takeover.cursor_recheck import CursorRecheck
 from app.destination.takeover.initial_state import has_column_names
-from app.destination.takeover.takeover import TakenOver, Takeover
+from app.destination.takeover.takeover import TakenOver, Takeover, usable
 from app.destination.takeover.timings import Phases
 from app.failpoints import point
 from app.mapping_versions.choice import MappingChoice
 from app.pipeline.gather.captured_tables import CapturedTables
 from app.pipeline.piece import Piece
 from app.pipeline.publish.budget import Budget
-from app.pipeline.publish.publisher import Publisher
+from app.pipeline.publish.publisher import OF_TOPICS, Publisher
 from app.pipeline.publish.topic_preparation import TopicPreparation
 from app.pipeline.stage import StageSpec
 from app.schemas.history_expiry import Expiry
@@ -49,7 +49,10 @@ from connectors.errors import (
     BatchTooLarge,
     KafkaSlow,
     MappingError,
+    Retry,
     RunRestarts,
+    TopicReplaced,
+    TopicUnusable,
     WitnessesDiffer,
 )
 from connectors.kafka.producer import ANSWER_TIMEOUT
@@ -70,6 +73,8 @@ _NEAR_SECONDS = 2.0
 _GLANCE_SECONDS = 0.2
 """Between two looks at what is to be done without a piece, while a merge waits."""
 _PARTIAL_SECONDS = 600.0
+_TOPIC_SECONDS = 5.0
+"""Between two looks at topics that tables wait for."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -97,6 +102,8 @@ class SourceAgent:
     """Kept over runs, as its limit is per hour."""
     _is_partial: bool = False
     """Whether the history lacks tables because this run began too far in the past."""
+    _names: set[TableName] = field(default_factory=set)
+    """The tables that this run knows."""
     _phases: Phases = field(default_factory=Phases)
     """The phases of the present run, until its first commit."""
     _retry_at: float = 0.0
@@ -187,6 +194,9 @@ class SourceAgent:
         emptied = snapshot.emptied
         participants = [*snapshot.participants(), *([emptied] if emptied is not None else [])]
         commits = self._commits(led, spec, skipping, schemas, participants)
+        self._names = {*spec.known, *led.state.versions}
+        assert publisher.ids is not None
+        publisher.ids.tables = self._by_topic
         topics = self._topic_preparation(publisher, spec)
         start = StreamStart(
             plan=plan,
@@ -217,10 +227,10 @@ class SourceAgent:
                 if complete is not None:
                     await stack.enter_async_context(beside(complete.run()))
                 existing = await stack.enter_async_context(beside(snapshot.run()))
-                assert publisher.ids is not None
-                watched = await stack.enter_async_context(beside(publisher.ids.watch()))
+                watched = await stack.enter_async_context(beside(self._watch_topics(publisher)))
+                waiting = await stack.enter_async_context(beside(self._watch_waiting(led)))
                 await self._publish_all(
-                    publisher, reading, commits, (existing, watched),
+                    publisher, reading, commits, (existing, watched, waiting),
                     schemas=schemas, skipping=skipping, again=again, complete=complete,
                 )  # fmt: skip
         finally:
@@ -355,6 +365,7 @@ class SourceAgent:
     async def _commit(self, publisher: Publisher, piece: Piece, commits: Commits) -> None:
         """Publish a piece together with the participants' records."""
         point("handoff.taken")
+        self._names.update((one.database, one.table) for one in piece.tables.versions)
         commits.before(piece, publisher.cursor)
         await self._publish(publisher, piece)
         commits.committed(piece, publisher.cursor)
@@ -367,8 +378,51 @@ class SourceAgent:
         except BatchTooLarge as error:
             budget.refused(error.context.get("limit"), sent=error.context["size"])
             raise
+        except OF_TOPICS as error:
+            raise await publisher.of_tables(error, piece.topics, self._tables_of) from error
         if budget.through((time.monotonic() - began) / (budget.timeout_factor * ANSWER_TIMEOUT)):
             log.info("%s: publishes up to %d bytes at once again", self.plan.name, budget.bytes)
+
+    def _tables_of(self, topic: str) -> set[TableName]:
+        """The known tables that are published to a topic."""
+        routes = self.plan.rules.routes
+        found = ((name, routes.of(name)) for name in self._names)
+        return {name for name, route in found if route is not None and topic in route.topics}
+
+    def _by_topic(self) -> dict[str, list[str]]:
+        """The known tables by each topic that they are published to, for messages."""
+        found: dict[str, list[str]] = {}
+        for name in self._names:
+            route = self.plan.rules.routes.of(name)
+            for topic in route.topics if route is not None else ():
+                found.setdefault(topic, []).append(".".join(name))
+        return found
+
+    async def _watch_topics(self, publisher: Publisher) -> None:
+        """Raise TopicReplaced once a topic is made again; TopicUnusable, with its tables, if it has rows."""
+        assert publisher.ids is not None
+        try:
+            await publisher.ids.watch()
+        except TopicReplaced as error:
+            topics = dict.fromkeys(publisher.ids.suspects, 1)
+            tables = {name for topic in topics for name in self._tables_of(topic)}
+            if not all(map(self._tables_of, topics)):
+                raise
+            raise TopicUnusable.of_all(dict.fromkeys(tables, error.in_one_line)) from error
+
+    async def _watch_waiting(self, led: TakenOver) -> None:
+        """Raise RunRestarts once a topic that tables wait for can take their rows."""
+        routes, quarantine = self.plan.rules.routes, led.state.quarantine
+        while True:
+            await asyncio.sleep(_TOPIC_SECONDS)
+            try:
+                names = await usable(routes, quarantine, led.publisher)
+            except AqueductError as error:
+                if error.retry is not Retry.TIMED:
+                    raise
+                continue  # the run reports it, if it lasts
+            if names:
+                raise RunRestarts("as topics can take the rows of tables that wait for them")
 
     def _show_kafka(self) -> None:
         """Show that Kafka is away while there is nothing to publish that would fail."""

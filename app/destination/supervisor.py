@@ -192,6 +192,9 @@ class Destination:
             raise error
         if isinstance(error, WitnessesDiffer):
             self._report(error, State.RETRYING)
+            for other in error.others:
+                other.context = {"destination": self.plan.name, **other.context}
+                log.error("%s: %s: %s", self.plan.name, other.name, other)
             self._run.unreadable.append(error)
             return
         error = await self._true_cause(error)

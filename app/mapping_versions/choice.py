@@ -238,10 +238,9 @@ def faults_of(routes: Routes, names: Iterable[TableName]) -> list[str]:
     """Return the faults that existing tables show in a mapping; the first ones only."""
     faults: list[str] = []
     for name in sorted(names):
-        try:
-            routes.of(name)
-        except MappingError as error:
-            faults.append(error.detail)
+        route = routes.of(name)
+        if route is not None and route.fault:
+            faults.append(route.fault)
             if len(faults) == _MOST_FAULTS:
                 break
     return faults

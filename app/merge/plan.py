@@ -80,6 +80,8 @@ class MergeStatus:
     state: State = State.STANDBY
     error: str | None = None
     shards: dict[str, ShardStatus] = field(init=False)
+    waiting: dict[str, str] = field(default_factory=dict)
+    """Merged topics that cannot be written to, and why; their records wait in the shards' topics."""
     late: int = 0
     """Records that were published after one of a later commit of another shard."""
 
@@ -90,6 +92,17 @@ class MergeStatus:
         """A run begins, which has read nothing yet."""
         for one in self.shards.values():
             one.held, one.unread = 0, None
+
+    def wait_for(self, topic: str, why: str | None) -> None:
+        """Show why a merged topic cannot be written to, or that it can (None); each change is logged."""
+        before = self.waiting.pop(topic, None)
+        if why is not None:
+            self.waiting[topic] = why
+        metrics.MERGE_TOPICS_WAITING.labels(self.plan.name).set(len(self.waiting))
+        if why is not None and why != before:
+            log.error("%s: topic %s waits, the others are merged: %s", self.plan.unit, topic, why)
+        elif why is None and before is not None:
+            log.info("%s: topic %s is merged again", self.plan.unit, topic)
 
     def show(self, state: State, error: str | None = None) -> None:
         """Show a state, and log it if it is news."""
@@ -123,6 +136,7 @@ class MergeStatus:
             "error": self.error,
             "wait_seconds": self.plan.wait if self.plan.passes else None,
             "late": self.late,
+            "waiting": dict(sorted(self.waiting.items())),
             "shards": {
                 name: {
                     "lag_seconds": None

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.coordination.write_permit import WritePermit
@@ -21,7 +21,7 @@ from app.merge.released import ReleasedRecord
 from app.merge.shares import Shares
 from app.pipeline.publish.budget import Budget
 from app.pipeline.publish.topic_ids import TopicIds
-from connectors.errors import BatchTooLarge, KafkaSlow, RecordTooLarge
+from connectors.errors import BatchTooLarge, KafkaDenied, KafkaSlow, RecordTooLarge
 from connectors.kafka.producer import ANSWER_TIMEOUT, TransactionalProducer, send_finished
 from connectors.kafka.reading.follower import Partition
 from connectors.kafka.record_batches import BatchWriter, FinishedBatch
@@ -53,12 +53,17 @@ class MergePublisher:
         self._batch_bytes = self.budget.batch_bytes(self.plan.max_batch_bytes)
 
     async def have(self, plan: TopicPlan) -> None:
-        """Have a merged topic, which is made once in its life.
+        """Have a merged topic, which is made once in its life, with at least so many partitions.
+
+        A record goes to the partition that its share gives it, so those of a key stay in theirs.
 
         Raises as ``Topics.ensure`` does, and TopicReplaced.
         """
-        await self.topics.ensure(plan, before=self.ids.known)
+        await self.topics.grow({plan.name: plan.partitions})
+        await self.topics.ensure(replace(plan, may_have_more=True), before=self.ids.known)
         self._notes += await self.ids.confirm([plan.name])
+        if await self.topics.unwritable([plan.name]):
+            raise KafkaDenied("the account may not write to it", topic=plan.name)
 
     async def publish(self, shares: Shares, part: Iterable[ReleasedRecord]) -> None:
         """Commit records and the cursors after them."""

@@ -25,10 +25,11 @@ from app.merge.released import Released
 from app.merge.shares import Shares
 from app.merge.start_check import check_starts
 from app.pipeline.publish.budget import Budget
+from app.pipeline.publish.publisher import OF_TOPICS
 from app.pipeline.publish.topic_ids import TopicIds
 from app.service.status import State
 from app.units.takeover import UnitTakeover
-from connectors.errors import KafkaSlow
+from connectors.errors import KafkaSlow, RunRestarts, TopicReplaced
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.follower import Follower
 from connectors.kafka.topics.topics import Topics
@@ -37,6 +38,8 @@ from tables.merge_cursor import MERGE_PART
 log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.05
+_RETRY_SECONDS = 5.0
+"""Between two looks at topics that cannot be written to."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,6 +57,8 @@ class MergeRun:
     """Called after each commit."""
     _since: float = field(default_factory=time.time)
     _released: Released = field(default_factory=Released)
+    _retry_at: float = 0.0
+    """When topics that cannot be written to are looked at again, by the monotonic clock."""
 
     async def run(self) -> None:
         """Run until an error."""
@@ -95,13 +100,13 @@ class MergeRun:
                 ids=ids,
                 cursors=state.parts[MERGE_PART],
             )
-            check = partial(check_starts, plan)
+            check, have = partial(check_starts, plan), partial(self._have, publisher)
             self.status.begin()
             async with (
                 Follower.opened(plan.kafka_options) as follower,
                 beside(ids.watch()) as watched,
             ):
-                shares = Shares(plan, follower, publisher.cursors, check)
+                shares = Shares(plan, follower, publisher.cursors, check, have)
                 await self._merge(publisher, shares, watched)
         finally:
             await producer.discard()
@@ -112,15 +117,38 @@ class MergeRun:
         while True:
             self.permit.check()
             if watched.done():
-                watched.result()
-            for name, partitions in (await shares.look()).items():
-                await publisher.have(self.plan.topics.rows(name, partitions))
+                try:
+                    watched.result()
+                except TopicReplaced as error:
+                    # The next run leaves the topic out, and merges all others.
+                    raise RunRestarts(
+                        f"as a merged topic was made again: {error.detail}"
+                    ) from error
+            await shares.look()
             if not self._released:
                 await self._release(shares)
             self._show(shares)
             self.status.show(State.RUNNING)
             if self._released:
                 await self._publish(publisher, shares)
+
+    async def _have(self, publisher: MergePublisher, name: str, partitions: int) -> bool:
+        """Have a merged topic; return whether it can be written to, and show why not."""
+        if name in self.status.waiting:
+            if time.monotonic() < self._retry_at:
+                return False
+            # An operator may have accepted it meanwhile.
+            state = await committed_state(self.plan.journal)
+            publisher.ids.known = state.topics.ids
+        try:
+            await publisher.have(self.plan.topics.rows(name, partitions))
+        except OF_TOPICS as error:
+            error.context["destination"] = self.plan.unit
+            self.status.wait_for(name, error.in_one_line)
+            self._retry_at = time.monotonic() + _RETRY_SECONDS
+            return False
+        self.status.wait_for(name, None)
+        return True
 
     async def _release(self, shares: Shares) -> None:
         """Read, and release what may be published now."""

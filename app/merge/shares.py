@@ -56,6 +56,9 @@ class Shares:
     cursors: MergeCursors
     check: Callable[[Mapping[Partition, int]], Awaitable[None]]
     """Called with the offsets from which partitions are to be read; raises if one is no beginning."""
+    have: Callable[[str, int], Awaitable[bool]]
+    """Called with a merged topic and its partition count; returns whether it can be written to. Its shares are
+    not read until then."""
     orders: dict[Partition, PartitionOrder] = field(default_factory=dict)
     """By the partition of the merged topic."""
     by_partition: dict[Partition, Share] = field(default_factory=dict)
@@ -70,25 +73,24 @@ class Shares:
     def __post_init__(self) -> None:
         self.marks = Marks(self.plan, self.follower)
 
-    async def look(self) -> dict[str, int]:
-        """Find new topics and partitions at intervals; return the partition counts of their merged topics.
+    async def look(self) -> None:
+        """Find new topics and partitions at intervals.
 
         Raises TransactionOpen if a transaction that stays open keeps one from being read.
         """
         now = time.monotonic()
         if now - self._looked < _LOOK_SECONDS:
-            return {}
+            return
         self._looked = now
-        merged = await self._find()
+        await self._find()
         unread = dict.fromkeys(self.plan.destinations, 0)
         for one, count in (await self.follower.unread()).items():
             if one in self.by_partition:
                 unread[self.by_partition[one].lane.shard] += count
         self.unread_offsets = unread
-        return merged
 
-    async def _find(self) -> dict[str, int]:
-        """Follow new topics and partitions; return the partition counts of their merged topics."""
+    async def _find(self) -> None:
+        """Follow new topics and partitions whose merged topics can be written to."""
         marks = dict(self.marks.newest)
         prefixes = {one: shard_topics(self.plan.prefix, one) for one in self.plan.destinations}
         progress = {progress_topic(self.plan.prefix, one): one for one in self.plan.destinations}
@@ -102,14 +104,14 @@ class Shares:
             elif topic in progress:
                 await self.marks.follow(topic, progress[topic])
         new = {one: owner for one, owner in new.items() if one not in self.by_partition}
-        if not new:
-            return {}
-        merged: dict[str, int] = {}
-        for (topic, _), owner in new.items():
-            name = merged_topic(self.plan.prefix, owner, topic)
-            merged[name] = max(merged.get(name, 0), found[topic])
-        await self._follow(new)
-        return merged
+        targets = {one: merged_topic(self.plan.prefix, owner, one[0]) for one, owner in new.items()}
+        counts: dict[str, int] = {}
+        for (topic, _), name in targets.items():
+            counts[name] = max(counts.get(name, 0), found[topic])
+        usable = {name for name, count in counts.items() if await self.have(name, count)}
+        new = {one: owner for one, owner in new.items() if targets[one] in usable}
+        if new:
+            await self._follow(new)
 
     async def _follow(self, new: Mapping[Partition, str]) -> None:
         firsts = await self.follower.beginnings(new.keys())

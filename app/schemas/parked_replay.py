@@ -52,10 +52,10 @@ class Release:
         self._resolution, self._server = resolution, spec.server
         self._entry = entry
         is_continued = entry.resolution == resolution.id and entry.outcome is Outcome.RELEASING
-        has_definition = is_continued or resolution.is_by_mapping
+        has_definition = is_continued or resolution.keeps_definition
         self.table = entry.table if has_definition else resolution.table
         """The definition for the next event; None if the binlog itself gives it."""
-        self._by_binlog = resolution.table is None and not resolution.is_by_mapping
+        self._by_binlog = resolution.table is None and not resolution.keeps_definition
         self._is_reached = has_definition
         """Whether statements take effect from here on. An operator's definition is that of the first
         rows, so it already includes the statements before them; the quarantine's own does not."""

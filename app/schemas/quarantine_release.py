@@ -21,10 +21,10 @@ from typing import Any
 from app.failpoints import point
 from app.pipeline.gather.parked_event import ParkedEvent, key_of, parked_of
 from app.pipeline.piece import Piece
-from app.pipeline.publish.publisher import Publisher
+from app.pipeline.publish.publisher import OF_TOPICS, Publisher
 from app.pipeline.stage import StageSpec
 from app.schemas.parked_replay import Release
-from connectors.errors import HistoryTooShort, PositionUnknown
+from connectors.errors import HistoryTooShort, PositionUnknown, WitnessesDiffer
 from connectors.kafka.reading.partition_reader import read_in_pieces
 from connectors.mysql.ddl.definition import Database, TableName
 from connectors.wire import quarantine_topic
@@ -89,7 +89,7 @@ class QuarantineRelease:
 
     async def _lacks_row(self, resolution: Resolution, entry: Entry) -> bool:
         """Return whether the binlog is to give the definition, and no row waits that has one."""
-        is_known = resolution.table is not None or resolution.is_by_mapping
+        is_known = resolution.table is not None or resolution.keeps_definition
         if is_known or entry.outcome is Outcome.RELEASING:
             return False
         async with aclosing(self._waiting(resolution, entry.offset)) as waiting:
@@ -117,7 +117,17 @@ class QuarantineRelease:
         release = Release(self.spec, resolution, entry)
         async for events in self._waiting(resolution, release.offset):
             while events:
-                released = await asyncio.to_thread(release.decode, events, self._publisher.cursor)
+                try:
+                    released = await asyncio.to_thread(
+                        release.decode, events, self._publisher.cursor
+                    )
+                except WitnessesDiffer as error:
+                    # What is refused of a whole batch, such as its schema: none of it was published.
+                    reason = f"{error.name}: {error.detail}"
+                    refused = replace(
+                        entry, resolution=resolution.id, outcome=Outcome.REFUSED, reason=reason
+                    )
+                    return await self._publish(self._nothing(), refused)
                 events = events[released.events :]
                 point("release.decoded")
                 entry = await self._publish(released.piece, released.entry)
@@ -141,6 +151,7 @@ class QuarantineRelease:
             reason="",
             table=None,
             is_by_rule=False,
+            is_by_topic=False,
             given=resolution.given,
             lost=lost,
         )
@@ -201,7 +212,11 @@ class QuarantineRelease:
 
     async def _publish(self, piece: Piece, entry: Entry) -> Entry:
         piece.notes.append(note_of(entry))
-        await self._publisher.publish(piece)
+        try:
+            await self._publisher.publish(piece)
+        except OF_TOPICS as error:
+            topics = piece.topics
+            raise await self._publisher.of_tables(error, topics, lambda _: [entry.name]) from error
         versions = {(one.database, one.table): one for one in piece.tables.versions}
         self.spec = replace(self.spec, versions={**self.spec.versions, **versions})
         self.rows += piece.counts.rows.total()

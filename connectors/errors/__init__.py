@@ -80,6 +80,8 @@ from connectors.errors.schema import PositionUnknown as PositionUnknown
 from connectors.errors.schema import RowUnreadable as RowUnreadable
 from connectors.errors.schema import RuleImpossible as RuleImpossible
 from connectors.errors.schema import SnapshotUnsupported as SnapshotUnsupported
+from connectors.errors.schema import SpoolFull as SpoolFull
+from connectors.errors.schema import TopicUnusable as TopicUnusable
 from connectors.errors.schema import WitnessesDiffer as WitnessesDiffer
 from connectors.errors.schema_registry import SchemaRefused as SchemaRefused
 from connectors.errors.schema_registry import SchemaRegistryDenied as SchemaRegistryDenied

@@ -50,6 +50,11 @@ class AqueductError(Exception):
         """The class's name, as metrics and status show it."""
         return type(self).__name__
 
+    @property
+    def in_one_line(self) -> str:
+        """Its name and its text, as another error or an entry of the journal quotes it."""
+        return " ".join(f"{self.name}: {self}".split())
+
     def __str__(self) -> str:
         headline = (type(self).__doc__ or "").strip().splitlines()[0].rstrip(".")
         detail = self.detail if isinstance(self.detail, Faults) else printed(self.detail)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, Self
 
 from connectors.errors.base import AqueductError, Retry
 
@@ -25,10 +26,15 @@ class WitnessesDiffer(AqueductError):
         "Give its columns with `python -m app schema resolve`."
     )
 
+    keeps_definition: ClassVar[bool] = False
+    """Whether the cause is not in the table's rows: the definition in its history is that of waiting rows."""
+
     name_of_table: tuple[str, str] = ("", "")
+    others: tuple[WitnessesDiffer, ...] = ()
+    """Those of further tables that have the same cause."""
 
     @classmethod
-    def of(cls, table: tuple[str, str], detail: str) -> WitnessesDiffer:
+    def of(cls, table: tuple[str, str], detail: str) -> Self:
         """The error of one table, by its database and name."""
         error = cls(detail, table=".".join(table))
         error.name_of_table = table
@@ -48,6 +54,7 @@ class RowUnreadable(WitnessesDiffer):
 class RuleImpossible(WitnessesDiffer):
     """A rule of the mapping does not fit a table."""
 
+    keeps_definition = True
     remedy = (
         "The table is quarantined: its events wait in the quarantine topic while all others are published. "
         "Correct the mapping. In ZooKeeper, its new version is tried on the table when it comes into force; "
@@ -55,11 +62,39 @@ class RuleImpossible(WitnessesDiffer):
     )
 
 
+class TopicUnusable(WitnessesDiffer):
+    """The topic of a table cannot take its rows."""
+
+    keeps_definition = True
+    remedy = (
+        "The tables are quarantined: their events wait in the quarantine topic while all others are published. "
+        "Do what is described above; a table is published again, in order, within seconds after its topic can "
+        "take its rows. `python -m app schema resolve DEST TABLE --again` tries it at once."
+    )
+
+    @classmethod
+    def of_all(cls, tables: Mapping[tuple[str, str], str]) -> TopicUnusable:
+        """The error of several tables, each with what its topic lacks."""
+        names = sorted(tables)
+        error, *others = (cls.of(name, tables[name]) for name in names)
+        error.others = tuple(others)
+        return error
+
+
 class SnapshotUnsupported(AqueductError):
     """The existing rows of a table cannot be read exactly."""
 
     remedy = (
         "Change the column, or leave the table out with a filter and load its rows by another way."
+    )
+
+
+class SpoolFull(SnapshotUnsupported):
+    """There is no room for the rows of a table, which are kept in a file until they enter the stream."""
+
+    remedy = (
+        "Make room there, or name another folder in snapshot.spool_dir. The worker tries the table again for "
+        "an hour; after that, start its snapshot again."
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from connectors.errors.base import AqueductError, Retry
+from connectors.errors.schema import WitnessesDiffer
 
 
 class SchemaRegistryLost(AqueductError):
@@ -22,10 +23,12 @@ class SchemaRegistryDenied(AqueductError):
     )
 
 
-class SchemaRefused(AqueductError):
+class SchemaRefused(WitnessesDiffer):
     """The schema registry refused the schema of a table's records."""
 
+    keeps_definition = True
     remedy = (
-        "If it is not compatible with the subject's earlier schemas, set the subject's compatibility to NONE, "
-        "or give the table another topic; then restart the destination."
+        "The table is quarantined: its events wait in the quarantine topic while all others are published. If "
+        "the schema is not compatible with the subject's earlier ones, set the subject's compatibility to NONE "
+        "or give the table another topic; then: python -m app schema resolve DEST TABLE --again."
     )

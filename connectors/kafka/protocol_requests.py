@@ -31,6 +31,9 @@ _TEXT = CompactString("utf-8")
 _TAGS = ("tags", TaggedFields)
 _NUMBERS = CompactArray(Int32)
 NO_TAGS: dict[int, bytes] = {}
+_UNKNOWN_RIGHTS = -(1 << 31)
+_WRITE = 4
+"""The code of this operation in Kafka's ACLs (org.apache.kafka.common.acl.AclOperation)."""
 
 
 class _Uuid(AbstractType[bytes]):  # type: ignore[misc]  # aiokafka has no types
@@ -117,9 +120,15 @@ class MetadataRequest(RequestStruct):  # type: ignore[misc]
     )
 
 
-def metadata(topics: Iterable[str]) -> Ask:
-    """The request for topics."""
-    return Ask(MetadataRequest, [(bytes(16), one, NO_TAGS) for one in topics], False, False)
+def metadata(topics: Iterable[str], *, rights: bool = False) -> Ask:
+    """The request for topics, with the account's ``rights`` to them if asked."""
+    return Ask(MetadataRequest, [(bytes(16), one, NO_TAGS) for one in topics], False, rights)
+
+
+def may_write(answer: Any) -> Iterator[tuple[str, int, bool]]:
+    """Each requested topic: its name, its error code, and whether the account may write to it."""
+    for error, name, _, _, _, rights, *_ in answer.topics:
+        yield name, error, rights == _UNKNOWN_RIGHTS or bool(rights & 1 << _WRITE)
 
 
 def topic_ids(answer: Any) -> Iterator[tuple[str, int, str]]:

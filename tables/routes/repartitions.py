@@ -7,7 +7,7 @@ A count never shrinks: a key's older changes would stay in a partition that noth
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from connectors.errors import MappingError
@@ -37,8 +37,35 @@ class Spread:
 def growth(routes: Routes, versions: Iterable[TableVersion]) -> dict[str, Growth]:
     """Return the topics to grow, by name; ``versions``: the latest one of each table in each topic.
 
-    Raises MappingError if a rule states another count than that of its topic without asking for the change.
+    Raises MappingError if a rule states another count than that of its topic without asking for the change. A
+    share of a merged topic keeps its own, whatever the other shares have: see ``kept``.
     """
+    found, faults = {}, []
+    for topic, count, of_topic in () if routes.merged else _differing(routes, versions):
+        if fault := _fault(topic, count, of_topic[0]):
+            faults.append(fault)
+            continue
+        tagged = frozenset(name for one in of_topic for name in one.tag_topics.values())
+        found[topic] = Growth(before=count, partitions=of_topic[0].partitions, tag_topics=tagged)
+    if faults:
+        raise MappingError.listed(faults)
+    return found
+
+
+def kept(routes: Routes, versions: Iterable[TableVersion]) -> list[str]:
+    """Return the shares of merged topics that keep another count than their rule states, with both counts."""
+    differing = _differing(routes, versions) if routes.merged else ()
+    return [
+        f"topic {topic} keeps its {count} partitions, though its rule states {one.partitions}: it is a share "
+        "of a merged topic, which has as many as the largest share; for others, name a new topic"
+        for topic, count, (one, *_) in differing
+    ]
+
+
+def _differing(
+    routes: Routes, versions: Iterable[TableVersion]
+) -> Iterator[tuple[str, int, list[Route]]]:
+    """Yield the topics that have another count than their rule states, with their count and routes."""
     counts: dict[str, int] = {}
     mapped: dict[str, list[Route]] = defaultdict(list)
     for version in versions:
@@ -49,19 +76,9 @@ def growth(routes: Routes, versions: Iterable[TableVersion]) -> dict[str, Growth
         counts[route.topic] = max(count, counts.get(route.topic, 0))
         if route.mapped is not None and route.mapped.partitions:
             mapped[route.topic].append(route)
-    found, faults = {}, []
     for topic, of_topic in sorted(mapped.items()):
-        wanted = of_topic[0].partitions
-        if wanted == counts[topic]:
-            continue
-        if fault := _fault(topic, counts[topic], of_topic[0], is_merged=routes.merged):
-            faults.append(fault)
-            continue
-        tagged = frozenset(name for one in of_topic for name in one.tag_topics.values())
-        found[topic] = Growth(before=counts[topic], partitions=wanted, tag_topics=tagged)
-    if faults:
-        raise MappingError.listed(faults)
-    return found
+        if of_topic[0].partitions != counts[topic]:
+            yield topic, counts[topic], of_topic
 
 
 def tag_counts(
@@ -83,13 +100,11 @@ def tag_counts(
     return found
 
 
-def _fault(topic: str, count: int, route: Route, *, is_merged: bool) -> str | None:
+def _fault(topic: str, count: int, route: Route) -> str | None:
     """What keeps a topic's count from becoming that of its rule."""
     assert route.mapped is not None
     wanted, stated = route.mapped.partitions, route.mapped.repartition_from
     what = f"topic {topic} has its keys in {count} partitions, and its rule states {wanted}"
-    if is_merged:
-        return f"{what}; a merged topic keeps its count: state partitions: {count}, or name a new topic"
     if wanted < count:
         return f"{what}; no topic loses partitions: state partitions: {count}, or name a new topic"
     if stated == count:

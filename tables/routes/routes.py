@@ -60,11 +60,13 @@ class Route:
     """Whether no other table may have the topic, whose name the settings state."""
     truncates: str = RECORD
     """What is published of a TRUNCATE: its record, nothing, or the deletes of its rows."""
+    fault: str = ""
+    """Why the mapping does not say where its rows go, such as two rules of one rank; they wait meanwhile."""
 
     @property
     def topics(self) -> tuple[str, ...]:
         """All topics that its records are published to."""
-        return (self.topic, *self.tag_topics.values())
+        return () if self.fault else (self.topic, *self.tag_topics.values())
 
     @property
     def partition_by(self) -> tuple[str, ...]:
@@ -93,6 +95,8 @@ class Route:
     @property
     def masks(self) -> bool:
         """Whether values of any column are hidden, so that nothing raw of a row may leave the worker."""
+        if self.fault:
+            return True  # for all that is known
         return self.mapped is not None and masks(self.mapped.rules.column_actions)
 
     @property
@@ -186,12 +190,19 @@ class Routes:
         return _made, (settings,)
 
     def of(self, table: TableName) -> Route | None:
-        """The route of a table of the source; None if it is not captured."""
+        """The route of a table of the source; None if it is not captured, one with a fault if the mapping does
+        not say where its rows go."""
         try:
             return self._known[table]
         except KeyError:
-            route = self._known[table] = self._route(table)
-            return route
+            pass
+        try:
+            route = self._route(table)
+        except MappingError as error:
+            fault = str(error.detail)
+            route = Route(table=table, logical=table, topic="", partitions=1, fault=fault)
+        self._known[table] = route
+        return route
 
     def rest(self) -> None:
         """Free what only tables that are not known yet need, if none was met for some calls."""
@@ -199,10 +210,13 @@ class Routes:
             self.mapping.rest()
 
     def topic(self, table: TableName) -> str:
-        """The topic of a table's rows; raise LookupError if the table is not captured."""
+        """The topic of a table's rows; raise LookupError if the table is not captured, MappingError if the
+        mapping does not say which."""
         route = self.of(table)
         if route is None:
             raise LookupError(f"{'.'.join(table)} is not captured")
+        if route.fault:
+            raise MappingError(route.fault)
         return route.topic
 
     def captures(self, database: str, table: str) -> bool:

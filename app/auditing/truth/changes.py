@@ -97,6 +97,8 @@ class _Reading:
         self._open_xids: set[str] = set()
         self._xa_blurred: dict[str, tuple[int, str]] = {}
         """The same of XA transactions that are not decided yet."""
+        self._savepoints: dict[str, int] = {}
+        """The ordinal of the next row at each savepoint of the transaction."""
         self._sets = {
             Side.BEFORE: self.truth.before,
             Side.WITHIN: self.truth.within,
@@ -114,6 +116,10 @@ class _Reading:
                 self._end(event)
             case printed.Statement():
                 self._add_statement(event)
+            case printed.SavepointSet():
+                self._savepoints[event.name] = self._ordinal
+            case printed.RowsUndone():
+                self._undo(event.savepoint)
             case printed.XaBegins():
                 self._xid = event.xid
                 # Its earlier rows, if any, were decided in a part that is not visible here.
@@ -138,6 +144,7 @@ class _Reading:
         self._name = event.gtid or f"{window.server_uuid}:{at}"
         self._pos, self._ordinal, self._rank, self._xid = event.pos, 0, 0, None
         self._side = window.side(self._name, event.gtid, at, event.ts_ms)
+        self._savepoints = {}
         self._limit = None
         if window.end.partial is not None and window.end.partial[0] == self._name:
             self._limit = window.end.partial[1]
@@ -174,6 +181,12 @@ class _Reading:
         self._store.add(
             self._transaction_rank(), ordinal, kind, shape, pos=pos, images=(before, after)
         )
+
+    def _undo(self, savepoint: str | None) -> None:
+        """Withdraw the rows since a savepoint, or all; later ones keep the ordinals that they have."""
+        since = self._savepoints.get(savepoint) if savepoint is not None else 0
+        if since is not None and self._rank:
+            self._store.withdraw(self._rank, since)
 
     def _transaction_rank(self) -> int:
         """The transaction's rank; it has one from its first captured change on."""

@@ -17,6 +17,7 @@ from app.auditing.errors import TruthUnreadable
 from app.auditing.table_shape import Shape, line_ends_in_names, shape_of
 from connectors.errors import printed
 from connectors.mysql.binlog.statement_kind import Kind, kind_of
+from connectors.mysql.binlog.undone_rows import savepoint_of
 
 
 class FileBegins(NamedTuple):
@@ -80,6 +81,18 @@ class XaEnded(NamedTuple):
     what: str
 
 
+class SavepointSet(NamedTuple):
+    """A savepoint of the transaction."""
+
+    name: str
+
+
+class RowsUndone(NamedTuple):
+    """The transaction's rows since a savepoint did not happen; without one, none of them did."""
+
+    savepoint: str | None
+
+
 class TransactionEnds(NamedTuple):
     """The transaction is complete; ``pos`` is after it."""
 
@@ -95,6 +108,8 @@ Event = (
     | Statement
     | XaBegins
     | XaEnded
+    | SavepointSet
+    | RowsUndone
     | TransactionEnds
 )
 
@@ -145,9 +160,15 @@ class Transactions:
         first = words[0] if words else ""
         if first == "XA":
             yield from self._xa(sql)
-        elif first in ("SAVEPOINT", "RELEASE", "") or words[:2] == ["ROLLBACK", "TO"]:
+        elif first == "SAVEPOINT":
+            yield SavepointSet(savepoint_of(sql))
+        elif words[:2] == ["ROLLBACK", "TO"]:
+            yield RowsUndone(savepoint_of(sql))
+        elif first in ("RELEASE", ""):
             return
         elif first in ("COMMIT", "ROLLBACK"):
+            if first == "ROLLBACK":
+                yield RowsUndone(None)
             yield self._ended()
         elif first == "BEGIN":
             if not self._is_open:  # a server without any announcement, as before MySQL 5.7

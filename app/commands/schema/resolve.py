@@ -21,6 +21,7 @@ from app.operations.schema.resolve import (
     Altered,
     AsInBinlog,
     AsOnServer,
+    AsQuarantined,
     Created,
     Definition,
     GivenUp,
@@ -45,6 +46,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     source.add_argument(
         "--binlog", action="store_true",
         help="the definition in the binlog with each row; requires binlog_row_metadata=FULL",
+    )  # fmt: skip
+    source.add_argument(
+        "--again", action="store_true",
+        help="the definition that the table had then, where the cause was not in its rows, and is gone: its "
+        "topic, the schema registry, a rule of the mapping",
     )  # fmt: skip
     source.add_argument(
         "--definition", type=Path, metavar="FILE.sql", help="a CREATE TABLE statement"
@@ -102,6 +108,8 @@ def _definition(options: argparse.Namespace) -> Definition:
         return AsOnServer()
     if options.binlog:
         return AsInBinlog()
+    if options.again:
+        return AsQuarantined()
     if options.statement:
         return Altered(sql=options.statement)
     try:

@@ -32,6 +32,7 @@ from connectors.errors import (
     SnapshotUnsupported,
     SourceLost,
     SourceRefused,
+    SpoolFull,
     TableUnreadable,
 )
 from connectors.mysql.position import Coordinates
@@ -50,6 +51,8 @@ _AGAIN_SECONDS = 0.5
 _MOST_SECONDS = 60.0
 _LOST_SECONDS = 5.0
 _QUARANTINED_SECONDS = 10.0
+_ROOM_SECONDS, _FULL_SECONDS = 10.0, 3600.0
+"""Between two looks whether a spool's folder has room, and the time after which the table is FAILED."""
 _DIFFERS_SECONDS = 10.0
 """The time after which a table that is not as its schema history has it is reported. A statement on it may only
 be on its way."""
@@ -117,6 +120,8 @@ class TableReading:
         self._is_quarantined = False
         """Whether the last rows were refused because of that."""
         self._differs_since: float | None = None
+        self._full_since: float | None = None
+        """When the spool's folder first had no room, by the monotonic clock; None if it has."""
         """Since when the server's table is not as its history has it."""
         self._under_way: deque[_UnderWay] = deque()
 
@@ -181,6 +186,14 @@ class TableReading:
             self._differs(error)
             await asyncio.sleep(_AGAIN_SECONDS)
             return None
+        except SpoolFull as error:
+            self._times.drop()
+            self._full_since = self._full_since or time.monotonic()
+            if time.monotonic() - self._full_since >= _FULL_SECONDS:
+                return self._hand_in(reached, None, error=f"{error.name}: {error}")
+            self._trouble(error)
+            await asyncio.sleep(_ROOM_SECONDS)
+            return None
         except SnapshotUnsupported as error:
             self._times.drop()
             return self._hand_in(reached, None, error=f"{error.name}: {error}")
@@ -194,7 +207,7 @@ class TableReading:
             return None
         if not self._is_quarantined:
             self._trouble(None)
-        self._differs_since = None
+        self._differs_since = self._full_since = None
         point("snapshot.read")
         return self._hand_in(reached, chunk)
 

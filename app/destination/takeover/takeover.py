@@ -37,7 +37,13 @@ from app.pipeline.hidden_statement import hidden_table
 from app.pipeline.publish.publisher import Publisher
 from app.pipeline.publish.topic_ids import TopicIds
 from app.service.status import DestinationStatus
-from connectors.errors import PositionGone, RuleImpossible, RunRestarts, WitnessesDiffer
+from connectors.errors import (
+    PositionGone,
+    RunRestarts,
+    TopicReplaced,
+    TopicUnusable,
+    WitnessesDiffer,
+)
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.follower import Follower
 from connectors.kafka.reading.partition_reader import StoredRecord
@@ -60,11 +66,13 @@ from tables.routes.repartitions import (
     Growth,
     Spread,
     growth,
+    kept,
     partitions_of,
     returned,
     spread_of,
     tag_counts,
 )
+from tables.routes.routes import Routes
 from tables.schema_history.history import SchemaHistory
 from tables.schema_history.position import HistoryPosition
 from tables.snapshots.table_snapshot import note_of as snapshot_note
@@ -127,13 +135,17 @@ class Takeover:
         )
         try:
             async with beside(self._installation(topics)) as confirmed:
-                led = await self._taken_over(producer, topics, known, confirmed)
+                led = await self._taken_over(producer, topics, known, confirmed, unreadable)
             grown = growth(plan.rules.routes, led.state.published)
+            self.status.warnings["partitions"] = kept(plan.rules.routes, led.state.published)
+            for warning in self.status.warnings["partitions"]:
+                log.warning("%s: %s", plan.name, warning)
             self._check_keys(led.state, led.opened.history)
             claim = claim_of(plan, led.opened.cursor.epoch)
-            notes = [*led.opened.notes, *self._quarantined(unreadable, led), claim]
+            notes = [*led.opened.notes, claim]
             if self.mapping is not None:
                 notes += self._mapping_notes(self.mapping, led)
+            notes += await self._topic_notes(led)
             # Once nothing can refuse the mapping any more.
             led = replace(led, spread=await self._spread(grown, topics, led))
             # Set before, as the claim may be committed without an acknowledgement.
@@ -191,9 +203,9 @@ class Takeover:
         tagged = tag_counts(self.plan.rules.routes, led.state.published, grown)
         if counts or tagged:
             await topics.grow({**counts, **tagged})
-        kept = returned(led.state.published)
+        back = returned(led.state.published)
         if not grown:
-            return kept
+            return back
         async with Follower.opened(self.plan.kafka_options) as follower:
             ends = await follower.ends(partitions_of(grown.items()))
         for topic, one in grown.items():
@@ -202,7 +214,7 @@ class Takeover:
                 self.plan.name, topic, one.partitions, one.before,
             )  # fmt: skip
         led.publisher.written |= counts
-        return {**kept, **spread_of(grown, ends)}
+        return {**back, **spread_of(grown, ends)}
 
     async def _installation(self, topics: Topics) -> str:
         """The installation id in the journal, after a check of all existing topics."""
@@ -220,6 +232,7 @@ class Takeover:
         topics: Topics,
         installation: str,
         confirmed: asyncio.Task[str],
+        unreadable: list[WitnessesDiffer],
     ) -> TakenOver:
         """The steps before the claim; the known installation is confirmed by then."""
         # Requests after the end that is read below are followed from here on, so that none is missed.
@@ -251,7 +264,9 @@ class Takeover:
         first = answers.first(self.checkpoint)
         async with beside(answers.answer(first)) as answer:
             early = EarlyAnswer(source=first, answer=answer)
-            led = await self._read(producer, topics, answers, early, confirm=confirm)
+            led = await self._read(
+                producer, topics, answers, early, confirm=confirm, unreadable=unreadable
+            )
         point("recover.after")
         # If this took long since the first check, the id may have been taken from a later leader.
         await lease.confirm()
@@ -265,6 +280,7 @@ class Takeover:
         early: EarlyAnswer,
         *,
         confirm: Confirm,
+        unreadable: list[WitnessesDiffer],
     ) -> TakenOver:
         """Determine the position to resume from, and whether the server has it."""
         plan = self.plan
@@ -329,9 +345,10 @@ class Takeover:
         epoch = next_epoch(last, term=self.signals.permit.lease.term, now=now)
         cursor = replace(opened.cursor, epoch=epoch, written_ms=int(now * 1000))
         opened = replace(opened, cursor=cursor)
+        opened.notes.extend(self._quarantined(unreadable, state, facts, opened))
         ids = self._topic_ids(topics, state, names)
         lacking = await self._lacking_versions(state)
-        opened.notes.extend(await ids.confirm(self._written_now(state)))
+        opened.notes.extend(await self._confirmed_topics(ids, state))
         opened.notes.extend(
             topic_note(replace(one, lacks_versions=False))
             for one in state.topics.by_name.values()
@@ -377,14 +394,34 @@ class Takeover:
             tables=tables,
         )
 
-    def _written_now(self, state: DestinationState) -> set[str]:
-        """The topics that the published tables have now, and those of the destination."""
-        routes = self.plan.rules.routes
-        found = {plan.name for plan in self.plan.topics.of(self.plan.name)}
+    async def _confirmed_topics(self, ids: TopicIds, state: DestinationState) -> list[Note]:
+        """Compare the destination's own topics, and those that the published tables have now.
+
+        Raises TopicReplaced for the former, TopicUnusable with the tables of the latter.
+        """
+        notes = await ids.confirm({plan.name for plan in self.plan.topics.of(self.plan.name)})
+        tables: dict[str, set[TableName]] = {}
+        waiting: set[str] = set()
         for name in state.versions:
-            route = routes.of(name)
-            found.update(route.topics if route is not None else ())
-        return found
+            route = self.plan.rules.routes.of(name)
+            for topic in route.topics if route is not None else ():
+                tables.setdefault(topic, set()).add(name)
+            if route is not None and name in state.quarantine.quarantined:
+                waiting.update(route.topics)
+        # Those of tables that wait are compared before these come back.
+        try:
+            return [*notes, *await ids.confirm(tables.keys() - waiting)]
+        except TopicReplaced as error:
+            raise TopicUnusable.of_all(
+                {name: error.in_one_line for one in ids.suspects for name in tables[one]}
+            ) from error
+
+    async def _topic_notes(self, led: TakenOver) -> list[Note]:
+        """The notes of tables that come back, since their topics can take their rows now."""
+        quarantine, epoch = led.state.quarantine, led.opened.cursor.epoch
+        names = await usable(self.plan.rules.routes, quarantine, led.publisher)
+        now = time.time_ns() // 1_000_000
+        return [note_of(one) for one in quarantine.try_topics_again(names, epoch=epoch, ts_ms=now)]
 
     async def _lacking_versions(self, state: DestinationState) -> list[TableVersion]:
         """All table versions, if an operator has accepted that their topic was made again; else none."""
@@ -434,11 +471,17 @@ class Takeover:
         metrics.EPOCH.labels(name).set(cursor.epoch)
         log.info("%s: leads in epoch %d, from %s", name, cursor.epoch, cursor.offset)
 
-    def _quarantined(self, unreadable: list[WitnessesDiffer], led: TakenOver) -> list[Note]:
-        """Return the notes that quarantine the tables that the previous run could not read."""
-        found = unreadable[:]
+    def _quarantined(
+        self,
+        unreadable: list[WitnessesDiffer],
+        state: DestinationState,
+        facts: ServerFacts,
+        opened: InitialState,
+    ) -> list[Note]:
+        """Return the notes that quarantine the tables that the previous run could not read or publish."""
+        found = [each for error in unreadable for each in (error, *error.others)]
         unreadable.clear()
-        return [_noted(error, led.state.quarantine, led.facts, led.opened) for error in found]
+        return [_noted(each, state.quarantine, facts, opened) for each in found]
 
 
 def _returns(destination: str, there: TableVersion, latest: TableVersion) -> str:
@@ -471,8 +514,25 @@ def _noted(
         gtid=str(gtid) if gtid else None,
         ts_ms=time.time_ns() // 1_000_000,
     )
-    is_by_rule = isinstance(error, RuleImpossible) and history is not None
+    is_by_rule = error.keeps_definition and history is not None
     # The history is at the cursor, and so before all events that will wait.
     table = history.find(*name) if is_by_rule and history is not None else None
-    entry = quarantine.add(name, error.detail, since, table=table, is_by_rule=is_by_rule)
+    is_by_topic = is_by_rule and isinstance(error, TopicUnusable)
+    entry = quarantine.add(
+        name, error.detail, since, table=table, is_by_rule=is_by_rule, is_by_topic=is_by_topic
+    )
     return note_of(entry)
+
+
+async def usable(routes: Routes, quarantine: Quarantine, publisher: Publisher) -> list[TableName]:
+    """Return the tables that wait for their topics, and whose topics can take their rows now."""
+    found = {
+        name: route
+        for name, entry in quarantine.quarantined.items()
+        if entry.is_by_topic and (route := routes.of(name)) is not None and not route.fault
+    }
+    topics = {topic: route.partitions for route in found.values() for topic in route.topics}
+    if not topics:
+        return []
+    unusable = await publisher.unusable(topics)
+    return [name for name, route in found.items() if unusable.keys().isdisjoint(route.topics)]

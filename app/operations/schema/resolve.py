@@ -32,7 +32,7 @@ from connectors.mysql.ddl.definition import Session, Table, TableName
 from connectors.mysql.schema.baseline import read_baseline, server_of
 from connectors.wire import quarantine_topic
 from tables.journal.state import DestinationState
-from tables.quarantine import GIVE_UP, Entry, Outcome, Resolution, note_of
+from tables.quarantine import AGAIN, GIVE_UP, Entry, Outcome, Resolution, note_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +64,16 @@ class GivenUp:
     """No definition: the quarantined events are lost, and later events of the table are dropped."""
 
 
-Definition = AsOnServer | AsInBinlog | Created | Altered | GivenUp
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsQuarantined:
+    """The definition that the quarantine has, as the cause was not in the table's rows, and is gone."""
+
+
+Definition = AsOnServer | AsInBinlog | AsQuarantined | Created | Altered | GivenUp
 _SOURCES: dict[type[Definition], str] = {
     AsOnServer: "server",
     AsInBinlog: "binlog",
+    AsQuarantined: AGAIN,
     Created: "definition",
     Altered: "statement",
     GivenUp: GIVE_UP,
@@ -151,6 +157,12 @@ async def _table(
     match definition:
         case AsInBinlog() | GivenUp():
             return None
+        case AsQuarantined():
+            if not waiting.entry.is_by_rule:
+                raise UsageError(
+                    f"the rows of {'.'.join(waiting.entry.name)} are why it waits: give its definition"
+                )
+            return None
         case AsOnServer():
             return await _server_definition(waiting, report)
         case Created(sql=sql):
@@ -207,7 +219,7 @@ async def _table_after(
 
 async def _lacks_row(journal: Journal, resolution: Resolution) -> bool:
     """Return whether the binlog is to give the definition, and no row waits that has one."""
-    if resolution.table is not None or resolution.gives_up:
+    if resolution.table is not None or resolution.gives_up or resolution.keeps_definition:
         return False
     entry = (await journal.latest_state()).quarantine.entries[resolution.name]
     topic, key = quarantine_topic(journal.settings.prefix, journal.plan.name), key_of(entry.name)

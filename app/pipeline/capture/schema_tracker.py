@@ -209,7 +209,10 @@ class _Listener:
     def change(self, transaction: Transaction, query: Query) -> None:
         """Not noted."""
 
-    def undone(self, what: str, *, earlier: bool) -> None:
+    def savepoint(self, name: str) -> None:
+        """Not noted."""
+
+    def undone(self, what: str, *, earlier: bool, savepoint: str | None = None) -> None:
         """Not noted."""
 
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:

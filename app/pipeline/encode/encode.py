@@ -265,8 +265,8 @@ class Encoding:
         """Return a record of raw rows, sealed if their table has masked columns."""
         routes = self._rules.routes
         route = routes.of(name)
-        # A table that is no longer captured may have been a masked one.
-        is_masked = routes.masks_any if route is None else route.masks
+        # A table that is no longer captured, or whose rule is not certain, may be a masked one.
+        is_masked = routes.masks_any and (route is None or route.masks)
         return sealed_record(record, routes.keys) if is_masked else record
 
     def _write_dead_rows(self, item: DeadRows) -> None:

@@ -16,14 +16,14 @@ from app.pipeline.gather.null_check import NullCheck
 from app.pipeline.gather.packet_rows import PacketRows
 from app.pipeline.gather.row_selection import RowSelection
 from app.pipeline.hidden_statement import hidden_query, parsed
-from connectors.errors import DefinitionMismatch, RuleImpossible, WitnessesDiffer
+from connectors.errors import DefinitionMismatch, RuleImpossible, TopicUnusable, WitnessesDiffer
 from connectors.mysql.binlog.events import Query
 from connectors.mysql.binlog.statement_kind import statement_type
 from connectors.mysql.binlog.table_map import MappedColumn, TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.comments import column_comment, table_comment
 from connectors.mysql.ddl.definition import Server, Table, TableChange
-from connectors.mysql.ddl.effect.options import is_sequence
+from connectors.mysql.ddl.effect.options import is_in_memory, is_sequence
 from connectors.mysql.ddl.hidden_literals import query_without_literals
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.rows.compiled.counting import RowCounter
@@ -271,6 +271,11 @@ class CapturedTables:
             sorted(name for name in names if self.is_quarantined(name) and self.captures(name))
         )
 
+    def is_in_memory(self, name: Name) -> bool:
+        """Whether a captured table is known to lose its rows as its server restarts."""
+        known = self._known.get(name)
+        return isinstance(known, Table) and is_in_memory(known) and self.captures(name)
+
     def is_given_up(self, name: Name) -> bool:
         """Whether a table was given up, so that its events are dropped."""
         return isinstance(self._known.get(name), GivenUp)
@@ -283,7 +288,8 @@ class CapturedTables:
         """Return the table, or None if it is not captured.
 
         Raises UnsupportedEvent if a column of a captured table cannot be read, WitnessesDiffer if its rows
-        contradict the definition of its history, and RuleImpossible if the mapping's rules do not fit it.
+        contradict the definition of its history, RuleImpossible if the mapping's rules do not fit it, and
+        TopicUnusable if they do not say where its rows go.
         """
         known = self._tables.get(id(table_map))
         return known[1] if known is not None else self._judged(table_map)
@@ -315,6 +321,8 @@ class CapturedTables:
         if isinstance(known, GivenUp):
             return DroppedTable()
         names_columns = has_full_metadata(table_map)
+        if route.fault:
+            raise TopicUnusable.of(name, route.fault)
         never_null: frozenset[int] = frozenset()
         if known is not None:
             as_logged, table_map = table_map, self._completed(table_map, name, known)

@@ -11,7 +11,16 @@ from collections.abc import Callable, Collection, Iterator
 from app.pipeline.gather.captured_tables import CapturedTables, DroppedTable, ParkedTable
 from app.pipeline.gather.dropped_tables import dropped_routes
 from app.pipeline.gather.gathered import Gathered
-from app.pipeline.gather.items import Ddl, End, Item, ParkedRows, Rows, TableUse, ValuesOf
+from app.pipeline.gather.items import (
+    Ddl,
+    End,
+    Item,
+    ParkedRows,
+    Rows,
+    TableUse,
+    ValuesOf,
+    values_of,
+)
 from app.pipeline.gather.row_keys import changed_keys
 from app.pipeline.gather.statement_changes import StatementJudge, passed
 from app.pipeline.gather.undecodable_rows import DeadRows, refused, sifted
@@ -23,12 +32,18 @@ from connectors.errors import (
     MalformedEvent,
     RowUnreadable,
     RuleImpossible,
+    TopicUnusable,
     UnsupportedEvent,
 )
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import EventType, Query
 from connectors.mysql.binlog.mariadb_events import FIRST_COMPRESSED_ROWS, plain_rows
-from connectors.mysql.binlog.statement_kind import Kind, statement_type, truncated_table
+from connectors.mysql.binlog.statement_kind import (
+    Kind,
+    emptied_by_server,
+    statement_type,
+    truncated_table,
+)
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.lookup.fingerprint.fingerprint import FingerprintWindow
@@ -79,6 +94,8 @@ class Gathering:
         """Start with no items and no tables."""
         self.gathered = Gathered(prints=prints)
         self._uses: dict[TableName, TableUse] = {}
+        self._savepoints: dict[str, int] = {}
+        """For each savepoint of the open transaction, the count of items before it."""
         self._map: TableMap | None = None
         self._use: TableUse | None = None
         """The table of ``_map``; None if it is not captured."""
@@ -261,21 +278,60 @@ class Gathering:
         name = known or truncated_table(query.sql, query.database)
         if name is None:
             raise UnsupportedEvent("a TRUNCATE statement whose table cannot be determined")
-        return None if self._tables.is_given_up(name) else self._tables.route(name)
+        route = None if self._tables.is_given_up(name) else self._tables.route(name)
+        if route is not None and route.fault and not self._tables.is_quarantined(name):
+            raise TopicUnusable.of(name, route.fault)
+        return route
 
     def change(self, transaction: Transaction, query: Query) -> None:
-        """Skip a change logged as a statement, if no captured table changed."""
+        """Skip a change logged as a statement, if no captured table changed; that of a server which has emptied
+        a table in memory, as it restarted, is a TRUNCATE."""
         gathered = self.gathered
         if gathered.first is None:
             gathered.first = transaction
+        emptied = emptied_by_server(query.sql)
+        if emptied is not None and self._tables.is_in_memory(emptied):
+            self._empty(transaction, query, emptied)
+            return
         gathered.statements.update(passed(self._passing, query))
         gathered.filtered[EventType.QUERY] += 1
 
-    def undone(self, what: str, *, earlier: bool) -> None:
-        """Refuse a rollback of published rows."""
-        items = self.gathered.items[self.gathered.whole_items :]
-        if earlier or any(isinstance(item, Rows | ParkedRows | DeadRows) for item in items):
+    def _empty(self, transaction: Transaction, query: Query, name: TableName) -> None:
+        """Add that all rows of a table are gone, by no statement of anybody's."""
+        route = self._tables.route(name)
+        assert route is not None
+        if route.fault:
+            raise TopicUnusable.of(name, route.fault)
+        if route.deletes_rows:
+            self._expect_deletes(route)
+        self.count_passed()
+        gathered = self.gathered
+        routes = (route,) if route.records_truncates else ()
+        at = transaction.pos, gathered.ordinal
+        item = Ddl(transaction, Kind.TRUNCATE, query, *at, routes, None, (), is_published=False)
+        gathered.items.append(item)
+        gathered.values += item.values
+        if name in self._watched:
+            added(gathered.changed, name, None)
+
+    def savepoint(self, name: str) -> None:
+        """Note where the rows begin that a rollback to this savepoint undoes."""
+        self._savepoints[name] = len(self.gathered.items)
+
+    def undone(self, what: str, *, earlier: bool, savepoint: str | None = None) -> None:
+        """Drop rows that did not happen; their ordinals stay theirs.
+
+        Raises UnsupportedEvent if some are in an earlier chunk or share, which may be published.
+        """
+        gathered = self.gathered
+        is_known = not earlier if savepoint is None else savepoint in self._savepoints
+        since = self._savepoints.get(savepoint or "", gathered.whole_items)
+        items = gathered.items[since:]
+        kept = [item for item in items if not isinstance(item, Rows | ParkedRows | DeadRows)]
+        if not is_known and (earlier or len(kept) < len(items)):
             raise UnsupportedEvent(what)
+        gathered.values -= sum(map(values_of, items)) - sum(map(values_of, kept))
+        gathered.items[since:] = kept
 
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
         """Note the outcome of an XA transaction; its own transaction ends here too."""
@@ -293,6 +349,7 @@ class Gathering:
             # Only the first that ends here can have begun in another chunk, and so be published in parts.
             gathered.items.append(End(transaction))
         gathered.end(transaction, pos)
+        self._savepoints.clear()
         self._query = None
         if self._passed:
             self._passed.clear()

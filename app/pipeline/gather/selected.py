@@ -25,7 +25,7 @@ from app.pipeline.gather.removed_rows import RemovedRow, removed_rows
 from app.pipeline.gather.row_keys import bare_keys, changed_keys
 from app.pipeline.number.changed_keys import NOT_PUBLISHED, QUARANTINED, Everything
 from app.pipeline.rules import Rules
-from connectors.errors import SnapshotUnsupported, WitnessesDiffer
+from connectors.errors import SnapshotUnsupported, TopicUnusable, WitnessesDiffer
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import Query
 from connectors.mysql.binlog.statement_kind import Kind
@@ -128,6 +128,8 @@ class GatheringSelected(Gathering):
             self.refused = NOT_PUBLISHED
         elif self._tables.quarantined_among(None, name):
             self.refused = QUARANTINED
+        elif route.fault:
+            raise TopicUnusable.of(name, route.fault)
         elif route.records_truncates:
             # Only its transaction and its routes are used: it is not published as a statement.
             query = Query(thread=0, database=name[0], sql="", sql_mode=0, error_code=0)

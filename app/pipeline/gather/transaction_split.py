@@ -118,9 +118,9 @@ class Sharing(Gathering):
         self._cut(transaction)
         return True
 
-    def undone(self, what: str, *, earlier: bool) -> None:
-        """Refuse a rollback of rows that are published or in an earlier share."""
-        super().undone(what, earlier=earlier or self._is_cut)
+    def undone(self, what: str, *, earlier: bool, savepoint: str | None = None) -> None:
+        """Drop rows that did not happen; raise UnsupportedEvent if some are in an earlier share."""
+        super().undone(what, earlier=earlier or self._is_cut, savepoint=savepoint)
 
     def all(self, open_: Transaction | None) -> list[Share]:
         """Return the shares of the chunk, at least one; ``open_``: the transaction open at its end."""

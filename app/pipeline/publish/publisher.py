@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,10 +20,21 @@ from app.failpoints import point
 from app.pipeline.piece import Piece
 from app.pipeline.piece_parts import Decision
 from app.pipeline.publish.topic_ids import TopicIds
-from connectors.errors import KafkaSlow, RecordTooLarge
+from connectors.errors import (
+    AqueductError,
+    KafkaDenied,
+    KafkaRefused,
+    KafkaSlow,
+    RecordTooLarge,
+    TopicGone,
+    TopicReplaced,
+    TopicUnfit,
+    TopicUnusable,
+)
 from connectors.kafka.producer import TransactionalProducer, send_finished
 from connectors.kafka.rejected_record import refused_batch, too_large
 from connectors.kafka.topics.topics import Compaction, TopicPlan, Topics
+from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.stream.prepared_xa import PreparedPosition
 from connectors.wire import (
@@ -56,6 +67,14 @@ transactions wait for ``delete_retention_ms``; by default they stay for a day.""
 _CHANGELOG_COMPACTION = replace(_COMPACTION, delete_retention_ms=3_600_000)
 """Faust's tables remove a row by a tombstone, which must stay until each worker that starts has read it."""
 
+
+OF_TOPICS = (KafkaDenied, KafkaRefused, TopicGone, TopicReplaced, TopicUnfit)
+"""Errors that may be those of single topics, while all others can be written to."""
+
+_NO_RIGHT = "the account may not write to it"
+
+TablesOf = Callable[[str], Collection[TableName]]
+"""Returns the tables that are published to a topic."""
 
 _PROGRESS_MS = 24 * 3_600_000
 """How long a topic of progress keeps records."""
@@ -173,6 +192,8 @@ class Publisher:
         self._topics = topics
         self._permit = permit or WritePermit()
         self._single = {plan.name for plan in plans.of(cursor.destination)}
+        self._writable: set[str] = set()
+        """The topics to which the account may write."""
         self.cursor = cursor
         """The cursor last committed, or to be claimed."""
         self.stated: Callable[[int], int | None] = lambda time_ms: time_ms
@@ -199,6 +220,7 @@ class Publisher:
         topics = piece.topics
         await self.prepare(topics)
         notes = [] if self.ids is None else await self.ids.confirm(topics)
+        await self._check_rights(topics)
         await self._producer.learn(set(topics))
         point("topics.made")
         cursor = _after(self.cursor, piece)
@@ -214,6 +236,17 @@ class Publisher:
             self._permit.lease.check()
         point("commit.after")
         self.cursor = cursor
+
+    async def _check_rights(self, topics: Iterable[str]) -> None:
+        """Raise KafkaDenied for a topic that the account may not write to, once for each in this run.
+
+        In a transaction its refusal would be one of several partitions, and the others' be in doubt.
+        """
+        unknown = {*topics} - self._writable
+        denied = await self._topics.unwritable(unknown)
+        if denied:
+            raise KafkaDenied(_NO_RIGHT, topic=min(denied))
+        self._writable |= unknown
 
     @property
     def shows_progress(self) -> bool:
@@ -241,6 +274,44 @@ class Publisher:
         plans = [self._plan_of(name, topics[name]) for name in wanted]
         known = self.ids.known if self.ids is not None else {}
         await self._topics.ensure(*plans, before={*self.written, *known})
+
+    async def unusable(self, topics: Mapping[str, int]) -> dict[str, AqueductError]:
+        """Return why topics of rows among these cannot be written to; makes those that are missing.
+
+        Raises KafkaDenied if the destination's own topics may not be written to either, KafkaLost.
+        """
+        destination = self.cursor.destination
+        denied = await self._topics.unwritable({*self._single, *topics})
+        if own := sorted(self._single & denied):
+            raise KafkaDenied(_NO_RIGHT, topic=own[0])
+        rows = {*topics} - self._single
+        rows.discard(dead_letters_topic(self._plans.prefix, destination))
+        found: dict[str, AqueductError] = {
+            name: KafkaDenied(_NO_RIGHT, topic=name, remedy="Grant it Write on the topic.")
+            for name in rows & denied
+        }
+        for name in sorted(rows - denied):
+            try:
+                await self.prepare({name: topics[name]})
+                if self.ids is not None:
+                    await self.ids.check([name])
+            except OF_TOPICS as error:
+                error.context["destination"] = destination
+                found[name] = error
+        return found
+
+    async def of_tables(
+        self, error: AqueductError, topics: Mapping[str, int], tables: TablesOf
+    ) -> AqueductError:
+        """Return the error of the tables whose topics are its cause; itself if the cause is another.
+
+        ``topics``: those that were to be written to, with their partition counts.
+        """
+        unusable = await self.unusable(topics)
+        found = {name: one.in_one_line for topic, one in unusable.items() for name in tables(topic)}
+        if not found or not all(tables(topic) for topic in unusable):
+            return error
+        return TopicUnusable.of_all(found)
 
     def _plan_of(self, name: str, partitions: int) -> TopicPlan:
         """Return the plan of a topic that is created at its first write."""

@@ -36,6 +36,8 @@ class TopicIds:
     """The ids in the journal."""
     tables: Callable[[], Mapping[str, Iterable[str]]] = dict
     """Returns the names of the tables that were published to each topic."""
+    suspects: frozenset[str] = frozenset()
+    """The topics that were made again, by the last look."""
     _confirmed: dict[str, str] = field(default_factory=dict)
     """The topics that were compared in this run."""
 
@@ -47,11 +49,7 @@ class TopicIds:
         unknown = [name for name in names if name not in self._confirmed]
         if not unknown:
             return []
-        found = await self.topics.ids(unknown)
-        if self._replaced(found):
-            await asyncio.sleep(_AGAIN_SECONDS)
-            found = await self.topics.ids(unknown)
-            self._refuse(self._replaced(found))
+        found = await self.check(unknown)
         self._confirmed |= found
         now_ms = time.time_ns() // 1_000_000
         new = {
@@ -60,6 +58,15 @@ class TopicIds:
             if name not in self.known and name != self.reread
         }
         return [note_of(one) for one in new.values()]
+
+    async def check(self, names: Collection[str]) -> Mapping[str, str]:
+        """Return the ids of those of these topics that exist; raise TopicReplaced for those made again."""
+        found = await self.topics.ids(names)
+        if self._replaced(found):
+            await asyncio.sleep(_AGAIN_SECONDS)
+            found = await self.topics.ids(names)
+            self._refuse(self._replaced(found))
+        return found
 
     async def watch(self) -> None:
         """Look for topics that are made again, until cancelled; raise TopicReplaced.
@@ -90,6 +97,7 @@ class TopicIds:
 
     def _refuse(self, replaced: Collection[str]) -> None:
         """Raise TopicReplaced for topics that were made again, if there are any."""
+        self.suspects = frozenset(replaced)
         if not replaced:
             return
         tables = self.tables()
@@ -113,8 +121,8 @@ def _remedy(destination: str, topics: Iterable[str], tables: Collection[str]) ->
     accept = " ".join(map(shlex.quote, [destination, *topics]))
     again = " ".join(map(shlex.quote, [destination, *tables]))
     text = (
-        "Nothing more is published. What it held is gone, unless it was restored from a copy. Continue with it "
-        f"as it is: python -m app destination accept-topic {accept} --why REASON"
+        "Nothing more is written to it. What it held is gone, unless it was restored from a copy. Continue "
+        f"with it as it is: python -m app destination accept-topic {accept} --why REASON"
     )
     if tables:
         text += f"; publish existing rows again: python -m app snapshot start {again}"

@@ -62,10 +62,13 @@ class TopicPreparation:
         A tool may swap tables in two steps, with no table between them that its shadows belong to. So the topic
         of any table with a shadow's name waits for a row.
         """
+        tables = self._tables
         routes = [
-            self._tables.route(name) for name in names if not self._tables.may_be_shadow(name)
+            tables.route(name)
+            for name in names
+            if not tables.may_be_shadow(name) and not tables.is_quarantined(name)
         ]
-        return {route.topic: route.partitions for route in routes if route is not None}
+        return {one.topic: one.partitions for one in routes if one is not None and not one.fault}
 
     def _want(self, topics: Mapping[str, int]) -> None:
         self._wanted |= topics

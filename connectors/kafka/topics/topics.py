@@ -28,7 +28,7 @@ from aiokafka.errors import IncompatibleBrokerVersion, KafkaError, for_code
 
 from connectors.errors import Faults, KafkaDenied, KafkaLost, KafkaRefused, TopicGone, TopicUnfit
 from connectors.kafka.error_mapping import DENIED, explained
-from connectors.kafka.protocol_requests import metadata, topic_ids
+from connectors.kafka.protocol_requests import may_write, metadata, topic_ids
 from connectors.kafka.topics.creation import MOST_NAMES, described, make, more_partitions
 from connectors.kafka.topics.durability import weaknesses
 from connectors.kafka.topics.fitness import TopicFacts as TopicFacts
@@ -39,7 +39,7 @@ from connectors.kafka.topics.plan import TopicPlan as TopicPlan
 
 log = logging.getLogger(__name__)
 
-_NO_SUCH_TOPIC, _NO_LEADER = 3, 5
+_NO_SUCH_TOPIC, _NO_LEADER, _DENIED = 3, 5, 29
 
 _WARNED: set[tuple[str, str]] = set()
 """The warnings logged in this process."""
@@ -138,6 +138,27 @@ class Topics:
                         raise for_code(code)(name)
                     if code == 0:
                         found[name] = number
+        return found
+
+    async def unwritable(self, names: Collection[str]) -> set[str]:
+        """Those of these topics that exist, and that the account may not write to or not see.
+
+        Raises KafkaDenied, KafkaRefused or KafkaLost.
+        """
+        found: set[str] = set()
+        if not names:
+            return found
+        async with self._admin() as admin:
+            client = admin._client
+            for some in _sliced(sorted(names)):
+                request = metadata(some, rights=True)
+                try:
+                    answer = await client.send(client.get_random_node(), request)
+                except IncompatibleBrokerVersion:
+                    return found
+                for name, code, is_allowed in may_write(answer):
+                    if code == _DENIED or (code == 0 and not is_allowed):
+                        found.add(name)
         return found
 
     async def largest(self, name: str) -> int | None:

@@ -81,8 +81,12 @@ class Changes(Protocol):
     def change(self, transaction: Transaction, query: Query) -> None:
         """A change written as a statement; raise StatementBasedChange if it cannot be skipped."""
 
-    def undone(self, what: str, *, earlier: bool) -> None:
-        """Rows of the open transaction are undone; raise UnsupportedEvent if they may be published.
+    def savepoint(self, name: str) -> None:
+        """A savepoint of the open transaction, set by this name."""
+
+    def undone(self, what: str, *, earlier: bool, savepoint: str | None = None) -> None:
+        """Rows of the open transaction are undone: those since a savepoint, or all; raise UnsupportedEvent if
+        they may be published already.
 
         ``earlier``: whether earlier chunks contain some of its rows.
         """
@@ -115,7 +119,10 @@ class QueryTextOnly:
     def change(self, transaction: Transaction, query: Query) -> None:
         """Ignored."""
 
-    def undone(self, what: str, *, earlier: bool) -> None:
+    def savepoint(self, name: str) -> None:
+        """Ignored."""
+
+    def undone(self, what: str, *, earlier: bool, savepoint: str | None = None) -> None:
         """Ignored."""
 
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:

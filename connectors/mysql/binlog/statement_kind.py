@@ -70,6 +70,16 @@ _ACCOUNTS = {
 }
 
 
+_EMPTIED = re.compile(r"DELETE FROM `((?:[^`]|``)+)`\.`((?:[^`]|``)+)`")
+
+
+def emptied_by_server(sql: str) -> tuple[str, str] | None:
+    """The table of the DELETE that MySQL 5.7, and 8.0 before 8.0.22, write for a table in memory that a restart
+    has emptied; later servers write a TRUNCATE."""
+    found = _EMPTIED.fullmatch(sql)
+    return None if found is None else (found[1].replace("``", "`"), found[2].replace("``", "`"))
+
+
 def words(sql: str, count: int, leading: re.Pattern[str] = _LEADING) -> list[str]:
     """The first words in upper case, without comments; the content of executable comments counts."""
     found: list[str] = []

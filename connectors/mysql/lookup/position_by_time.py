@@ -75,7 +75,7 @@ class _Search:
     def _file_of(self, files: list[str]) -> int:
         """The last file before which no transaction can be of that moment or later."""
         low, high = -1, len(files)
-        if not self._has_commit_times and self.facts.is_replica:
+        if not self._has_commit_times and self._has_replicated:
             high = min(1, len(files))
         while high - low > 1:
             middle = (low + high) // 2
@@ -119,7 +119,7 @@ class _Search:
         spans.first_ms()
         created = spans.created
         # A replica may write the time of its source's event there.
-        if self.facts.is_replica or (created + 1) * 1000 > self.ts_ms:
+        if self._has_replicated or (created + 1) * 1000 > self.ts_ms:
             raise PositionPurged(
                 f"its oldest binlog file, {first}, begins at {utc_text(created * 1000)}, "
                 f"the start is at {utc_text(self.ts_ms)}",
@@ -152,6 +152,11 @@ class _Search:
         return SourceOffset(
             server_uuid=self.facts.server_uuid, coordinates=position, gtid_set=gtids
         )
+
+    @property
+    def _has_replicated(self) -> bool:
+        """Whether its binlog may have the times of another server's events."""
+        return self.facts.is_replica or self.facts.was_replica
 
     @property
     def _has_commit_times(self) -> bool:

@@ -146,7 +146,10 @@ class ServerFacts:
     """Name and size of each binlog file, oldest first; empty if the server has no binlog."""
     charsets: Charsets
     is_replica: bool
+    """Whether it is set up to replicate."""
     binlog_filters: BinlogFilters = field(default_factory=BinlogFilters)
+    was_replica: bool = False
+    """Whether a MariaDB has ever replicated by GTIDs: RESET SLAVE ALL keeps its position."""
     excluded: tuple[str, ...] = ()
     """Captured databases whose changes those filters exclude from the binlog."""
     gtids_before_binlogs: str = ""
@@ -217,7 +220,8 @@ def facts_of(cursor: Cursor) -> ServerFacts:
         binlog_filters=BinlogFilters.parse(
             _first_that_parses(cursor, "SHOW BINARY LOG STATUS", "SHOW MASTER STATUS")
         ),
-        is_replica=_is_replica(cursor) or bool(variables.get("gtid_slave_pos")),
+        is_replica=_is_replica(cursor),
+        was_replica=bool(variables.get("gtid_slave_pos")),
         gtids_before_binlogs=_before(cursor, binlogs) if is_mariadb else "",
         current_user="".join(name for (name,) in _rows(cursor, "SELECT CURRENT_USER()")),
         inactive_roles=_inactive_roles(cursor, grants),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
-from connectors.errors import SnapshotUnsupported
+from connectors.errors import SnapshotUnsupported, SpoolFull
 from connectors.mysql.ddl.definition import TableName
 
 DEFAULT_BYTES = 4 << 30
@@ -57,7 +57,7 @@ class Spool:
             raise self._no_room(f"about {_mebibytes(size)} of rows by the server's estimate", free)
 
     def add(self, blocks: tuple[bytes, ...], rows: int) -> None:
-        """Add a portion; raise SnapshotUnsupported if the rows are too many, or the folder has no room."""
+        """Add a portion; raise SnapshotUnsupported if the rows are too many, SpoolFull without room."""
         size = sum(map(len, blocks))
         most = self._spools.most_bytes
         if self.bytes + size > most:
@@ -136,20 +136,14 @@ class Spool:
             raise self._fault(f"its rows cannot be written to a file: {error.strerror}") from error
         return found.f_bavail * found.f_frsize
 
-    def _no_room(self, what: str, free: int) -> SnapshotUnsupported:
+    def _no_room(self, what: str, free: int) -> SpoolFull:
         return self._fault(
             f"it has no primary key, and {what}, which are kept in a file until they enter the stream; the "
             f"file system has {_mebibytes(free)} free, of which {_mebibytes(_LEFT_FREE)} stay free"
         )
 
-    def _fault(self, what: str) -> SnapshotUnsupported:
-        return SnapshotUnsupported(
-            what,
-            table=self._name,
-            folder=str(self._spools.folder),
-            remedy="Make room there, or name another folder in snapshot.spool_dir. Then start its snapshot "
-            "again.",
-        )
+    def _fault(self, what: str) -> SpoolFull:
+        return SpoolFull(what, table=self._name, folder=str(self._spools.folder))
 
 
 def _mebibytes(size: int) -> str:

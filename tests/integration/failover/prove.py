@@ -78,7 +78,10 @@ class _Listener:
     def change(self, transaction: Any, query: Any) -> None:
         pass
 
-    def undone(self, what: str, *, earlier: bool) -> None:
+    def savepoint(self, name: str) -> None:
+        pass
+
+    def undone(self, what: str, *, earlier: bool, savepoint: str | None = None) -> None:
         pass
 
     def xa(self, transaction: Any, xid: str, *, is_prepared: bool) -> None:

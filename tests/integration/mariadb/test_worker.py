@@ -48,6 +48,7 @@ def mariadb(
         "CREATE TABLE shop.lines (id int PRIMARY KEY, a inet6, b text COMPRESSED)",
         "CREATE TABLE shop.secret (id int PRIMARY KEY, note text)",
         "CREATE SEQUENCE shop.numbers",
+        "CREATE TABLE shop.flat (id int PRIMARY KEY, note text) ENGINE=MyISAM",
     )
     yield server
     server.kill()
@@ -102,7 +103,7 @@ def destinations(worker: Worker) -> dict[str, Any]:
 def assert_server_has(mariadb: Mysql, found: list[Published]) -> None:
     """The rows that the changes amount to are those of the server."""
     with connected(mariadb) as cursor:
-        for table in ("orders", "lines"):
+        for table in ("orders", "lines", "flat"):
             expected = {row["id"]: row for row in oracle.rows_of(cursor, "shop", table)}
             rows = rows_of(found, table)
             assert {key: expected[key] | row for key, row in rows.items()} == expected
@@ -141,7 +142,7 @@ def test_every_change_is_published_once_from_each_start_and_through_kills(
     stack: Stack, mariadb: Mysql, tmp_path: Path
 ) -> None:
     load = Load(mariadb)
-    load.ddl = 5
+    load.ddl = 6
     load.change(
         "INSERT INTO shop.orders SELECT seq, REPEAT('ä', seq), NOW(6) FROM seq_1_to_40",
         "INSERT INTO shop.lines VALUES (1, '2001:db8::1', REPEAT('x', 9000)), (2, NULL, '')",
@@ -186,6 +187,28 @@ def test_every_change_is_published_once_from_each_start_and_through_kills(
             "COMMIT",
         )
         load.rows -= 1  # the secret
+        # What cannot be undone is written with the rows that were, of transactional tables alone.
+        forced = "DROP TEMPORARY TABLE IF EXISTS shop.nothing"
+        load.change(
+            *(
+                "BEGIN",
+                "INSERT INTO shop.lines VALUES (70, NULL, REPEAT('u', 99))",
+                forced,
+                "ROLLBACK",
+            ),
+            *("BEGIN", "INSERT INTO shop.lines VALUES (71, NULL, 'kept')", "SAVEPOINT s"),
+            *(
+                "INSERT INTO shop.orders (id) VALUES (72)",
+                "INSERT INTO shop.flat VALUES (1, 'stays')",
+            ),
+            *(
+                forced,
+                "ROLLBACK TO s",
+                "INSERT INTO shop.lines VALUES (73, NULL, 'kept')",
+                "COMMIT",
+            ),
+        )
+        load.rows -= 2
         settled(worker, mariadb, names)
         assert {status["error"] for status in destinations(worker).values()} == {None}
         assert_counted(worker.get("/metrics"))
@@ -210,7 +233,7 @@ def test_every_change_is_published_once_from_each_start_and_through_kills(
         *(("c", "INSERT"), ("u", "UPDATE"), ("d", "DELETE")),
         *(("d", "UPDATE"), ("c", "UPDATE")),
     }
-    assert [op for op, query in result if not query.strip()] == ["ddl"] * 7 + ["t", "ddl"]
+    assert [op for op, query in result if not query.strip()] == ["ddl"] * 8 + ["t", "ddl"]
     parts = [
         marker["part"]
         for marker in asyncio.run(marker_records(stack.kafka, wanted["prefix"], "shop"))

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 
 from app.__main__ import main
 from connectors.kafka.reading.partition_reader import read_to_end
@@ -141,6 +141,11 @@ def inversions(merged: list[list[Record]]) -> int:
     )
 
 
+def partitions_of(stack: Stack, topic: str) -> int:
+    (found,) = on_kafka(stack, lambda admin: admin.describe_topics([topic]))
+    return len(found["partitions"])
+
+
 def merge_of(pair: Pair) -> dict[str, Any]:
     """The state of the merge on the worker that leads it."""
     for name, worker in pair.workers.items():
@@ -223,7 +228,7 @@ def test_a_merge_is_by_time_and_waits_for_a_stalled_shard_if_so_set(
 @pytest.mark.long(
     "test_topics.py has a destination's topics, unit/app/merge/test_run.py the run's end"
 )
-def test_a_merged_topic_that_was_made_again_stops_its_merge_until_that_is_accepted(
+def test_a_merged_topic_that_was_made_again_waits_until_that_is_accepted(
     stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shards = Shards(mysql)
@@ -235,7 +240,8 @@ def test_a_merged_topic_that_was_made_again_stops_its_merge_until_that_is_accept
     made = NewTopic(topic, PARTITIONS, 1, topic_configs=plan.config())
 
     def error(pair: Pair) -> str:
-        return str(pair.status("one").get("merges", {}).get("trade", {}).get("error") or "")
+        found = pair.status("one").get("merges", {}).get("trade", {})
+        return str(found.get("waiting", {}).get(topic, ""))
 
     with Pair(wanted, tmp_path) as pair:
         pair.start("one")
@@ -314,8 +320,14 @@ def test_without_zookeeper_one_worker_merges_until_it_has_ended(
         assert "Fenced" not in pair.workers["one"].log
         pair.end("one", signal.SIGTERM)
         pair.until(lambda: of("two").get("state") == "RUNNING")
+        # The merged topic has as many partitions as the largest share.
+        topic = f"{wanted['prefix']}.trade"
+        share = f"{wanted['prefix']}.__shard.west.trade"
+        on_kafka(stack, lambda admin: admin.create_partitions({share: NewPartitions(4)}))
+        pair.until(lambda: partitions_of(stack, topic) == 4)
         shards.write()
         pair.until(lambda: is_merged(stack, pair, shards))
+        assert (of("two")["state"], of("two")["waiting"]) == ("RUNNING", {})
         pair.until(lambda: is_ready_to_end("two"))
         pair.end("two", signal.SIGKILL)
         # A shard's topic that was made again ends before the cursor.

@@ -21,7 +21,7 @@ from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end
 from connectors.wire import transactions_topic
 from devstack import Stack
 from devstack.mysql import Mysql
-from tests.harness.servers import own_mysql
+from tests.harness.servers import own_mysql, own_server
 from tests.harness.sql import ask, run
 from tests.harness.topics import statements, values
 from tests.harness.worker import Worker, running, settings
@@ -319,3 +319,28 @@ def assert_parts(stack: Stack, prefix: str, alive: int) -> None:
     assert [one["part"] for one in ends] == [1, 2, 3]
     assert [one["last"] for one in ends] == [False, False, True]
     assert sum(one["event_count"] for one in ends) == alive
+
+
+def test_a_table_in_memory_that_a_restart_has_emptied_is_truncated(
+    stack: Stack, tmp_path: Path
+) -> None:
+    with own_server("5.7", tmp_path / "server") as old:
+        run(
+            old,
+            "CREATE DATABASE shop",
+            "CREATE TABLE shop.fast (id int PRIMARY KEY) ENGINE = MEMORY",
+            "CREATE TABLE shop.calm (id int PRIMARY KEY)",
+            "INSERT INTO shop.fast VALUES (1), (2)",
+        )
+        wanted = settings(stack, old, tmp_path)
+        wanted["topics"]["partitions"] = 1
+        with running(wanted, tmp_path) as worker:
+            worker.wait(lambda status: status["rows"] == 2)
+            old.kill()
+            old.start()
+            # The server writes a DELETE, as a statement, before the first change.
+            run(old, "INSERT INTO shop.fast VALUES (3)", "INSERT INTO shop.calm VALUES (1)")
+            worker.wait(lambda status: status["state"] == "RUNNING" and status["rows"] == 5)
+            assert worker.destination()["set_aside"] == []
+    found = values(stack, f"{wanted['prefix']}.shop.fast")
+    assert [one["op"] for one in found] == ["c", "c", "t", "c"]

@@ -106,6 +106,8 @@ def test_an_error_waits_for_an_operator_unless_it_may_pass_by_itself() -> None:
         "AnotherWorkerLeads",
         "RowUnreadable",
         "RuleImpossible",
+        "SchemaRefused",
+        "TopicUnusable",
         "NoSourceFits",
         "SourceSilent",
         "StandbyLags",

@@ -43,7 +43,7 @@ def test_another_version_of_the_mapping_tries_what_a_rule_quarantined_and_nothin
     by_rule = replace(waiting, is_by_rule=True, table=table(), resolution="")
     found = folded(by_rule)
     (tried,) = found.try_rules_again(version=4, ts_ms=9)
-    assert (tried.id, tried.is_by_mapping, tried.by) == (
+    assert (tried.id, tried.keeps_definition, tried.by) == (
         "mapping-4",
         True,
         "version 4 of the mapping",
@@ -56,6 +56,32 @@ def test_another_version_of_the_mapping_tries_what_a_rule_quarantined_and_nothin
     assert folded(released).try_rules_again(version=4, ts_ms=9) == []
     other = replace(RESOLUTION, id="r9", table=table(), source="definition")
     assert folded(by_rule, other).try_rules_again(version=4, ts_ms=9) == []
+
+
+def test_a_topic_that_can_take_rows_brings_its_tables_back_by_their_own_definitions() -> None:
+    waiting = replace(ENTRY, outcome=Outcome.WAITING, given=None, lost=0, resolution="")
+    found = folded(replace(waiting, is_by_rule=True, is_by_topic=True, table=table()))
+    assert found.entries[ORDERS].is_by_topic
+    (tried,) = found.try_topics_again([ORDERS], epoch=5, ts_ms=9)
+    assert (tried.id, tried.keeps_definition, found.pending()) == ("topic-5", True, [tried])
+    # It could not after all: what was tried is not tried again, and the table waits as before.
+    entry = found.add(ORDERS, "full", at(400), is_by_rule=True, is_by_topic=True)
+    assert (entry.outcome, entry.reason, entry.why) == (Outcome.WAITING, "full", ENTRY.why)
+    assert entry.is_by_topic
+    assert found.pending() == []
+    (again,) = found.try_topics_again([ORDERS], epoch=6, ts_ms=9)
+    assert found.pending() == [again]
+
+
+def test_a_table_that_an_operator_resolved_waits_for_another_resolution_if_its_topic_is_unfit() -> (
+    None
+):
+    waiting = replace(ENTRY, outcome=Outcome.WAITING, given=None, lost=0, resolution="")
+    given = replace(RESOLUTION, id="r9", table=table(), source="definition")
+    found = folded(waiting, given)
+    entry = found.add(ORDERS, "full", at(400), is_by_rule=True, is_by_topic=True)
+    # The quarantine has no definition to try by itself.
+    assert (entry.reason, entry.resolution, entry.is_by_topic) == ("full", "r9", False)
 
 
 def statement(old: Table | None, new: Table | None) -> SchemaRecord:

@@ -21,7 +21,7 @@ from app.pipeline.portions.captured_chunk import CapturedChunk
 from app.pipeline.portions.portion import Effect
 from app.pipeline.rules import Rules
 from app.pipeline.stage import StageSpec
-from connectors.errors import ClaimGone, WitnessesDiffer
+from connectors.errors import ClaimGone, MappingError, WitnessesDiffer
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.stream.chunk import Chunk
@@ -148,9 +148,13 @@ def known_tables(
     fit the mapping.
     """
     tables = history.now().tables() if history is not None else {}
-    known: dict[TableName, Schema] = {
-        name: table for name, table in tables.items() if routes.of(name) is not None
-    }
+    known: dict[TableName, Schema] = {}
+    for name, table in tables.items():
+        route = routes.of(name)
+        if route is not None and route.fault:
+            raise MappingError(route.fault)
+        if route is not None:
+            known[name] = table
     for name, entry in quarantine.entries.items():
         if name in again or reached(entry.since, offset) is False:
             continue

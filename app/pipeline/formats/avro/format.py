@@ -28,6 +28,7 @@ from app.pipeline.formats.protocol import DetachedImages, Emitted, Records
 from app.pipeline.formats.shape import Envelope
 from app.pipeline.formats.transcoded import Encode, TranscodedRecords
 from app.pipeline.rules import Rules
+from connectors.errors import SchemaRefused
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.schema_registry.registry import ConfluentRegistry, RegistryAccess, SchemaRegistry
@@ -91,7 +92,8 @@ class Avro:
         route = self._rules.routes.of((version.database, version.table))
         logical = route.logical if route is not None else (version.database, version.table)
         subject = self._subject(version.topic, logical, route)
-        schema = self._registered(subject, envelope_schema(logical, columns))
+        name = version.database, version.table
+        schema = self._registered(name, subject, envelope_schema(logical, columns))
         found = {one.name: value_of(kind_of(one.type)) for one in columns}
         values = {name: one for name, one in found.items() if one}
         image = f"{namespace_of(logical)}.Value"
@@ -103,7 +105,7 @@ class Avro:
     def truncation(self, route: Route) -> Encode:
         """See Transcoder."""
         subject = f"{self._topic(route.topic)}-{namespace_of(route.logical)}.Truncation"
-        schema = self._registered(subject, truncation_schema(route.logical))
+        schema = self._registered(route.table, subject, truncation_schema(route.logical))
         return schema.message
 
     def _subject(self, topic: str, logical: TableName, route: Route | None) -> str:
@@ -118,10 +120,16 @@ class Avro:
         is_share = topic.startswith(shard_topics(prefix, destination))
         return merged_topic(prefix, destination, topic) if is_share else topic
 
-    def _registered(self, subject: str, schema: Schema) -> RegisteredSchema:
+    def _registered(self, table: TableName, subject: str, schema: Schema) -> RegisteredSchema:
+        """Return a table's schema with its id; raise SchemaRefused with the table."""
         # A registry may take long to answer, of many schemas in turn.
         report_progress()
-        number = self._registry.register(subject, schema_text(schema))
+        try:
+            number = self._registry.register(subject, schema_text(schema))
+        except SchemaRefused as error:
+            error.name_of_table = table
+            error.context["table"] = ".".join(table)
+            raise
         report_progress()
         return self._schemas.setdefault(number, RegisteredSchema.of(number, schema))
 

@@ -14,6 +14,7 @@ from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader
 from connectors.mysql.ddl.statement.column_spec import NO_OPTIONS, TableOptions
 
 _VERSIONED = "WITH SYSTEM VERSIONING"
+_IN_MEMORY = {"MEMORY", "HEAP"}
 _TRUE = {"1", "YES", "ON", "TRUE"}
 
 
@@ -37,6 +38,14 @@ def is_sequence(table: Table | None) -> bool:
         return False
     sequence = dict(_parsed(table.options).texts).get("SEQUENCE", "")
     return sequence.upper() in _TRUE
+
+
+def is_in_memory(table: Table | None) -> bool:
+    """Whether a table's rows are in memory only, so that a restart of the server empties it."""
+    if table is None or "ENGINE" not in table.options.upper():
+        return False
+    engine = dict(_parsed(table.options).texts).get("ENGINE", "")
+    return engine.strip("'\"`").upper() in _IN_MEMORY
 
 
 def option(table: Table, name: str) -> str:

@@ -92,7 +92,10 @@ class _Listener:
     def change(self, transaction: Transaction, query: Query) -> None:
         """Ignored."""
 
-    def undone(self, what: str, *, earlier: bool) -> None:
+    def savepoint(self, name: str) -> None:
+        """Ignored."""
+
+    def undone(self, what: str, *, earlier: bool, savepoint: str | None = None) -> None:
         """Ignored."""
 
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:

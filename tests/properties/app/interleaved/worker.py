@@ -119,6 +119,10 @@ class _Producer:
     async def ensure(self, *_plans: object, before: Container[str] = ()) -> None:
         """All topics are there."""
 
+    async def unwritable(self, _topics: object) -> set[str]:
+        """All topics may be written to."""
+        return set()
+
 
 def delivered(cursor: Cursor) -> int:
     """How many transactions are before a cursor."""

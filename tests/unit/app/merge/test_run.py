@@ -20,7 +20,7 @@ from app.merge.shares import Share, Shares
 from app.pipeline.publish.budget import Budget
 from app.service.status import State
 from app.units.takeover import UnitTakeover
-from connectors.errors import KafkaSlow, TopicReplaced, TopicUnfit
+from connectors.errors import KafkaDenied, KafkaSlow, RunRestarts, TopicReplaced, TopicUnfit
 from tables.journal.state import DestinationState
 from tests.unit.app.merge.test_shares import PLAN
 
@@ -44,11 +44,10 @@ class FakeShares:
         self.looks = 0
         self.fault: Exception | None = None
 
-    async def look(self) -> dict[str, int]:
+    async def look(self) -> None:
         self.looks += 1
         if self.fault is not None:
             raise self.fault
-        return {}
 
     async def read(self, _seconds: float) -> None:
         if not self.reads:
@@ -191,8 +190,31 @@ def test_a_shard_stalls_only_once_it_has_had_time_to_show_itself(run: MergeRun) 
     assert run._stalled(shares) == {"a", "b"}
 
 
-async def test_a_merged_topic_that_is_made_again_ends_the_run(run: MergeRun) -> None:
+async def test_a_merged_topic_that_is_made_again_waits_from_the_next_run_on(
+    run: MergeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     watched: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     watched.set_exception(TopicReplaced("aq.trade"))
-    with pytest.raises(TopicReplaced):
+    with pytest.raises(RunRestarts, match=r"made again: aq\.trade"):
         await run._merge(cast(MergePublisher, None), cast(Shares, FakeShares()), watched)
+
+    async def journal(_partition: object) -> DestinationState:
+        return DestinationState("merge.trade")
+
+    monkeypatch.setattr(module, "committed_state", journal)
+    monkeypatch.setattr(module, "_RETRY_SECONDS", 0.0)
+    faults: list[Exception] = [TopicReplaced("aq.trade"), KafkaDenied("no"), TopicUnfit("small")]
+
+    class Refusing:
+        ids = SimpleNamespace(known={})
+
+        async def have(self, _plan: object) -> None:
+            if faults:
+                raise faults.pop(0)
+
+    publisher = cast(MergePublisher, Refusing())
+    for name in ("TopicReplaced", "KafkaDenied", "TopicUnfit"):
+        assert not await run._have(publisher, "aq.trade", 2)
+        assert run.status.to_json()["waiting"]["aq.trade"].startswith(name)
+    assert await run._have(publisher, "aq.trade", 2)
+    assert run.status.to_json()["waiting"] == {}

@@ -110,8 +110,21 @@ def row(time_ms: int) -> dict[str, Any]:
     return {"before": None, "source": {"ts_ms": time_ms, "snapshot": "false"}, "ts_ms": 1}
 
 
-def made(fake: FakeFollower, cursors: MergeCursors | None = None, plan: MergePlan = PLAN) -> Shares:
-    return Shares(plan, cast(Follower, fake), cursors or MergeCursors(), unchecked)
+def made(
+    fake: FakeFollower,
+    cursors: MergeCursors | None = None,
+    plan: MergePlan = PLAN,
+    wanted: dict[str, int] | None = None,
+    unusable: Iterable[str] = (),
+) -> Shares:
+    """``wanted``: takes in the topics that were to be had, with their counts."""
+
+    async def have(name: str, count: int) -> bool:
+        if wanted is not None:
+            wanted[name] = count
+        return name not in unusable
+
+    return Shares(plan, cast(Follower, fake), cursors or MergeCursors(), unchecked, have)
 
 
 async def unchecked(_starts: object) -> None:
@@ -142,18 +155,35 @@ def test_topics_are_found_with_their_merged_ones_and_begin_where_the_cursor_is()
         cursors.by_topic["aq.__shard.a.trade"] = MergeCursor(
             merge="merge.trade", topic="aq.__shard.a.trade", offsets={"1": 7}, ts_ms=1
         )
-        shares = made(fake, cursors)
-        assert await shares.look() == {}
+        wanted: dict[str, int] = {}
+        shares = made(fake, cursors, wanted=wanted)
+        await shares.look()
+        assert wanted == {}
         fake.ends_of = {("aq.__shard.a.trade", 1): 7}
         fake.counts = {"aq.__shard.a.trade": 2, "aq.__shard.c.trade": 2, "aq.trade": 2}
-        assert await shares.look() == {"aq.trade": 2}
+        await shares.look()
+        assert wanted == {"aq.trade": 2}
         assert fake.positions == {("aq.__shard.a.trade", 0): 0, ("aq.__shard.a.trade", 1): 7}
         fake.counts["aq.__shard.b.trade"] = 3
-        assert await shares.look() == {"aq.trade": 3}
-        assert await shares.look() == {}
+        await shares.look()
+        assert wanted == {"aq.trade": 3}
+        wanted.clear()
+        await shares.look()
+        assert wanted == {}
         assert set(shares.orders) == {("aq.trade", n) for n in range(3)}
 
     asyncio.run(steps())
+
+
+async def test_shares_are_not_read_while_their_merged_topic_cannot_be_written_to() -> None:
+    fake, unusable = FakeFollower(), {"aq.trade"}
+    fake.counts = {"aq.__shard.a.trade": 1, "aq.__shard.b.other": 1}
+    shares = made(fake, unusable=unusable)
+    await shares.look()
+    assert fake.positions == {("aq.__shard.b.other", 0): 0}
+    unusable.clear()
+    await shares.look()
+    assert fake.positions.keys() == {("aq.__shard.b.other", 0), ("aq.__shard.a.trade", 0)}
 
 
 def test_records_that_were_deleted_before_they_were_merged_are_an_error_that_can_be_accepted() -> (

@@ -18,6 +18,8 @@ def routes(text: str, *, black: str = "") -> Routes:
 def route(text: str, database: str, table: str) -> Route:
     found = routes(text).of((database, table))
     assert found is not None
+    if found.fault:
+        raise MappingError(found.fault)
     return found
 
 
@@ -160,5 +162,17 @@ def test_a_share_of_a_merged_topic_with_too_long_a_name_is_refused() -> None:
     text = f"{{databases: {{s: {{topic: {'t' * 236}}}}}}}"
     merged = Routes(prefix="aq", destination="m1", mapping=from_yaml(text), merged=True)
     with pytest.raises(MappingError, match=r"aq\.__shard\.m1\.t+, from which .* 249 characters"):
-        merged.of(("s", "x"))
+        merged.topic(("s", "x"))
     assert merged.of(("other", "x")) is not None
+
+
+def test_a_table_that_two_rules_match_is_captured_without_a_topic_and_hides_all_of_its_values() -> (
+    None
+):
+    two = "{tables: {a: {from: ['o[r]d']}, b: {from: ['[o]rd']}}}"
+    found = routes(two).of(("s", "ord"))
+    assert found is not None
+    assert "have the same rank" in found.fault
+    assert (found.topics, found.masks) == ((), True)
+    with pytest.raises(MappingError, match="same rank"):
+        routes(two).topic(("s", "ord"))

@@ -16,6 +16,7 @@ from tables.routes.repartitions import (
     Growth,
     Spread,
     growth,
+    kept,
     partitions_of,
     returned,
     spread_of,
@@ -109,21 +110,29 @@ def test_rows_of_an_earlier_topic_do_not_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "more", "fault"),
+    ("rules", "fault"),
     [
-        ("partitions: 4", {}, r"in 2 partitions, and its rule states 4.* add repartition_from: 2$"),
-        ("partitions: 4, repartition_from: 3", {}, r"repartition_from: 2, and not .*: 3$"),
-        ("partitions: 1", {}, "no topic loses partitions: state partitions: 2"),
-        ("partitions: 4, repartition_from: 2", MERGED, "a merged topic keeps its count"),
+        ("partitions: 4", r"in 2 partitions, and its rule states 4.* add repartition_from: 2$"),
+        ("partitions: 4, repartition_from: 3", r"repartition_from: 2, and not .*: 3$"),
+        ("partitions: 1", "no topic loses partitions: state partitions: 2"),
     ],
 )
-def test_a_count_that_cannot_be_is_refused(rules: str, more: dict[str, Any], fault: str) -> None:
-    topic = "aq.__shard.m1.t" if more else "aq.t"
+def test_a_count_that_cannot_be_is_refused(rules: str, fault: str) -> None:
     with pytest.raises(MappingError) as raised:
-        grown(rules, 2, topic=topic, **more)
+        grown(rules, 2)
     (found,) = raised.value.faults
-    assert found.startswith(f"topic {topic} has its keys")
+    assert found.startswith("topic aq.t has its keys")
     assert re.search(fault, found)
+
+
+def test_a_share_of_a_merged_topic_keeps_its_count_and_says_so() -> None:
+    topic = "aq.__shard.m1.t"
+    assert grown("partitions: 4, repartition_from: 2", 2, topic=topic, **MERGED) == {}
+    routes, versions = routed("partitions: 4", 2, topic=topic, **MERGED)
+    (warning,) = kept(routes, versions)
+    assert warning.startswith(f"topic {topic} keeps its 2 partitions, though its rule states 4")
+    assert kept(*routed("partitions: 2", 2, topic=topic, **MERGED)) == []
+    assert kept(*routed("partitions: 4", 2)) == []
 
 
 def test_a_topic_that_a_table_returns_to_keeps_its_partitions() -> None:

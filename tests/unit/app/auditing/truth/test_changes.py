@@ -70,6 +70,20 @@ def test_rows_are_numbered_with_those_that_are_not_captured(store: Store) -> Non
     assert dict(found.filtered) == {"shop.secret": 2}
 
 
+def test_rows_that_were_undone_did_not_happen_and_keep_their_ordinals(store: Store) -> None:
+    undone = query("BEGIN"), rows("t", 1, 2), query("ROLLBACK")
+    saved = (
+        rows("t", 3),
+        query("SAVEPOINT `s`"),
+        rows("t", 4, 5),
+        query("ROLLBACK TO `S`"),
+        rows("t", 6),
+    )
+    truth(store, gtid(f"{SOURCE}:1"), *undone, transaction(2, *saved, at=300))
+    assert names(store) == ["2#0", "2#3"]
+    assert [one.n for one in store.all()] == [0, 1]
+
+
 def test_of_a_transaction_that_is_published_in_part_only_that_part_is_wanted(store: Store) -> None:
     cut = (f"{SOURCE}:2", 2)
     parts = (transaction(1, rows("t", 1)), transaction(2, rows("t", 2, 3, 4), at=300))

@@ -10,6 +10,8 @@ from app.auditing.truth.printed_events import (
     Event,
     FileBegins,
     Row,
+    RowsUndone,
+    SavepointSet,
     Statement,
     TransactionBegins,
     TransactionEnds,
@@ -144,6 +146,10 @@ def test_boundaries_of_xa_transactions_and_savepoints_are_no_statements() -> Non
         gtid("ANONYMOUS"), query("XA COMMIT X'61',X'',1"),
     )  # fmt: skip
     result = [each for each in found if isinstance(each, XaBegins | XaEnded | Statement)]
+    assert [each for each in found if isinstance(each, SavepointSet | RowsUndone)] == [
+        SavepointSet("a"),
+        RowsUndone("a"),
+    ]
     xid = "X'61',X'',1"
     assert result == [XaBegins(xid), XaEnded(xid, "PREPARE"), XaEnded(xid, "COMMIT")]
 

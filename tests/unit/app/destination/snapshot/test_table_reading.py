@@ -20,7 +20,7 @@ from app.destination.snapshot.table_reading import DEPTH, TableReading
 from app.pipeline.number.changed_keys import NOT_PUBLISHED, QUARANTINED
 from app.pipeline.portions.portion_series import portions_of
 from app.pipeline.portions.selected_rows import Entered, SelectedRows
-from connectors.errors import SnapshotUnsupported, SourceLost, SourceRefused
+from connectors.errors import SnapshotUnsupported, SourceLost, SourceRefused, SpoolFull
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from connectors.mysql.snapshot.chunk_reader import DefinitionChanged, ReadChunk
@@ -352,6 +352,21 @@ async def test_a_table_that_is_gone_and_one_that_cannot_be_read_end_with_that_st
     assert (shown[-1].state, shown[-1].rows) == (SnapshotState.FAILED, 2)
     assert shown[-1].error is not None
     assert shown[-1].error.startswith("SnapshotUnsupported: ")
+
+
+async def test_a_spool_without_room_is_tried_again_until_there_is_some_or_an_hour_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_ROOM_SECONDS", 0.01)
+    full: list[Exception] = [SpoolFull("3 MiB free", table="shop.t", folder="spools")] * 3
+    shown = await read(Table(5, errors={0: full[:]}), Stream())
+    assert [bool(one.error) for one in shown][:2] == [True, False]
+    assert "snapshot.spool_dir" in (shown[0].error or "")
+    assert (shown[-1].state, shown[-1].rows) == (SnapshotState.DONE, 5)
+    monkeypatch.setattr(module, "_FULL_SECONDS", 0.0)
+    shown = await read(Table(5, errors={0: full[:]}), Stream())
+    assert shown[-1].state is SnapshotState.FAILED
+    assert (shown[-1].error or "").startswith("SpoolFull: ")
 
 
 async def test_rows_that_cannot_be_decoded_end_their_table() -> None:

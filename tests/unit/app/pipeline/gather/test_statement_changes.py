@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from app.pipeline.formats.registry import value_counter
 from app.pipeline.gather.captured_tables import CapturedTables, GivenUp
 from app.pipeline.gather.gather import Gathering
 from app.pipeline.gather.gathered import Gathered
+from app.pipeline.gather.items import Ddl, Rows
 from app.pipeline.gather.statement_changes import StatementJudge
 from connectors.errors import AqueductError, StatementBasedChange
 from connectors.mysql.binlog.events import EventType, Query
+from connectors.mysql.binlog.statement_kind import Kind
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server
 from connectors.mysql.transaction_reader import TransactionReader
 from tables.routes.routes import Routes
 from tests.made import SERVER, START, chunk_of, gtid, int_rows, int_table, query, table_map, xid
 from tests.unit.app.pipeline.runs import RULES
+from tests.unit.tables.made import table
 
 CHARSETS, OURS = Charsets({}, {}), Server(version=(8, 4, 0))
 BEGIN, MAP = query("BEGIN"), table_map(int_table())
@@ -102,11 +107,60 @@ def test_a_statement_that_is_passed_by_is_counted_and_moves_the_cursor() -> None
 
 
 @pytest.mark.parametrize("sql", ["ROLLBACK", "ROLLBACK TO `s`"])
-def test_rows_that_are_taken_back_stop_only_where_they_were_captured(sql: str) -> None:
-    events = gtid(5), BEGIN, *MAP_AND_ROWS, query(sql), xid()
+def test_rows_that_are_taken_back_did_not_happen(sql: str) -> None:
+    saved = query("SAVEPOINT `S`")
+    events = gtid(5), BEGIN, saved, *MAP_AND_ROWS, query(sql), xid()
     ends = events if sql != "ROLLBACK" else events[:-1]
-    assert gathered(*ends, include=r"other\..*").gtids.found() == [(SERVER, 5, 5)]
+    for include in (r"other\..*", r"shop\..*"):
+        found = gathered(*ends, include=include)
+        assert found.gtids.found() == [(SERVER, 5, 5)]
+        assert found.values == 0
+        assert [type(item).__name__ for item in found.items] == ["End"]
+
+
+def test_rows_before_a_savepoint_stay_and_have_the_ordinals_of_the_source() -> None:
+    rows = MAP_AND_ROWS
+    after = (
+        query("SAVEPOINT a"),
+        *rows,
+        query("SAVEPOINT b"),
+        *rows,
+        query("ROLLBACK TO `a`"),
+        *rows,
+    )
+    found = gathered(gtid(5), BEGIN, *rows, *after, xid(), include=r"shop\..*")
+    kept = [item for item in found.items if isinstance(item, Rows)]
+    size = len(kept[0].rows)
+    assert [one.ordinal for one in kept] == [0, 3 * size]
+    assert found.values == 2 * size
+
+
+@pytest.mark.parametrize("sql", ["ROLLBACK", "ROLLBACK TO `s`"])
+def test_rows_that_are_taken_back_are_refused_where_they_may_be_published(sql: str) -> None:
+    # A savepoint that the binlog does not have.
     with pytest.raises(AqueductError, match="ROLLBACK"):
-        gathered(*ends, include=r"shop\..*")
+        gathered(gtid(5), BEGIN, *MAP_AND_ROWS, query("ROLLBACK TO t"), xid(), include=r"shop\..*")
     with pytest.raises(AqueductError, match="ROLLBACK"):
         gathered(query(sql), xid(), include=r"other\..*", context=(gtid(5), BEGIN))
+
+
+def test_a_table_in_memory_that_its_server_has_emptied_is_truncated_and_no_other_one() -> None:
+    emptied = query("DELETE FROM `shop`.`t`")
+    for options, count in (("ENGINE=MEMORY", 1), ("ENGINE=heap", 1), ("ENGINE=InnoDB", 0), ("", 0)):
+        known = {("shop", "t"): replace(table("id"), options=options)}
+        tables = CapturedTables(
+            Routes(prefix="aq", include=r"shop\..*"), CHARSETS, server=OURS, known=known
+        )
+        gathering = Gathering(tables, RULES, value_counter, passing=passing())
+        chunk, reader = (
+            chunk_of(gtid(5), BEGIN, emptied, xid()),
+            TransactionReader(SERVER, CHARSETS),
+        )
+        if not count:
+            with pytest.raises(StatementBasedChange):
+                reader.read(chunk, gathering)
+            continue
+        reader.read(chunk, gathering)
+        (item,) = [one for one in gathering.gathered.items if isinstance(one, Ddl)]
+        assert (item.kind, [one.table for one in item.emptied]) == (Kind.TRUNCATE, [("shop", "t")])
+        assert gathering.gathered.values == 1

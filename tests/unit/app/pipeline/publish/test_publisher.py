@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Container
+from collections.abc import AsyncIterator, Collection, Container
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, cast
@@ -14,8 +14,18 @@ from aiokafka.errors import MessageSizeTooLargeError
 from app.pipeline.piece import Piece
 from app.pipeline.piece_parts import GtidInterval, SourceTrace
 from app.pipeline.publish.publisher import Publisher, TopicPlans, _after
-from connectors.errors import BatchTooLarge, RecordTooLarge
+from connectors.errors import (
+    AqueductError,
+    BatchTooLarge,
+    KafkaDenied,
+    KafkaRefused,
+    RecordTooLarge,
+    TopicGone,
+    TopicUnfit,
+    TopicUnusable,
+)
 from connectors.kafka.record_batches import BatchWriter, FinishedBatch
+from connectors.kafka.topics.topics import TopicPlan
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.cursor import Cursor, Resume
@@ -107,6 +117,10 @@ class Sent:
     async def ensure(self, *_plans: object, before: Container[str] = ()) -> None:
         """Returns that all topics exist."""
 
+    async def unwritable(self, _topics: object) -> set[str]:
+        """Returns that all topics may be written to."""
+        return set()
+
 
 class Refusing(Sent):
     """A producer whose broker refuses the batches of one topic as too large."""
@@ -178,3 +192,67 @@ async def test_the_records_of_a_piece_come_after_the_checkpoint_that_does_not_ho
     await publisher.publish(piece_given)
     assert [key.partition(b"/")[0] for key in sent.keys] == [b"checkpoint", b"history", b"cursor"]
     assert publisher.cursor.history == 1
+
+
+class Asked:
+    """Topics as a broker has them: each that is unfit, gone or forbidden by its name."""
+
+    def __init__(self, *denied: str, **faults: AqueductError) -> None:
+        self._denied, self._faults = denied, faults
+
+    async def unwritable(self, names: Collection[str]) -> set[str]:
+        return set(names) & set(self._denied)
+
+    async def ensure(self, *plans: TopicPlan, before: Container[str] = ()) -> None:
+        assert before == {*()}
+        for plan in plans:
+            if plan.name in self._faults:
+                raise self._faults[plan.name]
+
+
+async def error_of(topics: Asked, error: AqueductError, *names: str) -> AqueductError:
+    """The outcome of an error of writing to these topics, of which each but ``x`` has a table of its name."""
+    publisher = Publisher(
+        cast(Any, None), plans=PLANS, topics=cast(Any, topics), cursor=cursor(None)
+    )
+    return await publisher.of_tables(
+        error, dict.fromkeys(names, 1), lambda topic: {("shop", topic)} - {("shop", "x")}
+    )
+
+
+async def test_the_tables_of_topics_that_cannot_be_written_to_wait_each_by_its_own_reason() -> None:
+    topics = Asked("c", a=TopicUnfit("small"), b=TopicGone(topic="b"))
+    found = await error_of(topics, KafkaRefused("no"), "a", "b", "c", "d")
+    assert isinstance(found, TopicUnusable)
+    why = {one.name_of_table[1]: one.detail for one in (found, *found.others)}
+    assert {name: text.partition(":")[0] for name, text in why.items()} == {
+        "a": "TopicUnfit",
+        "b": "TopicGone",
+        "c": "KafkaDenied",
+    }
+    assert "accept-topic shop" in why["b"]
+
+
+async def test_what_is_not_a_matter_of_single_topics_with_tables_is_the_destination_s() -> None:
+    error = KafkaRefused("no")
+    assert await error_of(Asked(), error, "a") is error
+    # A topic of no known table.
+    assert await error_of(Asked(x=TopicUnfit("small")), error, "a", "x") is error
+    # The dead letters are the destination's own, made with the first.
+    letters = "aq.__dead_letters.shop"
+    assert await error_of(Asked(letters), error, letters) is error
+    for own in ("aq.__journal", "aq.__ddl.shop"):
+        with pytest.raises(KafkaDenied, match=own):
+            await error_of(Asked(own, "a"), error, "a")
+
+
+async def test_a_topic_that_may_not_be_written_to_is_found_before_a_transaction_is_begun() -> None:
+    sent = Sent()
+    publisher = Publisher(
+        cast(Any, sent), plans=PLANS, topics=cast(Any, Asked("aq.a")), cursor=cursor(None)
+    )
+    written = BatchWriter("aq.a", partitions=1, compression=None, max_bytes=99, timestamp_ms=1)
+    written.append(b"{}", b"{}", [])
+    with pytest.raises(KafkaDenied, match=r"topic=aq\.a"):
+        await publisher.publish(replace(piece(), batches=written.finished()))
+    assert sent.keys == []

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from app.destination.background import beside
-from app.pipeline.gather.captured_tables import CapturedTables, QuarantinedMarker
+from app.pipeline.gather.captured_tables import CapturedTables
 from app.pipeline.piece import Piece
 from app.pipeline.piece_parts import TableChanges
 from app.pipeline.publish.topic_preparation import TopicPreparation
@@ -17,7 +17,7 @@ from connectors.kafka.record_batches import FinishedBatch
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.position import Coordinates
 from tables.routes.routes import Routes
-from tests.unit.tables.made import applied, begun
+from tests.unit.tables.made import applied, begun, table
 
 SERVER: Any = None
 
@@ -54,7 +54,7 @@ def ahead(made: Made, *known: tuple[str, str]) -> TopicPreparation:
         Routes(prefix="aq", include=r"shop\..*", black=r"shop\.black", partitions=3),
         Charsets({}, {}),
         server=SERVER,
-        known=dict.fromkeys(known, QuarantinedMarker()),
+        known=dict.fromkeys(known, table("id")),
     )
     return TopicPreparation(cast(Any, made), tables)
 

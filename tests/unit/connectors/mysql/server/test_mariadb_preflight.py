@@ -101,6 +101,8 @@ def test_other_names_of_the_privileges_will_do(grant: str) -> None:
 
 def test_a_replica_must_write_its_sources_changes_to_its_own_binlog() -> None:
     assert "--log-slave-updates" in described(facts({"log_slave_updates": "OFF"}, is_replica=True))
+    # A replica that was promoted writes all changes that it gets.
+    preflight.check(facts({"log_slave_updates": "OFF"}, was_replica=True), ADDRESS)
 
 
 def test_another_replica_with_our_number_is_reported_by_its_host() -> None:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from connectors.errors import SnapshotUnsupported
+from connectors.errors import SnapshotUnsupported, SpoolFull
 from connectors.mysql.snapshot import spool as module
 from connectors.mysql.snapshot.spool import Spool, Spools
 
@@ -72,7 +72,7 @@ def test_a_folder_without_room_is_refused_with_the_sizes(
     spool = Spool(Spools(folder=tmp_path), NAME)
     spool.expect(None)
     spool.expect(40 << 20)
-    with pytest.raises(SnapshotUnsupported) as raised:
+    with pytest.raises(SpoolFull) as raised:
         spool.expect(50 << 20)
     assert "about 50 MiB of rows by the server's estimate" in raised.value.detail
     assert "has 300 MiB free, of which 256 MiB stay free" in raised.value.detail

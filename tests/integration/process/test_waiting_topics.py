@@ -1,0 +1,189 @@
+"""Tables whose topics cannot take their rows: each waits by its name, and comes back in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka.admin import NewPartitions
+
+from connectors.kafka.reading.partition_reader import read_to_end
+from connectors.kafka.topics.plan import TopicPlan
+from devstack import Stack
+from devstack.mysql import Mysql
+from tests.crash.accounts import Account, Grant
+from tests.harness.forked import run_command
+from tests.harness.servers import own_mysql
+from tests.harness.sql import run
+from tests.harness.topics import changes, names, on_kafka, statements
+from tests.harness.wait import until
+from tests.harness.worker import Worker, running, settings
+from tests.integration.process.test_topics import alter, delete, make, remake
+from tests.integration.subscriber.test_accounts import WithAccounts
+from tests.schema_registry import schema_registry
+
+_TOPIC, _PREFIXED, _WRITE = 2, 4, 4
+_MAPPING = """
+tables:
+  shop.avro: {format: avro}
+  shop.twin: {from: ["shop.twi[n]"]}
+  shop.other: {from: ["shop.[t]win"], format: avro}
+"""
+WAITING = ("few", "compact", "denied", "avro", "twin", "lost", "again")
+TABLES = ("calm", *WAITING)
+
+
+@pytest.fixture
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WithAccounts]:
+    """A broker at which the worker's account may do what it is granted."""
+    made = WithAccounts(tmp_path_factory.mktemp("accounts"), ["worker"])
+    try:
+        made.start()
+        yield made
+    finally:
+        made.children.kill()
+
+
+@pytest.fixture
+def mysql(stack: Stack) -> Iterator[Mysql]:
+    """A server of the test's own; without full row metadata only the history has the columns' names."""
+    options: dict[str, str | int] = {"server_id": 31, "binlog_row_metadata": "MINIMAL"}
+    with own_mysql(stack, "CREATE DATABASE shop", options=options) as server:
+        yield server
+
+
+@pytest.mark.long(
+    "test_topics.py has topics that are unfit, gone and made again; "
+    "unit/app/pipeline/publish/test_publisher.py which tables wait"
+)
+def test_tables_whose_topics_cannot_take_rows_wait_by_name_and_come_back_in_order(
+    broker: WithAccounts, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = settings(broker, mysql, tmp_path)
+    prefix = str(wanted["prefix"])
+    wanted["kafka"] = {
+        "bootstrap_servers": broker.signed,
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_username": "worker",
+        "sasl_password": "secret",
+    }
+    account = Account(broker, "worker", prefix)  # type: ignore[arg-type]
+    rights = [one for one in account.on_topics() if one.operation != _WRITE]
+    writing = [
+        Grant(_TOPIC, f"{prefix}.{name}", _PREFIXED, _WRITE)
+        for name in ("__", *(f"shop.{table}" for table in TABLES if table != "denied"))
+    ]
+    account.grant(rights, writing, account.on_group(), account.on_ids())
+    (tmp_path / "mapping.yaml").write_text(_MAPPING)
+    few, compact, lost, again = (
+        f"{prefix}.shop.{one}" for one in ("few", "compact", "lost", "again")
+    )
+
+    def plan(name: str, **more: Any) -> TopicPlan:
+        common = {"partitions": 2, "replication_factor": 1, "max_message_bytes": 16 << 20}
+        return TopicPlan(name=name, **(common | more))
+
+    make(broker, plan(few, partitions=1).command())
+    make(broker, plan(compact, cleanup_policy="compact").command())
+    with schema_registry() as registry:
+        registry.refused = frozenset({"avro-value"})
+        wanted["mapping"] = {
+            "file": str(tmp_path / "mapping.yaml"),
+            "schema_registry": {"url": registry.url},
+        }
+        for table in TABLES:
+            run(mysql, f"CREATE TABLE shop.{table} (id INT PRIMARY KEY, n INT)")
+        write(mysql, 1)
+        with running(wanted, tmp_path) as one:
+            calm(broker, one, prefix, 1)
+            waits(one, "few", "compact", "denied", "avro", "twin")
+            # Topics that vanish while the worker runs, and a statement on each table.
+            delete(broker, lost)
+            remake(broker, plan(again))
+            run(mysql, *(f"ALTER TABLE shop.{table} ADD m INT DEFAULT 7 FIRST" for table in TABLES))
+            write(mysql, 2)
+            calm(broker, one, prefix, 2)
+            found = waits(one, *WAITING)
+            for table, why in (
+                ("few", "TopicUnfit"), ("compact", "TopicUnfit"), ("denied", "KafkaDenied"),
+                ("avro", "incompatible"), ("twin", "match"), ("lost", "TopicGone"),
+                ("again", "TopicReplaced"),
+            ):  # fmt: skip
+                assert why in found[f"shop.{table}"], found
+            assert registry.refused
+            one.process.kill()
+            one.process.wait()
+        write(mysql, 3)
+        with running(wanted, tmp_path) as one:
+            calm(broker, one, prefix, 3)
+            waits(one, *WAITING)
+            on_kafka(broker, lambda admin: admin.create_partitions({few: NewPartitions(2)}))
+            alter(broker, plan(compact))
+            account.grant([Grant(_TOPIC, f"{prefix}.shop.denied", _PREFIXED, _WRITE)])
+            make(broker, plan(lost).command())
+            for topic in (lost, again):
+                accepted = ("accept-topic", "shop", topic, "--why", "a test", "--yes-lose-changes")
+                done = run_command(tmp_path / "aqueduct.yaml", "destination", *accepted)
+                assert done.returncode == 0, (done.stdout, done.stderr)
+            waits(one, "avro", "twin")
+            registry.refused = frozenset()
+            done = run_command(
+                tmp_path / "aqueduct.yaml", "schema", "resolve", "shop", "shop.avro", "--again"
+            )
+            assert done.returncode == 0, (done.stdout, done.stderr)
+            waits(one, "twin")
+            assert one.stop() == 0
+        (tmp_path / "mapping.yaml").write_text(_MAPPING.replace("[t]win", "nobody"))
+        with running(wanted, tmp_path) as one:
+            waits(one)
+            write(mysql, 4)
+            calm(broker, one, prefix, 4)
+            assert one.stop() == 0
+    # What topics that were made again had before is gone; each other row is there once, in order, and whole.
+    first = {"id": 1, "n": 1}
+    rest = [{"m": 7, "id": number, "n": number} for number in (2, 3, 4)]
+    seqs = []
+    for table in TABLES:
+        if table != "avro":
+            published = changes(broker, f"{prefix}.shop.{table}", partitions=2)
+            wholly = rest if table in ("lost", "again") else [first, *rest]
+            assert [one.value["after"] for one in published] == wholly, table
+            seqs += [one.seq for one in published]
+    topic = f"{prefix}.shop.avro"
+    options = {"bootstrap_servers": broker.kafka}
+    raw = [one for part in (0, 1) for one in asyncio.run(read_to_end(options, topic, part))]
+    assert len(raw) == 4
+    seqs += [int(dict(one.headers)["seq"]) for one in raw]
+    seqs += [one.seq for one in statements(broker, prefix)]
+    # Those of the two rows that are gone are missing.
+    assert len(seqs) == len({*seqs}) == max(seqs) - 2
+
+
+def write(mysql: Mysql, number: int) -> None:
+    """Write a row to each table, in one transaction."""
+    values = f"(id, n) VALUES ({number}, {number})"
+    run(mysql, "BEGIN", *(f"INSERT INTO shop.{table} {values}" for table in TABLES), "COMMIT")
+
+
+def calm(stack: Stack, worker: Worker, prefix: str, count: int) -> None:
+    """Wait until the calm table has so many rows."""
+    topic = f"{prefix}.shop.calm"
+    until(
+        lambda: topic in names(stack) and len(changes(stack, topic, partitions=2)) == count,
+        late=lambda: f"{worker.destination()}\n{worker.log[-3000:]}",
+    )
+
+
+def waits(worker: Worker, *tables: str) -> dict[str, str]:
+    """Wait until exactly these wait, and all others are published; return why."""
+
+    def aside(status: dict[str, Any]) -> dict[str, str]:
+        return {one["table"]: one["why"] for one in status["set_aside"]}
+
+    wanted = {f"shop.{one}" for one in tables}
+    status = worker.wait(lambda one: one["state"] == "RUNNING" and aside(one).keys() == wanted)
+    return aside(status)
