@@ -116,6 +116,14 @@ class RenamedWhileWaiting(TableError):
     """A table was renamed at the source while it, or the other table of the rename, waited."""
 
 
+class RenameFailed(TableError):
+    """A table was renamed or dropped at the source, and the warehouse's rows could not be moved."""
+
+
+class TableFailed(TableError):
+    """Spark cannot read or write a table in the warehouse."""
+
+
 class ForeignTable(TableError):
     """The folder of a table holds something that the sink did not create."""
 

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame
 from spark_sink.background.rebuild import Rebuild
 from spark_sink.batch.apply import Applier
 from spark_sink.batch.unusable import positions_of
+from spark_sink.ddl.moving import is_unplaced
 from spark_sink.errors import (
     ColumnsChanged,
     ForeignTable,
@@ -30,8 +31,10 @@ from spark_sink.errors import (
     ReloadRefused,
     ReloadRequested,
     RenamedWhileWaiting,
+    RenameFailed,
     SinkError,
     TableError,
+    TableFailed,
     TableReplaced,
     UnsupportedPartialImage,
 )
@@ -46,13 +49,15 @@ from spark_sink.warehouse.moves import pieces
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sql.commits import again
+from spark_sink.warehouse.table_faults import FAILURES, is_shared
 from spark_sink.warehouse.waiting_tables import LOADED, RELOADING, Request, WaitState
 
 _log = logging.getLogger(__name__)
 _ROUNDS = 5
 
-_OF_ITS_ROWS = (TableReplaced.__name__, ColumnsChanged.__name__)
-"""Errors of tables whose own rows a reload must not begin with."""
+_REPLACED = (TableReplaced.__name__, ColumnsChanged.__name__)
+_OF_ITS_ROWS = (*_REPLACED, TableFailed.__name__)
+"""Errors of tables whose own rows a reload must not begin with before they are looked at."""
 
 At = tuple[str, int]
 
@@ -73,7 +78,7 @@ class Reloader:
         """Reloads a table, or records why that failed."""
         try:
             held = self._waiting(request)
-            kept = self._store.cut(*request.name)
+            kept = self._cut(request)
             put = kept[1] if kept is not None and kept[0] == held.since_ms else None
             if put is None or not self._ended(request, put):
                 self._reload(held, request, put)
@@ -87,6 +92,15 @@ class Reloader:
                 self._waits.refuse(self._standing(request), fault, request)
             return
         _log.info("table reloaded table=%s.%s", *request.name)
+
+    def _cut(self, request: Request) -> tuple[int, dict[At, int]] | None:
+        """See Tables.cut; None if the table cannot be read, and need not be."""
+        try:
+            return self._store.cut(*request.name)
+        except FAILURES as failure:
+            if is_shared(failure) or not (request.from_beginning or request.load):
+                raise
+            return None
 
     def _standing(self, request: Request) -> WaitState:
         held = self._waits.tables.get(request.name)
@@ -119,11 +133,16 @@ class Reloader:
                 self._waits.begin(request.name, ReloadRequested(), self._cut_before(request))
                 self._applier.forget(request.name)
                 held = self._waits.tables[request.name]
-            if held.error == RenamedWhileWaiting.__name__ and not starts and not request.only_new:
+            # Its own rows are what a reload without these options begins with.
+            keeps = not starts and not request.only_new
+            if keeps and held.waits_for == RenamedWhileWaiting.__name__:
                 raise RenamedWhileWaiting(held.reason, advice=held.action)
-            if held.error == LedgerLost.__name__ and not starts and not request.only_new:
+            if keeps and held.waits_for == LedgerLost.__name__:
                 raise LedgerLost(held.reason, advice=held.action)
-            if held.error in _OF_ITS_ROWS and not starts and not request.only_new:
+            if keeps and is_unplaced(held):
+                if self._applier.warehouse.moving.shape(*request.name) is None:
+                    raise RenameFailed(held.reason, advice=held.action)
+            elif keeps and held.waits_for in _OF_ITS_ROWS:
                 self._check_put_back(held)
             if request.unknown_as_null:
                 self._check_gone(request)
@@ -143,7 +162,9 @@ class Reloader:
         """Raises TableReplaced or ColumnsChanged unless the table is again as the sink left it."""
         # Its history is another matter, of which it waits after that.
         with suppress(HistoryReplaced):
-            if self._applier.milestones.integrity.checked(held.name) is None:
+            found = self._applier.milestones.integrity.checked(held.name)
+            # One that could not be made has no rows.
+            if found is None and held.waits_for in _REPLACED:
                 raise TableReplaced(held.reason, advice=again(held.name))
 
     def _cut_before(self, request: Request) -> Offsets:
@@ -163,9 +184,12 @@ class Reloader:
             raise ReloadRefused(f"no topic {', '.join(request.topics) or 'matches'}")
         held = self._waits.waiting(request.name)
         advice = "Reload without --from-beginning, which keeps the rows that were applied"
-        if held is not None and held.error in (*_OF_ITS_ROWS, LedgerLost.__name__):
+        if held is not None and held.waits_for in (*_OF_ITS_ROWS, LedgerLost.__name__):
             advice = "Load the table (docs/bulk-load.md)"
-        elif held is not None and held.error == RenamedWhileWaiting.__name__:
+        elif held is not None and held.waits_for in (
+            RenamedWhileWaiting.__name__,
+            RenameFailed.__name__,
+        ):
             advice = (
                 "Publish its existing rows again (python -m app snapshot start, with --replace), and once "
                 "that is done, reload with --only-new instead"
@@ -221,8 +245,14 @@ class Reloader:
         Empty if one source table fills it, whose versions name no topic.
         """
         shape = None
-        with suppress(ForeignTable):
+        try:
             shape = self._store.shape(*name)
+        except ForeignTable:
+            pass
+        except FAILURES as failure:
+            if is_shared(failure):
+                raise
+            return None
         # Whether mapped tables filled one that is gone is not known.
         is_gone = shape is None and name in self._applier.milestones.integrity.left
         if is_gone or (shape is not None and shape.apart):
@@ -319,14 +349,33 @@ class Reloader:
             )
         if load is not None and self._loads is not None:
             self._loads.keep_placed(load.state)
-        self._store.replace(shape, self._stage.rows(shape), cut=(held.since_ms, cut))
-        if request.from_beginning or load is not None:
+        renewed = request.from_beginning or load is not None
+        self._replace(shape, cut=(held.since_ms, cut), is_whole=renewed)
+        if renewed:
+            self._applier.deleted.discard(request.name)
             forget_foreign(self._applier.warehouse.notes, request.name)
         self._end(request, held, cut)
-        renewed = request.from_beginning or load is not None
-        renewed = renewed or held.error == HistoryReplaced.__name__
+        self._applier.warehouse.moving.drop(*request.name)
+        renewed = renewed or held.waits_for == HistoryReplaced.__name__
         self._applier.milestones.integrity.took(request.name, has_history=renewed)
         self._stage.drop(*request.name)
+
+    def _replace(self, shape: Shape, *, cut: tuple[int, Offsets], is_whole: bool) -> None:
+        """Replaces the table by the one that was rebuilt; `is_whole` if nothing of the table is in that.
+
+        Then a table that cannot be replaced, as one whose log is damaged, is removed first.
+        """
+        rows, name = self._stage.rows(shape), (shape.database, shape.table)
+        try:
+            self._store.replace(shape, rows, cut=cut)
+        except FAILURES as failure:
+            if not is_whole or is_shared(failure):
+                raise
+            # The rows that take its place are there, and can be read.
+            rows.write.format("noop").mode("overwrite").save()
+            _log.warning("table removed, as it cannot be replaced table=%s.%s: %s", *name, failure)
+            self._store.drop(*name)
+            self._store.replace(shape, self._stage.rows(shape), cut=cut)
 
     def _built(
         self, rebuild: Rebuild, start: dict[At, int], *, fresh: bool
@@ -337,17 +386,23 @@ class Reloader:
             # The records may be past DDL that no batch has come to.
             self._applier.follow_ddl({})
             self._check_reloading(self._waits.tables[rebuild.name])
-            self._applier.deleted.put_back(rebuild.name)
+            try:
+                self._applier.deleted.put_back(rebuild.name)
+            except FAILURES as failure:
+                if is_shared(failure) or not (rebuild.request.from_beginning or rebuild.load):
+                    raise
         records = self._topics.read(start, end)
         rebuild.sort_out(records)
         rebuild.keep_history(records, {**self._position(), **end})
-        shape: Shape | None = None if fresh else self._store.shape(*rebuild.name)
+        held = self._waits.tables[rebuild.name]
+        tables = self._applier.warehouse.moving if is_unplaced(held) else self._store
+        shape: Shape | None = None if fresh else tables.shape(*rebuild.name)
         # Starts over where records must be skipped.
         while True:
             if rebuild.load is not None:
                 rebuild.begin_loaded()
             else:
-                rebuild.begin(shape, self._store.rows(shape) if shape is not None else None)
+                rebuild.begin(shape, tables.rows(shape) if shape is not None else None)
             try:
                 return end, rebuild.apply(records, {**self._position(), **end})
             except (MalformedRecord, UnsupportedPartialImage) as fault:

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from pyspark.sql import DataFrame
 
@@ -58,6 +59,7 @@ from spark_sink.warehouse.integrity import ledger_lost
 from spark_sink.warehouse.ledger import Floors, entries_of, spans
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
 from spark_sink.warehouse.protocol import Name, Warehouse
+from spark_sink.warehouse.table_faults import twice
 from spark_sink.warehouse.waiting_tables import Waits, loaded_sql
 
 _log = logging.getLogger(__name__)
@@ -225,6 +227,8 @@ class Applier:
                 self._wait(name, fault, found.tables[name].began(moved[0]), start=moved[0])
             if aside is not None:
                 aside.report(batch_id)
+            for name, fault in self.milestones.settle(self.waits.waiting).items():
+                self._wait(name, fault, {}, start=moved[0])
             applied, moment = self.clock(), self.milestones.moment(self.clock(), self.waits)
             entries = entries_of(
                 found.records,
@@ -408,8 +412,13 @@ class Applier:
             describe(batch.sparkSession, f"batch {batch_id}: merge {'.'.join(part.name)}")
             try:
                 known_of = versions[part.name], floors.get(part.name, {})
-                held[part.name].ops -= self._merge_usable(
-                    records, part, *known_of, own, aside=aside
+                act = partial(self._merge_usable, records, part, *known_of, own, aside=aside)
+                held[part.name].ops -= twice(
+                    act,
+                    part.name,
+                    self.warehouse,
+                    between=partial(self._forget, part.name),
+                    stopped=self.stopping.is_set,
                 )
             except TableError as fault:
                 faults[part.name] = fault

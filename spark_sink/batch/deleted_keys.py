@@ -18,10 +18,12 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 
 from spark_sink.errors import ForeignTable
+from spark_sink.spark.error_mapping import named
 from spark_sink.table_rules import TableRules
 from spark_sink.warehouse.markers import in_columns, in_force, newer, without_older
 from spark_sink.warehouse.protocol import CommitConflict, Name, Warehouse
 from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.table_faults import FAILURES, is_shared
 
 _log = logging.getLogger(__name__)
 _ALWAYS = 2**62
@@ -44,13 +46,15 @@ class DeletedKeys:
     """Held while it is found which tables have markers: batches of several tables ask at once."""
     _shapes: dict[Name, Shape] | None = None
     """The tables that have markers beside them, with the shapes of these."""
+    _unread: dict[Name, Exception] = field(default_factory=dict)
+    """Tables whose markers cannot be read, and why."""
     _unswept: set[Name] | None = None
     """The tables that should have no markers of their own, and may have some."""
 
     def reads_once(self, shape: Shape) -> bool:
         """Whether `merge` reads its rows only once now."""
         name = shape.database, shape.table
-        is_plain = not self.rules.has_hard_deletes(name) and name not in self._known()
+        is_plain = not self.rules.has_hard_deletes(name) and self._shape(name) is None
         return is_plain and self.warehouse.tables.reads_once(shape)
 
     def merge(
@@ -74,13 +78,13 @@ class DeletedKeys:
 
     def markers(self, shape: Shape, *, beside: DataFrame) -> DataFrame | None:
         """The markers beside the table; None without any. See `Tables.rows`."""
-        if not shape.keyed or (shape.database, shape.table) not in self._known():
+        if not shape.keyed or self._shape((shape.database, shape.table)) is None:
             return None
         return self.warehouse.deleted.tables.rows(shape, beside=beside)
 
     def put_back(self, name: Name, *, wanted: Shape | None = None) -> None:
         """Puts the markers back into their table, unless they have the shape `wanted`; safe to repeat."""
-        held = self._known().get(name)
+        held = self._shape(name)
         if held is None or held == wanted:
             return
         shape = self.warehouse.tables.shape(*name)
@@ -94,6 +98,13 @@ class DeletedKeys:
         self.warehouse.deleted.tables.drop(*name)
         self._known().pop(name, None)
         self.forget(name)
+
+    def discard(self, name: Name) -> None:
+        """Removes the markers beside a table that was recreated, if they could not be put back before."""
+        if name in self._known() or self._unread.pop(name, None) is not None:
+            self.drops(name)
+            self.warehouse.deleted.tables.drop(*name)
+            self._known().pop(name, None)
 
     def forget(self, name: Name) -> None:
         """Takes note that a table was replaced, so that it may have markers of its own."""
@@ -114,16 +125,26 @@ class DeletedKeys:
         If another writer commits first, the table stays due.
         """
         with self.gate, suppress(CommitConflict):
-            shape = self._own(name)
-            if shape is not None and shape.keyed:
-                markers = self.warehouse.tables.rows(shape, fixed=True).where("__deleted")
-                if not markers.isEmpty():
-                    self._store(shape, markers.localCheckpoint(eager=False))
-                    self.warehouse.upkeep.purge(name, _ALWAYS)
-                    self.wrote(name)
-                    _log.info("markers of deleted rows removed table=%s.%s", *name)
+            try:
+                self._sweep(name)
+            except FAILURES as failure:
+                if is_shared(failure):
+                    raise
+                _log.error(
+                    "markers of deleted rows not removed table=%s.%s: %s", *name, named(failure)
+                )
             if self._unswept is not None:
                 self._unswept.discard(name)
+
+    def _sweep(self, name: Name) -> None:
+        shape = self._own(name)
+        if shape is not None and shape.keyed:
+            markers = self.warehouse.tables.rows(shape, fixed=True).where("__deleted")
+            if not markers.isEmpty():
+                self._store(shape, markers.localCheckpoint(eager=False))
+                self.warehouse.upkeep.purge(name, _ALWAYS)
+                self.wrote(name)
+                _log.info("markers of deleted rows removed table=%s.%s", *name)
 
     def _own(self, name: Name) -> Shape | None:
         """The table's shape; None if the sink has no table of that name."""
@@ -134,16 +155,35 @@ class DeletedKeys:
 
     def _store(self, shape: Shape, markers: DataFrame) -> None:
         name, tables = (shape.database, shape.table), self.warehouse.deleted.tables
-        held = self._known().get(name)
+        held = self._shape(name)
         if held != shape:
             tables.evolve(held, shape)
             self._known()[name] = shape
         tables.merge(shape, markers)
 
+    def _shape(self, name: Name) -> Shape | None:
+        """The shape of a table's markers; None without any. Raises why they cannot be read."""
+        held = self._known()
+        if (failure := self._unread.pop(name, None)) is not None:
+            # The next call looks again.
+            self._shapes = None
+            raise failure
+        return held.get(name)
+
     def _known(self) -> dict[Name, Shape]:
         with self._reading:
             if self._shapes is None:
                 tables = self.warehouse.deleted.tables
-                found = {name: tables.shape(*name) for name in tables.names()}
-                self._shapes = {name: shape for name, shape in found.items() if shape is not None}
+                found: dict[Name, Shape] = {}
+                self._unread.clear()
+                for name in tables.names():
+                    try:
+                        shape = tables.shape(*name)
+                    except FAILURES as failure:
+                        if is_shared(failure):
+                            raise
+                        self._unread[name] = failure
+                    else:
+                        found |= {name: shape} if shape is not None else {}
+                self._shapes = found
             return self._shapes

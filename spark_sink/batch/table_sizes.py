@@ -12,6 +12,7 @@ from typing import Final
 from spark_sink.batch.contents import TablePart
 from spark_sink.pace import LARGE, MANY
 from spark_sink.warehouse.protocol import Facts, Name
+from spark_sink.warehouse.table_faults import FAILURES
 
 _MERGES: Final = 50
 """After so many, a table's size is read again."""
@@ -39,6 +40,10 @@ class TableSizes:
         merges = self.merged.get(name, 0)
         at, size = self._known.get(name, (-_MERGES, 0))
         if merges - at >= _MERGES:
-            size = self.facts.size(name)
+            try:
+                size = self.facts.size(name)
+            except FAILURES:
+                # Its merge finds why it cannot be read.
+                size = 0
             self._known[name] = merges, size
         return size

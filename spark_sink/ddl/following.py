@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -26,6 +27,7 @@ from spark_sink.source.offsets import Offsets
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.moves import Event, History, Name, Piece, Place, pieces, routed_sql
 from spark_sink.warehouse.protocol import Warehouse
+from spark_sink.warehouse.table_faults import twice
 from spark_sink.warehouse.waiting_tables import RELOADING, Waits
 
 _log = logging.getLogger(__name__)
@@ -168,13 +170,13 @@ class Ddl:
         """Finishes what an earlier run was interrupted in, once; returns the tables that changed."""
         if self._is_resumed:
             return frozenset()
-        changed = Moving(warehouse=self.warehouse).finish()
+        outcome = self._moving(History()).finish()
         self._history, self._is_resumed = None, True
         if events := [one for one in self.history.events.values() if one.moves]:
             self._open = dict.fromkeys(
                 ((one.destination, one.place) for one in events), self.topics.written()
             )
-        return changed
+        return outcome.changed | outcome.faults
 
     def _gaps(self) -> set[Name]:
         found = self.history.gaps()
@@ -220,8 +222,7 @@ class Ddl:
 
         def is_mapped(name: Name) -> bool:
             if name not in shapes:
-                shape = self.warehouse.tables.shape(*name)
-                shapes[name] = shape is not None and shape.apart
+                shapes[name] = self._is_apart(name)
             return shapes[name]
 
         for statement in statements:
@@ -236,6 +237,14 @@ class Ddl:
                 events.append(event)
             self._warn(statement, event)
         self._record(events, end)
+
+    def _is_apart(self, name: Name) -> bool:
+        """Whether several source tables fill a table; not if it cannot be read, since it waits then."""
+        try:
+            shape = twice(partial(self.warehouse.tables.shape, *name), name, self.warehouse)
+        except TableError:
+            return False
+        return shape is not None and shape.apart
 
     def _warn(self, statement: Statement, event: Event | None) -> None:
         if statement.is_unknown:
@@ -305,11 +314,13 @@ class Ddl:
         pending = self.history.pending()
         if not pending:
             return frozenset()
+        broken: dict[Name, TableError] = {}
         for name in sorted({one for event in pending for one in event.names}):
-            put_back(name)
-        waiting = {name for name in self.waits.tables if self.waits.waiting(name)}
-        moving = Moving(warehouse=self.warehouse, history=self.history)
-        outcome = moving.carry_out(pending, waiting, wait=self._wait)
+            try:
+                twice(partial(put_back, name), name, self.warehouse)
+            except TableError as fault:
+                broken[name] = fault
+        outcome = self._moving(self.history).carry_out(pending, broken=broken)
         for name in outcome.changed:
             held = self.waits.waiting(name)
             if held is not None and held.kind == RELOADING:
@@ -320,8 +331,14 @@ class Ddl:
             self.history.done[at] = max(event.place, self.history.done.get(at, event.place))
         return outcome.changed | outcome.faults
 
+    def _moving(self, history: History) -> Moving:
+        return Moving(
+            warehouse=self.warehouse, wait=self._wait, waiting=self.waits.waiting, history=history
+        )
+
     def _wait(self, name: Name, fault: TableError) -> None:
-        self.waits.begin(name, fault, {})
+        held = self.waits.waiting(name)
+        self.waits.begin(name, fault, held.offsets if held is not None else {})
         _log.error("table waits table=%s.%s: %s", *name, fault)
 
 

@@ -1,10 +1,13 @@
 """Carries events out: the tables that were renamed or dropped get the rows that belong to them now.
 
 All tables of the events are built beside the present ones first. Once all are, a note names them, and each is
-put in place; an interrupted run is finished from the note, one without a note begins again.
+put in place; an interrupted run is finished from the note, one without a note begins again. Tables that rows
+move between are one group: if one of them cannot be built, none of the group is changed, and all of it waits.
+One that cannot be put in place waits, and what was built for it is kept for its reload.
 
 Invariant: until the note is written no table is changed, and from then on nothing is computed: to put the same
-tables in place again changes nothing.
+tables in place again changes nothing. Each table that is put in place says so itself, before any is removed: so
+rows are not moved a second time if the note, or the log of DDL, is gone meanwhile.
 """
 
 from __future__ import annotations
@@ -13,7 +16,9 @@ import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
@@ -21,12 +26,14 @@ from pyspark.sql import functions as f
 from spark_sink.errors import (
     KeyChanged,
     RenamedWhileWaiting,
+    RenameFailed,
     TableError,
     TypeConflict,
     UnsupportedName,
 )
-from spark_sink.names import MOVED, argument, literal, quoted
+from spark_sink.names import DDL, MOVED, argument, literal, quoted
 from spark_sink.source.mysql_types import widened
+from spark_sink.source.offsets import Offsets
 from spark_sink.warehouse.moves import (
     BEGINNING,
     Event,
@@ -40,8 +47,11 @@ from spark_sink.warehouse.moves import (
 from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.shape import Entry, Shape
 from spark_sink.warehouse.stays import carried
+from spark_sink.warehouse.table_faults import FAILURES, twice
+from spark_sink.warehouse.waiting_tables import WaitState
 
 _log = logging.getLogger(__name__)
+_RELOAD: Final = "python -m spark_sink reload"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,66 +67,89 @@ class Moving:
     """Carries out the events that are pending."""
 
     warehouse: Warehouse[DataFrame]
+    wait: Callable[[Name, TableError], None]
+    """Makes a table wait."""
+    waiting: Callable[[Name], WaitState | None]
+    """The state of a table that waits."""
     history: History = field(default_factory=History)
     """All events, and up to where they were carried out before."""
 
-    def finish(self) -> frozenset[Name]:
-        """Finishes what a run was interrupted in; returns the tables that changed."""
+    def finish(self) -> Outcome:
+        """Finishes what a run was interrupted in; tables that cannot be put in place wait."""
         try:
             note: dict[str, Any] = json.loads(self.warehouse.notes.read(MOVED) or "{}")
         except ValueError:
             # A process was killed in writing it: before it changed a table, or after the last one.
             note = {}
         if not note.get("tables"):
-            return frozenset()
+            return Outcome(changed=frozenset(), faults=frozenset())
         tables = [((database, table), is_kept) for database, table, is_kept in note["tables"]]
-        for name, is_kept in tables:
-            shape = self.warehouse.moving.shape(*name) if is_kept else None
-            if shape is None:
-                self.warehouse.tables.drop(*name)
-            else:
-                self.warehouse.tables.replace(shape, self.warehouse.moving.rows(shape))
-        self.warehouse.ddl.done({d: (epoch, seq) for d, epoch, seq in note["done"]})
+        done = {destination: (epoch, seq) for destination, epoch, seq in note["done"]}
+        faults: set[Name] = set()
+        # A table that is gone has no mark, so those that have its rows now get theirs first.
+        for name, is_kept in sorted(tables, key=lambda one: not one[1]):
+            if is_unplaced(self.waiting(name)) and self._built(name):
+                # An interrupted run has found that it cannot be put in place.
+                faults.add(name)
+                continue
+            try:
+                twice(partial(self._put, name, done, is_kept=is_kept), name, self.warehouse)
+            except TableError as fault:
+                faults.add(name)
+                self.wait(name, _failed(name, fault, is_built=is_kept and self._built(name)))
+        self.warehouse.ddl.done(done)
         self.warehouse.notes.write(MOVED, "{}")
         for name, _ in tables:
-            self.warehouse.moving.drop(*name)
-        return frozenset(name for name, _ in tables)
+            if name not in faults:
+                self.warehouse.moving.drop(*name)
+        changed = frozenset(name for name, _ in tables)
+        return Outcome(changed=changed - faults, faults=frozenset(faults))
+
+    def _put(self, name: Name, done: Mapping[str, Place], *, is_kept: bool) -> None:
+        shape = self.warehouse.moving.shape(*name) if is_kept else None
+        if shape is None:
+            self.warehouse.tables.drop(*name)
+        else:
+            rows = self.warehouse.moving.rows(shape)
+            self.warehouse.tables.replace(shape, rows, cut=_mark(done))
+
+    def _built(self, name: Name) -> bool:
+        """Whether what was built for a table is there, and can be read."""
+        try:
+            return self.warehouse.moving.shape(*name) is not None
+        except (TableError, *FAILURES):
+            return False
 
     def carry_out(
         self,
         pending: Collection[Event],
-        waiting: Collection[Name],
         *,
-        wait: Callable[[Name, TableError], None],
+        broken: Mapping[Name, TableError] = MappingProxyType({}),
     ) -> Outcome:
         """Moves and removes rows as the events say; tables that wait, and those that move with them, stay.
 
-        `wait` is called for each table that cannot follow, before any table is changed.
+        So do those of a group of which one cannot be moved, as the `broken` ones. All that stay wait before any
+        other is changed.
         """
         done: dict[str, Place] = {}
         for event in pending:
             done[event.destination] = max(event.place, done.get(event.destination, event.place))
-        found = pieces(pending)
+        found, removed = pieces(pending), _removed(pending)
         faults: dict[Name, TableError] = {}
-        for group in groups(found):
-            if len(group) > 1 and (held := sorted(group & set(waiting))):
-                faults |= {name: _held_up(name, held[0]) for name in group}
         kept: dict[Name, bool] = {}
-        tables = _Tables(
-            self.warehouse,
-            {at: own for at, own in found.items() if at[1] not in faults},
-            self.history,
-        )
-        removed = _removed(pending)
-        for name in tables.names():
-            try:
-                kept[name] = tables.built(name, is_removed=name in removed)
-            except (KeyChanged, TypeConflict) as fault:
-                faults[name] = type(fault)(fault.where, advice=_again(name))
-            except UnsupportedName as fault:
-                faults[name] = fault
+        for group in groups(found):
+            held = sorted(name for name in group if self.waiting(name) is not None)
+            if len(group) > 1 and held:
+                faults |= {name: _held_up(name, held[0]) for name in group}
+                continue
+            own = {at: rows for at, rows in found.items() if at[1] in group}
+            fault = next(((name, broken[name]) for name in sorted(group & broken.keys())), None)
+            tables, fault = self._group(own, removed) if fault is None else ({}, fault)
+            kept |= tables
+            if fault is not None:
+                faults |= self._unmoved(group, *fault)
         for name in sorted(faults):
-            wait(name, faults[name])
+            self.wait(name, faults[name])
         if not kept:
             self.warehouse.ddl.done(done)
             return Outcome(changed=frozenset(), faults=frozenset(faults))
@@ -130,10 +163,52 @@ class Moving:
                 }
             ),
         )
-        changed = self.finish()
+        outcome = self.finish()
         for name, is_kept in sorted(kept.items()):
-            _log.info("table %s table=%s.%s", "moved" if is_kept else "removed", *name)
-        return Outcome(changed=changed, faults=frozenset(faults))
+            if name in outcome.changed:
+                _log.info("table %s table=%s.%s", "moved" if is_kept else "removed", *name)
+        return replace(outcome, faults=outcome.faults | faults.keys())
+
+    def _group(
+        self, found: Mapping[tuple[str, Name], list[Piece]], removed: Collection[Name]
+    ) -> tuple[dict[Name, bool], tuple[Name, TableError] | None]:
+        """Builds the tables of a group.
+
+        Returns of each whether anything will be there, or else which one cannot be built, and why.
+        """
+        kept: dict[Name, bool] = {}
+        name = min(name for _, name in found)
+        try:
+            tables = _Tables(self.warehouse, found, self.history)
+            for name in tables.names():
+                if twice(partial(tables.is_placed, name), name, self.warehouse):
+                    moved = f"its rows were moved already, and neither {MOVED} nor {DDL} says so"
+                    return {}, (name, RenameFailed(moved))
+            for name in tables.names():
+                build = partial(tables.built, name, is_removed=name in removed)
+                kept[name] = twice(build, name, self.warehouse)
+        except TableError as fault:
+            return {}, (name, fault)
+        return kept, None
+
+    def _unmoved(
+        self, group: Collection[Name], name: Name, fault: TableError
+    ) -> dict[Name, TableError]:
+        """The errors of tables that rows move between, of which one cannot be moved.
+
+        What was built for them is removed, unless some are in place.
+        """
+        found: dict[Name, TableError] = {}
+        for one in group:
+            if isinstance(fault, RenameFailed):
+                is_built = self._built(one)
+            else:
+                is_built = False
+                self.warehouse.moving.drop(*one)
+            found[one] = _failed(one, fault, is_built=is_built)
+        if isinstance(fault, UnsupportedName):
+            found[name] = fault
+        return found
 
 
 def groups(found: Mapping[tuple[str, Name], Iterable[Piece]]) -> list[set[Name]]:
@@ -163,7 +238,10 @@ class _Tables:
         for (destination, name), own in found.items():
             self._pieces.setdefault(name, {})[destination] = own
         targets = {to for own in found.values() for _, to in own if to is not None}
-        shapes = {name: warehouse.tables.shape(*name) for name in {*self._pieces, *targets}}
+        shapes = {
+            name: twice(partial(warehouse.tables.shape, *name), name, warehouse)
+            for name in sorted({*self._pieces, *targets})
+        }
         self._shapes = {name: shape for name, shape in shapes.items() if shape is not None}
 
     def names(self) -> list[Name]:
@@ -176,6 +254,18 @@ class _Tables:
             if target is not None
         }
         return sorted(moved | (self._shapes.keys() & self._pieces.keys()))
+
+    def is_placed(self, name: Name) -> bool:
+        """Whether a table has been put in place already for one of these events."""
+        if name not in self._shapes or (cut := self._warehouse.tables.cut(*name)) is None:
+            return False
+        since_ms, marks = cut
+        return since_ms == 0 and any(
+            below is not None and below <= (epoch, seq)
+            for (destination, epoch), seq in marks.items()
+            for own in self._pieces.values()
+            for below, _ in own.get(destination, ())
+        )
 
     def built(self, name: Name, *, is_removed: bool) -> bool:
         """Builds a table as it will be; returns False if nothing will be there."""
@@ -294,5 +384,27 @@ def _held_up(name: Name, held: Name) -> TableError:
     )
 
 
+def _failed(name: Name, fault: TableError, *, is_built: bool) -> RenameFailed:
+    """The error of a table that rows cannot be moved to or from.
+
+    `is_built` means that a reload finds the rows that were built for it.
+    """
+    advice = _again(name)
+    if is_built:
+        advice = f"Remove what prevents it, then run: {_RELOAD} {argument(name)}; or add --from-beginning"
+    what = "" if isinstance(fault, RenameFailed) else f"{type(fault).__name__}: "
+    return RenameFailed(f"{'.'.join(name)}: {what}{fault.where}", advice=advice)
+
+
+def _mark(done: Mapping[str, Place]) -> tuple[int, Offsets]:
+    """What a table that is put in place has as its `cut`: no wait begins at 0."""
+    return 0, {(destination, epoch): seq for destination, (epoch, seq) in done.items()}
+
+
+def is_unplaced(held: WaitState | None) -> bool:
+    """Whether a table waits since its rows could not be moved; what was built for it may be there."""
+    return held is not None and held.waits_for == RenameFailed.__name__
+
+
 def _again(name: Name) -> str:
-    return f"Run: python -m spark_sink reload {argument(name)} --from-beginning"
+    return f"Run: {_RELOAD} {argument(name)} --from-beginning"

@@ -118,10 +118,23 @@ class Loads:
         self._notes.write(f"{LOADED_FROM}/{state.number}.json", text)
 
     def placed(self) -> list[LoadState]:
-        """All loads that a table was made of, of any name."""
+        """All loads that a table was made of, of any name.
+
+        If the record of one is removed, a load that has ended shows it too, until another load of its table.
+        """
+        ended = [
+            f"{LOADS}/{database}/{table}/state.json"
+            for database in self._notes.names(LOADS)
+            for table in self._notes.names(f"{LOADS}/{database}")
+        ]
         places = [f"{LOADED_FROM}/{one}" for one in self._notes.names(LOADED_FROM)]
-        texts = [text for place in places if (text := self._notes.read(place)) is not None]
-        return [state for text in texts if (state := _parsed(text)) is not None]
+        found: dict[str, LoadState] = {}
+        for place in (*places, *ended):
+            text = self._notes.read(place)
+            state = None if text is None else _parsed(text)
+            if state is not None and (place in places or state.state == LOADED):
+                found.setdefault(state.number, state)
+        return list(found.values())
 
     def write(self, state: LoadState, rows: DataFrame, place: str) -> None:
         """Writes rows in the state's columns into a folder, in place of what an interrupted try has left."""

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from spark_sink.names import COLUMNS, folder, quoted
 from spark_sink.warehouse.columns import Move, concerned_sql
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.protocol import Name, Notes, Warehouse
+from spark_sink.warehouse.table_faults import FAILURES
 
 
 def note(notes: Notes, name: Name, moves: Sequence[Move]) -> None:
@@ -36,17 +38,24 @@ def column_lines(warehouse: Warehouse[Any]) -> Iterator[tuple[Name, str]]:
     if not there:
         return
     for name in warehouse.tables.names():
-        if _file(name) not in there or (shape := warehouse.tables.shape(*name)) is None:
+        if _file(name) in there:
+            # Of a table that cannot be read, `status` has the wait.
+            with suppress(*FAILURES):
+                yield from [(name, line) for line in _lines(warehouse, name)]
+
+
+def _lines(warehouse: Warehouse[Any], name: Name) -> Iterator[str]:
+    if (shape := warehouse.tables.shape(*name)) is None:
+        return
+    for move in noted(warehouse.notes, name):
+        own = shape.spelling(move.column)
+        if own is None:
             continue
-        for move in noted(warehouse.notes, name):
-            own = shape.spelling(move.column)
-            if own is None:
-                continue
-            lacking = f"({concerned_sql([move], shape)}) AND {quoted(own)} IS NULL"
-            if number := warehouse.tables.rows(shape).where(lacking).count():
-                text = f"NULL in {number} row(s) from before it was added: its value is not known"
-                advice = "write these rows again at the source"
-                yield name, f"{own} is {text} ({move.reason}); {advice}"
+        lacking = f"({concerned_sql([move], shape)}) AND {quoted(own)} IS NULL"
+        if number := warehouse.tables.rows(shape).where(lacking).count():
+            text = f"NULL in {number} row(s) from before it was added: its value is not known"
+            advice = "write these rows again at the source"
+            yield f"{own} is {text} ({move.reason}); {advice}"
 
 
 def _identity(move: Move) -> tuple[object, ...]:

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from spark_sink.errors import (
@@ -21,6 +22,7 @@ from spark_sink.errors import (
     HistoryReplaced,
     LedgerLost,
     TableError,
+    TableFailed,
     TableReplaced,
 )
 from spark_sink.names import PUT_BACK, SINKS, action, argument
@@ -32,6 +34,7 @@ from spark_sink.warehouse.milestones import Commit, Milestone
 from spark_sink.warehouse.moves import Event, Place
 from spark_sink.warehouse.protocol import Commits, Name, Standing, Warehouse
 from spark_sink.warehouse.sql.commits import again, replaced
+from spark_sink.warehouse.table_faults import FAILURES, is_shared, twice
 from spark_sink.warehouse.waiting_tables import LOADED, WaitState
 
 _log = logging.getLogger(__name__)
@@ -182,9 +185,11 @@ class Integrity:
         beside = {(database, table) for _, database, table in self._beside}
         for name in sorted({*self._left, *self._reloaded, *beside} - waiting):
             try:
-                self._checked(name)
+                twice(partial(self._checked, name), name, self.warehouse)
             except TableError as fault:
-                if name in absent and self.warehouse.commits.since(name, None) is None:
+                if isinstance(fault, TableFailed):
+                    found.append((name, fault, {}))
+                elif name in absent and self.warehouse.commits.since(name, None) is None:
                     self.forget(name)
                 else:
                     found.append((name, fault, {}))
@@ -247,7 +252,7 @@ class Integrity:
         kinds += [_HISTORY] if self.rules.has_history(name) else []
         for kind in kinds:
             # What does not fit is found before the next merge.
-            with suppress(TableError, ForeignTable):
+            with suppress(TableError, *FAILURES):
                 if (kind, *name) in self._beside:
                     self._check_beside(kind, name)
                 elif (found := self._commits(kind).since(name, None)) is not None:
@@ -263,7 +268,9 @@ class Integrity:
         for name in sorted(filled - set(waiting)):
             try:
                 found = self._standing(name)
-            except (TableReplaced, ForeignTable):
+            except (TableReplaced, ForeignTable, *FAILURES) as fault:
+                if is_shared(fault):
+                    raise
                 # It is found before the next merge.
                 continue
             if found is None:

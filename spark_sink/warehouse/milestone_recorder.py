@@ -6,11 +6,12 @@ whose version is not the one that the ledger has, and one that was rebuilt, is a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from spark_sink.errors import ForeignTable
+from spark_sink.errors import ForeignTable, TableError
 from spark_sink.source.offsets import Offsets
 from spark_sink.table_rules import NO_RULES, TableRules
 from spark_sink.warehouse.integrity import Integrity
@@ -18,6 +19,7 @@ from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Existing, Milestone, Position, Positions, joined, later
 from spark_sink.warehouse.moves import Place
 from spark_sink.warehouse.protocol import Name, Warehouse
+from spark_sink.warehouse.table_faults import FAILURES, is_shared, twice
 from spark_sink.warehouse.waiting_tables import Waits
 
 
@@ -61,7 +63,7 @@ class MilestoneRecorder:
             self._reached, self._versions = dict(last.reached), dict(last.versions)
         there = self.warehouse.tables.names()
         for name in there:
-            if self.warehouse.upkeep.version(name) != self._versions.get(name):
+            if self._version(name) != self._versions.get(name):
                 self._strange.add(name)
         self._strange.update(self._versions.keys() - set(there))
         self.has_begun = True
@@ -107,6 +109,47 @@ class MilestoneRecorder:
             self._versions |= versions
             self._written.difference_update(versions)
 
+    def settle(self, waiting: Callable[[Name], object]) -> dict[Name, TableError]:
+        """Asks tables that something else than a batch has written for their newest changes.
+
+        Returns why those that cannot be read have to wait, of those that do not yet by `waiting`. They are not
+        asked again until they are rebuilt.
+        """
+        faults: dict[Name, TableError] = {}
+        for name in sorted(self._strange):
+            try:
+                twice(partial(self._settle, name, waiting), name, self.warehouse)
+            except ForeignTable:
+                continue
+            except TableError as fault:
+                self._written.discard(name)
+                if not waiting(name):
+                    faults[name] = fault
+        self._strange.clear()
+        return faults
+
+    def _settle(self, name: Name, waiting: Callable[[Name], object]) -> None:
+        tables = self.warehouse.tables
+        shape = tables.shape(*name)
+        if shape is None:
+            # It was dropped or renamed; its version must not be taken for one of a later table.
+            self._versions.pop(name, None)
+            if not waiting(name):
+                self.integrity.forget(name)
+            self._written.discard(name)
+        else:
+            self.reach(tables.newest(shape))
+            self._written.add(name)
+
+    def _version(self, name: Name) -> int | None:
+        """The table's version; None if it cannot be read, which is found before it is merged."""
+        try:
+            return self.warehouse.upkeep.version(name)
+        except FAILURES as failure:
+            if is_shared(failure):
+                raise
+            return None
+
     def milestone(
         self,
         floors: Iterable[Floor],
@@ -116,27 +159,14 @@ class MilestoneRecorder:
         waiting: Mapping[Name, tuple[int, Offsets]] | None = None,
     ) -> Milestone:
         """The state of the tables now that a batch is merged, and DDL carried out up to `ddl`."""
-        tables, waiting = self.warehouse.tables, waiting or {}
-        for name in self._strange:
-            try:
-                shape = tables.shape(*name)
-            except ForeignTable:
-                continue
-            if shape is None:
-                # It was dropped or renamed; its version must not be taken for one of a later table.
-                self._versions.pop(name, None)
-                if name not in waiting:
-                    self.integrity.forget(name)
-                self._written.discard(name)
-            else:
-                self.reach(tables.newest(shape))
-                self._written.add(name)
-        self._strange.clear()
-        upkeep = self.warehouse.upkeep
+        waiting = waiting or {}
+        for fault in self.settle(waiting.get).values():
+            raise fault
         # A copy, as maintenance adds to it beside the batches.
         written = list(self._written)
         self.integrity.wrote(written, waiting)
-        versions = {name: upkeep.version(name) for name in written}
+        found = {name: self._version(name) for name in written}
+        versions = {name: version for name, version in found.items() if version is not None}
         # Maintenance may have ended after its table was dropped.
         self._versions |= {name: version for name, version in versions.items() if version >= 0}
         self._written.difference_update(written)

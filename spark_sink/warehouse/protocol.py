@@ -95,7 +95,7 @@ class Tables(Protocol[Rows]):
         """Replaces the table's shape and rows in one commit.
 
         `cut` is stored with it: the start of the wait that it ends (ms), and the offset up to which each
-        partition is applied.
+        partition is applied; or 0, and the `seq` up to which DDL of each destination and epoch is carried out.
         """
 
     def cut(self, database: str, table: str) -> tuple[int, dict[tuple[str, int], int]] | None:

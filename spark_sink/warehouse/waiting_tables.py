@@ -86,6 +86,13 @@ class WaitState:
     offsets: Offsets = field(default_factory=dict)
     answered: str = ""
     """The number of the request that this state answers."""
+    cause: str = ""
+    """The error for which the table waits, once `error` is why a request was refused."""
+
+    @property
+    def waits_for(self) -> str:
+        """The error for which the table waits, whatever was refused since."""
+        return self.cause or self.error
 
     @property
     def name(self) -> Name:
@@ -191,6 +198,7 @@ class Waits:
                 reason=reason,
                 action=advice or held.action,
                 answered=request.number,
+                cause=held.waits_for if held.waits else "",
             )
         )
 
@@ -232,11 +240,12 @@ class Waits:
     def _put(self, standing: WaitState) -> WaitState:
         self._last += 1
         body = asdict(standing)
-        answered = body.pop("answered")
+        answered, cause = body.pop("answered"), body.pop("cause")
+        more = {"cause": cause} if cause else {}
         body |= {
             "number": self._last,
             "offsets": _text(standing.offsets),
-            "request": json.dumps({"version": 1, "number": answered}),
+            "request": json.dumps({"version": 1, "number": answered, **more}),
         }
         self.log.append(body)
         self.tables[standing.name] = standing
@@ -272,6 +281,7 @@ def folded(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[Name, WaitState], li
             action=row["action"],
             offsets=_offsets(row["offsets"]),
             answered=stored["number"],
+            cause=stored.get("cause", ""),
         )
     return tables, [one for number, one in asked.items() if number not in answered]
 

@@ -61,12 +61,12 @@ def _is_own(self: Any, *_: Any, **__: Any) -> bool:
     return _apart(self) is None
 
 
-def _is_moved(self: Any, *_: Any, cut: object = None, **__: Any) -> bool:
-    return _is_own(self) and cut is None
+def _is_moved(self: Any, *_: Any, cut: Any = None, **__: Any) -> bool:
+    return _is_own(self) and cut is not None and cut[0] == 0
 
 
-def _is_reloaded(self: Any, *_: Any, cut: object = None, **__: Any) -> bool:
-    return _is_own(self) and cut is not None
+def _is_reloaded(self: Any, *_: Any, cut: Any = None, **__: Any) -> bool:
+    return _is_own(self) and cut is not None and cut[0] != 0
 
 
 def _is_note(_: Any, name: str, text: str) -> bool:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -226,7 +228,9 @@ class IcebergTables:
     def drop(self, database: str, table: str) -> None:
         """See protocol.Tables."""
         place = self.place(database, table)
-        self.catalog.drop(place)
+        # Of one whose metadata cannot be read, the folder is all there is.
+        with suppress(Py4JJavaError) if self.root is not None else nullcontext():
+            self.catalog.drop(place)
         if self.root is not None:
             Files(self.spark).delete(f"{self.root}/{place[0]}/{place[1]}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_sink.errors import ColumnsChanged, KeyChanged, SinkError, TableReplaced
+from spark_sink.errors import ColumnsChanged, KeyChanged, SinkError, TableFailed, TableReplaced
 from spark_sink.java import java_class
 from spark_sink.recent.coverage import Step
 from spark_sink.required_conf import MARKS
@@ -131,6 +132,48 @@ def test_a_table_that_another_program_removed_or_altered_waits_until_it_is_read_
     scene.warehouse.reload("u")
     expected[0][10], expected[1][10] = scene.seq - 1, scene.seq
     assert (scene.rows(), scene.rows("u")) == expected
+
+
+def test_a_table_that_cannot_be_read_waits_by_name_until_it_can_and_the_others_continue(
+    scene: Scene, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    warehouse = scene.warehouse
+    (file,) = (p for p in scene.folder().rglob("*.parquet") if "_delta_log" not in p.parts)
+    file.rename(tmp_path / "kept.parquet")
+    scene.stopped()
+    with pytest.raises(TableFailed):
+        warehouse.take(scene.put(1, op="u"), scene.put(7), other := scene.put(2, "u"))
+    assert scene.rows("u")[2] == other.seq
+    assert warehouse.kept.ledger.applied() == warehouse.ends()
+    assert file.name in scene.waits().removeprefix("TableFailed: shop.t: ")
+    assert f"table waits table=shop.t: {TableFailed.__name__}" in caplog.text
+    scene.started()
+    warehouse.take(scene.put(8))
+    with pytest.raises(SinkError, match=re.escape(file.name)):
+        warehouse.reload()
+    assert scene.waits()
+    (tmp_path / "kept.parquet").rename(file)
+    warehouse.reload()
+    expected = {1: 4, 2: 2, 7: 5, 8: scene.seq}
+    assert (scene.waits(), scene.rows()) == ("", expected)
+
+    # Not even its log or metadata: it is found at the start, and the second command recreates it.
+    scene.stopped()
+    for one in (scene.folder() / "_delta_log", scene.folder() / "metadata"):
+        for file in one.glob("*.json"):
+            file.write_text("{")
+    scene.started()
+    assert "TableFailed" in scene.waits()
+    warehouse.take(scene.put(9), other := scene.put(3, "u"))
+    assert scene.rows("u")[3] == other.seq
+    assert "reload shop.t --from-beginning" in scene.status()
+    with pytest.raises(SinkError):
+        warehouse.reload()
+    warehouse.reload(from_beginning=True)
+    assert (scene.waits(), scene.rows()) == ("", expected | {9: scene.seq - 1})
+    scene.started()
+    warehouse.take(scene.put(10))
+    assert (scene.waits(), scene.rows()[10]) == ("", scene.seq)
 
 
 @_MORE

@@ -11,11 +11,18 @@ from typing import Any, Literal
 import pytest
 
 from spark_sink.ddl.following import Ddl
-from spark_sink.errors import ReloadRefused, RenamedWhileWaiting, UnknownTable, ValuesChanged
+from spark_sink.errors import (
+    ReloadRefused,
+    RenamedWhileWaiting,
+    RenameFailed,
+    UnknownTable,
+    ValuesChanged,
+)
 from spark_sink.java import java_class
 from spark_sink.recent.coverage import Step
+from spark_sink.warehouse import table_faults
 from spark_sink.warehouse.waiting_tables import Waits
-from tests.unit.spark_sink.conftest import FORMAT, Warehouse
+from tests.unit.spark_sink.conftest import FORMAT, Warehouse, of_delta
 from tests.unit.spark_sink.ddl.source import NAMES, Rows, Source, arrivals
 from tests.unit.spark_sink.ddl.statements import Topic, create, drop, rename
 from tests.unit.spark_sink.history import Change, schema
@@ -226,6 +233,82 @@ def test_a_rename_of_a_waiting_table_makes_both_wait_until_they_are_read_from_th
     warehouse.reload("b", only_new=True)
     assert warehouse.waiting("b") is None
     assert found(warehouse, "b") == {2: 11, 3: 12, 4: 13}
+
+
+@of_delta
+def test_tables_whose_rows_cannot_be_moved_wait_together_until_they_are_reloaded(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_faults, "_SECONDS", 0)
+    warehouse.schemas = [schema(*COLUMNS, table=name) for name in NAMES]
+    topic = following(warehouse, on_drop="truncate")
+    warehouse.take(insert(1, "a", 1, 10), insert(2, "b", 2, 20), insert(3, "c", 3, 30))
+    # It cannot be read, so nothing of the two is moved.
+    (file,) = (Path(warehouse.path) / "shop/b").glob("*.parquet")
+    file.rename(file.with_suffix(".gone"))
+    warehouse.restart()
+    topic.values.append(rename(4, ("a", "t"), ("b", "a"), ("t", "b")))
+    warehouse.take(insert(5, "b", 4, 14), insert(6, "a", 5, 25), insert(7, "c", 6, 36))
+    for name in ("a", "b"):
+        held = warehouse.waiting(name)
+        assert held is not None
+        assert held.error == "RenameFailed"
+        assert held.reason.startswith(f"shop.{name}: TableFailed: ")
+        assert file.name in held.reason
+        assert held.action == f"Run: python -m spark_sink reload shop.{name} --from-beginning"
+    assert found(warehouse, "a") == {1: 10}
+    assert found(warehouse, "c") == {3: 30, 6: 36}
+    warehouse.restart()
+    warehouse.take(insert(8, "c", 7, 37))
+    with pytest.raises(RenameFailed):
+        warehouse.reload("a")
+    warehouse.reload("a", from_beginning=True)
+    warehouse.reload("b", from_beginning=True)
+    assert (found(warehouse, "a"), found(warehouse, "b")) == ({2: 20, 5: 25}, {1: 10, 4: 14})
+
+    # One can be built and not put in place; what was built for it is what its reload begins with.
+    allow = "ALTER TABLE delta.`{}/shop/b` SET TBLPROPERTIES ('delta.appendOnly' = '{}')"
+    warehouse.spark.sql(allow.format(warehouse.path, "true"))
+    topic.values.append(rename(9, ("a", "t"), ("b", "a"), ("t", "b")))
+    killing(monkeypatch, warehouse, "done")
+    start = warehouse.ends()
+    warehouse.write(insert(10, "b", 8, 28))
+    with pytest.raises(Exception, match="Killed"):
+        warehouse.catch_up(start)
+    warehouse.restart()
+    warehouse.catch_up(start)
+    held = warehouse.waiting("b")
+    assert held is not None
+    assert (held.error, warehouse.waiting("a")) == ("RenameFailed", None)
+    assert "append" in held.reason
+    assert "then run: python -m spark_sink reload shop.b;" in held.action
+    assert found(warehouse, "a") == {1: 10, 4: 14}
+    warehouse.spark.sql(allow.format(warehouse.path, "false"))
+    warehouse.first = 7
+    warehouse.reload("b")
+    warehouse.first = 0
+    assert (warehouse.waiting("b"), found(warehouse, "b")) == (None, {2: 20, 5: 25, 8: 28})
+
+    # The note is gone between the two tables.
+    topic.values.append(rename(11, ("a", "t"), ("b", "a"), ("t", "b")))
+    start = warehouse.ends()
+    warehouse.write(insert(12, "c", 9, 39))
+    killing(monkeypatch, warehouse, "tables b")
+    with pytest.raises(Exception, match="Killed"):
+        warehouse.catch_up(start)
+    (Path(warehouse.path) / "__moved.json").unlink()
+    warehouse.restart()
+    warehouse.catch_up(start)
+    for name in ("a", "b"):
+        held = warehouse.waiting(name)
+        assert held is not None
+        assert "its rows were moved already" in held.reason
+        warehouse.reload(name)
+    assert (found(warehouse, "b"), found(warehouse, "c")) == (
+        {1: 10, 4: 14},
+        {3: 30, 6: 36, 7: 37, 9: 39},
+    )
+    assert found(warehouse, "a") == {2: 20, 5: 25, 8: 28}
 
 
 @pytest.mark.parametrize("key", [("id",), ()])

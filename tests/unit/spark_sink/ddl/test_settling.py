@@ -9,7 +9,7 @@ import pytest
 
 from spark_sink.ddl import moving
 from spark_sink.ddl.following import Ddl
-from spark_sink.errors import TableError, UnsupportedName
+from spark_sink.errors import RenameFailed, TableError, UnsupportedName
 from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.moves import Event, Name
 from spark_sink.warehouse.waiting_tables import Waits
@@ -181,7 +181,7 @@ def test_a_table_that_one_of_two_sources_has_made_again_may_not_be_gone() -> Non
     assert absent("truncate", *of_two, create(6, "a")) == []
 
 
-def test_a_table_that_cannot_have_its_new_name_waits_and_does_not_stop_the_sink(
+def test_a_table_that_cannot_have_its_new_name_waits_with_its_rows_and_does_not_stop_the_sink(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     warehouse: Any = MemoryWarehouse()
@@ -196,7 +196,12 @@ def test_a_table_that_cannot_have_its_new_name_waits_and_does_not_stop_the_sink(
     monkeypatch.setattr(moving._Tables, "names", lambda _: [new, old])
     monkeypatch.setattr(moving._Tables, "built", built)
     event = Event(destination="shop", epoch=1, seq=5, ts_ms=0, moves={old: new})
-    outcome = moving.Moving(warehouse=warehouse).carry_out([event], [], wait=waits.__setitem__)
-    assert outcome == moving.Outcome(changed=frozenset({old}), faults=frozenset({new}))
+    moves = moving.Moving(warehouse=warehouse, wait=waits.__setitem__, waiting=lambda _: None)
+    outcome = moves.carry_out([event])
+    assert outcome == moving.Outcome(changed=frozenset(), faults=frozenset({old, new}))
     assert (waits[new].where, waits[new].advice) == ("shop.Orders", "Map the table")
-    assert warehouse.notes.read("__moved.json") == "{}"
+    assert (type(waits[old]), waits[old].where) == (
+        RenameFailed,
+        "shop.t: UnsupportedName: shop.Orders",
+    )
+    assert warehouse.notes.read("__moved.json") is None

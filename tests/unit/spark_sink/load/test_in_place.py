@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 
 from spark_sink.background.reload import Reloader
-from spark_sink.errors import LoadRefused, LoadStale, ReloadRefused
+from spark_sink.errors import LedgerLost, LoadRefused, LoadStale, ReloadRefused
+from spark_sink.java import java_class
 from spark_sink.load.command import check_no_history
 from spark_sink.load.cursor import SourceCursor
 from spark_sink.load.plan import SourceTable
@@ -19,7 +21,8 @@ from spark_sink.settings import TableRule
 from spark_sink.source.offsets import Offsets
 from spark_sink.table_rules import TableRules
 from spark_sink.warehouse.history import history
-from tests.unit.spark_sink.conftest import TOPIC, Warehouse
+from spark_sink.warehouse.waiting_tables import WaitState
+from tests.unit.spark_sink.conftest import FORMAT, TOPIC, Warehouse
 from tests.unit.spark_sink.history import Change, schema
 
 pytestmark = [
@@ -108,6 +111,45 @@ def values(at: Loading) -> dict[int, int]:
     return {row["id"]: row["v"] for row in at.rows()}
 
 
+def test_a_table_whose_ledger_is_lost_is_read_again_by_each_command_of_its_error_and_by_no_other(
+    at: Loading,
+) -> None:
+    def lost(first: int) -> WaitState:
+        shutil.rmtree(next(one for one in Path(at.path).rglob("*ledger") if one.is_dir()))
+        if FORMAT == "delta":
+            java_class(at.spark._jvm, "org.apache.spark.sql.delta.DeltaLog").clearCache()
+        at.restart()
+        at.first = first
+        at.applier.hold_without_ledger()
+        held = at.waiting()
+        assert held is not None
+        assert held.error == "LedgerLost"
+        assert "reload shop.t --from-beginning --topic TOPIC" in held.action
+        return held
+
+    at.take(*(Change(op="c", seq=n, after=image(n, n)) for n in (1, 2)))
+    lost(0)
+    at.take(Change(op="c", seq=3, after=image(3, 3)))
+    with pytest.raises(LedgerLost):
+        at.reload()
+    at.reload(from_beginning=True, topics=(TOPIC[0],))
+    assert (at.waiting(), values(at)) == (None, {1: 1, 2: 2, 3: 3})
+
+    lost(2)
+    with pytest.raises(ReloadRefused, match="begins at offset 2"):
+        at.reload(from_beginning=True, topics=(TOPIC[0],))
+    # What was refused does not make it another wait.
+    with pytest.raises(LedgerLost):
+        at.reload()
+    at.restart()
+    with pytest.raises(LedgerLost):
+        at.reload()
+    at.write(Change(op="c", seq=101, after=image(4, 4)))
+    state = at.loaded((1, 1), (2, 2), (3, 3), offset=3)
+    at.reload(load=state.number)
+    assert (at.waiting(), values(at)) == (None, {1: 1, 2: 2, 3: 3, 4: 4})
+
+
 def test_rows_of_the_load_and_later_changes_replace_the_table(at: Loading) -> None:
     at.take(
         Change(op="c", seq=1, after=image(1, 10)),
@@ -134,6 +176,7 @@ def test_rows_of_the_load_and_later_changes_replace_the_table(at: Loading) -> No
     # As the command does.
     at.loads.keep(replace(state, state=LOADED))
     at.loads.remove_rows(state)
+    shutil.rmtree(Path(at.path) / "__loaded")
     with pytest.raises(
         ReloadRefused, match="were loaded from the source, and are not in its topics"
     ):

@@ -1,0 +1,117 @@
+"""What prevents work on one table, and what prevents it on all.
+
+A data file that is missing, a log that is cut, a property or a constraint that Delta or Iceberg refuses to
+write against: these are of one table, which waits while all others go on.
+
+Invariant: a failure is one of a table only if it is not known as one of the machine, the network, Kafka or a
+stop, it comes again, and the warehouse takes a file meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from spark_sink.batch.lost_executors import is_loss
+from spark_sink.errors import (
+    KafkaUnreachable,
+    SinkError,
+    TableError,
+    TableFailed,
+    WarehouseUnusable,
+)
+from spark_sink.names import argument
+from spark_sink.spark.error_mapping import cause, named
+from spark_sink.warehouse.protocol import Name, Warehouse
+
+_log = logging.getLogger(__name__)
+FAILURES: Final = (PySparkException, Py4JJavaError)
+"""What Spark, Delta and Iceberg raise."""
+_SECONDS: Final = 1.0
+"""Before the second attempt."""
+_SHARED: Final = re.compile(
+    # Memory, disks and limits of the machine.
+    r"OutOfMemory|Java heap space|GC overhead limit|Total size of serialized results|UNABLE_TO_ACQUIRE_MEMORY"
+    r"|No space left on device|Disk quota exceeded|Too many open files|Read-only file system"
+    # A stop, and the end of Spark.
+    r"|SparkContext was (shut down|stopped)|stopped SparkContext|[Cc]ancell?ed\b|InterruptedException"
+    r"|ClosedByInterruptException|SPARK_JOB_CANCELLED|RejectedExecutionException"
+    # A store or a catalog that does not answer, or not now.
+    r"|UnknownHostException|ConnectException|ConnectTimeout|NoHttpResponse|SocketException|SocketTimeout"
+    r"|NoRouteToHost|SSLException|Connection (refused|reset)|Broken pipe|Unable to execute HTTP request"
+    r"|AWSClientIOException|SlowDown|Status Code: 5\d\d|StandbyException|SafeModeException"
+    # Credentials, which are those of the sink.
+    r"|ExpiredToken|TokenExpired|InvalidAccessKeyId|SignatureDoesNotMatch|NoAuthWithAWS|NoAwsCredentials"
+)
+Result = TypeVar("Result")
+
+
+def is_shared(failure: Exception) -> bool:
+    """Whether a failure is known as one that prevents work on any table."""
+    if is_loss(failure) or _SHARED.search(str(failure)):
+        return True
+    return isinstance(named(failure), KafkaUnreachable | WarehouseUnusable)
+
+
+def table_failed(name: Name, failure: Exception, warehouse: Warehouse[Any]) -> TableError:
+    """The error of a table for a failure of Spark; raises the failure if it may be one of all tables."""
+    if is_shared(failure):
+        raise failure
+    if isinstance(found := named(failure), TableError):
+        return found
+    warehouse.notes.make()
+    warehouse.ledger.is_there()
+    _log.debug("details", exc_info=failure)
+    own = argument(name)
+    return TableFailed(
+        f"{'.'.join(name)}: {reason(failure)}",
+        advice=f"Remove what prevents it, then run: python -m spark_sink reload {own}; or, if files of it are "
+        f"missing or damaged, run: python -m spark_sink reload {own} --from-beginning; or load it "
+        "(docs/bulk-load.md)",
+    )
+
+
+def reason(failure: Exception) -> str:
+    """What Spark, Delta or Iceberg says of a failure."""
+    return failure.where if isinstance(failure, SinkError) else _innermost(str(failure))
+
+
+def twice(
+    act: Callable[[], Result],
+    name: Name,
+    warehouse: Warehouse[Any],
+    *,
+    between: Callable[[], object] = lambda: None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Result:
+    """Does what is safe to repeat with a table, and again if it fails by Spark; raises TableFailed after that.
+
+    Raises the failure itself if it may be one of all tables, or after a stop. `between` is called before the
+    second attempt.
+    """
+    try:
+        return act()
+    except FAILURES as failure:
+        if stopped() or is_shared(failure):
+            raise
+        _log.warning("table tried again table=%s.%s: %s", *name, reason(failure))
+    time.sleep(_SECONDS)
+    between()
+    try:
+        return act()
+    except FAILURES as failure:
+        if stopped():
+            raise
+        raise table_failed(name, failure, warehouse) from failure
+
+
+def _innermost(text: str) -> str:
+    """The last of the causes, which says what is wrong with which file."""
+    found = re.findall(r"^Caused by: (.+)$", text, re.MULTILINE)
+    return (found[-1] if found else cause(text))[:500]
