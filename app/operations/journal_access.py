@@ -21,6 +21,7 @@ from app.wiring import destination_plan, kafka_client, topic_plans
 from connectors.errors import StateUnknown
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics.topics import Topics
+from connectors.wire import journal_topic
 from tables.journal.partition import JournalPartition
 from tables.journal.state import DestinationState
 from tables.journal_format import Entry as Note
@@ -59,7 +60,12 @@ class Journal:
 
         With the whole history, raise JournalDamaged if records of it are missing.
         """
-        state = await (whole_state(self.plan.journal) if whole_history else self.latest_state())
+        await self._find()
+        return await self._state(whole_history=whole_history)
+
+    async def _state(self, *, whole_history: bool) -> DestinationState:
+        read = whole_state if whole_history else committed_state
+        state = await read(self.plan.journal)
         if state.cursor is None:
             raise StateUnknown(
                 "the journal has no cursor of the destination", destination=self.plan.name
@@ -70,11 +76,30 @@ class Journal:
         """Return the state now, without the history; also for a destination that has never run."""
         # A new installation may have no journal yet.
         await Topics(self.options).ensure(self.plan.topics.journal())
-        return await self.latest_state()
+        return await committed_state(self.plan.journal)
 
     async def latest_state(self) -> DestinationState:
-        """Return the state now, without the history, even if it is incomplete."""
+        """Return the state now, without the history, even if it is incomplete; raise StateUnknown without a
+        journal."""
+        await self._find()
         return await committed_state(self.plan.journal)
+
+    async def _find(self) -> None:
+        """Raise StateUnknown if Kafka has no journal of this prefix; a reader would wait for it in vain."""
+        topics, end = Topics(self.options), journal_topic("")
+        if await topics.has(self.plan.topics.journal()):
+            return
+        names = await topics.counts()
+        others = sorted(name.removesuffix(end) for name in names if name.endswith(end))
+        there = (
+            f"The prefixes there: {', '.join(others)}"
+            if others
+            else "There is none of another prefix"
+        )
+        raise StateUnknown(
+            f"Kafka has no topic {self.topic}, as no worker has run with this prefix. {there}",
+            destination=self.plan.name,
+        )
 
     async def write(self, note: Note) -> int:
         """Add a record, which every worker receives; return its offset."""
@@ -90,7 +115,7 @@ class Journal:
         """Return the state once it is as wanted; None on time-out."""
         deadline = time.monotonic() + seconds
         while True:
-            state = await self.state(whole_history=False)
+            state = await self._state(whole_history=False)
             if reached(state):
                 return state
             if time.monotonic() >= deadline:

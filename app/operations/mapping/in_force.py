@@ -13,7 +13,7 @@ from app.mapping_versions.store import MappingStore
 from app.operations.journal_access import Journal
 from app.operations.mapping.versions import mapping_store, with_stored_mapping
 from app.settings.model import Settings
-from connectors.errors import MappingError
+from connectors.errors import MappingError, StateUnknown
 from tables.journal.state import DestinationState
 from tables.mapping.in_force import MappingInForce
 from tables.mapping.mapping import Mapping
@@ -57,7 +57,10 @@ async def with_mapping_in_force(settings: Settings, destination: str) -> Setting
     """
     if settings.mapping.store != "zookeeper":
         return settings
-    state = await Journal.of(settings, destination).latest_state()
+    try:
+        state = await Journal.of(settings, destination).latest_state()
+    except StateUnknown:
+        return await with_stored_mapping(settings)
     if state.mappings.last is None:
         return await with_stored_mapping(settings)
     mapping = (await mapping_in_force(settings, state)).mapping

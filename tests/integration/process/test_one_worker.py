@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from app.__main__ import main
 from devstack import Stack
@@ -45,6 +46,7 @@ def test_requests_reach_a_running_worker_and_a_gap_is_skipped_only_on_request(
             _insert(mysql, 1)
             worker.wait(lambda status: status["rows"] == 1)
             _paused_resumed_restarted(mysql, worker, person)
+            _mistyped(wanted, tmp_path, monkeypatch, capsys)
             assert ids() == [1, 2]
             _purged(mysql, worker, person)
             assert ids() == [1, 2, 4]
@@ -70,6 +72,25 @@ def _paused_resumed_restarted(mysql: Mysql, worker: Worker, person: Person) -> N
     epoch = worker.destination()["cursor"]["epoch"]
     person.does("destination", "restart", "shop")
     worker.wait(lambda status: status["state"] == "RUNNING" and status["cursor"]["epoch"] > epoch)
+
+
+def _mistyped(
+    wanted: dict[str, Any],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Another prefix than the worker's: each command names those that there are."""
+    file = folder / "mistyped.yaml"
+    file.write_text(yaml.safe_dump(wanted | {"prefix": "mistyped"}))
+    with monkeypatch.context() as changed:
+        changed.setenv("AQUEDUCT_CONFIG", str(file))
+        for words in ("destination list", "cursor show shop", "snapshot start shop shop.t"):
+            assert main(words.split()) == 1
+            (line,) = capsys.readouterr().err.splitlines()
+            assert "StateUnknown: " in line
+            assert "Kafka has no topic mistyped.__journal" in line
+            assert wanted["prefix"] in line
 
 
 def _purged(mysql: Mysql, worker: Worker, person: Person) -> None:
