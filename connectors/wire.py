@@ -63,7 +63,12 @@ def row_topic(prefix: str, database: str, table: str) -> str:
 def tag_topic(prefix: str, topic: str, tag: str) -> str:
     """The topic of the records of a row topic, given with the prefix, that have a tag."""
     own = topic.removeprefix(f"{prefix}.")
-    return _cut(f"{prefix}.__tag.{_encoded(tag, underscore='--')}.{own}", own, tag)
+    return _cut(f"{tag_topics(prefix)}{_encoded(tag, underscore='--')}.{own}", own, tag)
+
+
+def tag_topics(prefix: str) -> str:
+    """What the names of all such topics begin with."""
+    return f"{prefix}.__tag."
 
 
 def _cut(name: str, *parts: str) -> str:

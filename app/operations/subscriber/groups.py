@@ -1,7 +1,7 @@
 """The groups that have offsets in the topics of an installation's tables.
 
-Invariant: it only reads, and leaves out Aqueduct's own topics, whose names begin with ``<prefix>.__``, and
-those of an installation whose prefix begins with this one's.
+Invariant: it only reads, and leaves out Aqueduct's own topics, whose names begin with ``<prefix>.__``, but for
+those of tags, and the topics of an installation whose prefix begins with this one's.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from connectors.errors import UsageError
 from connectors.kafka.group_positions import Offsets, group_names, group_offsets, group_state
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.reading.topic_reader import read_all, topics
-from connectors.wire import merged_topic, schemas_topic, shard_topics
+from connectors.wire import merged_topic, schemas_topic, shard_topics, tag_topics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +80,12 @@ async def partitions_of(
 
 
 def _of_tables(settings: Settings, offsets: Offsets, foreign: Collection[str]) -> Offsets:
-    own = f"{settings.prefix}.__"
+    own, of_tags = f"{settings.prefix}.__", tag_topics(settings.prefix)
     return {
         (topic, number): at
         for (topic, number), at in offsets.items()
         if topic.startswith(f"{settings.prefix}.")
-        and not topic.startswith(own)
+        and (not topic.startswith(own) or topic.startswith(of_tags))
         and topic not in foreign
     }
 

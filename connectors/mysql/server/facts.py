@@ -344,9 +344,7 @@ def translated(error: pymysql.MySQLError, address: SourceAddress) -> AqueductErr
     return SourceRefused(f"{text} (error {code})", source=address, remedy=_REMEDIES.get(code, ""))
 
 
-_IDENTITY = (
-    "SHOW GLOBAL VARIABLES WHERE variable_name IN ('server_uuid', 'server_uid', 'server_id', 'version')"
-)
+_IDENTITY = "SHOW GLOBAL VARIABLES WHERE variable_name IN ('server_uuid', 'server_uid', 'server_id', 'version')"
 _DUMP_FAILED = 1236
 _AUTHORITY = "Set source.tls_ca to the authority that signed it (PEM), or see source.tls in docs/settings.md."
 _NAME = (

@@ -156,6 +156,20 @@ def test_a_group_is_listed_and_moved(stack: Stack, prefix: str, run: Run) -> Non
         assert drained(subscriber) == list(range(1, 11))
 
 
+def test_a_group_of_a_tags_topic_is_listed_moved_and_reset(
+    stack: Stack, prefix: str, run: Run
+) -> None:
+    group, topic = f"{prefix}.tagged", f"{prefix}.__tag.vip.trade.orders"
+    run_operation(published(stack.kafka, topic))
+    run_operation(store_offsets({"bootstrap_servers": stack.kafka}, group, {(topic, 0): 1}))
+    listed = json.loads(run("list", "--format", "json")[1])
+    assert [one["topics"] for one in listed if one["group"] == group] == [[topic]]
+    assert run("set", group, "--earliest", "--yes")[0] == 0
+    assert json.loads(run("position", group, "--format", "json")[1])[0]["offset"] == 0
+    assert run("reset", group, "--yes")[0] == 0
+    assert group not in run("list")[1]
+
+
 def test_a_group_in_topics_of_another_installation_is_not_listed(
     stack: Stack, prefix: str, run: Run
 ) -> None:
