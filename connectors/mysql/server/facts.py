@@ -32,7 +32,7 @@ from connectors.mysql.server.database_filters import BinlogFilters
 from connectors.mysql.server.dump_error import dump_error
 from connectors.mysql.server.parsec import Parsec
 from connectors.mysql.server.privileges import inactive_roles
-from connectors.mysql.server.session import Value, begin_session, session_variables
+from connectors.mysql.server.session import Value, as_text, begin_session, session_variables
 from connectors.secret import text_of
 
 REPORTED_HOST = 60
@@ -298,7 +298,8 @@ def _refuse_another(connection: _Connection, address: SourceAddress) -> None:
     if not address.server:
         return
     with connection.cursor() as cursor:
-        found = uuid_of({str(name).lower(): str(value) for name, value in _rows(cursor, _IDENTITY)})
+        named = {as_text(name).lower(): as_text(value) for name, value in _rows(cursor, _IDENTITY)}
+    found = uuid_of(named)
     if found != address.server:
         raise SourceLost(
             f"server {found} answers there now, and {address.server} did before", source=address

@@ -122,9 +122,9 @@ def begin_session(connection: Any, wanted: Mapping[str, Value], source: object) 
         _execute(connection, "ROLLBACK")
     ((*found,),) = _execute(connection, _read(wanted))
     wrong = [
-        f"{name} is {_text(value)!r} in place of {wanted[name]!r}"
+        f"{name} is {as_text(value)!r} in place of {wanted[name]!r}"
         for name, value in zip(wanted, found, strict=True)
-        if not _is_equal(_text(value), wanted[name])
+        if not _is_equal(as_text(value), wanted[name])
     ]
     if wrong:
         raise SourceRefused(
@@ -171,7 +171,8 @@ def _literal(value: Value) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def _text(value: Any) -> str:
+def as_text(value: Any) -> str:
+    """A value that a connection returned, also one without conversions."""
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
