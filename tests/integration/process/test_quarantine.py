@@ -19,6 +19,7 @@ from tests.harness.forked import run_command
 from tests.harness.servers import own_mysql
 from tests.harness.sql import run
 from tests.harness.topics import Change, keys, rows, statements, values
+from tests.harness.wait import TIMEOUT
 from tests.harness.worker import Worker, running, settings
 
 TABLES = (
@@ -301,7 +302,7 @@ def test_a_resolution_by_the_binlog_waits_for_the_first_row_of_its_table(
         worker.wait(lambda status: status["state"] == "RUNNING")
         tear(mysql)
         run(mysql, "INSERT INTO shop.torn (id, a, b) VALUES (1, 10, 100)")
-        worker.process.wait(30)
+        worker.process.wait(TIMEOUT)
     # The resolution comes before the row, which this worker reads with a delay.
     monkeypatch.setenv(VARIABLE, "read.chunk=stall:3")
     with running(wanted, tmp_path) as worker:
@@ -317,7 +318,7 @@ def test_a_resolution_by_the_binlog_waits_for_the_first_row_of_its_table(
         run(mysql, "INSERT INTO shop.torn VALUES (3, 30, 300)")
         waits(worker)
         lost = schema(tmp_path, "resolve", "shop", "shop.torn", "--give-up", "--yes-lose-rows")
-        assert lost.returncode == 0, lost.stdout + lost.stderr
+        assert lost.returncode == 0, lost.stdout + lost.stderr + worker.log[-3000:]
         asked = schema(tmp_path, "resolve", "shop", "shop.torn", "--binlog", "--timeout", "3")
         assert asked.returncode == 1, asked.stdout + asked.stderr
         assert "no row of it waits yet" in asked.stderr

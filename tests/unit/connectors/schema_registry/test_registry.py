@@ -118,7 +118,8 @@ def test_what_it_refuses_is_named_with_its_own_text() -> None:
         with pytest.raises(SchemaRefused, match="409: Schema is incompatible") as error:
             registry.register("bad-value", SCHEMA)
         assert error.value.context["subject"] == "bad-value"
-        assert error.value.retry is Retry.MANUAL
+        # Its table waits, and the destination continues.
+        assert error.value.keeps_definition
 
 
 def test_a_fault_of_its_own_is_retried_and_nothing_is_remembered() -> None:
