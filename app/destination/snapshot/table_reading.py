@@ -120,9 +120,9 @@ class TableReading:
         self._is_quarantined = False
         """Whether the last rows were refused because of that."""
         self._differs_since: float | None = None
+        """Since when the server's table is not as its history has it."""
         self._full_since: float | None = None
         """When the spool's folder first had no room, by the monotonic clock; None if it has."""
-        """Since when the server's table is not as its history has it."""
         self._under_way: deque[_UnderWay] = deque()
 
     def stop(self) -> None:

@@ -330,6 +330,10 @@ class Gathering:
         kept = [item for item in items if not isinstance(item, Rows | ParkedRows | DeadRows)]
         if not is_known and (earlier or len(kept) < len(items)):
             raise UnsupportedEvent(what)
+        for item in items:
+            if isinstance(item, Rows) and item.use.table.name in self._watched:
+                # The keys of these rows were not changed: what a SELECT returned of them is read again.
+                added(gathered.changed, item.use.table.name, None)
         gathered.values -= sum(map(values_of, items)) - sum(map(values_of, kept))
         gathered.items[since:] = kept
 

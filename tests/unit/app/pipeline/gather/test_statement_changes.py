@@ -118,6 +118,23 @@ def test_rows_that_are_taken_back_did_not_happen(sql: str) -> None:
         assert [type(item).__name__ for item in found.items] == ["End"]
 
 
+@pytest.mark.parametrize("is_undone", [True, False])
+def test_rows_that_did_not_happen_take_no_place_of_those_that_a_select_returned(
+    monkeypatch: pytest.MonkeyPatch, *, is_undone: bool
+) -> None:
+    # As of a table with a key, which the definition of these events lacks.
+    monkeypatch.setattr("app.pipeline.gather.gather.changed_keys", lambda *_: ["1"])
+    name, end = ("shop", "t"), query("ROLLBACK") if is_undone else xid()
+    gathering = Gathering(
+        book(r"shop\..*"), RULES, value_counter, passing=passing(), watched=frozenset({name})
+    )
+    chunk = chunk_of(gtid(5), BEGIN, *MAP_AND_ROWS, end)
+    TransactionReader(SERVER, CHARSETS).read(chunk, gathering)
+    changed = gathering.gathered.changed
+    # None: the rows that were read are read again, in place of leaving some out as published.
+    assert changed == {name: None if is_undone else ["1"]}
+
+
 def test_rows_before_a_savepoint_stay_and_have_the_ordinals_of_the_source() -> None:
     rows = MAP_AND_ROWS
     after = (
