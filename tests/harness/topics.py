@@ -76,6 +76,11 @@ def names(stack: Stack) -> set[str]:
     return asyncio.run(consumed.names(stack.kafka))
 
 
+def has_rows(stack: Stack, topic: str, *, partitions: int = 2) -> bool:
+    """Whether a topic has changes. It need not exist: one is made ahead, unless a fault comes first."""
+    return topic in names(stack) and bool(changes(stack, topic, partitions=partitions))
+
+
 def on_kafka(stack: Stack, act: Callable[[AIOKafkaAdminClient], Awaitable[Any]]) -> Any:
     """Do something as an administrator."""
 

@@ -14,7 +14,7 @@ from devstack.mysql import Mysql
 from tests.harness.pair import Pair, pair_settings
 from tests.harness.servers import own_mysql
 from tests.harness.sql import run
-from tests.harness.topics import values
+from tests.harness.topics import has_rows, values
 
 
 @pytest.fixture(
@@ -81,7 +81,7 @@ def test_a_table_comes_back_whole_when_a_version_that_fits_it_comes_into_force(
         # Another version that does not fit changes nothing, and is tried once.
         mapping.push("tags: {vanished: x}")
         pair.until(lambda: in_force() and waits("'gone'", refused="'vanished'"))
-        assert values(stack, f"{wanted['prefix']}.t") == []
+        assert not has_rows(stack, f"{wanted['prefix']}.t", partitions=1)
         mapping.push("tags: {c: x}, columns: [id, a, c]")
         # The table has no column c in its first row.
         pair.until(lambda: in_force() and waits("'gone'", refused="'c'"))
