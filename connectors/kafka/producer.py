@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.errors import BrokerResponseError, KafkaError
-from aiokafka.producer.sender import EndTxnHandler, SendProduceReqHandler
+from aiokafka.client import CoordinationType
+from aiokafka.errors import BrokerResponseError, ConcurrentTransactions, KafkaError
+from aiokafka.producer.sender import (
+    AddPartitionsToTxnHandler,
+    EndTxnHandler,
+    SendProduceReqHandler,
+)
 from aiokafka.structs import RecordMetadata
 
 from connectors.errors import (
@@ -33,10 +38,13 @@ TRANSACTION_TIMEOUT = 15.0
 """Seconds after which the broker aborts a transaction whose owner is silent."""
 ANSWER_TIMEOUT = 10.0
 """Seconds within which a transaction must be complete; well under the broker's own time-out."""
+MARKERS_TIMEOUT = 60.0
+"""Seconds that a transaction waits for the one before it, which is not part of its own deadline."""
 MAX_BATCH_BYTES = 512 * 1024
 LARGEST_REQUEST = 100 * 1024 * 1024
 """The most that a broker reads (socket.request.max.bytes). The limit of a record is the topic's."""
 
+_COORDINATOR = CoordinationType.TRANSACTION
 _SPARE = 2
 """In-sync copies that a record needs in a topic with more of them."""
 
@@ -61,6 +69,21 @@ class _EndTxnOnce(EndTxnHandler):  # type: ignore[misc]
         if backoff is not None:
             await asyncio.sleep(backoff)
         return backoff is None
+
+
+class _PartitionsAdder(AddPartitionsToTxnHandler):  # type: ignore[misc]
+    """Adds partitions to a transaction, and tells it when the one before it is not finished yet.
+
+    A broker answers the end of a transaction before its markers are in all partitions. Hundreds of partitions
+    that are new take it seconds, and it refuses the next transaction's partitions until then.
+    """
+
+    def handle_response(self, response: Any) -> float | None:
+        backoff: float | None = super().handle_response(response)
+        answers = (code for _, partitions in response.errors for _, code in partitions)
+        if ConcurrentTransactions.errno in answers:
+            self._sender.postpone()
+        return backoff
 
 
 class TransactionalProducer:
@@ -101,6 +124,7 @@ class TransactionalProducer:
             await _end_transaction(sender, commit_result)
 
         sender._do_txn_commit = end_once
+        sender._do_add_partitions_to_txn = _adding(sender)
         _record_answers(sender)
         _keep_topics(producer.client)
         _wrap_sequences(producer._txn_manager)
@@ -139,13 +163,22 @@ class TransactionalProducer:
         so that it blocks no reader of the journal or the rows.
         """
         assert self._kafka is not None, "init_transactions() comes first"
+        loop = asyncio.get_running_loop()
+        last = loop.time() + MARKERS_TIMEOUT
+
+        def postpone() -> None:
+            # It is refused once the deadline has passed; the answer may be handled after that.
+            with contextlib.suppress(RuntimeError):
+                limit.reschedule(min(loop.time(), last) + self.deadline)
+
         try:
-            async with asyncio.timeout(self.deadline):
+            async with asyncio.timeout(self.deadline) as limit:
+                self._kafka._sender.postpone = postpone
                 await self._kafka.begin_transaction()
                 yield self._kafka
                 await self._kafka.commit_transaction()
         except TimeoutError as error:
-            raise self._late() from error
+            raise self._late(is_last=loop.time() >= last) from error
         except (KafkaError, KafkaLost, AssertionError) as error:
             found = await explained(self._with_topic(error), self._options)
             if found.retry is Retry.MANUAL and not isinstance(found, Fenced):
@@ -167,13 +200,22 @@ class TransactionalProducer:
         )
         return last_refusal if type(last_refusal) is type(error) and not error.args else error
 
-    def _late(self) -> AqueductError:
-        """Return why a transaction was late: a broker's last answer, if it refused a batch to the end."""
+    def _late(self, *, is_last: bool) -> AqueductError:
+        """Return why a transaction was late: a broker's last answer, if it refused a batch to the end.
+
+        ``is_last``: whether it may no longer wait for the previous transaction.
+        """
         assert self._kafka is not None
         if (last_refusal := getattr(self._kafka._sender, "last_refusal", None)) is not None:
             return translated(last_refusal)
-        short = too_few(self._kafka.client.cluster)
-        return short or KafkaSlow(f"{self.deadline:.0f} s were not enough")
+        if short := too_few(self._kafka.client.cluster):
+            return short
+        if is_last and not self._kafka._txn_manager.txn_partitions:
+            return KafkaLost(
+                "the previous transaction is not finished: the brokers did not write its end to all of its "
+                f"partitions within {MARKERS_TIMEOUT:.0f} s"
+            )
+        return KafkaSlow(f"{self.deadline:.0f} s were not enough")
 
     async def discard(self) -> None:
         """End the producer without waiting for anything still to be sent."""
@@ -230,6 +272,16 @@ class _AnswerRecorder(SendProduceReqHandler):  # type: ignore[misc]
         return bool(super()._can_retry(error, batch))
 
 
+def _adding(sender: Any) -> Callable[[set[TopicPartition]], Awaitable[None]]:
+    """Return what adds partitions to a transaction as aiokafka's sender does, with the handler above."""
+
+    async def add(partitions: set[TopicPartition]) -> None:
+        node = await sender._find_coordinator(_COORDINATOR, sender._txn_manager.transactional_id)
+        await _PartitionsAdder(sender, partitions).do(node)
+
+    return add
+
+
 def _record_answers(sender: Any) -> None:
     """Run aiokafka's sender with the handler that records answers."""
 
@@ -276,9 +328,7 @@ async def _end_transaction(sender: Any, commit_result: Any) -> None:
     if manager.is_empty_transaction():
         manager.complete_transaction()
         return
-    from aiokafka.client import CoordinationType
-
-    node = await sender._find_coordinator(CoordinationType.TRANSACTION, manager.transactional_id)
+    node = await sender._find_coordinator(_COORDINATOR, manager.transactional_id)
     await _EndTxnOnce(sender, commit_result).do(node)
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import ConcurrentTransactions
+from aiokafka.protocol.transaction import AddPartitionsToTxnRequest
 
-from connectors.errors import Fenced, RecordTooLarge, TopicUnfit
+from connectors.errors import Fenced, KafkaLost, KafkaSlow, RecordTooLarge, TopicUnfit
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.open_transactions import open_transactions
 from connectors.kafka.reading.partition_reader import read_to_end
@@ -205,3 +209,57 @@ async def altered(options: dict[str, Any], name: str, config: dict[str, str]) ->
         await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, config)])
     finally:
         await admin.close()
+
+
+class Unfinished:
+    """Answers that a producer's last transaction is not finished yet, for a while or for good.
+
+    So brokers do until its markers are in all partitions, which takes them seconds for hundreds of new ones.
+    """
+
+    def __init__(self, one: TransactionalProducer, *, seconds: float) -> None:
+        assert one._kafka is not None
+        client = one._kafka.client
+        self._send, self._until = client.send, asyncio.get_running_loop().time() + seconds
+        client.send = self
+
+    async def __call__(self, node: int, request: Any, **more: Any) -> Any:
+        is_over = asyncio.get_running_loop().time() > self._until
+        if is_over or not isinstance(request, AddPartitionsToTxnRequest):
+            return await self._send(node, request, **more)
+        code = ConcurrentTransactions.errno
+        return SimpleNamespace(
+            errors=[(topic, [(one, code) for one in numbers]) for topic, numbers in request._topics]
+        )
+
+
+async def test_a_transaction_waits_for_the_end_of_the_one_before_it_beyond_its_own_deadline(
+    options: dict[str, Any], topic: str
+) -> None:
+    one = TransactionalProducer(topic, options=options, compression=None, timeout_factor=0.2)
+    await one.init_transactions()
+    try:
+        await written(one, topic, b"1")
+        Unfinished(one, seconds=3 * one.deadline)
+        await written(one, topic, b"2")
+    finally:
+        await one.discard()
+    assert await values_in(options, topic) == [b"1", b"2"]
+
+
+async def test_an_end_that_is_never_written_is_no_reason_for_smaller_transactions(
+    options: dict[str, Any], topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connectors.kafka.producer.MARKERS_TIMEOUT", 1.0)
+    result: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: result.append(context))
+    one = TransactionalProducer(topic, options=options, compression=None, timeout_factor=0.1)
+    await one.init_transactions()
+    Unfinished(one, seconds=60)
+    with pytest.raises(KafkaLost, match="the previous transaction is not finished") as raised:
+        await written(one, topic, b"2")
+    assert not isinstance(raised.value, KafkaSlow)
+    await one.discard()
+    gc.collect()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    assert result == []
