@@ -5,13 +5,16 @@ published a newer image of it otherwise.
 
 Invariant: what is recorded passes between decoders as news, in the order of the portions, so that each of them
 has the same record when it numbers a portion; and it is in generations, so that what no read needs any more can
-be dropped.
+be dropped. It is bounded, also while a table cannot be read and so begins no generation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
+
+MOST_KEYS = 1_000_000
+"""Keys in the record, of some 130 bytes each; with more, those of the largest table are forgotten."""
 
 Name = tuple[str, str]
 """Database and table."""
@@ -68,6 +71,8 @@ class ChangedKeys:
     def __init__(self) -> None:
         self._tables: dict[Name, dict[int, set[str] | None]] = {}
         self._refused: dict[Name, int] = {}
+        self._most = 0
+        """No fewer than the keys in the record."""
 
     def learn(self, news: KeyNews) -> None:
         """Record what a portion announced."""
@@ -95,6 +100,18 @@ class ChangedKeys:
                 known[newest] = None
             elif own is not None:
                 own.update(changed)
+                self._most += len(changed)
+        while self._most > MOST_KEYS and self._count() > MOST_KEYS:
+            largest = max(sorted(self._tables), key=self._count_of)
+            # A read under way is refused, and the next one begins a generation.
+            self._tables[largest] = {max(self._tables[largest]): None}
+
+    def _count(self) -> int:
+        self._most = sum(map(self._count_of, self._tables))
+        return self._most
+
+    def _count_of(self, table: Name) -> int:
+        return sum(len(keys) for keys in self._tables[table].values() if keys is not None)
 
     def is_refused(self, table: Name, attempt: int) -> bool:
         """Whether an earlier read of this attempt was refused."""
