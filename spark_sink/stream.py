@@ -300,7 +300,10 @@ class Sink:
         settings = self._settings
         limit = batch_limit(self._spark, settings)
         _log.info("merging begins largest_batch=%d offsets", limit)
-        records = stream(self._spark, settings, starting_offsets=start, limit=limit)
+        partitions = len(self._topics.ends())
+        records = stream(
+            self._spark, settings, starting_offsets=start, limit=limit, partitions=partitions
+        )
         writer = records.writeStream.foreachBatch(self._batch).option(
             "checkpointLocation", settings.checkpoint
         )

@@ -27,7 +27,7 @@ from spark_sink.errors import KeyChanged, LoadStale, TableError, TypeConflict, V
 from spark_sink.load.sources import before_sql, check_records, check_rows
 from spark_sink.load.state import Loaded
 from spark_sink.names import literal, quoted
-from spark_sink.source.envelope import of_table, place
+from spark_sink.source.envelope import place
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.positions import At, any_of, spanned
 from spark_sink.source.schemas import TableVersion, VersionKey
@@ -82,7 +82,7 @@ class Rebuild:
         """
         if self.load is not None:
             check_rows(self.load.state, tables)
-            check_records(self.load.state, self.applier.envelopes(unseen, whole=True))
+            check_records(self.load.state, self.applier.envelopes(unseen, table=self.name))
 
     def part(self, records: DataFrame) -> TablePart | None:
         """The table's part of Kafka's records; None if they have none."""
@@ -90,7 +90,7 @@ class Rebuild:
 
     def sort_out(self, records: DataFrame) -> None:
         """Finds unusable records and skips them; raises if one of them matters and may not be skipped."""
-        batch = self._envelopes(records).where(of_table(self.name)).where(unusable())
+        batch = self._envelopes(records).where(unusable())
         found = batch.selectExpr("topic", "partition", "offset", "reason").limit(MOST + 1)
         places = [at_of(row) for row in found.collect()]
         part = self.part(records)
@@ -142,7 +142,7 @@ class Rebuild:
         """Adds the changes that the load has read to the table's history, if it has one."""
         if self.load is None or not self.applier.rules.has_history(self.name):
             return
-        rows = self.applier.envelopes(records, whole=True).where(of_table(self.name))
+        rows = self.applier.envelopes(records, table=self.name)
         own = rows.where(f"{before_sql(self.load.state)} AND NOT {unusable()}")
         if prepared := self._prepared(own, until):
             self.applier.histories.add(*prepared)
@@ -296,7 +296,7 @@ class Rebuild:
         return {tuple(row.s): row.v for row in rows.collect()}
 
     def _envelopes(self, records: DataFrame) -> DataFrame:
-        rows = self.applier.envelopes(records, whole=True)
+        rows = self.applier.envelopes(records, table=self.name)
         if self.load is None:
             return rows
         # NULL for a record that names no table.
@@ -304,7 +304,7 @@ class Rebuild:
 
     def _own(self, records: DataFrame) -> DataFrame:
         """The table's records, without the skipped ones."""
-        return outside(self._envelopes(records).where(of_table(self.name)), self.aside)
+        return outside(self._envelopes(records), self.aside)
 
     def _unreplaced(self, records: DataFrame, places: Sequence[At]) -> list[At]:
         """The records that no later usable record of the same key and partition, with all columns, replaces."""
@@ -313,7 +313,7 @@ class Rebuild:
             "topic", "partition", "offset", "CAST(key AS STRING) AS k"
         )
         bad = {at_of(row): row.k for row in keys.where(any_of(places)).collect()}
-        batch = self._envelopes(records).where(of_table(self.name)).where(f"NOT {unusable()}")
+        batch = self._envelopes(records).where(f"NOT {unusable()}")
         batch = batch.where("NOT coalesce(partial, false) OR op = 'd'")
         usable = batch.select("topic", "partition", "offset").join(
             keys, ["topic", "partition", "offset"]

@@ -281,15 +281,16 @@ class Applier:
         records: DataFrame,
         *,
         moved: tuple[Offsets, Offsets] | None = None,
-        whole: bool = False,
+        table: Name | None = None,
     ) -> DataFrame:
         """Kafka's records as envelopes of the tables that they belong to now.
 
-        `moved` is the range of a batch. `whole` means that they may be older than what is applied.
+        `moved` is the range of a batch. With a `table`, those of it; they may be older than what is applied.
         """
         rows, foreign = envelopes(records), self.foreign
         rows = rows if foreign is None else foreign.own(rows, moved)
-        return rows if self.ddl is None else self.ddl.routed(rows, whole=whole)
+        rows = rows if self.ddl is None else self.ddl.routed(rows, table=table)
+        return rows if table is None else rows.where(of_table(table))
 
     def follow_ddl(self, start: Offsets) -> None:
         """Carries out new DDL; the gate is held. A batch begins at `start`; empty without one."""

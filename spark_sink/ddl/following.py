@@ -7,6 +7,7 @@ costs two requests to Kafka, and without a row that may be from before a known o
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,11 +22,22 @@ from spark_sink.ddl.statement import Statement, parse_statement
 from spark_sink.ddl.topic import DdlTopics
 from spark_sink.errors import TableError, ValuesChanged
 from spark_sink.metrics import Metrics
-from spark_sink.names import DDL, argument
+from spark_sink.names import DDL, SETTLED, argument
 from spark_sink.source.envelope import place
 from spark_sink.source.offsets import Offsets
 from spark_sink.warehouse.ledger import Floor
-from spark_sink.warehouse.moves import Event, History, Name, Piece, Place, pieces, routed_sql
+from spark_sink.warehouse.moves import (
+    BEGINNING,
+    Event,
+    History,
+    Name,
+    Piece,
+    Place,
+    of_open,
+    pieces,
+    pieces_of,
+    routed_sql,
+)
 from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.table_faults import twice
 from spark_sink.warehouse.waiting_tables import RELOADING, Waits
@@ -50,6 +62,7 @@ class Ddl:
     _open: dict[tuple[str, Place], Offsets] = field(default_factory=dict)
     """Events of which rows from before may still come: up to these offsets."""
     _is_resumed: bool = False
+    _is_reopened: bool = False
     _routes: dict[tuple[str, Name], list[Piece]] | None = None
 
     @property
@@ -76,6 +89,7 @@ class Ddl:
         """
         changed = self.resume()
         self._keep_done(done or {})
+        self._reopen(applied, start)
         earliest, end = self.topics.settled()
         if not self._until and not self.history.done:
             self._begin(applied, end)
@@ -100,13 +114,14 @@ class Ddl:
         self.warehouse.ddl.void(topics)
         self._history = None
 
-    def routed(self, batch: DataFrame, *, whole: bool = False) -> DataFrame:
+    def routed(self, batch: DataFrame, *, table: Name | None = None) -> DataFrame:
         """The envelopes with the tables that their rows belong to; without those that are gone.
 
-        `whole` means that they may be older than what is applied.
+        With a `table`, those that belong to it; they may be older than what is applied.
         """
-        found = pieces(list(self.history.events.values())) if whole else self._pieces()
-        return routed(batch, found)
+        if table is None:
+            return routed(batch, self._pieces())
+        return routed(batch, pieces_of(pieces(list(self.history.events.values())), [table]))
 
     def floors(self, floors: Iterable[Floor]) -> list[Floor]:
         """See History.floors."""
@@ -172,11 +187,40 @@ class Ddl:
             return frozenset()
         outcome = self._moving(History()).finish()
         self._history, self._is_resumed = None, True
-        if events := [one for one in self.history.events.values() if one.moves]:
-            self._open = dict.fromkeys(
-                ((one.destination, one.place) for one in events), self.topics.written()
-            )
         return outcome.changed | outcome.faults
+
+    def _reopen(self, applied: Offsets, start: Offsets) -> None:
+        """Expects rows from before the events that an earlier process has not seen the last of; once.
+
+        Until a batch begins, from before all of them.
+        """
+        events = [one for one in self.history.events.values() if one.moves]
+        if self._is_reopened or not events or (self._open and not start):
+            return
+        self._is_reopened = bool(start)
+        ends = self.topics.written()
+        is_continued = all(
+            at in applied and start.get(at, 0) >= applied[at] for at, end in ends.items() if end
+        )
+        settled = self._stored(start) if is_continued else {}
+        self._open = {
+            (one.destination, one.place): ends
+            for one in events
+            if one.place > settled.get(one.destination, BEGINNING)
+        }
+
+    def _stored(self, start: Offsets) -> Mapping[str, Place]:
+        """The last event of each destination that is settled with all before it, as an earlier process has it.
+
+        Not if it had read further than `start`: Kafka or the ledger is as it was before, or another.
+        """
+        try:
+            body = json.loads(self.warehouse.notes.read(SETTLED) or "{}")
+            is_older = sum(start.values()) < body.get("offsets", 0)
+            return {} if is_older else {one: (at[0], at[1]) for one, *at in body.get("settled", ())}
+        except (ValueError, TypeError, IndexError):
+            # A process that was killed has left it cut.
+            return {}
 
     def _gaps(self) -> set[Name]:
         found = self.history.gaps()
@@ -300,14 +344,27 @@ class Ddl:
             for at, ends in self._open.items()
             if all(start.get(one, 0) >= end for one, end in ends.items())
         ]
+        if not over:
+            return
         for at in over:
             del self._open[at]
-            self._routes = None
+        self._routes = None
+        settled: dict[str, Place] = {}
+        for event in self.history.ordered():
+            is_open = any(one == event.destination and at <= event.place for one, at in self._open)
+            if not is_open:
+                settled[event.destination] = event.place
+        body = {
+            "settled": [[one, *at] for one, at in sorted(settled.items())],
+            "offsets": sum(start.values()),
+        }
+        self.warehouse.notes.write(SETTLED, json.dumps(body))
 
     def _pieces(self) -> Mapping[tuple[str, Name], list[Piece]]:
         if self._routes is None:
             # A row from before one event moves on by all later ones.
-            self._routes = pieces(self.history.events.values() if self._open else ())
+            found = pieces(self.history.events.values() if self._open else ())
+            self._routes = of_open(found, lambda *at: at in self._open)
         return self._routes
 
     def _carry_out(self, put_back: Callable[[Name], object]) -> frozenset[Name]:

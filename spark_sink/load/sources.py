@@ -14,7 +14,6 @@ from spark_sink.errors import LoadRefused
 from spark_sink.load.plan import SourceTable
 from spark_sink.load.state import LoadState
 from spark_sink.names import literal
-from spark_sink.source.envelope import of_table
 from spark_sink.warehouse.identity import source_parts, source_sql
 from spark_sink.warehouse.protocol import Tables
 
@@ -51,7 +50,7 @@ def check_records(state: LoadState, envelopes: DataFrame) -> None:
     planned = f"destination IN ({', '.join(map(literal, sorted(state.lows)))})"
     if state.apart:
         planned = _of_any(state.sources)
-    rows = envelopes.where(of_table(state.name)).where("op IN ('c', 'u', 'r')")
+    rows = envelopes.where("op IN ('c', 'u', 'r')")
     _check_none(state, rows.where(f"NOT {planned}"), _OF_RECORD)
 
 

@@ -43,7 +43,7 @@ from spark_sink.warehouse.identity import NEWER, below_sql, once_by, same_key
 from spark_sink.warehouse.images import seen_rows
 from spark_sink.warehouse.ledger import Floor, Floors, Source
 from spark_sink.warehouse.markers import in_force, markers_of, without_older
-from spark_sink.warehouse.moves import History, pieces
+from spark_sink.warehouse.moves import History, pieces, pieces_of
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.protocol import Name, Recent, Warehouse
 from spark_sink.warehouse.shape import Shape
@@ -152,7 +152,9 @@ class _Reader:
         unsettled: set[Name] = set()
         if recent is not None:
             records = recent.records.where(recent.cut.after_sql(offsets))
-            recent = replace(recent, records=routed(records, pieces(ddl.settled())))
+            recent = replace(
+                recent, records=routed(records, pieces_of(pieces(ddl.settled()), names))
+            )
             unsettled = _unsettled(recent.statements, ddl)
             for name in sorted(unsettled.intersection(names)):
                 _log.warning("dropped or renamed, so read as last merged table=%s.%s", *name)

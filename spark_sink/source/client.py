@@ -32,6 +32,16 @@ def options(settings: Settings) -> dict[str, str]:
     }
 
 
+def range_options(settings: Settings) -> dict[str, str]:
+    """The same for a read of a range of offsets.
+
+    Spark keeps consumers by group and partition, each with up to a megabyte that it has read ahead; and gives
+    each such read a group of its own, so that the consumers of hundreds of reads stayed for minutes. The group
+    is in no request.
+    """
+    return {"kafka.group.id": f"aqueduct-sink.{settings.prefix}", **options(settings)}
+
+
 def client_properties(jvm: Any, settings: Settings) -> Any:
     """The properties of a Kafka client of the driver."""
     properties = java_class(jvm, "java.util.Properties")()

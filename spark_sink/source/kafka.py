@@ -21,8 +21,9 @@ from spark_sink.names import ddl_pattern, schemas_topic, topic_pattern, transact
 from spark_sink.pace import MANY, for_many_rows
 from spark_sink.settings import Settings
 from spark_sink.source.admin import Admin, admin, opened
-from spark_sink.source.client import options, unreachable
+from spark_sink.source.client import options, range_options, unreachable
 from spark_sink.source.offsets import Offsets
+from spark_sink.spark.batch_size import fetch_bytes, memory
 
 _ENOUGH_TO_MERGE = 20_000
 _WINDOW = 100
@@ -34,10 +35,14 @@ _RECORDS = (
 
 
 def stream(
-    spark: SparkSession, settings: Settings, *, starting_offsets: str, limit: int
+    spark: SparkSession, settings: Settings, *, starting_offsets: str, limit: int, partitions: int
 ) -> DataFrame:
-    """The records of all row topics, those that appear later included; a batch has at most `limit`."""
-    reader = spark.readStream.format("kafka").options(**options(settings))
+    """The records of all row topics, those that appear later included; a batch has at most `limit`.
+
+    `partitions` is how many there are now.
+    """
+    reader = spark.readStream.format("kafka").options(**_read_ahead(spark, partitions))
+    reader = reader.options(**options(settings))
     return (
         reader.option("subscribePattern", pattern(settings))
         .option("startingOffsets", starting_offsets)
@@ -45,6 +50,11 @@ def stream(
         .options(**_held_back(settings))
         .load()
     )
+
+
+def _read_ahead(spark: SparkSession, partitions: int) -> dict[str, str]:
+    """The option of how much is read of each partition at once."""
+    return {"kafka.max.partition.fetch.bytes": str(fetch_bytes(memory(spark), partitions))}
 
 
 def enough_to_merge(settings: Settings) -> int:
@@ -89,8 +99,8 @@ def read_schemas(spark: SparkSession, settings: Settings) -> list[str]:
     with admin(spark, settings) as kafka:
         if topic not in kafka.topics():
             return []
-    records = spark.read.format("kafka").options(**options(settings)).option("subscribe", topic)
-    values = records.load().where("value IS NOT NULL")
+    reader = spark.read.format("kafka").options(**range_options(settings))
+    values = reader.option("subscribe", topic).load().where("value IS NOT NULL")
     ordered = values.orderBy("partition", "offset").selectExpr("CAST(value AS STRING) AS value")
     return [row.value for row in ordered.collect()]
 
@@ -259,9 +269,10 @@ class KafkaTopics:
             lasts.setdefault(topic, {})[str(partition)] = last
         records = sum(last - first for first, last in moved.values())
         session = self._spark if records < MANY else for_many_rows(self._spark)
-        reader = session.read.format("kafka").options(**options(self._settings))
+        reader = session.read.format("kafka").options(**_read_ahead(self._spark, len(moved)))
         return (
-            reader.option("assign", json.dumps(partitions))
+            reader.options(**range_options(self._settings))
+            .option("assign", json.dumps(partitions))
             .option("startingOffsets", json.dumps(firsts))
             .option("endingOffsets", json.dumps(lasts))
             .load()

@@ -86,31 +86,30 @@ class Integrity:
         if self._has_begun:
             return
         self.warehouse.commits.announce()
-        batches = self.warehouse.ledger.batches()
-        last = batches[-1].milestone if batches else None
+        stated = self.warehouse.ledger.last_of_sinks()
+        at_ms, last = stated[-1] if stated else (0, None)
         self._has_begun = True
         if last is None:
             return
         self._waited, self.ddl = dict(last.waiting), dict(last.ddl)
-        newest = {one.milestone.sink: one for one in batches if one.milestone is not None}
-        self.floors = tuple(
-            floor for one in newest.values() if one.milestone for floor in one.milestone.floors
-        )
-        own, at_ms = Milestone(reached={}, versions={}), batches[-1].at_ms
-        if (held := newest.get(self.sink)) is not None and held.milestone is not None:
-            own, at_ms = held.milestone, held.at_ms
+        newest = [one for _, one in stated if one is not None]
+        self.floors = tuple(floor for one in newest for floor in one.floors)
+        own = Milestone(reached={}, versions={})
+        for applied_ms, one in stated:
+            if one is not None and one.sink == self.sink:
+                own, at_ms = one, applied_ms
         self._left = dict(own.left)
         self._beside = {
-            one: commit
-            for one, commit in own.beside.items()
-            if one[0] == _MARKERS or self.rules.has_history(one[1:])
+            kept: commit
+            for kept, commit in own.beside.items()
+            if kept[0] == _MARKERS or self.rules.has_history(kept[1:])
         }
-        for other in newest.values():
-            for one, commit in other.milestone.beside.items() if other.milestone else ():
-                if one in self._beside and self._beside[one].version < commit.version:
-                    del self._beside[one]
+        for other in newest:
+            for kept, commit in other.beside.items():
+                if kept in self._beside and self._beside[kept].version < commit.version:
+                    del self._beside[kept]
             # Tables that another sink fills since.
-            for name, commit in other.milestone.left.items() if other.milestone else ():
+            for name, commit in other.left.items():
                 if name in self._left and self._left[name].version < commit.version:
                     del self._left[name]
         nowhere, moved = (-1, -1), set[Name]()
@@ -147,8 +146,8 @@ class Integrity:
     def drops_markers(self, name: Name) -> None:
         """Notes that markers were put back into their table, and are removed beside it."""
         self._beside.pop((_MARKERS, *name), None)
-        newest = [one.milestone for one in self.warehouse.ledger.batches() if one.milestone]
-        held = [one.beside.get((_MARKERS, *name)) for one in newest if one.sink == self.sink]
+        stated = [one for _, one in self.warehouse.ledger.last_of_sinks() if one is not None]
+        held = [one.beside.get((_MARKERS, *name)) for one in stated if one.sink == self.sink]
         if held and (left := held[-1]) is not None:
             notes = [one for one in self._put_back() if tuple(one[:2]) != name]
             notes.append([*name, left.version, left.number])

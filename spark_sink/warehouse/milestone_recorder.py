@@ -56,9 +56,8 @@ class MilestoneRecorder:
         """Takes up what the ledger has; only the first call of a process does anything."""
         if self.has_begun:
             return
-        batches = self.warehouse.ledger.batches()
-        last = batches[-1].milestone if batches else None
-        self._last_ms = max((one.at_ms for one in batches), default=0)
+        stated = self.warehouse.ledger.last_of_sinks()
+        self._last_ms, last = stated[-1] if stated else (0, None)
         if last is not None:
             self._reached, self._versions = dict(last.reached), dict(last.versions)
         there = self.warehouse.tables.names()
@@ -96,8 +95,8 @@ class MilestoneRecorder:
         batch is applied, and after `begin`, so that no table has a change that the last batch does not have.
         """
         names = self._written - self._strange
-        batches = self.warehouse.ledger.batches() if names else []
-        last = batches[-1].milestone if batches else None
+        stated = self.warehouse.ledger.last_of_sinks() if names else []
+        last = stated[-1][1] if stated else None
         if last is None:
             return
         upkeep = self.warehouse.upkeep

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass, field, replace
+from operator import itemgetter
 
 from spark_sink.source.offsets import Offsets
 from spark_sink.warehouse.ledger import Floor, Source
@@ -186,6 +187,32 @@ def batches(shares: Iterable[Share]) -> list[Batch]:
             Batch(at_ms=one.at_ms, query_id=one.query_id, until=dict(until), milestone=milestone)
         )
     return found
+
+
+Stated = tuple[int, Milestone | None]
+"""When a batch was applied (ms), and its milestone; None if an earlier version of the sink has applied it."""
+
+
+def last_of_sinks(shares: Iterable[tuple[int, str | None]]) -> list[Stated]:
+    """The last batch of each sink, and the last of all if it has no milestone; oldest first.
+
+    `shares` have the moments and texts of milestones.
+    """
+    last, found = 0, dict[str, tuple[int, int, Milestone]]()
+    for at_ms, text in shares:
+        last = max(last, at_ms)
+        one = Milestone.of(text) if text else None
+        if one is None:
+            continue
+        # Maintenance replaces versions in it by later ones.
+        newer = at_ms, sum(one.versions.values()), one
+        found[one.sink] = max(found.get(one.sink, newer), newer, key=lambda held: held[:2])
+    ordered: list[Stated] = [
+        (at_ms, one) for at_ms, _, one in sorted(found.values(), key=itemgetter(0))
+    ]
+    if last and (not ordered or ordered[-1][0] < last):
+        ordered.append((last, None))
+    return ordered
 
 
 def _newest(texts: Iterable[str]) -> Milestone | None:

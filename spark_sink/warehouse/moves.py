@@ -10,7 +10,7 @@ when it arrives. An event is stored with what was decided then, so a changed set
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -244,6 +244,29 @@ def pieces(events: Iterable[Event]) -> dict[tuple[str, Name], list[Piece]]:
             if own[0][1] != target:
                 own.insert(0, (event.place, target))
     return found
+
+
+def of_open(
+    found: Mapping[tuple[str, Name], Iterable[Piece]], is_open: Callable[[str, Place], bool]
+) -> dict[tuple[str, Name], list[Piece]]:
+    """The pieces of which rows may still come: those before an event that is open, by destination and place."""
+    left = {}
+    for (destination, name), own in found.items():
+        kept = [one for one in own if one[0] is None or is_open(destination, one[0])]
+        if any(target != name for _, target in kept):
+            left[destination, name] = kept
+    return left
+
+
+def pieces_of(
+    found: Mapping[tuple[str, Name], list[Piece]], tables: Collection[Name]
+) -> dict[tuple[str, Name], list[Piece]]:
+    """The pieces of the names of which rows belong to one of these tables, or do so by name."""
+    return {
+        at: own
+        for at, own in found.items()
+        if at[1] in tables or any(target in tables for _, target in own)
+    }
 
 
 def belongs(found: Iterable[Piece], place: Place) -> Name | None:

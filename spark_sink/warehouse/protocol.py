@@ -17,7 +17,7 @@ from spark_sink.source.offsets import Offsets
 from spark_sink.source.positions import At
 from spark_sink.warehouse.ledger import Entry, Floor, LastBatch
 from spark_sink.warehouse.letters import Letter
-from spark_sink.warehouse.milestones import Batch, Commit, Position
+from spark_sink.warehouse.milestones import Batch, Commit, Position, Stated
 from spark_sink.warehouse.moves import Event, History, Place
 from spark_sink.warehouse.shape import Shape
 
@@ -204,6 +204,9 @@ class Ledger(Protocol):
     def batches(self) -> list[Batch]:
         """The recent batches, oldest first: at least those of the retention time."""
 
+    def last_of_sinks(self) -> list[Stated]:
+        """See milestones.last_of_sinks. What is read does not grow with the batches that are kept."""
+
 
 class FloorLog(Protocol):
     """The log of truncates, which exclude older rows for good."""
@@ -245,6 +248,12 @@ class WaitLog(Protocol):
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Adds a row."""
+
+    def prune(self, before_ms: int, keep: Collection[Mapping[str, Any]]) -> None:
+        """Removes the rows that are older, but those to keep, of those that `rows` gave. It may do nothing.
+
+        No row that answers a request is removed before the request.
+        """
 
 
 class DeadLetters(Protocol[Given]):

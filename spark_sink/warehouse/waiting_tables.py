@@ -11,7 +11,7 @@ that cut.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
@@ -29,6 +29,11 @@ MAINTAIN: Final = "maintain"
 MAINTAINED: Final = "maintained"
 """Requests for maintenance and their answers, which are of no table's state."""
 _OF_MAINTENANCE: Final = (MAINTAIN, MAINTAINED)
+REQUESTS: Final = (_REQUEST, MAINTAIN)
+_MOST_ROWS: Final = 1000
+"""Rows that are replaced before the log is pruned."""
+_DAY_MS: Final = 24 * 3600 * 1000
+"""For which replaced rows are kept: commands look for their answers, and clocks differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +126,8 @@ class Waits:
     _moment: int = 0
     """The last moment (ms) that was recorded: the clock may be set back."""
     _seen: object = None
+    _kept: int = 0
+    """The rows that the last pruning has left."""
 
     def refresh(self) -> bool:
         """Reads the log again if it has grown; returns whether it had."""
@@ -131,10 +138,19 @@ class Waits:
         rows = self.log.rows() if state else []
         self._last = max((row["number"] for row in rows), default=0)
         self._moment = max(self._moment, *(row["at_ms"] for row in rows), 0)
+        if self.sink is not None and len(rows) > 2 * self._kept + _MOST_ROWS:
+            self._prune(rows)
         self.maintenance = [row for row in rows if row["kind"] in _OF_MAINTENANCE]
         self.tables, asked = folded(rows)
         self.requests = [one for one in asked if self.sink in (None, one.sink)]
         return True
+
+    def _prune(self, rows: Collection[Mapping[str, Any]]) -> None:
+        before_ms = int(self.clock() * 1000) - _DAY_MS
+        old = [row for row in in_force(rows) if row["at_ms"] < before_ms]
+        self._kept = len(old) + sum(row["at_ms"] >= before_ms for row in rows)
+        self.log.prune(before_ms, old)
+        self._seen = self.log.state()
 
     def waiting(self, name: Name) -> WaitState | None:
         """The table's state if it waits; None otherwise."""
@@ -252,6 +268,21 @@ class Waits:
         if answered:
             self.requests = [one for one in self.requests if one.number != answered]
         return standing
+
+
+def in_force(rows: Collection[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The last state of each table, and the requests without an answer."""
+    answered = {_asked(row) for row in rows if row["kind"] not in REQUESTS}
+    last: dict[Name, Mapping[str, Any]] = {}
+    for row in sorted(rows, key=lambda row: (row["number"], row["at_ms"])):
+        if row["kind"] not in {*REQUESTS, MAINTAINED}:
+            last[row["database"], row["table"]] = row
+    asked = [row for row in rows if row["kind"] in REQUESTS and _asked(row) not in answered]
+    return [*asked, *last.values()]
+
+
+def _asked(row: Mapping[str, Any]) -> object:
+    return json.loads(row["request"] or "{}").get("number")
 
 
 def folded(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[Name, WaitState], list[Request]]:

@@ -194,6 +194,7 @@ def test_the_ledger_returns_batches_with_what_is_merged_after_each_and_their_mil
 ) -> None:
     ledger = case.warehouse.ledger
     assert ledger.batches() == []
+    assert ledger.last_of_sinks() == []
     milestone = Milestone(
         reached={"shop": Position(1, 9, 90, "u:3")},
         versions={NAME: 4},
@@ -224,6 +225,12 @@ def test_the_ledger_returns_batches_with_what_is_merged_after_each_and_their_mil
     ledger.append([replace(first, batch_id=2, from_offset=9, until_offset=10, applied_at_ms=30)])
     ledger.restate(later.text())
     assert [one.milestone for one in ledger.batches()] == [None, later, None]
+    assert ledger.last_of_sinks() == [(20, later), (30, None)]
+    # Of another sink, and of one whose last batch is earlier.
+    others = replace(later, sink="b"), replace(later, sink="c", is_whole=False)
+    for stated, at_ms in zip((*others, others[0]), (25, 26, 40), strict=True):
+        ledger.append([replace(first, milestone=stated.text(), applied_at_ms=at_ms)])
+    assert ledger.last_of_sinks() == [(20, later), (26, others[1]), (40, others[0])]
 
 
 def test_the_highest_floor_of_each_source_stands(case: Case) -> None:
@@ -283,6 +290,22 @@ def test_the_log_of_waits_shows_that_it_has_grown(case: Case) -> None:
         (1, "waiting"),
         (2, "loaded"),
     ]
+
+
+def test_the_log_of_waits_drops_the_rows_that_are_replaced_and_old(case: Case) -> None:
+    waits, other = case.warehouse.waits, {"database": "shop", "table": "it's"}
+    for number, kind, at_ms in ((1, "waiting", 10), (2, "loaded", 20), (3, "waiting", 30)):
+        body = {"request": f'{{"number": "{number}"}}', "at_ms": at_ms, "kind": kind}
+        waits.append({"number": number, **other, **body})
+    (kept,) = (row for row in waits.rows() if row["number"] == 1)
+    waits.prune(30, [kept])
+    assert sorted(row["number"] for row in waits.rows()) == [1, 3]
+    waits.append({"number": 4, "kind": "loaded", "at_ms": 5, **other})
+    waits.prune(6, [])
+    assert sorted(row["number"] for row in waits.rows()) == [1, 3]
+    assert {tuple(row[name] for name in ("kind", "table")) for row in waits.rows()} == {
+        ("waiting", "it's")
+    }
 
 
 def test_upkeep_purges_old_markers_only_and_changes_no_row(case: Case) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
+
+from pyspark.sql import functions as f
 
 from spark_sink.warehouse.delta.own_table import OwnTable
 
@@ -11,6 +13,7 @@ _COLUMNS: Final = (
     "number BIGINT, kind STRING, database STRING, `table` STRING, since_ms BIGINT, at_ms BIGINT, "
     "error STRING, reason STRING, action STRING, offsets STRING, request STRING"
 )
+_KEY: Final = ("kind", "number", "at_ms", "database", "table", "request")
 
 
 class DeltaWaits:
@@ -30,3 +33,14 @@ class DeltaWaits:
     def append(self, row: Mapping[str, Any]) -> None:
         """See protocol.WaitLog."""
         self._table.append(_COLUMNS, [row])
+
+    def prune(self, before_ms: int, keep: Collection[Mapping[str, Any]]) -> None:
+        """See protocol.WaitLog."""
+        texts = (f.coalesce(f.col(name).cast("string"), f.lit("None")) for name in _KEY)
+        key, kept = (
+            f.concat_ws("\0", *texts),
+            ["\0".join(str(row[n]) for n in _KEY) for row in keep],
+        )
+        is_new = f.coalesce(f.col("at_ms") >= before_ms, f.lit(True))
+        # Read by the commit itself: a command may add a request meanwhile.
+        self._table.rewrite(self._table.rows().where(is_new | key.isin(*kept)))

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from spark_sink.spark.files import Files
+from spark_sink.warehouse.waiting_tables import REQUESTS
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,3 +48,15 @@ class FileWaits:
             self._is_prepared = True
         name = f"{time.time_ns():020d}-{uuid.uuid4().hex}.json"
         self.files.put(f"{self.folder}/{name}", json.dumps(dict(row)))
+
+    def prune(self, before_ms: int, keep: Collection[Mapping[str, Any]]) -> None:
+        """See protocol.WaitLog."""
+        kept = [*keep]
+        old = {
+            name: row
+            for name, row in self._read.items()
+            if row["at_ms"] < before_ms and row not in kept
+        }
+        for name in sorted(old, key=lambda one: (old[one]["kind"] not in REQUESTS, one)):
+            self.files.delete(f"{self.folder}/{name}")
+            del self._read[name]

@@ -13,7 +13,7 @@ from spark_sink.source.positions import At, is_within
 from spark_sink.warehouse.ledger import Entry, Floor, LastBatch, Source, restated
 from spark_sink.warehouse.letters import Letter
 from spark_sink.warehouse.memory.tables import Row, Rows
-from spark_sink.warehouse.milestones import Batch, Share, batches
+from spark_sink.warehouse.milestones import Batch, Share, Stated, batches, last_of_sinks
 from spark_sink.warehouse.moves import Event, History, Place
 from spark_sink.warehouse.protocol import Name, Recent, VersionGone
 
@@ -73,6 +73,10 @@ class MemoryLedger:
         last = max(self.entries, key=lambda one: one.applied_at_ms, default=None)
         held = [one for one in self.entries if last and one.applied_at_ms == last.applied_at_ms]
         self.append([restated(one, milestone) for one in held if one.milestone][-1:])
+
+    def last_of_sinks(self) -> list[Stated]:
+        """See protocol.Ledger."""
+        return last_of_sinks((one.applied_at_ms, one.milestone) for one in self.entries)
 
     def batches(self) -> list[Batch]:
         """See protocol.Ledger."""
@@ -157,6 +161,11 @@ class MemoryWaits:
     def append(self, row: Mapping[str, Any]) -> None:
         """See protocol.WaitLog."""
         self._log.append(dict(row))
+
+    def prune(self, before_ms: int, keep: Collection[Mapping[str, Any]]) -> None:
+        """See protocol.WaitLog."""
+        kept = [*keep]
+        self._log = [row for row in self._log if row["at_ms"] >= before_ms or row in kept]
 
 
 class MemoryLetters:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from spark_sink.warehouse.ledger import Entry, Floor, LastBatch, Source, restated
-from spark_sink.warehouse.milestones import Batch, Share, batches
+from spark_sink.warehouse.milestones import Batch, Share, Stated, batches, last_of_sinks
 from spark_sink.warehouse.sql.own_table import OwnTable
 
 _LEDGER_COLUMNS: Final = (
@@ -116,6 +116,22 @@ class TableLedger:
             for row in rows
             if row.applied_at_ms == newest
         )
+
+    def last_of_sinks(self) -> list[Stated]:
+        """See protocol.Ledger."""
+        ledger = self.table.read()
+        if ledger is None:
+            return []
+        if "milestone" not in ledger.columns:
+            return last_of_sinks([(self.newest_ms(), None)])
+        # A milestone names all tables, so only those that are wanted leave the executors.
+        sink = f.get_json_object("milestone", "$.sink").alias("sink")
+        groups = ledger.groupBy(f.col("milestone").isNull().alias("is_bare"), sink)
+        found = groups.agg(f.max("applied_at_ms").alias("at_ms")).collect()
+        moments = [row.at_ms for row in found]
+        rows = ledger.where(f.col("applied_at_ms").isin(*moments)).where("milestone IS NOT NULL")
+        texts = rows.select("applied_at_ms", "milestone").collect()
+        return last_of_sinks([*((at_ms, None) for at_ms in moments), *map(tuple, texts)])
 
     def batches(self) -> list[Batch]:
         """See protocol.Ledger."""

@@ -6,6 +6,7 @@ import asyncio
 import functools
 import operator
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -15,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from devstack import Stack
 from spark_sink.errors import DataLost
+from spark_sink.java import java_class
 from spark_sink.settings import Settings
 from spark_sink.source.kafka import KafkaTopics
 from spark_sink.source.offsets import Offsets
@@ -185,3 +187,39 @@ async def test_records_that_kafka_has_removed_and_topics_that_are_gone_are_lost(
             wait.until(lambda: not tail.ends(), late=lambda: "the topic is there")
     finally:
         tail.close()
+
+
+def consumers(spark: SparkSession) -> int:
+    """The number of Kafka consumers that this JVM has open."""
+    gateway: Any = spark._sc._gateway
+    jvm = gateway.jvm
+    of = java_class(jvm, "java.lang.Class").forName
+    types, given = gateway.new_array(jvm.Class, 2), gateway.new_array(jvm.Object, 2)
+    types[0], types[1] = of("javax.management.ObjectName"), of("javax.management.QueryExp")
+    wanted = "kafka.consumer:type=app-info,id=*"
+    given[0] = java_class(jvm, "javax.management.ObjectName")(wanted)
+    beans = java_class(jvm, "java.lang.management.ManagementFactory").getPlatformMBeanServer()
+    # Its own class is not public.
+    query = of("javax.management.MBeanServer").getMethod("queryNames", types)
+    return int(query.invoke(beans, given).size())
+
+
+async def test_reads_of_the_same_partitions_keep_no_more_consumers_than_these_need(
+    stack: Stack,
+    spark: SparkSession,
+    admin: AIOKafkaAdminClient,
+    topics: tuple[Settings, KafkaTopics],
+) -> None:
+    await admin.create_topics([NewTopic(A, 2, 1)])
+    producer = AIOKafkaProducer(bootstrap_servers=stack.kafka)
+    await producer.start()
+    for number in range(20):
+        await producer.send_and_wait(A, b"%d" % number, partition=number % 2)
+    await producer.stop()
+    before = consumers(spark)
+    for first in range(8):
+        found = topics[1].read({(A, 0): first, (A, 1): 0}, {(A, 0): 9, (A, 1): 9}).collect()
+        values = sorted(int(bytes(row.value)) for row in found)
+        assert values == sorted([*range(2 * first, 18, 2), *range(1, 18, 2)])
+    # Spark keeps them for minutes, each with up to a megabyte that it has read ahead.
+    assert consumers(spark) - before <= 2

@@ -93,6 +93,8 @@ class Topic:
         self.first = 0
         self.all_rows = 0
         """The end of the row topic, if more is written than the test has shown yet."""
+        self.more: Offsets = {}
+        """The ends of further row topics."""
 
     def settled(self) -> tuple[Offsets, Offsets]:
         return {TOPIC: self.first}, {TOPIC: len(self.values)}
@@ -103,5 +105,5 @@ class Topic:
 
     def written(self) -> dict[tuple[str, int], int]:
         if self.all_rows:
-            return {("aq.shop.t", 0): self.all_rows}
+            return {("aq.shop.t", 0): self.all_rows, **self.more}
         return dict(self.rows.ends()) if self.rows is not None else {}

@@ -10,12 +10,13 @@ import pytest
 from spark_sink.ddl import moving
 from spark_sink.ddl.following import Ddl
 from spark_sink.errors import RenameFailed, TableError, UnsupportedName
+from spark_sink.names import SETTLED
 from spark_sink.warehouse.memory import MemoryWarehouse
-from spark_sink.warehouse.moves import Event, Name
+from spark_sink.warehouse.moves import Event, Name, routed_sql
 from spark_sink.warehouse.waiting_tables import Waits
 from tests.unit.spark_sink.ddl.statements import TOPIC, Topic, create, drop, rename
 
-ROWS = ("aq.shop.t", 0)
+ROWS, MORE = ("aq.shop.t", 0), ("aq.shop.more", 0)
 
 
 class Batch:
@@ -83,7 +84,79 @@ def test_rows_are_placed_until_batches_begin_past_all_that_was_written_and_after
     assert not sink.routes()
     assert sink.unsettled(6) == []
     batch: Any = Batch()
-    assert sink.ddl.routed(batch, whole=True) is not batch
+    assert sink.ddl.routed(batch, table=("shop", "b")) is not batch
+    assert sink.ddl.routed(batch, table=("shop", "c")) is batch
+
+
+def test_a_restart_that_continues_expects_no_rows_from_before_settled_statements() -> None:
+    sink = Sink()
+    sink.topic.all_rows = 9
+    sink.topic.values.append(rename(5, ("a", "b")))
+    sink.ddl.follow({}, {})
+    sink.ddl.follow({ROWS: 9}, {ROWS: 9})
+    sink.restart()
+    # Before the first batch it is not known where that begins.
+    sink.ddl.follow({ROWS: 12}, {})
+    assert sink.routes()
+    sink.topic.all_rows = 12
+    sink.topic.values.append(rename(10, ("c", "d")))
+    sink.ddl.follow({ROWS: 12}, {ROWS: 11})
+    assert sink.routes(), "the batch may have been applied before"
+    sink.restart()
+    sink.ddl.follow({ROWS: 11}, {ROWS: 11})
+    assert sink.unsettled(11) == ["d"], "the first statement is settled, the second is not"
+    sink.ddl.follow({ROWS: 12}, {ROWS: 12})
+    assert not sink.routes()
+
+
+@pytest.mark.parametrize(
+    ("applied", "start", "note"),
+    [
+        pytest.param({ROWS: 9}, {ROWS: 0}, None, id="from the beginning"),
+        pytest.param({ROWS: 5}, {ROWS: 5}, None, id="an older ledger"),
+        pytest.param({ROWS: 9}, {}, None, id="a new checkpoint"),
+        pytest.param({}, {ROWS: 0}, None, id="no ledger"),
+        pytest.param({ROWS: 9, MORE: 1}, {ROWS: 9}, None, id="a topic from its beginning"),
+        *(
+            pytest.param({ROWS: 9}, {ROWS: 9}, note, id=f"its note is {note!r}")
+            for note in ("", "{", '{"settled": [["shop", 9]]}')
+        ),
+    ],
+)
+def test_rows_are_placed_again_if_kafka_is_read_from_before_a_settled_statement(
+    applied: dict[tuple[str, int], int], start: dict[tuple[str, int], int], note: str | None
+) -> None:
+    sink = Sink()
+    sink.topic.all_rows = 9
+    sink.topic.values.append(rename(5, ("a", "b")))
+    sink.ddl.follow({}, {})
+    sink.ddl.follow({ROWS: 9}, {ROWS: 9})
+    assert not sink.routes()
+    if note is not None:
+        sink.warehouse.notes.write(SETTLED, note)
+        sink.topic.all_rows = 10
+    sink.topic.more = {MORE: 1} if MORE in applied else {}
+    sink.restart()
+    sink.ddl.follow(applied, start)
+    assert sink.routes()
+
+
+def test_what_places_the_rows_of_a_batch_does_not_grow_with_the_statements_that_are_settled() -> (
+    None
+):
+    def placed(statements: int) -> int:
+        sink = Sink()
+        names = [f"t{number}" for number in range(statements)]
+        sink.topic.values += [rename(5 + at, (one, f"{one}_old")) for at, one in enumerate(names)]
+        sink.topic.all_rows = 9
+        sink.ddl.follow({}, {})
+        sink.ddl.follow({ROWS: 9}, {ROWS: 9})
+        sink.topic.all_rows = 12
+        sink.topic.values.append(rename(5 + statements, ("a", "b")))
+        sink.ddl.follow({ROWS: 9}, {ROWS: 9})
+        return routed_sql(sink.ddl._pieces())[0].count("WHEN")
+
+    assert 0 < placed(1) == placed(300)
 
 
 def test_no_row_is_expected_for_a_table_whose_name_another_one_had_after_a_rename() -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from spark_sink.settings import Settings
 from spark_sink.spark import batch_size
-from spark_sink.spark.batch_size import batch_limit, memory
+from spark_sink.spark.batch_size import batch_limit, fetch_bytes, memory
 
 
 def settings(**more: Any) -> Settings:
@@ -57,3 +57,11 @@ def test_under_spark_submit_the_settings_of_python_m_are_not_used(
 
 def test_a_limit_that_is_set_is_the_limit() -> None:
     assert batch_limit(cluster(registered=9), settings(max_offsets_per_trigger=7)) == 7
+
+
+def test_what_is_read_ahead_of_all_partitions_takes_an_eighth_of_the_memory() -> None:
+    assert fetch_bytes(1024, 1) == fetch_bytes(1024, 128) == 1 << 20
+    assert fetch_bytes(1024, 512) == 256 << 10
+    assert fetch_bytes(1024, 5000) == 64 << 10
+    assert fetch_bytes(8192, 5000) * 5000 <= 1 << 30
+    assert fetch_bytes(512, 0) == 1 << 20
