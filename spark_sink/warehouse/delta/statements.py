@@ -34,8 +34,12 @@ _MAPPED: Final = {"delta.columnMapping.mode": "name"}
 _LOCAL_TIME: Final = "timestamp_ntz"
 _LOCAL_TIMES: Final = {"delta.feature.timestampNtz": "supported"}
 _VECTORS: Final = "delta.enableDeletionVectors"
-_SEARCHED: Final = {"delta.dataSkippingStatsColumns": "__destination,__epoch,__seq,__ts_ms"}
-"""Of a history: Delta keeps statistics of the first 32 columns otherwise, and these follow the source's."""
+_STATISTICS: Final = "delta.dataSkippingStatsColumns"
+_SEARCHED: Final = ("__destination", "__epoch", "__seq", "__ts_ms")
+_FIRST: Final = 32
+"""Delta keeps statistics of so many columns, unless they are named; and the sink's follow the source's."""
+_WITHOUT: Final = ("boolean", "binary", "struct", "array", "map")
+"""Types of which it keeps none."""
 
 
 def delta(path: str) -> str:
@@ -106,7 +110,7 @@ def cluster_sql(path: str, columns: Sequence[str]) -> str:
 
 def letters_sql(path: str, columns: str) -> str:
     """The statement that creates the table of dead letters."""
-    properties = properties_sql({"delta.dataSkippingStatsColumns": ",".join(SEARCHED)})
+    properties = properties_sql({_STATISTICS: ",".join(SEARCHED)})
     return f"CREATE TABLE IF NOT EXISTS {delta(path)} ({columns}) USING delta TBLPROPERTIES ({properties})"
 
 
@@ -114,12 +118,31 @@ def _own_properties(shape: Shape, layout: Layout) -> dict[str, str]:
     return {
         **shape_properties(shape),
         **(_MAPPED if shape.mapped else {}),
-        **(_SEARCHED if shape.history else {}),
+        **_statistics(shape),
         # A table that another replaces need not have it, and Delta adds it to new tables alone by itself.
         **(_LOCAL_TIMES if any(kind == _LOCAL_TIME for _, kind in shape.columns) else {}),
         # Stated in both cases, as a session may have another default.
         _VECTORS: str(layout.has_vectors).lower(),
     }
+
+
+def _statistics(shape: Shape) -> dict[str, str]:
+    """The property that names the columns with statistics, if some that are needed have none by default.
+
+    A MERGE finds the files that it reads by the key; by the position in a table without one.
+    """
+    if shape.history:
+        return {_STATISTICS: ",".join(_SEARCHED)}
+    first = {name for name, _ in shape.all_columns[:_FIRST]}
+    kinds = dict(shape.all_columns)
+    wanted = [name for name in (*shape.key, *_SEARCHED) if not kinds[name].startswith(_WITHOUT)]
+    if first.issuperset(wanted):
+        return {}
+    more = [
+        name for name, kind in shape.columns if name not in wanted and not kind.startswith(_WITHOUT)
+    ]
+    kept = [*more[: max(_FIRST - len(wanted), 0)], *wanted]
+    return {_STATISTICS: ",".join(map(quoted, kept))}
 
 
 def alter_sql(path: str, held: Shape, wanted: Shape, *, is_made: bool = True) -> list[str]:

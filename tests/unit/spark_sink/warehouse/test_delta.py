@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from spark_sink.names import quoted
 from spark_sink.source.envelope import FIELDS
+from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sql.recent import records_of
 from tests.unit.spark_sink.conftest import Warehouse as Records
 
@@ -39,3 +42,55 @@ def test_a_table_whose_first_commit_is_being_written_does_not_exist_yet(
     assert held.recent.newest() is None
     assert held.ledger.applied() == {}
     assert held.tables.names() == []
+
+
+KINDS = (
+    "int",
+    "boolean",
+    "binary",
+    "string",
+    "map<string,string>",
+    "timestamp_ntz",
+    "decimal(9,2)",
+)
+
+
+@pytest.mark.parametrize("key", [(), ("k`,.y",)], ids=["without a key", "with a late key"])
+def test_a_wide_table_has_statistics_of_what_its_merges_search_for(
+    warehouse: Records, key: tuple[str, ...]
+) -> None:
+    tables = warehouse.kept.tables
+    columns = tuple((f"c,{at}", KINDS[at % len(KINDS)]) for at in range(60))
+    wide = Shape("shop", "wide", (*columns, ("k`,.y", "int")), key, mapped=True)
+    tables.evolve(None, wide)
+    kinds = dict(wide.all_columns)
+    for number in (1, 2, 3):
+        values = {
+            "__destination": "'shop'",
+            "__epoch": "1",
+            "__seq": f"{number}",
+            "k`,.y": f"{number}",
+        }
+        values |= {"__deleted": "false", "__delta": "1", "__schema": "1", "__ts_ms": "1"}
+        row = (
+            f"CAST({values.get(name, 'NULL')} AS {kind}) AS {quoted(name)}"
+            for name, kind in kinds.items()
+        )
+        tables.merge(wide, warehouse.spark.range(1).selectExpr(*row))
+    folder = Path(warehouse.path) / "shop" / "wide"
+    found = [
+        json.loads(line)
+        for one in sorted((folder / "_delta_log").glob("*.json"))
+        for line in one.read_text().splitlines()
+    ]
+    (schema,) = (json.loads(one["metaData"]["schemaString"]) for one in found if "metaData" in one)
+    stored = {
+        one["name"]: one["metadata"]["delta.columnMapping.physicalName"] for one in schema["fields"]
+    }
+    added = [json.loads(one["add"]["stats"])["minValues"] for one in found if "add" in one]
+    assert [one[stored["__seq"]] for one in added] == [1, 2, 3]
+    assert [one.get(stored["k`,.y"]) for one in added] == ([1, 2, 3] if key else [None] * 3)
+    # A column that it names may be renamed.
+    tables.rename_columns(wide, {"k`,.y": "k", "c,0": "c0"})
+    rows = warehouse.spark.read.format("delta").load(str(folder))
+    assert sorted(row.k for row in rows.where("k > 1").collect()) == [2, 3]
