@@ -346,8 +346,12 @@ class Settings(BaseSettings):
         """The most offsets that a batch may have, if the sink's own driver holds it."""
         if self.max_offsets_per_trigger:
             return self.max_offsets_per_trigger
-        mebibytes = int(self.driver_memory[:-1]) * (1024 if self.driver_memory.endswith("g") else 1)
-        return limit_for(mebibytes)
+        return limit_for(self.mebibytes)
+
+    @property
+    def mebibytes(self) -> int:
+        """The memory of the sink's own driver."""
+        return int(self.driver_memory[:-1]) * (1024 if self.driver_memory.endswith("g") else 1)
 
     @property
     def uses_buckets(self) -> bool:

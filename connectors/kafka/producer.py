@@ -72,7 +72,7 @@ class _EndTxnOnce(EndTxnHandler):  # type: ignore[misc]
 
 
 class _PartitionsAdder(AddPartitionsToTxnHandler):  # type: ignore[misc]
-    """Adds partitions to a transaction, and tells it when the one before it is not finished yet.
+    """Adds partitions to a transaction, and reports when the one before it is not finished yet.
 
     A broker answers the end of a transaction before its markers are in all partitions. Hundreds of partitions
     that are new take it seconds, and it refuses the next transaction's partitions until then.

@@ -16,6 +16,8 @@ _FETCH_MAX_WAIT_MS = 5
 client has just asked for more: with Kafka's 500 ms, each partition of each batch took half a second."""
 _MAX_POLL_RECORDS = 5_000
 """With Kafka's 500, Spark asks the broker for the partition's offsets ten times as often."""
+_LEAST_FETCH, _MOST_FETCH = 64 * 1024, 1024 * 1024
+"""Bytes of a partition read at once; the greater one is Kafka's. A larger record is read all the same."""
 
 
 def options(settings: Settings) -> dict[str, str]:
@@ -40,6 +42,15 @@ def range_options(settings: Settings) -> dict[str, str]:
     is in no request.
     """
     return {"kafka.group.id": f"aqueduct-sink.{settings.prefix}", **options(settings)}
+
+
+def read_ahead(settings: Settings, partitions: int) -> dict[str, str]:
+    """The option by which what the clients of all partitions read ahead takes an eighth of the memory.
+
+    Spark keeps up to 2,000 clients, each with what it has read beyond the end of a batch.
+    """
+    share = settings.mebibytes * 1024 * 1024 // 8 // max(partitions, 1)
+    return {"kafka.max.partition.fetch.bytes": str(max(_LEAST_FETCH, min(share, _MOST_FETCH)))}
 
 
 def client_properties(jvm: Any, settings: Settings) -> Any:

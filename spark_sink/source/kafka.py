@@ -21,9 +21,8 @@ from spark_sink.names import ddl_pattern, schemas_topic, topic_pattern, transact
 from spark_sink.pace import MANY, for_many_rows
 from spark_sink.settings import Settings
 from spark_sink.source.admin import Admin, admin, opened
-from spark_sink.source.client import options, range_options, unreachable
+from spark_sink.source.client import options, range_options, read_ahead, unreachable
 from spark_sink.source.offsets import Offsets
-from spark_sink.spark.batch_size import fetch_bytes, memory
 
 _ENOUGH_TO_MERGE = 20_000
 _WINDOW = 100
@@ -41,7 +40,7 @@ def stream(
 
     `partitions` is how many there are now.
     """
-    reader = spark.readStream.format("kafka").options(**_read_ahead(spark, partitions))
+    reader = spark.readStream.format("kafka").options(**read_ahead(settings, partitions))
     reader = reader.options(**options(settings))
     return (
         reader.option("subscribePattern", pattern(settings))
@@ -50,11 +49,6 @@ def stream(
         .options(**_held_back(settings))
         .load()
     )
-
-
-def _read_ahead(spark: SparkSession, partitions: int) -> dict[str, str]:
-    """The option of how much is read of each partition at once."""
-    return {"kafka.max.partition.fetch.bytes": str(fetch_bytes(memory(spark), partitions))}
 
 
 def enough_to_merge(settings: Settings) -> int:
@@ -269,7 +263,7 @@ class KafkaTopics:
             lasts.setdefault(topic, {})[str(partition)] = last
         records = sum(last - first for first, last in moved.values())
         session = self._spark if records < MANY else for_many_rows(self._spark)
-        reader = session.read.format("kafka").options(**_read_ahead(self._spark, len(moved)))
+        reader = session.read.format("kafka").options(**read_ahead(self._settings, len(moved)))
         return (
             reader.options(**range_options(self._settings))
             .option("assign", json.dumps(partitions))

@@ -1,4 +1,4 @@
-"""How many offsets a batch may have, and what is read ahead: by the memory of the processes that hold it.
+"""How many offsets a batch may have: by the memory of the processes that hold it.
 
 With a local master that is the driver. On a cluster the executors hold the batch, and the driver only plans it.
 """
@@ -13,8 +13,6 @@ from spark_sink.java import java_class
 from spark_sink.settings import Settings, limit_for
 from spark_sink.spark.session import submitted
 
-_LEAST_FETCH, _MOST_FETCH = 64 * 1024, 1024 * 1024
-"""The greater one is Kafka's own value. A larger record is read all the same."""
 _MEMORY = "1g"
 """Spark's default for the driver's memory."""
 
@@ -28,15 +26,6 @@ def batch_limit(spark: SparkSession, settings: Settings) -> int:
     if settings.max_offsets_per_trigger or is_own:
         return settings.batch_limit
     return limit_for(memory(spark))
-
-
-def fetch_bytes(mebibytes: int, partitions: int) -> int:
-    """How much of a partition a Kafka client may read ahead, so that those of all take an eighth of the memory.
-
-    Spark keeps up to 2,000 clients, each with what it has read beyond the end of a batch.
-    """
-    share = mebibytes * 1024 * 1024 // 8 // max(partitions, 1)
-    return max(_LEAST_FETCH, min(share, _MOST_FETCH))
 
 
 def memory(spark: SparkSession) -> int:

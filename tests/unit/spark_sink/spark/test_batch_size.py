@@ -9,8 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_sink.settings import Settings
+from spark_sink.source.client import read_ahead
 from spark_sink.spark import batch_size
-from spark_sink.spark.batch_size import batch_limit, fetch_bytes, memory
+from spark_sink.spark.batch_size import batch_limit, memory
 
 
 def settings(**more: Any) -> Settings:
@@ -59,9 +60,12 @@ def test_a_limit_that_is_set_is_the_limit() -> None:
     assert batch_limit(cluster(registered=9), settings(max_offsets_per_trigger=7)) == 7
 
 
-def test_what_is_read_ahead_of_all_partitions_takes_an_eighth_of_the_memory() -> None:
-    assert fetch_bytes(1024, 1) == fetch_bytes(1024, 128) == 1 << 20
-    assert fetch_bytes(1024, 512) == 256 << 10
-    assert fetch_bytes(1024, 5000) == 64 << 10
-    assert fetch_bytes(8192, 5000) * 5000 <= 1 << 30
-    assert fetch_bytes(512, 0) == 1 << 20
+@pytest.mark.parametrize(
+    ("driver_memory", "partitions", "kib"),
+    [("1g", 1, 1024), ("1g", 128, 1024), ("1g", 512, 256), ("1g", 5000, 64), ("8g", 5000, 209)],
+)
+def test_what_the_clients_of_all_partitions_hold_takes_an_eighth_of_the_memory(
+    driver_memory: str, partitions: int, kib: int
+) -> None:
+    (found,) = read_ahead(settings(driver_memory=driver_memory), partitions).values()
+    assert int(found) // 1024 == kib
