@@ -22,7 +22,7 @@ from spark_sink.ddl.statement import Statement, parse_statement
 from spark_sink.ddl.topic import DdlTopics
 from spark_sink.errors import TableError, ValuesChanged
 from spark_sink.metrics import Metrics
-from spark_sink.names import DDL, SETTLED, argument
+from spark_sink.names import DDL, SETTLED, argument, of_sink
 from spark_sink.source.envelope import place
 from spark_sink.source.offsets import Offsets
 from spark_sink.warehouse.ledger import Floor
@@ -209,13 +209,18 @@ class Ddl:
             if one.place > settled.get(one.destination, BEGINNING)
         }
 
+    @property
+    def _note(self) -> str:
+        """Of the sink alone: what is settled depends on the topics that it reads."""
+        return of_sink(SETTLED, self.waits.sink or "")
+
     def _stored(self, start: Offsets) -> Mapping[str, Place]:
         """The last event of each destination that is settled with all before it, as an earlier process has it.
 
         Not if it had read further than `start`: Kafka or the ledger is as it was before, or another.
         """
         try:
-            body = json.loads(self.warehouse.notes.read(SETTLED) or "{}")
+            body = json.loads(self.warehouse.notes.read(self._note) or "{}")
             is_older = sum(start.values()) < body.get("offsets", 0)
             return {} if is_older else {one: (at[0], at[1]) for one, *at in body.get("settled", ())}
         except (ValueError, TypeError, IndexError):
@@ -358,7 +363,7 @@ class Ddl:
             "settled": [[one, *at] for one, at in sorted(settled.items())],
             "offsets": sum(start.values()),
         }
-        self.warehouse.notes.write(SETTLED, json.dumps(body))
+        self.warehouse.notes.write(self._note, json.dumps(body))
 
     def _pieces(self) -> Mapping[tuple[str, Name], list[Piece]]:
         if self._routes is None:
