@@ -13,7 +13,8 @@ class DefinitionMismatch(AqueductError):
 
     remedy = (
         "No row of the table was published from this position on. It was altered after these rows were "
-        "written, or by a statement that is not in the binlog: choose a start after that, and reload the table."
+        "written, or by a statement that is not in the binlog: `python -m app cursor set DEST --gtid SET --why "
+        "REASON` (or --latest) continues after that; and reload the table."
     )
 
 

@@ -8,6 +8,7 @@ from connectors.errors.base import AqueductError, Retry
 class RunRestarts(AqueductError):
     """The run ended so that the next one starts from something else."""
 
+    # No remedy: it is never shown; the next run begins by itself.
     retry = Retry.TIMED
     remedy = "No action is needed."
 

@@ -49,6 +49,7 @@ def mysql(stack: Stack) -> Iterator[Mysql]:
         yield server
 
 
+@pytest.mark.remedy("SchemaRegistryLost")
 def test_records_are_read_by_the_registry_alone_and_wait_while_it_is_away(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:

@@ -103,6 +103,7 @@ def test_a_folder_that_cannot_be_used_is_named_before_kafka_is_asked(
         sink(warehouse=path).run(threading.Event())
 
 
+@pytest.mark.remedy("sink.KafkaUnreachable")
 def test_an_absent_kafka_is_logged_once_and_waited_for(
     sink: Callable[..., Sink], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

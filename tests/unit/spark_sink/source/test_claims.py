@@ -97,6 +97,7 @@ def test_a_bucket_that_this_spark_cannot_read_is_reported_with_what_it_takes(
     assert by_id(warehouse) == {1: "a"}
 
 
+@pytest.mark.remedy("sink.ClaimLost")
 def test_a_store_may_be_elsewhere_for_the_sink(warehouse: Warehouse, tmp_path: Path) -> None:
     warehouse.schemas = [schema(("id", "int"), ("v", "longtext"))]
     pointer = claimed(tmp_path / "worker", Change(op="c", seq=1, after={"id": 1, "v": "a"}))

@@ -254,6 +254,7 @@ def test_each_value_is_read_back_from_its_partition(spark: SparkSession, tmp_pat
     assert kept.upkeep._delta_log(("shop", "b")).partitions() == []
 
 
+@pytest.mark.remedy("sink.PartitionUnfit")
 def test_a_value_that_no_partition_can_have_is_refused_by_name_and_kept_without_partitions(
     spark: SparkSession, tmp_path: Path
 ) -> None:
