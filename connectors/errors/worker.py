@@ -29,7 +29,8 @@ class ReaderStalled(AqueductError):
     retry = Retry.TIMED
     remedy = (
         "Aqueduct reads again from its cursor; after the third time at one position it waits for an operator. "
-        "Report it with the statement; python -m app cursor skip DEST skips its transaction."
+        "Report it with the statement. To continue after it, with the tables' definitions as they are then: "
+        "`python -m app cursor set DEST --latest --why REASON` (or --gtid SET), and reload the tables."
     )
 
 

@@ -132,7 +132,7 @@ def _check_gtids(
     offset: SourceOffset, gtid_set: GtidSet, facts: ServerFacts, address: SourceAddress
 ) -> None:
     if not gtid_set.issubset(facts.gtid_executed):
-        detail = f"the cursor holds {gtid_set}, the server only {facts.gtid_executed}"
+        detail = f"the cursor holds {gtid_set}, the server only {facts.gtid_executed or 'none'}"
         if offset.server_uuid != facts.server_uuid:
             raise SourceDiverged(detail, source=address)
         if not facts.gtid_executed.issubset(gtid_set):

@@ -30,6 +30,7 @@ def test_a_table_is_looked_for_in_the_map_before_its_database() -> None:
     }
 
 
+@pytest.mark.remedy("client.InvalidSubscription")
 @pytest.mark.parametrize("tables", [["orders"], [".x"], ["x."], []])
 def test_what_names_no_table_is_refused(tables: list[str]) -> None:
     with pytest.raises(InvalidSubscription, match=r"database\.table"):
