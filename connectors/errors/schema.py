@@ -59,7 +59,7 @@ class RuleImpossible(WitnessesDiffer):
     remedy = (
         "The table is quarantined: its events wait in the quarantine topic while all others are published. "
         "Correct the mapping. In ZooKeeper, its new version is tried on the table when it comes into force; "
-        "with a file, restart the worker, and run `python -m app schema resolve DEST TABLE --server`."
+        "with a file, restart the worker, and run `python -m app schema resolve DEST TABLE --again`."
     )
 
 
