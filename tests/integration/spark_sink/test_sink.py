@@ -186,6 +186,7 @@ def until_ended(pids: list[int]) -> None:
     wait.until(lambda: not left(), seconds=TIMEOUT, glance=0.2, late=lambda: f"{left()} still run")
 
 
+@pytest.mark.remedy("sink.ForeignWarehouse")
 @pytest.mark.parametrize(
     "table_format",
     [
@@ -241,6 +242,7 @@ async def test_rows_arrive_exactly_and_a_lost_checkpoint_loses_and_repeats_nothi
     other = other_than(table_format)
     with pytest.raises(ForeignWarehouse, match=f"is in {table_format}, and {other} is wanted"):
         open_warehouse(spark, f"{tmp_path}/wh", table_format=other)
+    assert open_warehouse(spark, f"{tmp_path}/wh", table_format=table_format).tables.names()
 
 
 @pytest.mark.remedy("sink.ForeignTopic")
