@@ -55,7 +55,7 @@ def shows(worker: Worker, error: str, *parts: str) -> str:
 
 
 @pytest.mark.remedy("StateUnknown", "TooFewBrokers", "TimeInFuture", "BinlogFileMissing")
-@pytest.mark.remedy("StartIncomplete", "ServerIdConflict", "SourceDiverged")
+@pytest.mark.remedy("StartIncomplete", "ServerIdConflict", "SourceDiverged", "SourceUnproven")
 def test_settings_are_corrected_as_errors_say_until_the_destination_runs(
     stack: Stack, mysql: Mysql, tmp_path: Path, command: Command
 ) -> None:
@@ -104,16 +104,35 @@ def test_settings_are_corrected_as_errors_say_until_the_destination_runs(
         changes(source=right)
         run(mysql, "INSERT INTO shop.t VALUES (3)")
         worker.wait(lambda status: status["state"] == "RUNNING" and status["rows"] >= 2)
-    assert [one.value["after"]["id"] for one in rows(stack, wanted["prefix"], "t")] == [2, 3]
+        assert worker.stop() == 0
+
+    # Nothing is left that proves the past.
+    run(mysql, "FLUSH BINARY LOGS", "RESET REPLICA")
+    run(mysql, f"PURGE BINARY LOGS TO '{end_of(mysql).file}'")
+    with running(wanted, tmp_path) as worker:
+        shows(worker, "SourceUnproven", "add unproven to the destination's `accept`")
+        changes(accept=["incomplete_start", "unproven"])
+        run(mysql, "INSERT INTO shop.t VALUES (4)")
+        worker.wait(lambda status: status["state"] == "RUNNING" and status["rows"] == 1)
+        changes(accept=["incomplete_start"])
+        run(mysql, "INSERT INTO shop.t VALUES (5)")
+        worker.wait(lambda status: status["state"] == "RUNNING" and status["rows"] == 2)
+    found = [one.value["after"]["id"] for one in rows(stack, wanted["prefix"], "t")]
+    assert found == [2, 3, 4, 5]
 
 
 @pytest.mark.remedy("PreflightError", "NotQuarantined", "PositionUnknown", "DdlUnresolved")
-@pytest.mark.remedy("SourceReset", "PositionPastEnd")
+@pytest.mark.remedy("SourceReset", "PositionPastEnd", "PositionGone")
 @pytest.mark.parametrize("mysql", [GTIDS_OFF], indirect=True)
 def test_servers_are_corrected_as_errors_say_until_the_destination_runs(
     stack: Stack, mysql: Mysql, tmp_path: Path, command: Command
 ) -> None:
-    wanted = settings(stack, mysql, tmp_path, decoders=0, heartbeat_seconds=1)
+    gtids = {"gtid_set": "00000000-0000-0000-0000-000000000001:1-4"}
+    wanted = settings(stack, mysql, tmp_path, decoders=0, heartbeat_seconds=1, start=gtids)
+    with running(wanted, tmp_path) as worker:
+        shows(worker, "PositionGone", "Give start as file and pos")
+    end = end_of(mysql)
+    wanted["destinations"]["shop"]["start"] = {"file": end.file, "pos": end.pos}
     run(mysql, "SET GLOBAL binlog_row_image = 'MINIMAL'")
     with running(wanted, tmp_path) as worker:
         error = shows(worker, "PreflightError", "restart")
