@@ -12,6 +12,7 @@ from typing import ClassVar
 class SubscriberError(Exception):
     """The subscriber stopped."""
 
+    # No remedy: it is the base class of all errors, and never raised itself.
     remedy: ClassVar[str] = ""
 
     def __init__(self, detail: str = "", /, **where: object) -> None:
@@ -142,7 +143,8 @@ class ForeignFormat(MalformedRecord):
     remedy = (
         "The mapping publishes its table in that format for other programs; read the topic with a consumer of "
         "that format, as docs/formats.md describes. For this client, remove format from the table's rule. "
-        "The record is not acknowledged."
+        "The record is not acknowledged. To pass it by, stop all clients of the group and run "
+        "python -m app subscriber set GROUP TABLE --partition N --offset N."
     )
 
 

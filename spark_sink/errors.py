@@ -18,6 +18,7 @@ from spark_sink.text.secrets import hidden
 class SinkError(Exception):
     """The sink stopped."""
 
+    # No remedy: it is the base class of all errors, and never reported itself.
     def __init__(self, where: str = "", *, advice: str = "") -> None:
         self.where = where
         self.advice = advice
@@ -36,6 +37,8 @@ class SinkError(Exception):
 
 class TableError(SinkError):
     """A table's changes cannot be applied; this table waits, the others are applied."""
+
+    # No remedy: it is the base class of the errors of single tables, and never reported itself.
 
 
 class BadSettings(SinkError):

@@ -109,6 +109,10 @@ class SourceAgent:
     _retry_at: float = 0.0
     """The time of the next completion of the history, by the monotonic clock."""
 
+    def forget_dead_letters(self) -> None:
+        """Allow as many dead letters in an hour again, from the next run on."""
+        self._dead_letters = None
+
     @property
     def budget(self) -> Budget:
         """The maximum size of a transaction, as learnt from earlier ones."""

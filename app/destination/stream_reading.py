@@ -80,6 +80,7 @@ class StreamStart:
             prepared=cursor.prepared,
             aim=lambda: self.budget.chunk,
             by_coordinates=self.by_coordinates,
+            skips=skipper.wants if skipper is not None else None,
         )
         tracker = SchemaTracker.of(self.history, self.spec) if self.history is not None else None
         starting = asyncio.create_task(

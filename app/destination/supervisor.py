@@ -314,6 +314,7 @@ class Destination:
             log.info("%s: %s", self.plan.name, control.to_text())
             self._signals.claimed = 0
             self._is_heeded = False
+            self._run.forget_dead_letters()
             self._interrupted.set()
         return is_other
 

@@ -6,6 +6,7 @@ may be further in the history, so every query is as of the cursor.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -16,14 +17,19 @@ from app.pipeline.rules import Rules
 from app.schemas.history_expiry import Expiry
 from app.schemas.store_mirror import Mirror
 from app.service.status import DestinationStatus
-from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.ddl.definition import Table, TableName
 from tables.cursor import Cursor
+from tables.impact.published import rule_faults
 from tables.journal_format import Entry
 from tables.quarantine import Quarantine, Resolution, note_of
 from tables.schema_history.codec.journal_records import checkpoint_records
 from tables.schema_history.history import SchemaHistory
 from tables.schema_history.position import HistoryPosition
 from tables.schema_history.record import SchemaRecord
+
+log = logging.getLogger(__name__)
+
+_MOST_SHOWN = 10
 
 
 class Schemas:
@@ -60,6 +66,7 @@ class Schemas:
         known: dict[tuple[str, str], Schema] = {
             name: table for name, table in tables.items() if routes.of(name) is not None
         }
+        self._show_unfit(tables, known)
         known.update(dict.fromkeys(self._quarantine.quarantined, QuarantinedMarker()))
         known.update(dict.fromkeys(self._quarantine.given_up, GivenUp()))
         self._show()
@@ -129,6 +136,27 @@ class Schemas:
         """Return the metric's label: an unresolved statement that quarantines nothing needs no alert."""
         is_harmless = not self._quarantine.quarantined.keys() & set(record.unresolved)
         return "unknown" if record.outcome == "unresolved" and is_harmless else record.outcome
+
+    def _show_unfit(self, tables: Mapping[TableName, Table], captured: Iterable[TableName]) -> None:
+        """Show tables that rules of the mapping cannot be applied to, before a row quarantines them."""
+        routes, waiting, found = self._rules.routes, self._quarantine.quarantined, list[str]()
+        for name in sorted(captured):
+            route = routes.of(name)
+            if (
+                route is not None
+                and name not in waiting
+                and (faults := rule_faults(tables[name], route))
+            ):
+                found.append(
+                    f"the mapping does not fit {'.'.join(name)}: {'; '.join(faults)}: its next row quarantines "
+                    "it (RuleImpossible); correct the mapping"
+                )
+        more = (
+            [f"and {len(found) - _MOST_SHOWN} further tables"] if len(found) > _MOST_SHOWN else []
+        )
+        self._status.warnings["mapping"] = [*found[:_MOST_SHOWN], *more]
+        for warning in self._status.warnings["mapping"]:
+            log.warning("%s: %s", self._rules.destination, warning)
 
     def _show(self) -> None:
         waiting, given_up = self._quarantine.quarantined, self._quarantine.given_up

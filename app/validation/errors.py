@@ -13,6 +13,8 @@ class NotComparable(AqueductError):
 class TableChanged(AqueductError):
     """The definition of a table, or its rules, changed while it was compared."""
 
+    # No remedy: it is never shown; the table is compared again, or its reason says that it changed each time.
+
     def __init__(self, detail: str, changed: TableName) -> None:
         super().__init__(detail, table=".".join(changed))
         self.changed = changed

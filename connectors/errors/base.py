@@ -36,6 +36,7 @@ class Faults(str):
 class AqueductError(Exception):
     """Aqueduct stopped."""
 
+    # No remedy: it is the base class of all errors, and never reported itself.
     retry: ClassVar[Retry] = Retry.MANUAL
     remedy: ClassVar[str] = ""
 

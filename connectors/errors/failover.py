@@ -47,7 +47,8 @@ class NoAlignment(AqueductError):
 
     remedy = (
         "Without GTIDs the position cannot be found otherwise. Raise failover.fallback_seconds if it was too "
-        "short, turn on GTIDs, or choose a new start and reload the tables."
+        "short, or turn on GTIDs. To resume from the end of that source: `python -m app cursor set DEST "
+        "--latest --why REASON`, and reload the tables."
     )
 
 

@@ -13,8 +13,9 @@ class PreparedRowsGone(AqueductError):
     """The rows of a prepared XA transaction can no longer be read."""
 
     remedy = (
-        "It was committed, and its rows are before the start, or in a binlog file that was purged. "
-        "Choose a new start after its XA COMMIT, and reload the tables that it changed."
+        "It was committed, and its rows are before the start, or in a binlog file that was purged. To continue "
+        "without them: `python -m app cursor skip DEST --gtid GTID --why REASON`, with the GTID of its XA "
+        "COMMIT (without GTIDs --file and --pos); and reload the tables that it changed."
     )
 
 
@@ -151,5 +152,6 @@ class ResumeMismatch(AqueductError):
     """The binlog does not continue the transaction that the cursor is in."""
 
     remedy = (
-        "The source is not the one the cursor was written for; restore it, or choose a new start."
+        "The source is not the one the cursor was written for: restore it; or resume from the end of this one "
+        "with `python -m app cursor set DEST --latest --why REASON`, and reload the tables."
     )

@@ -50,6 +50,7 @@ class DeadLetterLimitReached(AqueductError):
     """More rows could not be decoded than the settings allow in an hour."""
 
     remedy = (
-        "Nothing from that position on was published. `python -m app dead-letters list` shows the reasons; "
-        "then raise the destination's poison_limit, or restart to allow as many again."
+        "Nothing from that position on was published. `python -m app dead-letters list DEST` shows the "
+        "reasons. To allow as many again: `python -m app destination restart DEST`; to allow more, raise the "
+        "destination's poison_limit."
     )

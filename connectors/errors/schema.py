@@ -13,7 +13,8 @@ class DefinitionMismatch(AqueductError):
 
     remedy = (
         "No row of the table was published from this position on. It was altered after these rows were "
-        "written, or by a statement that is not in the binlog: choose a start after that, and reload the table."
+        "written, or by a statement that is not in the binlog: `python -m app cursor set DEST --gtid SET --why "
+        "REASON` (or --latest) continues after that; and reload the table."
     )
 
 
@@ -58,7 +59,7 @@ class RuleImpossible(WitnessesDiffer):
     remedy = (
         "The table is quarantined: its events wait in the quarantine topic while all others are published. "
         "Correct the mapping. In ZooKeeper, its new version is tried on the table when it comes into force; "
-        "with a file, restart the worker, and run `python -m app schema resolve DEST TABLE --server`."
+        "with a file, restart the worker, and run `python -m app schema resolve DEST TABLE --again`."
     )
 
 

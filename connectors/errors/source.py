@@ -44,7 +44,9 @@ class CorruptEvent(AqueductError):
     retry = Retry.TIMED
     remedy = (
         "Aqueduct reads it again from its cursor; if this persists, check the server's disk with "
-        "mysqlbinlog."
+        "mysqlbinlog. To continue without its transaction: `python -m app cursor skip DEST --gtid GTID --why "
+        "REASON` (without GTIDs --file and --pos); if its end cannot be found either, resume from the end of "
+        "the binlog: `python -m app cursor set DEST --latest --why REASON`. Then reload the tables concerned."
     )
 
 
@@ -53,21 +55,32 @@ class MalformedEvent(AqueductError):
 
     # Lengths and types are read before any checksum, so it may have been damaged on its way.
     retry = Retry.TIMED
-    remedy = "Aqueduct reads it again; if this persists, report it with these coordinates. Nothing was skipped."
+    remedy = (
+        "Nothing was skipped: Aqueduct reads it again; if this persists, report it with these coordinates. To "
+        "continue without its transaction: `python -m app cursor skip DEST --gtid GTID --why REASON` (without "
+        "GTIDs --file and --pos); if its end cannot be found either, resume from the end of the binlog: "
+        "`python -m app cursor set DEST --latest --why REASON`. Then reload the tables concerned."
+    )
 
 
 class UnsupportedEvent(AqueductError):
     """The binlog holds an event that this version cannot publish without loss."""
 
-    remedy = "Nothing was skipped: the cursor is before this event."
+    remedy = (
+        "Nothing was skipped: the cursor is before this event. If it is of one table, leave the table out with "
+        "a filter. Otherwise continue without its transaction: `python -m app cursor skip DEST --gtid GTID "
+        "--why REASON` (without GTIDs --file and --pos); and reload the tables that it changed."
+    )
 
 
 class StatementBasedChange(AqueductError):
     """A change was written as a statement, not as rows."""
 
     remedy = (
-        "Set binlog_format=ROW for every session (SET PERSIST binlog_format = 'ROW'). "
-        "The change named above cannot be published, and nothing after it was."
+        "Set binlog_format=ROW for every session (SET PERSIST binlog_format = 'ROW'). The change named above "
+        "cannot be published, and nothing after it was. To continue without it: `python -m app cursor skip "
+        "DEST --gtid GTID --why REASON` (without GTIDs --file and --pos); and reload the tables that it "
+        "changed."
     )
 
 

@@ -8,6 +8,7 @@ from connectors.errors.base import AqueductError, Retry
 class RunRestarts(AqueductError):
     """The run ended so that the next one starts from something else."""
 
+    # No remedy: it is never shown; the next run begins by itself.
     retry = Retry.TIMED
     remedy = "No action is needed."
 
@@ -28,7 +29,8 @@ class ReaderStalled(AqueductError):
     retry = Retry.TIMED
     remedy = (
         "Aqueduct reads again from its cursor; after the third time at one position it waits for an operator. "
-        "Report it with the statement; python -m app cursor skip DEST skips its transaction."
+        "Report it with the statement. To continue after it, with the tables' definitions as they are then: "
+        "`python -m app cursor set DEST --latest --why REASON` (or --gtid SET), and reload the tables."
     )
 
 

@@ -100,8 +100,8 @@ def rule_findings(
     old: Table | None, new: Table, route: Route, renames: Mapping[str, str]
 ) -> Iterator[Finding]:
     """Yield what a change does to rules: those that no longer fit, and values that they no longer mask."""
-    known = set() if old is None else set(_faults(old, route))
-    faults = [fault for fault in _faults(new, route) if fault not in known]
+    known = set() if old is None else set(rule_faults(old, route))
+    faults = [fault for fault in rule_faults(new, route) if fault not in known]
     if faults:
         yield Finding(
             kind="rule impossible",
@@ -122,7 +122,8 @@ def rule_findings(
             yield _unmasked(name, after.names[to])
 
 
-def _faults(table: Table, route: Route) -> list[str]:
+def rule_faults(table: Table, route: Route) -> list[str]:
+    """Return why the rules of a table's route cannot be applied to it, before any row shows it."""
     types = {column.name: wire_type(column.type) for column in table.columns}
     types |= dict.fromkeys(row_times(table), "timestamp(6)")
     called = {name: name.lower() for name in types}

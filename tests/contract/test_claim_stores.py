@@ -80,12 +80,6 @@ def test_the_same_value_kept_twice_is_at_the_same_place(store: ClaimStore) -> No
     assert store.get(NAME) == b"value"
 
 
-def test_a_value_that_is_missing_is_missed_by_name(store: ClaimStore) -> None:
-    store.put(NAME, b"value")
-    with pytest.raises(ClaimGone, match=r"b/d/y\.json"):
-        store.get("b/d/y.json")
-
-
 @pytest.mark.usefixtures("line")
 def test_an_object_is_where_its_location_says_and_there_once(
     server: S3Server, bucket: S3Store
@@ -98,12 +92,26 @@ def test_an_object_is_where_its_location_says_and_there_once(
     assert server.keys(BUCKET) == [NAME, f"of/the.shop/{NAME}"]
 
 
+@pytest.mark.remedy("ClaimGone")
+def test_a_value_that_is_missing_is_missed_by_name_until_it_is_restored(store: ClaimStore) -> None:
+    store.put(NAME, b"value")
+    with pytest.raises(ClaimGone, match=r"b/d/y\.json"):
+        store.get("b/d/y.json")
+    store.put("b/d/y.json", b"copy")
+    assert store.get("b/d/y.json") == b"copy"
+
+
+@pytest.mark.remedy("ClaimBucketGone")
 def test_a_bucket_that_is_gone_is_not_made_and_waits_for_an_operator(server: S3Server) -> None:
-    error = refused(S3Store("s3://gone-bucket/claims", S3Access(endpoint=server.endpoint)))
+    store = S3Store("s3://gone-bucket/claims", S3Access(endpoint=server.endpoint))
+    error = refused(store)
     assert type(error) is ClaimBucketGone
     assert error.retry is Retry.MANUAL
     assert f"s3://gone-bucket/claims/{NAME}" in str(error)
     assert server.endpoint in str(error)
+    server.make("gone-bucket")
+    store.put(NAME, b"value")
+    assert store.get(NAME) == b"value"
 
 
 @pytest.mark.usefixtures("line")
@@ -128,6 +136,19 @@ def test_no_credentials_at_all_are_reported_by_name(
     assert type(refused(S3Store(f"s3://{BUCKET}", access))) is ClaimStoreDenied
     absent = S3Access(endpoint=server.endpoint, profile="absent")
     assert "absent" in str(refused(S3Store(f"s3://{BUCKET}", absent)))
+
+
+@pytest.mark.remedy("ClaimStoreLost", "ClaimStoreRefused")
+def test_a_server_is_asked_again_once_it_answers_and_its_endpoint_is_one(server: S3Server) -> None:
+    error = refused(S3Store(f"s3://{BUCKET}", S3Access(endpoint=server.endpoint[7:])))
+    assert type(error) is ClaimStoreRefused
+    assert "http:// or https://" in str(error)
+    with line_to(server) as line:
+        store = S3Store(f"s3://{BUCKET}", S3Access(endpoint=line.endpoint))
+        line.answer = lambda _: 503
+        assert type(refused(store)) is ClaimStoreLost
+        line.repair()
+        assert store.get(store.put(NAME, b"value").removeprefix(f"s3://{BUCKET}/")) == b"value"
 
 
 def test_a_server_that_does_not_answer_is_tried_again() -> None:

@@ -134,6 +134,7 @@ async def test_servers_may_grant_another_time_than_was_asked_for(stack: Stack) -
     await session.close()
 
 
+@pytest.mark.remedy("CoordinationRefused")
 async def test_an_account_shuts_out_all_others(stack: Stack, root: str) -> None:
     ours = ZooKeeperClient(hosts=stack.zookeeper, timeout=2.0, username="ann", password="secret")
     session = await KazooSession.opened(ours, nobody, within=10)
@@ -145,6 +146,10 @@ async def test_an_account_shuts_out_all_others(stack: Stack, root: str) -> None:
         with pytest.raises(CoordinationRefused):
             await refused
     assert await session.read(f"{root}/running") is not None
+    await other.close()
+    # Its password in the settings is all that the other lacked.
+    other = await KazooSession.opened(ours, nobody, within=10)
+    assert await other.read(f"{root}/running") is not None
     await session.close()
     await other.close()
 

@@ -127,6 +127,7 @@ def epoch(pair: Pair, destination: str) -> int:
     return max(int(one["cursor"]["epoch"]) for one in found if one.get("cursor"))
 
 
+@pytest.mark.remedy("NotApplied", "RequestReplaced")
 def test_a_command_that_no_worker_applies_fails_by_name_and_is_applied_later(
     pair: Pair, stack: Stack
 ) -> None:
@@ -244,6 +245,7 @@ def shows(pair: Pair, destination: str, what: str) -> bool:
     return bool(shown(pair, destination)[what])
 
 
+@pytest.mark.remedy("CoordinationLost")
 def test_commands_report_that_nothing_applied_them_while_zookeeper_is_away(
     pair: Pair, stack: Stack, tmp_path: Path
 ) -> None:

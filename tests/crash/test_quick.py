@@ -65,6 +65,7 @@ def test_a_broken_guard_is_seen(
     assert caught(MUTANTS[name], running, tmp_path_factory.mktemp("mutant"), seed=SEED)
 
 
+@pytest.mark.remedy("KafkaSlow")
 def test_a_slow_kafka_gets_less_at_once_after_a_time_out_and_more_again_later(
     running: Servers, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -117,7 +117,10 @@ class Relocation:
             raise SourceDiverged(
                 f"the cursor is at {gtids}, and {self.address} has gtid_mode=OFF",
                 source=self.address,
-                remedy="Turn GTIDs on there, or choose a new start and reload the tables.",
+                remedy=(
+                    "Turn GTIDs on there; or resume from its end with `python -m app cursor set DEST --latest "
+                    "--why REASON`, and reload the tables."
+                ),
             )
         return self._by_gtids(gtids)
 
@@ -195,7 +198,10 @@ class Relocation:
         raise SourceDiverged(
             f"it lacks {missing} for good, which were published: it is not a replica of any server",
             source=self.address,
-            remedy="Take another source, or choose a new start and reload the tables that differ.",
+            remedy=(
+                "Take another source; or resume from its end with `python -m app cursor set DEST --latest "
+                "--why REASON`, and reload the tables that differ."
+            ),
         ) from error
 
     def _refuse_errant(self, gtids: Gtids) -> None:

@@ -19,7 +19,7 @@ from app.pipeline.stage import StageSpec
 from app.validation.errors import NotComparable
 from app.validation.expected_rows import ExpectedRows
 from connectors.kafka.reading.partition_reader import StoredRecord, read_each
-from connectors.mysql.ddl.definition import Table, TableName
+from connectors.mysql.ddl.definition import Table, TableChange, TableName
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.server.facts import ServerFacts
 from connectors.wire import schemas_topic
@@ -40,6 +40,17 @@ class Definitions:
     versions: Versions
     """The versions of tables on the schemas topic."""
     mapping: PresentMapping
+    renamed: Mapping[TableName, TableName]
+    """The earlier name of each table that was renamed."""
+
+    def earlier_topics(self, name: TableName) -> list[str]:
+        """Return the topics that a table was published to before, by another name or another route."""
+        names, now = {name}, self.rules.routes.topic(name)
+        while (earlier := self.renamed.get(name)) is not None and earlier not in names:
+            names.add(earlier)
+            name = earlier
+        found = {one.topic for (*of, _), one in self.versions.items() if tuple(of) in names}
+        return sorted(found - {now})
 
     @property
     def cursor(self) -> Cursor:
@@ -95,6 +106,12 @@ async def definitions_now(journal: Journal, facts: ServerFacts) -> Definitions:
         expected=ExpectedRows(spec),
         versions=await _versions(journal.options, rules),
         mapping=mapping,
+        renamed={
+            change.name: change.renamed_from
+            for record in history.records
+            for change in record.changes
+            if isinstance(change, TableChange) and change.renamed_from is not None
+        },
     )
 
 

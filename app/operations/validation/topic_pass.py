@@ -28,7 +28,7 @@ from app.validation.looks import Looks
 from app.validation.merge_wait import Goals, MergeWait
 from app.validation.present_images import PresentImages, TableForm, names_its_table
 from app.validation.published_position import PublishedPosition
-from app.validation.table_result import TableResult
+from app.validation.table_result import Kind, TableResult
 from app.validation.table_validation import TableValidation
 from connectors.errors import SnapshotUnsupported, TableUnreadable, printed
 from connectors.kafka.reading.catching_up import Take, read_to_ends
@@ -249,6 +249,11 @@ class TopicPass:
                     await validation.samples(await looks.tried(keys))
             except (NotComparable, SnapshotUnsupported, TableUnreadable) as error:
                 result.not_compared = _reason(error)
+        if result.counts[Kind.MISSING] and (topics := self._definitions.earlier_topics(name)):
+            result.notes.append(
+                f"it was published to {', '.join(topics)} before, by another name or route; rows from then are "
+                "missing here until --repair, or a snapshot of the table, publishes them"
+            )
         if self._definitions.expected.masks_key(name) and result.differences:
             result.notes.append(_MASKED)
         elif result.extra and result.not_compared is None:

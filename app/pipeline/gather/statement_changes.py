@@ -43,8 +43,9 @@ class StatementJudge:
                 tables=_listed(sorted(names)),
                 remedy=(
                     "If there is no such trigger or view, name the tables in filter.statements and restart the "
-                    "destination. Else set binlog_format=ROW for every session (SET PERSIST binlog_format = "
-                    "'ROW'); the change named above cannot be carried then; nothing after it was published."
+                    "worker. Else set binlog_format=ROW for every session (SET PERSIST binlog_format = 'ROW'), "
+                    "and continue without the change: `python -m app cursor skip DEST --gtid GTID --why "
+                    "REASON` (without GTIDs --file and --pos); and reload the tables that it changed."
                 ),
             )
         return names

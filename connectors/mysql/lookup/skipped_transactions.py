@@ -76,6 +76,10 @@ class TransactionSkipper(Generic[Effect]):
         self._open: _Open[Effect] | None = None
         self._passed: dict[int, int] = {}
 
+    def wants(self, gtid: str | None, start: Coordinates) -> bool:
+        """Whether the transaction that begins here is one to be skipped."""
+        return self._named(gtid, start) in self._wanted
+
     def parts(self, chunk: Chunk, effect: Effect | None) -> Iterator[tuple[Chunk, Effect | None]]:
         """Yield a chunk unchanged, or its parts without skipped transactions; nothing if nothing else is in it.
 
@@ -154,7 +158,10 @@ class TransactionSkipper(Generic[Effect]):
         return chunk, opened.effect
 
     def _name(self, event: bytes, start: Coordinates) -> str:
-        return gtid_of(event) or f"{self._server_uuid}:{start}"
+        return self._named(gtid_of(event), start)
+
+    def _named(self, gtid: str | None, start: Coordinates) -> str:
+        return gtid or f"{self._server_uuid}:{start}"
 
 
 def skipped_up_to(done: list[SkippedTransaction], reached: Coordinates) -> list[SkippedTransaction]:

@@ -91,7 +91,11 @@ def first_offset(start: Start, facts: ServerFacts, address: SourceAddress) -> So
         return _offset(facts, Coordinates(file, size), facts.gtids_at_end)
     if isinstance(start, AfterGtids):
         if not facts.has_gtids:
-            raise PositionGone("the start is a GTID set, but gtid_mode is OFF", source=address)
+            raise PositionGone(
+                "the start is a GTID set, but gtid_mode is OFF",
+                source=address,
+                remedy="Give start as file and pos, or as a timestamp; or turn gtid_mode on.",
+            )
         offset = _offset(facts, head_of(facts), _in_words_of(facts, start.gtid_set))
     elif isinstance(start, AtCoordinates | AfterEvent):
         before = gtids_before(start.coordinates, facts, address)
@@ -132,7 +136,7 @@ def _check_gtids(
     offset: SourceOffset, gtid_set: GtidSet, facts: ServerFacts, address: SourceAddress
 ) -> None:
     if not gtid_set.issubset(facts.gtid_executed):
-        detail = f"the cursor holds {gtid_set}, the server only {facts.gtid_executed}"
+        detail = f"the cursor holds {gtid_set}, the server only {facts.gtid_executed or 'none'}"
         if offset.server_uuid != facts.server_uuid:
             raise SourceDiverged(detail, source=address)
         if not facts.gtid_executed.issubset(gtid_set):

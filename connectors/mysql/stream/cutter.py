@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from connectors.errors import CorruptEvent
+from connectors.errors import CorruptEvent, PreparedRowsGone
 from connectors.mysql.binlog.events import (
     CHECKSUM_SIZE,
     Event,
@@ -55,6 +55,8 @@ LARGE_PAYLOAD = 1024 * 1024
 ones are decompressed by decoders."""
 _NO_BARRIER = (Kind.SAVEPOINT, Kind.XA, Kind.HARMLESS, Kind.CHANGE)
 """Statements that cannot change a table's definition."""
+Skips = Callable[[str | None, Coordinates], bool]
+"""Whether an operator skips the transaction with this GTID, which begins at this position."""
 
 
 class Cutter:
@@ -74,6 +76,7 @@ class Cutter:
         aim: Callable[[], int] | None = None,
         prepared: PreparedTransactions | None = None,
         again: Again | None = None,
+        skips: Skips | None = None,
     ) -> None:
         self.position = position
         """A lower bound of the walk's position: the start of the last file, chunk or heartbeat."""
@@ -82,6 +85,7 @@ class Cutter:
         self._packets = Packets(target + 2 * RECEIVE, checksum=checksum)
         self._began = False  # an open transaction continues until its commit
         self._context = Context()
+        self._skips = skips
         self._withheld = WithheldRows(self._packets, prepared, again, most=target)
         self._passed: dict[int, int] = {}
         self._created = 0  # when the file was created, while only its head has been received
@@ -280,7 +284,15 @@ class Cutter:
                 self._withheld.begin(self.position)
             packets.at = packets.after()
         elif kind is Kind.XA and decides(statement):
-            yield from self._ended(self._withheld.decide(statement))
+            ending = self._withheld.position(self.position)
+            is_skipped = self._skips is not None and self._skips(ending.gtid, ending.coordinates)
+            try:
+                yield from self._ended(self._withheld.decide(statement, is_skipped=is_skipped))
+            except PreparedRowsGone as error:
+                # The names by which an operator can skip this transaction.
+                named = {"gtid": ending.gtid, "coordinates": ending.coordinates}
+                error.context |= {name: value for name, value in named.items() if value}
+                raise
         elif kind in (Kind.COMMIT, Kind.ROLLBACK):
             self._withheld.refuse_other_end(kind.name)
             self._end()

@@ -44,7 +44,7 @@ from connectors.mysql.server.facts import (
 )
 from connectors.mysql.stream import dump_command
 from connectors.mysql.stream.chunk import Chunk
-from connectors.mysql.stream.cutter import TARGET, Cutter
+from connectors.mysql.stream.cutter import TARGET, Cutter, Skips
 from connectors.mysql.stream.interruption import Interruption
 from connectors.mysql.stream.packet_buffer import Packets, heartbeat_position
 from connectors.mysql.stream.prepared_xa import PreparedPosition, PreparedTransactions, rows_again
@@ -77,9 +77,10 @@ class BinlogStream:
         prepared: Mapping[str, PreparedPosition] | None = None,
         aim: Callable[[], int] | None = None,
         by_coordinates: bool = False,
+        skips: Skips | None = None,
     ) -> None:
         """``aim``: the current target size of a chunk in bytes, which may be below TARGET."""
-        self._aim = aim
+        self._aim, self._skips = aim, skips
         self._address = address
         self._requested = replace(offset, gtid_set=None) if by_coordinates else offset
         self._position = offset.coordinates
@@ -185,6 +186,7 @@ class BinlogStream:
             prepared=self._prepared,
             again=self._again,
             aim=self._aim,
+            skips=self._skips,
         )
         try:
             with self._reading(interruption) as receive:

@@ -61,13 +61,14 @@ class WithheldRows:
 
     def begin(self, position: Coordinates) -> None:
         """Start an XA transaction here; ``position`` is a lower bound of the walk's position."""
-        self.open = Open(self._position(position), self._packets.after() - self._packets.done)
+        self.open = Open(self.position(position), self._packets.after() - self._packets.done)
 
     def end(self) -> None:
         """End the transaction in progress."""
         self.open = None
 
-    def _position(self, position: Coordinates) -> PreparedPosition:
+    def position(self, position: Coordinates) -> PreparedPosition:
+        """Return where the present transaction begins; ``position`` is a lower bound of the walk's position."""
         packets = self._packets
         start = packets.coordinates(packets.done, position)[0]
         return PreparedPosition(start, gtid_of(packets.event_at(packets.done)))
@@ -102,11 +103,14 @@ class WithheldRows:
         self._prepared.add(xid, xa.position, None if is_large else rows)
         return None
 
-    def decide(self, statement: str) -> Iterator[bytes] | None:
-        """Handle XA COMMIT or XA ROLLBACK, which is next. Return missing events that must come before it."""
+    def decide(self, statement: str, *, is_skipped: bool = False) -> Iterator[bytes] | None:
+        """Handle XA COMMIT or XA ROLLBACK, which is next. Return missing events that must come before it.
+
+        ``is_skipped``: an operator skips what it commits, so no rows are needed.
+        """
         xid = xid_of(statement)
         position, rows = self._prepared.take(xid)
-        if verb_of(statement) == "ROLLBACK":
+        if is_skipped or verb_of(statement) == "ROLLBACK":
             return None
         if position is None:
             raise PreparedRowsGone("it was prepared before reading began", xid=xid)
@@ -128,7 +132,7 @@ class WithheldRows:
         if is_one_phase:
             return False
         kept = bytes(rows) if len(rows) <= self._most else None
-        self._prepared.add(xid, self._position(position), kept)
+        self._prepared.add(xid, self.position(position), kept)
         begin, end, checksum = packets.at, packets.low_end(), bool(packets.checksum)
         packets.at = packets.after()
         packets.take_out(begin)

@@ -81,6 +81,7 @@ def test_an_address_that_leads_to_another_server_in_mid_check_proves_nothing(
         ask(both.standby, "START REPLICA SQL_THREAD")
 
 
+@pytest.mark.remedy("StandbyFiltered")
 def test_filters_are_asked_wherever_a_server_keeps_them(both: Pair) -> None:
     cursor = published(both.master)
     until(lambda: _fits(cursor, both.standby))

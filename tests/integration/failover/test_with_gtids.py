@@ -60,6 +60,7 @@ def test_a_master_that_dies_is_left_for_its_standby_and_nothing_is_lost_or_repea
     assert notes(stack, given["prefix"]) == [*expected, "restarted"]
 
 
+@pytest.mark.remedy("StandbyLags", "SourceSilent")
 def test_an_operator_switches_and_is_shown_why_a_standby_is_not_fit(
     stack: Stack, both: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,6 +61,7 @@ def test_the_standby_is_read_on_right_after_the_published_changes(
     assert notes(stack, given["prefix"])[-2:] == ["dropped", "restarted"]
 
 
+@pytest.mark.remedy("LostInReplication")
 @pytest.mark.long("test_with_gtids has the same by GTIDs")
 def test_a_standby_that_lags_is_waited_for_and_what_it_lost_stops_the_destination(
     stack: Stack, both: Pair, tmp_path: Path

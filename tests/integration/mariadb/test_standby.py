@@ -49,6 +49,7 @@ def both(
         pair.kill()
 
 
+@pytest.mark.remedy("NoSourceFits")
 @pytest.mark.long("failover/test_with_gtids has it on MySQL")
 def test_the_standby_is_read_on_once_it_has_all_and_one_with_rows_of_its_own_is_refused(
     stack: Stack, both: Pair, tmp_path: Path

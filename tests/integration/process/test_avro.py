@@ -49,11 +49,12 @@ def mysql(stack: Stack) -> Iterator[Mysql]:
         yield server
 
 
+@pytest.mark.remedy("SchemaRegistryLost", "SchemaRegistryDenied")
 def test_records_are_read_by_the_registry_alone_and_wait_while_it_is_away(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
     (tmp_path / "mapping.yaml").write_text(MAPPING)
-    (tmp_path / "password").write_text("secret-of-the-registry\n")
+    (tmp_path / "password").write_text("another\n")
     wanted = settings(stack, mysql, tmp_path)
     wanted["topics"]["partitions"] = 1
     for statement in ROWS:
@@ -68,6 +69,8 @@ def test_records_are_read_by_the_registry_alone_and_wait_while_it_is_away(
         }
         wanted["mapping"] = {"file": str(tmp_path / "mapping.yaml"), "schema_registry": access}
         with running(wanted, tmp_path) as worker:
+            worker.wait(lambda status: "SchemaRegistryDenied: " in str(status["error"]))
+            (tmp_path / "password").write_text(f"{account[1]}\n")
             worker.wait(lambda status: status["rows"] == 2 * 6)
             assert "SchemaRegistryLost" in worker.log
             audited = command(tmp_path, "audit", "shop")

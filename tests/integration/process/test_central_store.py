@@ -128,6 +128,7 @@ def test_statements_are_in_the_store_and_read_back_they_are_the_history(
     assert schema(tmp_path, "show", "other", "shop.t", "--from-store").returncode == 1
 
 
+@pytest.mark.remedy("StoreLost")
 def test_a_store_that_is_killed_under_load_catches_up_when_it_is_back(
     stack: Stack, mysql: Mysql, central: Mysql, tmp_path: Path
 ) -> None:

@@ -223,6 +223,7 @@ def too_short(journal: Journal, earlier: SourceOffset) -> list[Entry]:
     return [(cursor_key("shop"), encoded(back.to_json()))]
 
 
+@pytest.mark.remedy("HistoryTooShort", "JournalDamaged")
 @pytest.mark.long("one kind of damage, after which all is the same")
 def test_any_damage_of_the_history_is_recovered_from_while_the_mode_is_set(
     stack: Stack, mysql: Mysql, metadata: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

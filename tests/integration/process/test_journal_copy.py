@@ -79,6 +79,7 @@ def published(worker: Worker, mysql: Mysql, *ids: int) -> dict[str, Any]:
     return cursor
 
 
+@pytest.mark.remedy("JournalOutdated")
 def test_an_older_copy_of_the_journal_is_refused_and_gives_no_number_twice_once_it_is_repaired(
     stack: Stack,
     mysql: Mysql,

@@ -339,6 +339,7 @@ def test_without_zookeeper_one_worker_merges_until_it_has_ended(
     check_each_once(stack, wanted["prefix"])
 
 
+@pytest.mark.remedy("MergeUnfinished")
 def test_a_merge_that_is_removed_with_unread_records_is_named_until_it_is_back(
     stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -403,6 +404,7 @@ async def delete_all_records(stack: Stack, topic: str) -> None:
         await admin.close()
 
 
+@pytest.mark.remedy("RecordsGone")
 @pytest.mark.long("unit/app/merge/test_shares.py has the error, and that it can be accepted")
 def test_records_that_a_shard_lost_before_they_were_merged_stop_the_merge_until_accepted(
     stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

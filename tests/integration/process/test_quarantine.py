@@ -94,6 +94,7 @@ def waits(worker: Worker) -> None:
     worker.wait(lambda status: [one["table"] for one in status["set_aside"]] == ["shop.torn"])
 
 
+@pytest.mark.remedy("WitnessesDiffer")
 @_MINIMAL
 def test_a_table_that_changed_unseen_waits_alone_and_comes_back_in_order(
     stack: Stack, mysql: Mysql, tmp_path: Path

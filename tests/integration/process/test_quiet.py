@@ -61,6 +61,7 @@ def error(worker: Worker) -> str | None:
     return found
 
 
+@pytest.mark.remedy("KafkaLost")
 def test_an_idle_destination_shows_that_kafka_is_away_and_that_it_is_back(
     own: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:

@@ -54,6 +54,7 @@ def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return run_command(folder / "aqueduct.yaml", *words)
 
 
+@pytest.mark.remedy("DeadLetterLimitReached")
 def test_a_large_row_is_claimed_and_one_that_cannot_be_decoded_is_put_aside_and_all_others_continue(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
@@ -115,9 +116,17 @@ def test_a_large_row_is_claimed_and_one_that_cannot_be_decoded_is_put_aside_and_
         assert "table=shop.old" in error
         assert "gtid=" in error
         assert "coordinates=" in error
-    assert [change.value["after"]["id"] for change in rows(stack, prefix, "old")] == [1, 3, 5]
+        assert [change.value["after"]["id"] for change in rows(stack, prefix, "old")] == [1, 3, 5]
+        # A restart allows as many again.
+        assert command(tmp_path, "dead-letters", "list", "shop").returncode == 1
+        restarted = command(tmp_path, "destination", "restart", "shop")
+        assert restarted.returncode == 0, restarted.stderr
+        worker.wait(lambda _: len(rows(stack, prefix, "old")) == 4)
+        assert worker.destination()["state"] == "RUNNING"
+    assert [change.value["after"]["id"] for change in rows(stack, prefix, "old")] == [1, 3, 5, 7]
 
 
+@pytest.mark.remedy("ClaimStoreDenied")
 def test_a_large_row_is_claimed_in_a_bucket_once_it_lets_us_in_and_an_audit_finds_it_whole(
     stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +201,7 @@ def _name(value: dict[str, Any]) -> str:
     return f"{value['transaction']['id']}#{value['source']['row']}"
 
 
+@pytest.mark.remedy("RecordTooLarge", "RowUnreadable")
 def test_by_default_a_large_row_stops_the_destination_and_an_unreadable_key_its_table_alone(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
@@ -230,6 +240,20 @@ def test_by_default_a_large_row_stops_the_destination_and_an_unreadable_key_its_
     listed = command(tmp_path, "schema", "quarantine", "shop", "--format", "json")
     (entry,) = json.loads(listed.stdout)
     assert (entry["table"], entry["waiting"]) == ("old", 1)
+    run(
+        mysql,
+        "DELETE FROM shop.old WHERE id = 2",
+        "ALTER TABLE shop.old MODIFY c varchar(9) CHARACTER SET utf8mb4 NOT NULL",
+    )
+    with running(made, tmp_path) as worker:
+        worker.wait(lambda status: status["state"] == "RUNNING")
+        for how in (["--give-up", "--yes-lose-rows"], ["--server"]):
+            done = command(tmp_path, "schema", "resolve", "shop", "shop.old", *how)
+            assert done.returncode == 0, done.stdout + done.stderr
+        run(mysql, "INSERT INTO shop.old VALUES (3, 'c')")
+        worker.wait(lambda status: status["rows"] == 1 and not status["set_aside"])
+    found = rows(stack, made["prefix"], "old")
+    assert [change.value["after"] for change in found] == [{"id": 3, "c": "c"}]
 
 
 def damaged(mysql: Mysql) -> None:
@@ -257,6 +281,7 @@ def damaged(mysql: Mysql) -> None:
     file.write_bytes(written)
 
 
+@pytest.mark.remedy("MalformedEvent")
 def test_a_damaged_row_fails_the_destination_or_is_a_dead_letter_by_itself(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:

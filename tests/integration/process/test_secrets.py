@@ -5,11 +5,14 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
+import pytest
+
 from devstack import Stack
 from tests.harness.sql import connected, run
 from tests.harness.worker import running, settings
 
 
+@pytest.mark.remedy("SourceRefused")
 def test_a_password_file_that_was_changed_is_read_at_the_next_connection(
     stack: Stack, tmp_path: Path
 ) -> None:

@@ -270,6 +270,7 @@ def assert_equal(stack: Stack, mysql: Mysql, wanted: dict[str, Any]) -> None:
     assert fold(published(stack, wanted)) == source
 
 
+@pytest.mark.remedy("PositionPurged")
 def test_after_a_purge_all_rows_are_replaced_by_an_explicit_word(
     stack: Stack, filled: Mysql, tmp_path: Path, say: Say
 ) -> None:

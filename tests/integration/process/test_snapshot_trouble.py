@@ -117,6 +117,7 @@ class Shop:
         return [one.value["after"]["id"] for one in found if one.value["op"] == "r"]
 
 
+@pytest.mark.remedy("TableUnreadable")
 @_LONG
 def test_killed_statements_and_a_denied_column_are_shown_and_end_by_themselves(
     stack: Stack, mysql: Mysql, tmp_path: Path

@@ -87,6 +87,7 @@ def aside(worker: Worker, cause: str) -> str:
     return str(one["why"])
 
 
+@pytest.mark.remedy("TopicGone")
 def test_a_topic_of_rows_that_vanished_is_not_made_again_silently(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
@@ -129,6 +130,7 @@ def follow(folder: Path, error: str, *, count: int = 1) -> None:
         assert done.returncode == 0, (words, done.stdout, done.stderr)
 
 
+@pytest.mark.remedy("TopicReplaced")
 def test_a_topic_that_was_made_again_stops_its_table_until_an_operator_accepts_it(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:

@@ -55,6 +55,7 @@ def mysql(stack: Stack) -> Iterator[Mysql]:
         yield server
 
 
+@pytest.mark.remedy("TopicUnusable", "TopicUnfit", "KafkaDenied", "SchemaRefused")
 @pytest.mark.long(
     "test_topics.py has topics that are unfit, gone and made again; "
     "unit/app/pipeline/publish/test_publisher.py which tables wait"

@@ -57,6 +57,7 @@ def test_a_stopped_worker_continues_where_it_was(
     assert len(records) == 15 + 2
 
 
+@pytest.mark.remedy("SourceLost")
 def test_a_server_that_goes_away_is_waited_for_and_nothing_is_lost(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
@@ -160,6 +161,7 @@ def test_a_wrong_password_is_reported_without_showing_it(
         assert "Traceback" not in worker.log
 
 
+@pytest.mark.remedy("AnotherWorkerLeads")
 def test_a_second_worker_leaves_the_first_alone_and_follows_it(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:

@@ -54,6 +54,7 @@ def command(pid: int) -> bytes:
         return b""
 
 
+@pytest.mark.remedy("DecoderLost")
 def test_a_decoder_that_is_killed_is_reported_by_name_and_its_work_done_again(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
@@ -78,6 +79,7 @@ def test_a_decoder_that_is_killed_is_reported_by_name_and_its_work_done_again(
     assert len(records) == 10_000 + 2
 
 
+@pytest.mark.remedy("DecoderStalled")
 @pytest.mark.long("unit/app/pipeline/decoders/test_faults.py freezes one, the test above kills one")
 def test_a_decoder_that_is_frozen_is_ended_by_name_and_its_work_done_again(
     stack: Stack, mysql: Mysql, tmp_path: Path

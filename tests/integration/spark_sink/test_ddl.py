@@ -128,6 +128,7 @@ CHANGED = (
 TABLES = ("again", "amounts", "log", "orders", "orders_old", "parts", "texts")
 
 
+@pytest.mark.remedy("sink.ValuesChanged")
 @pytest.mark.parametrize("mode", ["never", "initial"])
 def test_rows_that_no_topic_has_come_by_the_commands_that_status_prints(
     stack: Stack, tmp_path: Path, mode: str

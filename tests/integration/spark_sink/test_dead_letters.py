@@ -79,6 +79,7 @@ def kept(spark: SparkSession, at: Installation) -> list[tuple[str, int, bytes]]:
     return [(row.topic, row.offset, bytes(row.value)) for row in letters(spark, at)]
 
 
+@pytest.mark.remedy("sink.UnusableLimitReached")
 async def test_dead_letters_have_what_kafka_has_whatever_is_started_again_and_then_the_table_waits(
     stack: Stack, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -49,6 +49,7 @@ def metastore(tmp_path: Path) -> Iterator[HiveMetastore]:
         owner.close()
 
 
+@pytest.mark.remedy("sink.MetastoreUnreachable")
 async def test_analysts_find_tables_by_name_and_merging_continues_while_the_metastore_is_away(
     stack: Stack, metastore: HiveMetastore, tmp_path: Path
 ) -> None:

@@ -186,6 +186,7 @@ def until_ended(pids: list[int]) -> None:
     wait.until(lambda: not left(), seconds=TIMEOUT, glance=0.2, late=lambda: f"{left()} still run")
 
 
+@pytest.mark.remedy("sink.ForeignWarehouse")
 @pytest.mark.parametrize(
     "table_format",
     [
@@ -241,8 +242,10 @@ async def test_rows_arrive_exactly_and_a_lost_checkpoint_loses_and_repeats_nothi
     other = other_than(table_format)
     with pytest.raises(ForeignWarehouse, match=f"is in {table_format}, and {other} is wanted"):
         open_warehouse(spark, f"{tmp_path}/wh", table_format=other)
+    assert open_warehouse(spark, f"{tmp_path}/wh", table_format=table_format).tables.names()
 
 
+@pytest.mark.remedy("sink.ForeignTopic")
 async def test_only_topics_that_a_table_version_of_the_installation_names_are_applied(
     stack: Stack, spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -291,6 +294,7 @@ async def test_only_topics_that_a_table_version_of_the_installation_names_are_ap
     assert not any("REFUSED" in line for line in status_lines(warehouse))
 
 
+@pytest.mark.remedy("sink.TopicReplaced")
 async def test_tables_of_a_topic_that_was_deleted_and_made_again_wait_and_none_of_its_rows_is_skipped(
     stack: Stack, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -349,6 +353,7 @@ def replaced(seq: int, table: str, *ids: int) -> list[Change]:
     return [Change(op="t", seq=seq, table=table), *named]
 
 
+@pytest.mark.remedy("sink.ChangesLost", "sink.TablesWaiting")
 async def test_a_table_whose_unread_records_are_removed_waits_alone_until_its_rows_are_published_again(
     stack: Stack, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -391,6 +396,7 @@ async def test_a_table_whose_unread_records_are_removed_waits_alone_until_its_ro
     assert run() == {"t": [1, 3, 5, 10], "u": [1, 2, 4], "v": [1, 2, 10]}
 
 
+@pytest.mark.remedy("sink.DataLost")
 @pytest.mark.long("the test above has the wait, after a stop")
 async def test_a_sink_that_runs_continues_with_all_others_once_unread_records_are_gone(
     stack: Stack, tmp_path: Path
@@ -462,6 +468,7 @@ async def test_commands_show_the_rows_and_what_is_missing_and_another_format_is_
     assert re.search(wanted, refused.stderr)
 
 
+@pytest.mark.remedy("sink.KeyChanged")
 @pytest.mark.long("unit/spark_sink/warehouse/test_waiting_tables.py has it without a process")
 async def test_a_table_that_cannot_be_applied_waits_alone_and_a_reload_beside_the_stream_repairs_it(
     stack: Stack, tmp_path: Path

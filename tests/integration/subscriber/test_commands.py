@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from app.__main__ import main
 from app.commands.event_loop import run_operation
 from aqueduct_client import AfterSeq, Earliest, Latest, SyncSubscriber, subscribe
-from aqueduct_client.errors import TopicReplaced
+from aqueduct_client.errors import ForeignFormat, MalformedRecord, RecordsGone, TopicReplaced
 from connectors.kafka.group_positions import delete_offsets, store_offsets
 from connectors.kafka.topics.topics import TopicPlan, Topics
 from devstack import Stack
@@ -82,6 +83,7 @@ def drained(subscriber: SyncSubscriber) -> list[int]:
     return sorted(found)
 
 
+@pytest.mark.remedy("GroupActive", "client.TopicReplaced")
 def test_a_group_is_listed_and_moved(stack: Stack, prefix: str, run: Run) -> None:
     group, topic = f"{prefix}.{GROUP}", f"{prefix}.trade.orders"
     with mails(stack, prefix, start=Earliest()) as subscriber:
@@ -154,6 +156,46 @@ def test_a_group_is_listed_and_moved(stack: Stack, prefix: str, run: Run) -> Non
     assert run("set", group, "trade.orders", "--earliest", "--yes")[0] == 0
     with mails(stack, prefix) as subscriber:
         assert drained(subscriber) == list(range(1, 11))
+
+
+@pytest.mark.remedy(
+    "client.RecordsGone", "client.MalformedRecord", "client.ForeignFormat", "TopicPositionUnknown"
+)
+def test_a_group_leaves_what_it_cannot_read_by_the_command_that_the_error_names(
+    stack: Stack, prefix: str, run: Run
+) -> None:
+    group, topic = f"{prefix}.{GROUP}", f"{prefix}.trade.orders"
+
+    def does_as_printed(error: BaseException, offset: int) -> None:
+        (words,) = re.findall(r"python -m app subscriber (set [^.]+(?:\.N)?)", str(error))
+        words = words.replace("GROUP", group).replace("TABLE", "trade.orders")
+        words = words.replace("--partition N --offset N", f"--partition 0 --offset {offset}")
+        assert run(*words.split(), "--yes")[0] == 0
+
+    run_operation(store_offsets({"bootstrap_servers": stack.kafka}, group, {(topic, 0): 9999}))
+    with mails(stack, prefix) as subscriber, pytest.raises(RecordsGone) as gone:
+        drained(subscriber)
+    code, _, error = run("set", group, "trade.orders", "--seq", "3", "--destination", "other")
+    assert (code, "TopicPositionUnknown" in error) == (1, True), error
+    does_as_printed(gone.value, 0)
+    with mails(stack, prefix, start=Earliest()) as subscriber:
+        assert drained(subscriber) == list(range(1, 11))
+    for offset, kind, more in (
+        (5, MalformedRecord, []),
+        (6, ForeignFormat, [("format", b"canal")]),
+    ):
+        run_operation(foreign(stack.kafka, topic, more))
+        with mails(stack, prefix) as subscriber, pytest.raises(kind, match=f"{offset}") as found:
+            drained(subscriber)
+        does_as_printed(found.value, offset + 1)
+        with mails(stack, prefix) as subscriber:
+            assert drained(subscriber) == []
+
+
+async def foreign(brokers: str, topic: str, more: list[tuple[str, bytes]]) -> None:
+    """Write a record that no worker wrote for this client, with these headers."""
+    async with AIOKafkaProducer(bootstrap_servers=brokers) as producer:
+        await producer.send_and_wait(topic, b"{}", key=b"k", partition=0, headers=more)
 
 
 def test_a_group_of_a_tags_topic_is_listed_moved_and_reset(

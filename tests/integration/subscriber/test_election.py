@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 import uuid
 
 import pytest
 from kazoo.client import KazooClient
 
 from aqueduct_client import ZooKeeperTurn
+from aqueduct_client.errors import MissingLibrary
 from devstack import Stack
 from tests.harness.wait import TIMEOUT, until_in_loop
 
@@ -113,6 +115,20 @@ async def test_a_connection_that_is_lost_while_the_node_is_taken_ends_the_turn(
         while not lost:
             assert not await turn.mine(0)
     assert not turn.is_mine
+    await until_mine(turn)
+    await turn.close()
+
+
+@pytest.mark.remedy("client.MissingLibrary")
+async def test_without_kazoo_the_package_to_install_is_named(
+    stack: Stack, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn = ZooKeeperTurn(hosts=stack.zookeeper, group=group)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "kazoo.client", None)
+        with pytest.raises(MissingLibrary, match="pip install kazoo"):
+            await turn.mine(1)
+    # Once it can be imported, the same object is enough.
     await until_mine(turn)
     await turn.close()
 

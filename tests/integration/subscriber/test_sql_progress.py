@@ -73,6 +73,7 @@ def test_each_change_is_applied_once_whatever_the_clients_contend_for(
     assert moved, "no two clients met"
 
 
+@pytest.mark.remedy("client.NoTransaction")
 def test_autocommit_is_refused(stack: Stack, database: str) -> None:
     with connected(stack, database) as connection, connection.cursor() as cursor:
         connection.autocommit(True)

@@ -108,6 +108,7 @@ def got(subscriber: SyncSubscriber, count: int) -> list[int]:
     return sorted(found)
 
 
+@pytest.mark.remedy("client.UnknownTable")
 def test_a_group_misses_nothing_of_what_comes_later_nor_after_it_was_forgotten(
     stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -207,6 +207,26 @@ def test_statements_and_a_quiet_server(stack: Stack, mysql: Mysql, tmp_path: Pat
         # A rule names a column that is gone.
         assert "gone" in (found["shop.customers"]["not_compared"] or "quarantined")
         assert worker.destination()["state"] == "RUNNING"
+        assert_rows_from_before_a_rename_are_explained(mysql, tmp_path, str(wanted["prefix"]))
+
+
+def assert_rows_from_before_a_rename_are_explained(mysql: Mysql, folder: Path, prefix: str) -> None:
+    """They are in the topic of the earlier name, and a repair publishes them."""
+    run(
+        mysql,
+        "CREATE TABLE shop.first (id int PRIMARY KEY)",
+        "INSERT INTO shop.first VALUES (1), (2)",
+        "RENAME TABLE shop.first TO shop.second",
+        "INSERT INTO shop.second VALUES (3)",
+    )
+    (one,) = validated(folder, "shop.second", code=1).values()
+    assert one["missing"] == 2
+    (note,) = one["notes"]
+    assert f"{prefix}.shop.first" in note
+    assert "--repair" in note
+    run_command(folder / "aqueduct.yaml", "validate", "shop", "shop.second", "--repair")
+    (one,) = validated(folder, "shop.second", code=0).values()
+    assert (one["missing"], one["notes"]) == (0, [])
 
 
 def test_a_worker_that_is_killed_and_started_again_meanwhile(

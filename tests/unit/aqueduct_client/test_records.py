@@ -5,6 +5,7 @@ from hashlib import sha256
 
 import pytest
 
+from aqueduct_client import records
 from aqueduct_client.dedup import Window
 from aqueduct_client.errors import ForeignFormat, ImagesElsewhere, MalformedRecord, WireTooNew
 from aqueduct_client.records import Op
@@ -48,11 +49,17 @@ def test_an_unknown_operation_and_a_missing_field_are_named() -> None:
         _ = record(value(1)).change_id
 
 
-def test_a_newer_contract_is_refused() -> None:
+@pytest.mark.remedy("client.WireTooNew")
+def test_a_newer_contract_is_refused_until_the_client_knows_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with pytest.raises(WireTooNew, match=r"version 2.*Update aqueduct_client"):
         _ = record(value(1, wire=2)).seq
+    monkeypatch.setattr(records, "WIRE_VERSION", 2)
+    assert record(value(1, wire=2)).seq == 1
 
 
+@pytest.mark.remedy("client.ImagesElsewhere")
 def test_images_that_are_elsewhere_are_never_taken_for_null() -> None:
     stored = b'{"before":null,"after":{"id":1}}'
     envelope = json.loads(value(1))

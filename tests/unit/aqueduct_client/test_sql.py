@@ -87,6 +87,7 @@ def test_a_later_epoch_is_later_whatever_its_number(opens: Opens) -> None:
     assert applied(connection, changes([10], epoch=1)) == []
 
 
+@pytest.mark.remedy("client.ProgressMoved")
 @pytest.mark.parametrize("before", [[], [1]], ids=["first", "later"])
 def test_of_two_clients_that_apply_the_same_one_fails(opens: Opens, before: list[int]) -> None:
     slow, quick = opens(), opens()

@@ -83,9 +83,12 @@ def several(count: int) -> list[bytes]:
     ]
 
 
+@pytest.mark.remedy("client.StartUnknown")
 async def test_a_number_needs_its_destination_in_a_topic_of_several() -> None:
     with pytest.raises(StartUnknown, match=r"shop0, shop1; give the destination"):
         await offset_of(of(*several(8)), HERE, AfterSeq(4))
+    assert await offset_of(of(*several(8)), HERE, Latest()) == 8
+    assert await offset_of(of(*several(8)), HERE, Earliest()) == 0
 
 
 async def test_a_number_of_a_destination_is_found_among_others_changes() -> None:

@@ -15,8 +15,10 @@ from aqueduct_client.errors import (
     BrokersLost,
     MalformedRecord,
     OutOfOrder,
+    SchemaUnknown,
     StaleBatch,
     SubscriberClosed,
+    UnknownBatch,
     UnknownTable,
 )
 from aqueduct_client.memory import MemoryConsumer, MemoryLog
@@ -35,6 +37,7 @@ async def test_get_acknowledges_at_once() -> None:
         assert subscriber.in_flight == ()
 
 
+@pytest.mark.remedy("client.BatchesInFlight")
 async def test_get_is_refused_while_batches_are_in_flight() -> None:
     shop = Shop()
     shop.publish(2)
@@ -42,6 +45,8 @@ async def test_get_is_refused_while_batches_are_in_flight() -> None:
         await subscriber.get_without_ack(1)
         with pytest.raises(BatchesInFlight, match="get_without_ack throughout"):
             await subscriber.get(1)
+        await subscriber.rollback()
+        assert seqs(await subscriber.get(2)) == [1, 2]
 
 
 async def test_nothing_is_acknowledged_but_by_ack() -> None:
@@ -57,15 +62,21 @@ async def test_nothing_is_acknowledged_but_by_ack() -> None:
         assert seqs(await again.get_without_ack()) == [3]
 
 
-async def test_an_ack_out_of_order_commits_nothing() -> None:
+@pytest.mark.remedy("client.OutOfOrder", "client.UnknownBatch")
+async def test_an_ack_out_of_order_or_of_no_batch_commits_nothing() -> None:
     shop = Shop()
     shop.publish(2)
     async with shop.subscriber() as subscriber:
-        await subscriber.get_without_ack(1)
+        first = await subscriber.get_without_ack(1)
         second = await subscriber.get_without_ack(1)
         with pytest.raises(OutOfOrder):
             await subscriber.ack(second.id)
+        with pytest.raises(UnknownBatch):
+            await subscriber.ack(second.id + 1)
         assert shop.committed() == {0: 0}
+        await subscriber.ack(first.id)
+        await subscriber.ack(second.id)
+        assert shop.committed() == {0: 2}
 
 
 async def test_an_empty_batch_has_canals_id_and_its_ack_does_nothing() -> None:
@@ -350,6 +361,22 @@ async def test_the_schema_of_a_record_is_read_when_it_is_asked_for() -> None:
         assert [(each.name, each.type) for each in found.columns] == [("id", "bigint")]
 
 
+@pytest.mark.remedy("client.SchemaUnknown")
+async def test_a_version_that_the_topic_lacks_is_named_until_it_is_complete() -> None:
+    shop = Shop()
+    shop.publish(1)
+    async with shop.subscriber() as subscriber:
+        (one,) = await subscriber.get()
+        with pytest.raises(SchemaUnknown, match=r"version 2 of trade\.orders.*aq\.__schemas"):
+            await subscriber.schema_of(one)
+        shop.kafka.send(
+            Partition("aq.__schemas", 0),
+            b'{"destination":"shop","database":"trade","table":"orders","version":2,"columns":[],'
+            b'"primary_key":["id"]}',
+        )
+        assert (await subscriber.schema_of(one)).version == 2
+
+
 class Broken:
     """Ways to join a group that fail at first."""
 
@@ -376,12 +403,18 @@ async def test_joining_is_tried_again_with_pauses() -> None:
     assert broken.tries == 2
 
 
+@pytest.mark.remedy("client.BrokersLost")
 async def test_an_outage_past_its_limit_is_an_error_with_what_to_do() -> None:
     shop = Shop()
+    shop.publish(1)
     subscriber = shop.subscriber(outage=Outage(0.1))
-    subscriber.joins = Broken(shop, failures=99)
+    subscriber.joins = broken = Broken(shop, failures=99)
     with pytest.raises(BrokersLost, match=r"no broker \[brokers=127.0.0.1:1\].*Check the"):
         await subscriber.__aenter__()
+    # The broker answers again, and the next start needs no more than that.
+    broken.failures = 0
+    async with subscriber:
+        assert seqs(await subscriber.get()) == [1]
 
 
 async def test_a_get_during_an_outage_returns_in_time_and_what_was_in_flight_comes_again() -> None:
@@ -397,6 +430,7 @@ async def test_a_get_during_an_outage_returns_in_time_and_what_was_in_flight_com
             await subscriber.ack(batch.id)
 
 
+@pytest.mark.remedy("client.SubscriberClosed")
 async def test_a_call_that_waits_while_it_is_closed_joins_no_group_again() -> None:
     shop = Shop()
     subscriber = await shop.subscriber().__aenter__()

@@ -30,10 +30,12 @@ def test_a_table_is_looked_for_in_the_map_before_its_database() -> None:
     }
 
 
+@pytest.mark.remedy("client.InvalidSubscription")
 @pytest.mark.parametrize("tables", [["orders"], [".x"], ["x."], []])
 def test_what_names_no_table_is_refused(tables: list[str]) -> None:
     with pytest.raises(InvalidSubscription, match=r"database\.table"):
         topics.topics_of(tables, prefix="aq")
+    assert list(topics.topics_of(["trade.orders"], prefix="aq"))
 
 
 @settings(max_examples=50)

@@ -53,6 +53,7 @@ def test_a_destination_has_what_all_have_but_its_own(file: Path, tmp_path: Path)
     ]
 
 
+@pytest.mark.remedy("sink.BadSettings")
 def test_all_faults_come_in_one_message(file: Path) -> None:
     file.write_text(
         "prefix: 'a b'\nwarehouse: /w\ncolour: red\ntrigger_interval: -1\nmaintenance: {retention_hour: 1}\n"
@@ -65,6 +66,8 @@ def test_all_faults_come_in_one_message(file: Path) -> None:
     assert "colour: no such setting" in message
     assert "maintenance.retention_hour: no such setting; the nearest is retention_hours" in message
     assert "\n" not in message
+    file.write_text(f"{GOOD}maintenance: {{retention_hours: 1}}\n")
+    assert read(file).maintenance.retention_hours == 1
 
 
 def test_an_unknown_environment_variable_is_refused(

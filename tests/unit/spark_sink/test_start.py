@@ -103,6 +103,7 @@ def test_a_folder_that_cannot_be_used_is_named_before_kafka_is_asked(
         sink(warehouse=path).run(threading.Event())
 
 
+@pytest.mark.remedy("sink.KafkaUnreachable")
 def test_an_absent_kafka_is_logged_once_and_waited_for(
     sink: Callable[..., Sink], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -336,6 +337,7 @@ def test_without_the_ledger_or_the_ids_of_topics_and_with_an_old_checkpoint_noth
     assert "__topics.json lacks the ids of topics" in caplog.text
 
 
+@pytest.mark.remedy("sink.JavaMissing")
 def test_a_missing_java_is_named_before_anything_else(tmp_path: Path) -> None:
     config = tmp_path / "sink.yaml"
     config.write_text(f"prefix: aq\nbootstrap_servers: x:1\nwarehouse: {tmp_path}/wh\n")
@@ -350,6 +352,15 @@ def test_a_missing_java_is_named_before_anything_else(tmp_path: Path) -> None:
     assert "JavaMissing: Spark needs Java 17 or later" in ended.stderr
     assert "JAVA_HOME is /nowhere" in ended.stderr
     assert "Traceback" not in ended.stderr
+    # With it, the next thing is looked at.
+    config.write_text(f"prefix: aq\nbootstrap_servers: x:1\nwarehouse: {config}/wh\n")
+    ended = subprocess.run(
+        [sys.executable, "-m", "spark_sink", "--config", str(config)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "WarehouseUnusable: " in ended.stderr
 
 
 class _Recent:

@@ -96,8 +96,10 @@ async def try_mapping(
     """Make the trial.
 
     Raises MappingError if the new mapping is invalid or does not fit the source's tables, HistoryTooShort if
-    the schema history begins after the position, and the errors of the source, Kafka and ZooKeeper.
+    the schema history begins after the position, UsageError if the new mapping is the settings' own file, and
+    the errors of the source, Kafka and ZooKeeper.
     """
+    _refuse_the_settings_own(settings, request.mapping)
     new = settings.mapping.usable(read_mapping(request.mapping), settings.prefix)
     journal = Journal.of(settings, request.destination or _only_destination(settings))
     state = await journal.state()
@@ -107,6 +109,15 @@ async def try_mapping(
     source = await reachable_source(journal, state, report, server_uuid=server)
     run = _Run(journal, state, source, request, present, new)
     return await in_its_own_thread(run.trial)
+
+
+def _refuse_the_settings_own(settings: Settings, file: Path) -> None:
+    own = settings.mapping.file
+    if own is not None and file.exists() and own.exists() and file.samefile(own):
+        raise UsageError(
+            f"{file} is mapping.file of the settings, so it would be compared with itself",
+            remedy="Change a copy of it, and try that; workers read the file itself only when they start.",
+        )
 
 
 def _only_destination(settings: Settings) -> str:

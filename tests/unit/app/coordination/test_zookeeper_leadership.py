@@ -259,11 +259,14 @@ async def test_all_nodes_deleted_are_recreated(stage: Stage) -> None:
     await until(lambda: len(a.leads) == len(b.leads) == 2)
 
 
-async def test_a_leader_that_was_made_by_hand_is_reported(stage: Stage) -> None:
+@pytest.mark.remedy("NodeUnfit")
+async def test_a_leader_that_was_made_by_hand_is_reported_until_it_is_deleted(stage: Stage) -> None:
     stage.server.put(NODES.running("d"), b"hands off", 0)
     a = stage.join("a", {"d"})
     await until(lambda: "NodeUnfit" in str(a.shared.why("d").get("why_not")) or bool(a.leads))
     assert a.leads == set()
+    stage.server.remove(NODES.running("d"))
+    await until(lambda: a.leads == {"d"})
 
 
 async def test_candidates_that_somebody_made_by_hand_get_nothing(stage: Stage) -> None:
@@ -303,12 +306,15 @@ async def test_what_is_not_wanted_any_more_is_given_up(stage: Stage) -> None:
     await until(lambda: nodes.isdisjoint(stage.server.nodes))
 
 
+@pytest.mark.remedy("WorkerIdTaken")
 async def test_two_workers_with_one_id_are_distinguished(stage: Stage) -> None:
     a = stage.join("same", ALL)
     await until(lambda: a.leads == ALL)
     b = stage.join("same", ALL)
     await until(lambda: "WorkerIdTaken" in str((b.shared.to_json() or {})["error"]))
     assert b.leads == set()
+    c = stage.join("other", ALL)
+    await until(lambda: len(a.leads) == len(c.leads) == len(ALL) // 2)
 
 
 async def test_another_installation_is_kept_out_of_a_root(stage: Stage) -> None:

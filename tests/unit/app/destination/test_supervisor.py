@@ -44,7 +44,9 @@ class Scene:
         self.described: list[str] = []
         self.writes = asyncio.Event()
         self.unretrieved: list[dict[str, Any]] = []
-        self.destination._run = cast(Any, SimpleNamespace(run=self._run, address=None))
+        self.destination._run = cast(
+            Any, SimpleNamespace(run=self._run, address=None, forget_dead_letters=int)
+        )
         self.lead = asyncio.create_task(self.destination.lead(self.lease))
 
     async def _run(self) -> None:
@@ -158,7 +160,9 @@ async def test_why_the_last_run_ended_is_shown_until_the_next_has_got_further() 
         raise TransactionOpen("somebody's")
 
     policy = SimpleNamespace(decide=lambda _: Decision(State.RETRYING, 0.0))
-    destination._run = cast(Any, SimpleNamespace(run=run, address=None, policy=policy))
+    destination._run = cast(
+        Any, SimpleNamespace(run=run, address=None, policy=policy, forget_dead_letters=int)
+    )
     await destination.lead(PermanentLease())
     assert shown[0] == ("STARTING", None)
     state, error = shown[1]

@@ -25,6 +25,7 @@ def nothing_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "venv/bin/python"))
 
 
+@pytest.mark.remedy("ProgramMissing")
 def test_the_witness_is_the_first_that_is_there(tmp_path: Path) -> None:
     assert mysqlbinlog_command(None) is None
     for wanted in (ByMysqlbinlog(), ByMysqlbinlog(command="other")):
@@ -33,6 +34,8 @@ def test_the_witness_is_the_first_that_is_there(tmp_path: Path) -> None:
     found = executable(tmp_path / "path/mysqlbinlog")
     assert mysqlbinlog_command(None) == (found,)
     assert mysqlbinlog_command(ByMysqlReplication()) is None
+    elsewhere = executable(tmp_path / "elsewhere/mysqlbinlog")
+    assert mysqlbinlog_command(ByMysqlbinlog(command=elsewhere)) == (elsewhere,)
 
 
 async def test_an_audit_blocks_in_a_thread_of_its_own_while_the_loop_reads_kafka(

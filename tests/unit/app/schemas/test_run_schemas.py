@@ -10,10 +10,12 @@ import pytest
 
 from app.destination.plan import Signals
 from app.schemas.run_schemas import Schemas
+from tables.mapping.yaml_form import from_yaml
 from tables.quarantine import RESOLUTION, Outcome, Quarantine, Resolution
 from tables.schema_history.position import HistoryPosition
 from tests.made import SERVER
 from tests.unit.app.destination.commit.made import AFTER, BEGIN, piece, run_of
+from tests.unit.tables.made import begun
 
 SINCE = HistoryPosition(server_uuid=SERVER, start=BEGIN, end=BEGIN, gtid=None, ts_ms=1)
 TORN, BENT = ("shop", "torn"), ("shop", "bent")
@@ -47,6 +49,29 @@ class Scene:
         one = piece()
         one.counts.parked = Counter({name: 1})
         self.schemas.committed(one, AFTER)
+
+
+def test_rules_that_do_not_fit_a_table_are_shown_before_its_first_row(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    run = run_of("back")
+    mapping = from_yaml(
+        "{tables: {orders: {column_actions: {emial: redact}}, carts: {columns: [id]}}}"
+    )
+    routes = replace(run.plan.rules.routes, mapping=mapping)
+    schemas = Schemas(
+        begun("orders", "carts"),
+        Quarantine("back"),
+        replace(run.plan.rules, routes=routes),
+        run.status,
+        expiry=cast(Any, None),
+    )
+    known = schemas.known()
+    assert len(known) == 2
+    (warning,) = run.status.warnings["mapping"]
+    assert "orders: there is no column 'emial', which its action redact names" in warning
+    assert "its next row" in warning
+    assert warning in caplog.text
 
 
 def test_a_resolution_is_not_hidden_by_one_of_another_table_that_follows_it() -> None:

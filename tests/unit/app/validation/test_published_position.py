@@ -53,10 +53,12 @@ def note(one: Cursor, destination: str = "shop") -> tuple[bytes, bytes]:
     return cursor_key(destination), encoded(replace(one, destination=destination).to_json())
 
 
-def made(*values: tuple[bytes, bytes]) -> tuple[PublishedPosition, Journal]:
+def made(*values: tuple[bytes, bytes], server: str = "uuid-a") -> tuple[PublishedPosition, Journal]:
     journal = Journal(*values)
     partition = JournalPartition(destination="shop", topic=PARTITION[0], number=2, options={})
-    found = PublishedPosition(cast(Any, journal), partition, at(4), server_uuid="uuid-a")
+    found = PublishedPosition(
+        cast(Any, journal), partition, cursor(GTIDS, pos=4, server=server), server_uuid=server
+    )
     return found, journal
 
 
@@ -86,13 +88,19 @@ async def test_it_does_not_settle_within_a_transaction() -> None:
     assert (found.offset.coordinates.pos, found.resume) == (200, None)
 
 
+@pytest.mark.remedy("PublishingStalled")
 async def test_a_cursor_that_does_not_move_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(published_position, "STALLED_SECONDS", 0.0)
     published, _ = made()
     with pytest.raises(PublishingStalled, match=r"not up to binlog\.000002:5"):
         await published.reached(Coordinates("binlog.000002", 5))
+    # Begun again once the worker runs.
+    monkeypatch.undo()
+    published, _ = made(note(at(900)))
+    await published.reached(Coordinates("binlog.000002", 5))
 
 
+@pytest.mark.remedy("SourceMoved")
 async def test_a_cursor_of_another_server_is_an_error() -> None:
     moved = cursor(GTIDS, pos=900, server="uuid-b")
     published, _ = made(note(moved))
@@ -100,6 +108,9 @@ async def test_a_cursor_of_another_server_is_an_error() -> None:
         await published.reached(Coordinates("binlog.000002", 5))
     with pytest.raises(SourceMoved):
         await published.settled()
+    # Begun again with the server that is read now.
+    published, _ = made(note(moved), server="uuid-b")
+    await published.settled()
 
 
 async def test_without_gtids_a_select_has_to_see_all_before_a_position() -> None:

@@ -145,6 +145,7 @@ class Damaged(MemoryUpkeep):
         return super().version(name, at_least=at_least)
 
 
+@pytest.mark.remedy("sink.SparkFailed")
 def test_a_table_that_cannot_be_maintained_stops_no_other_and_is_named_until_it_can() -> None:
     kept: Any = MemoryWarehouse()
     kept.upkeep = upkeep = Damaged(kept.tables)

@@ -63,6 +63,7 @@ def test_a_sink_knows_the_age_of_another_s_batch_and_up_to_when_its_topics_are_a
     assert first.complete_at_last() == 500.0
 
 
+@pytest.mark.remedy("sink.WarehouseShared")
 @pytest.mark.parametrize(
     ("other", "reason"),
     [

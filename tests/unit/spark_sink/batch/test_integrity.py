@@ -110,6 +110,7 @@ def put_back(scene: Scene, copy: Path) -> None:
     shutil.copytree(copy, scene.folder())
 
 
+@pytest.mark.remedy("sink.TableReplaced", "sink.ColumnsChanged")
 def test_a_table_that_another_program_removed_or_altered_waits_until_it_is_read_again(
     scene: Scene,
 ) -> None:
@@ -134,6 +135,7 @@ def test_a_table_that_another_program_removed_or_altered_waits_until_it_is_read_
     assert (scene.rows(), scene.rows("u")) == expected
 
 
+@pytest.mark.remedy("sink.TableFailed")
 def test_a_table_that_cannot_be_read_waits_by_name_until_it_can_and_the_others_continue(
     scene: Scene, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -437,6 +439,7 @@ def changes(scene: Scene, table: str = "t") -> list[int]:
     return sorted(row["__seq"] for row in tables.rows(shape).collect()) if shape else []
 
 
+@pytest.mark.remedy("sink.HistoryReplaced")
 def test_markers_a_history_and_truncates_that_are_gone_are_noticed_and_come_again(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:

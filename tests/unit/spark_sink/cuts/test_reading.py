@@ -147,9 +147,12 @@ def test_a_cut_has_whole_transfers_before_and_after_merges_that_divide_them(
     assert held(sink.cut()) == bank.states[max(bank.states)]
 
 
+@pytest.mark.remedy("sink.CutGone", "sink.CutIncomplete", "sink.CutAmbiguous", "sink.CutUnknown")
 def test_a_cut_of_the_past_is_read_by_transaction_number_and_time(warehouse: Warehouse) -> None:
     bank = Bank(seed=5)
     sink = Sink(warehouse, bank)
+    with pytest.raises(CutUnknown):
+        sink.cut()
     for _ in range(2):
         for _ in range(2):
             bank.transfer()
@@ -183,6 +186,14 @@ def test_a_cut_of_the_past_is_read_by_transaction_number_and_time(warehouse: War
         sink.cut(("shop", ends[-1] + 1))
     with pytest.raises(CutAmbiguous, match="no time zone"):
         sink.cut("1970-01-01T00:16:40")
+    # A later cut, once the rest is there, and a time with its zone.
+    bank.transfer()
+    bank.settle()
+    sink.store()
+    later = max(bank.states)
+    assert sink.cut(bank.ids[later]).positions["shop"].seq == later
+    assert held(sink.cut(("shop", ends[-1] + 1))) in (bank.states[ends[-1]], bank.states[later])
+    assert sink.cut("1970-01-01T00:17:00Z").positions["shop"].seq == later
 
 
 @pytest.mark.parametrize(

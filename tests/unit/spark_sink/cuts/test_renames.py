@@ -27,6 +27,7 @@ def ids(cut: ConsistentCut, table: str) -> list[int]:
     return sorted(row.id for row in cut.table("shop", table).collect())
 
 
+@pytest.mark.remedy("sink.TableNotInCut", "sink.UnknownTable")
 def test_a_cut_has_the_rows_and_names_of_its_place_or_refuses_the_table(
     warehouse: Warehouse,
 ) -> None:

@@ -202,6 +202,7 @@ def test_a_swap_that_is_killed_in_any_step_is_finished_and_a_new_table_may_have_
     assert found(warehouse, "b") == {1: 10, 3: 11}
 
 
+@pytest.mark.remedy("sink.RenamedWhileWaiting", "sink.ReloadRefused")
 def test_a_rename_of_a_waiting_table_makes_both_wait_until_they_are_read_from_the_beginning(
     warehouse: Warehouse,
 ) -> None:
@@ -235,6 +236,7 @@ def test_a_rename_of_a_waiting_table_makes_both_wait_until_they_are_read_from_th
     assert found(warehouse, "b") == {2: 11, 3: 12, 4: 13}
 
 
+@pytest.mark.remedy("sink.RenameFailed")
 @of_delta
 def test_tables_whose_rows_cannot_be_moved_wait_together_until_they_are_reloaded(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch

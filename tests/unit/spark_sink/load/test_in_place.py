@@ -111,6 +111,7 @@ def values(at: Loading) -> dict[int, int]:
     return {row["id"]: row["v"] for row in at.rows()}
 
 
+@pytest.mark.remedy("sink.LedgerLost")
 def test_a_table_whose_ledger_is_lost_is_read_again_by_each_command_of_its_error_and_by_no_other(
     at: Loading,
 ) -> None:

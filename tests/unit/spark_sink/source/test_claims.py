@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from spark_sink.errors import ClaimLost, MalformedRecord, RowNotInRecord
+from spark_sink.errors import ClaimLost, MalformedRecord
 from spark_sink.source.claims import Claim, _lost, path_of
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.history import Change, schema
@@ -97,6 +98,7 @@ def test_a_bucket_that_this_spark_cannot_read_is_reported_with_what_it_takes(
     assert by_id(warehouse) == {1: "a"}
 
 
+@pytest.mark.remedy("sink.ClaimLost")
 def test_a_store_may_be_elsewhere_for_the_sink(warehouse: Warehouse, tmp_path: Path) -> None:
     warehouse.schemas = [schema(("id", "int"), ("v", "longtext"))]
     pointer = claimed(tmp_path / "worker", Change(op="c", seq=1, after={"id": 1, "v": "a"}))
@@ -119,13 +121,22 @@ def test_a_value_that_is_not_the_one_that_was_stored_stops_the_sink(
         warehouse.take(pointer)
 
 
-def test_a_row_that_was_omitted_stops_the_sink_by_name(warehouse: Warehouse) -> None:
+@pytest.mark.remedy("sink.RowNotInRecord")
+def test_a_row_that_was_omitted_makes_its_table_wait_until_it_is_written_again(
+    warehouse: Warehouse,
+) -> None:
     warehouse.schemas = [schema(("id", "int"), ("v", "longtext"))]
-    with pytest.raises(RowNotInRecord, match=r"partition 0, offset 1.*after"):
-        warehouse.take(
-            Change(op="c", seq=1, after={"id": 1, "v": "a"}),
-            Change(op="c", seq=2, more={"left_out": {"after": 21_000_000}}),
-        )
+    warehouse.write(Change(op="c", seq=1, after={"id": 1, "v": "a"}))
+    omitted = Change(op="c", seq=2, more={"left_out": {"after": 21_000_000}})
+    warehouse.write(omitted, key='{"id": 2}')
+    warehouse.catch_up({})
+    held = warehouse.waiting()
+    assert held is not None
+    assert held.error == "RowNotInRecord"
+    assert re.search(r"partition 0, offset 1.*after", held.reason)
+    warehouse.take(Change(op="u", seq=3, before={"id": 2}, after={"id": 2, "v": "b"}))
+    warehouse.reload()
+    assert by_id(warehouse) == {1: "a", 2: "b"}
 
 
 @pytest.mark.parametrize(

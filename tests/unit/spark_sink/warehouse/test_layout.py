@@ -176,7 +176,8 @@ def test_a_creation_that_was_interrupted_is_made_up_for(
     assert layout(spark, tmp_path) == ([], ["v"])
 
 
-def test_another_folder_in_place_of_a_table_is_refused_and_kept(
+@pytest.mark.remedy("sink.ForeignTable")
+def test_another_folder_in_place_of_a_table_is_refused_and_kept_until_it_is_elsewhere(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     folder = tmp_path / "shop/t"
@@ -186,6 +187,9 @@ def test_another_folder_in_place_of_a_table_is_refused_and_kept(
     with pytest.raises(ForeignTable, match="has _SUCCESS"):
         merge(spark, kept, row(1, 10, 1), is_new=True)
     assert sorted(one.name for one in folder.iterdir()) == before
+    folder.rename(tmp_path / "elsewhere")
+    merge(spark, kept, row(1, 10, 1), is_new=True)
+    assert seen(kept) == [(1, 10)]
 
 
 _VALUES: dict[str, tuple[str, list[str]]] = {
@@ -254,6 +258,7 @@ def test_each_value_is_read_back_from_its_partition(spark: SparkSession, tmp_pat
     assert kept.upkeep._delta_log(("shop", "b")).partitions() == []
 
 
+@pytest.mark.remedy("sink.PartitionUnfit")
 def test_a_value_that_no_partition_can_have_is_refused_by_name_and_kept_without_partitions(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -280,6 +280,7 @@ def test_rows_without_a_value_in_the_new_key_are_refused_and_only_new_ones_can_b
     assert rows(warehouse) == [(2, 2)]
 
 
+@pytest.mark.remedy("sink.MalformedRecord")
 @pytest.mark.long("test_apply.py refuses such records, the first test reloads")
 @pytest.mark.parametrize(
     ("bad", "error"),
@@ -314,6 +315,7 @@ def test_a_record_that_cannot_be_used_is_left_out_where_a_person_says_so(
     assert rows(warehouse) == [(1, 1)]
 
 
+@pytest.mark.remedy("sink.ReloadRequested")
 @pytest.mark.long("the other reloads read from a cut")
 def test_a_healthy_table_is_read_anew_only_from_its_beginning_and_only_if_kafka_has_it(
     warehouse: Warehouse,

@@ -27,14 +27,18 @@ def whole_file(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.remedy("WarehouseUnreadable")
 @pytest.mark.parametrize("text", ['{"format": 1}\n', '{"format": 3}\n', "no json\n", "[]\n"])
-def test_a_file_that_is_no_dump_is_refused(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "dump.jsonl"
+def test_a_file_that_is_no_dump_is_refused(tmp_path: Path, whole_file: Path, text: str) -> None:
+    file = tmp_path / "other.jsonl"
     file.write_text(text)
     with given_dump(file) as found, pytest.raises(WarehouseUnreadable, match="not a dump"):
         list(lines(found, WHOSE))
     with pytest.raises(WarehouseUnreadable, match="not a file"), given_dump(tmp_path / "none"):
         pass
+    # The sink's own, as `dump` has written it.
+    with given_dump(whole_file) as found:
+        assert list(lines(found, WHOSE))
 
 
 @pytest.mark.parametrize("cut", range(6))

@@ -35,7 +35,8 @@ def test_a_folder_of_documents_is_checked_and_asked(
     }
 
 
-def test_all_faults_are_listed_with_their_entries(
+@pytest.mark.remedy("MappingError")
+def test_all_faults_are_listed_with_their_entries_until_they_are_corrected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "mapping.yaml"
@@ -45,6 +46,8 @@ def test_all_faults_are_listed_with_their_entries(
     assert error.startswith("aqueduct: MappingError")
     for part in ("tables.a.row_filter", "table b", "tables.c: 'colour'"):
         assert part in error
+    file.write_text("tables: {a: {row_filter: 'id > 1'}, b: {topic: x}, c: {topic: y}}")
+    assert main(["mapping", "check", str(file)]) == 0
 
 
 def test_a_missing_file_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,6 +55,22 @@ def result(counts: Counts, **more: Any) -> Trial:
     return Trial(**whole | more)
 
 
+def test_the_file_of_the_settings_is_not_compared_with_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mapping.yaml"
+    file.write_text("{tables: {a: {topic: x}}}")
+    (tmp_path / "aqueduct.yaml").write_text(f"{GOOD}mapping: {{file: {file}}}\n")
+    monkeypatch.setenv("AQUEDUCT_CONFIG", str(tmp_path / "aqueduct.yaml"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link.yaml").symlink_to(file)
+    for name in ("mapping.yaml", "link.yaml"):
+        assert main(["mapping", "try", name]) == 2
+        error = capsys.readouterr().err
+        assert f"{name} is mapping.file of the settings" in error
+        assert "Change a copy of it" in error
+
+
 class Asked:
     """A trial that answers at once."""
 

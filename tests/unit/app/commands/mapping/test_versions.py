@@ -133,6 +133,36 @@ def test_what_is_refused_stores_nothing(
     assert server.nodes == before
 
 
+@pytest.mark.remedy("MappingConflict")
+def test_a_change_is_stored_on_top_of_what_another_author_has_stored_meanwhile(
+    mapping: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for text in (X, Y):
+        assert mapping("set", text, "--why", "theirs") == 0
+    mine = "{tables: {a: {topic: y}, b: {topic: z}, c: {topic: mine}}}"
+    capsys.readouterr()
+    assert mapping("set", mine, "--why", "mine", "--after", "1") == 1
+    assert "MappingConflict" in capsys.readouterr().err
+    assert mapping("history") == mapping("diff", "1", "2") == 0
+    assert "table b: added" in capsys.readouterr().out
+    assert mapping("set", mine, "--why", "mine", "--after", "2") == 0
+    assert "version 3 is stored" in capsys.readouterr().out
+
+
+@pytest.mark.remedy("UsageError")
+def test_an_argument_that_would_change_nothing_is_refused_and_help_lists_what_there_is(
+    mapping: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert mapping("set", X, "--why", "w") == 0
+    assert mapping("set", X, "--why", "w") == 2
+    assert "UsageError" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as end:
+        mapping("set", "--help")
+    assert end.value.code == 0
+    assert "--after" in capsys.readouterr().out
+    assert mapping("set", Y, "--why", "w", "--after", "1") == 0
+
+
 def test_an_emptied_store_continues_after_the_version_that_was_in_force(
     mapping: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:

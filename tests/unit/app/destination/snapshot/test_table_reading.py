@@ -354,6 +354,7 @@ async def test_a_table_that_is_gone_and_one_that_cannot_be_read_end_with_that_st
     assert shown[-1].error.startswith("SnapshotUnsupported: ")
 
 
+@pytest.mark.remedy("SpoolFull")
 async def test_a_spool_without_room_is_tried_again_until_there_is_some_or_an_hour_is_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

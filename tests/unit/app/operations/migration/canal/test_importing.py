@@ -30,6 +30,7 @@ def test_a_folder_gives_the_files_that_are_recorded(case: str) -> None:
     assert_golden(CASES / case, imported(case))
 
 
+@pytest.mark.remedy("SettingsError")
 @pytest.mark.parametrize("case", NAMES)
 def test_the_worker_accepts_the_settings_once_the_passwords_are_written(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

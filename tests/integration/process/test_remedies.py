@@ -1,0 +1,177 @@
+"""Remedies of errors at servers and in settings, each carried out as its message says, with one worker."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from connectors.mysql.position import SourceOffset
+from connectors.mysql.stream.replica import BinlogStream
+from devstack import Stack
+from devstack.mysql import Mysql
+from tests.harness.forked import run_command
+from tests.harness.servers import GTIDS_OFF, own_mysql
+from tests.harness.sql import run
+from tests.harness.topics import rows
+from tests.harness.worker import Worker, running, settings
+from tests.integration.worker.source import address_of, end_of, facts_of
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def mysql(stack: Stack, request: pytest.FixtureRequest) -> Iterator[Mysql]:
+    """A server of the test's own with a table, of which an older binlog is purged."""
+    with own_mysql(
+        stack,
+        "CREATE DATABASE shop",
+        "CREATE TABLE shop.t (id int PRIMARY KEY)",
+        "INSERT INTO shop.t VALUES (1)",
+        "FLUSH BINARY LOGS",
+        options={"server_id": 43, **getattr(request, "param", {})},
+    ) as server:
+        run(server, f"PURGE BINARY LOGS TO '{end_of(server).file}'")
+        yield server
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    return lambda *words: run_command(tmp_path / "aqueduct.yaml", *words)
+
+
+def shows(worker: Worker, error: str, *parts: str) -> str:
+    """Wait until this error is shown; return its text."""
+    status = worker.wait(lambda status: str(status["error"]).startswith(f"{error}: "))
+    found = str(status["error"])
+    assert all(part in found for part in parts), found
+    return found
+
+
+@pytest.mark.remedy("StateUnknown", "TooFewBrokers", "TimeInFuture", "BinlogFileMissing")
+@pytest.mark.remedy("StartIncomplete", "ServerIdConflict", "SourceDiverged", "SourceUnproven")
+def test_settings_are_corrected_as_errors_say_until_the_destination_runs(
+    stack: Stack, mysql: Mysql, tmp_path: Path, command: Command
+) -> None:
+    wanted = settings(
+        stack, mysql, tmp_path, start={"timestamp": "2100-01-01T00:00:00Z"}, accept=[], decoders=0
+    )
+    destination = wanted["destinations"]["shop"]
+    file = tmp_path / "aqueduct.yaml"
+    file.write_text(yaml.safe_dump(wanted))
+    refused = command("cursor", "show", "shop")
+    assert (refused.returncode, "StateUnknown" in refused.stderr) == (1, True), refused.stderr
+
+    wanted["topics"]["replication_factor"] = 3
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda _: "TooFewBrokers: " in worker.log)
+        assert "smaller topics.replication_factor" in worker.log
+    wanted["topics"]["replication_factor"] = 1
+
+    with running(wanted, tmp_path) as worker:
+
+        def changes(**to: Any) -> None:
+            destination.update(to)
+            file.write_text(yaml.safe_dump(wanted))
+            worker.process.send_signal(signal.SIGHUP)
+
+        shows(worker, "TimeInFuture", "milliseconds since 1970")
+        changes(start={"file": "binlgo.000002", "pos": 4})
+        shows(worker, "BinlogFileMissing", "misspelt")
+        changes(start="earliest")
+        shows(worker, "StartIncomplete", "shop.t", "incomplete_start")
+        # Another replica registers with the same id before this one does.
+        end = SourceOffset(server_uuid=facts_of(mysql).server_uuid, coordinates=end_of(mysql))
+        other = BinlogStream(address_of(mysql, server_id=destination["server_id"]), end)
+        other.open()
+        changes(accept=["incomplete_start"])
+        shows(worker, "ServerIdConflict", "Give the destination a server_id")
+        changes(server_id=6102)
+        run(mysql, "INSERT INTO shop.t VALUES (2)")
+        worker.wait(lambda status: status["state"] == "RUNNING" and status["rows"] == 1)
+        other.close()
+        assert command("cursor", "show", "shop").returncode == 0
+
+        right = destination["source"]
+        changes(source=right | {"port": stack.mysql.port})
+        shows(worker, "SourceDiverged", "Take another source")
+        changes(source=right)
+        run(mysql, "INSERT INTO shop.t VALUES (3)")
+        worker.wait(lambda status: status["state"] == "RUNNING" and status["rows"] >= 2)
+        assert worker.stop() == 0
+
+    # Nothing is left that proves the past.
+    run(mysql, "FLUSH BINARY LOGS", "RESET REPLICA")
+    run(mysql, f"PURGE BINARY LOGS TO '{end_of(mysql).file}'")
+    with running(wanted, tmp_path) as worker:
+        shows(worker, "SourceUnproven", "add unproven to the destination's `accept`")
+        changes(accept=["incomplete_start", "unproven"])
+        run(mysql, "INSERT INTO shop.t VALUES (4)")
+        worker.wait(lambda status: status["state"] == "RUNNING" and status["rows"] == 1)
+        changes(accept=["incomplete_start"])
+        run(mysql, "INSERT INTO shop.t VALUES (5)")
+        worker.wait(lambda status: status["state"] == "RUNNING" and status["rows"] == 2)
+    found = [one.value["after"]["id"] for one in rows(stack, wanted["prefix"], "t")]
+    assert found == [2, 3, 4, 5]
+
+
+@pytest.mark.remedy("PreflightError", "NotQuarantined", "PositionUnknown", "DdlUnresolved")
+@pytest.mark.remedy("SourceReset", "PositionPastEnd", "PositionGone")
+@pytest.mark.parametrize("mysql", [GTIDS_OFF], indirect=True)
+def test_servers_are_corrected_as_errors_say_until_the_destination_runs(
+    stack: Stack, mysql: Mysql, tmp_path: Path, command: Command
+) -> None:
+    gtids = {"gtid_set": "00000000-0000-0000-0000-000000000001:1-4"}
+    wanted = settings(stack, mysql, tmp_path, decoders=0, heartbeat_seconds=1, start=gtids)
+    with running(wanted, tmp_path) as worker:
+        shows(worker, "PositionGone", "Give start as file and pos")
+    end = end_of(mysql)
+    wanted["destinations"]["shop"]["start"] = {"file": end.file, "pos": end.pos}
+    run(mysql, "SET GLOBAL binlog_row_image = 'MINIMAL'")
+    with running(wanted, tmp_path) as worker:
+        error = shows(worker, "PreflightError", "restart")
+        for statement in re.findall(r"SET (?:GLOBAL|PERSIST) \w+ = '?\w+'?", error):
+            run(mysql, statement)
+        done = command("destination", "restart", "shop")
+        assert done.returncode == 0, done.stdout + done.stderr
+        run(mysql, "INSERT INTO shop.t VALUES (2)")
+        worker.wait(lambda status: status["state"] == "RUNNING" and status["rows"] == 1)
+
+        refused = command("schema", "resolve", "shop", "shop.t", "--server")
+        assert (refused.returncode, "NotQuarantined" in refused.stderr) == (1, True), refused.stderr
+        listed = command("schema", "quarantine", "shop")
+        assert listed.returncode == 0, listed.stderr
+        of_another = ("--at", "other.000001:4", "--server", "00000000-0000-0000-0000-000000000001")
+        refused = command("schema", "show", "shop", "shop.t", *of_another)
+        assert "PositionUnknown" in refused.stderr
+        assert "as file:pos of a server that was read then" in refused.stderr
+        known = worker.destination()["cursor"]
+        shown = command(
+            "schema", "show", "shop", "shop.t", "--at", f"{known['file']}:{known['pos']}"
+        )
+        assert shown.returncode == 0, shown.stderr
+        refused = command("schema", "impact", "shop", "ALTER TABLE shop.t FROB x")
+        assert "DdlUnresolved" in refused.stdout + refused.stderr
+        judged = command("schema", "impact", "shop", "ALTER TABLE shop.t ADD x int")
+        assert judged.returncode == 0, judged.stdout + judged.stderr
+
+        for more, error in ((0, "PositionPastEnd"), (300, "SourceReset")):
+            assert worker.stop() == 0
+            run(mysql, "RESET BINARY LOGS AND GTIDS")
+            run(mysql, *(f"INSERT INTO shop.t VALUES ({n})" for n in range(10, 10 + more)))
+            with running(wanted, tmp_path) as worker:
+                printed = shows(worker, error)
+                (words,) = re.findall(r"python -m app (cursor set shop --\w+) --why", printed)
+                done = command(*words.split(), "--why", "reset", "--yes-lose-changes")
+                assert done.returncode == 0, done.stderr
+                run(mysql, f"INSERT INTO shop.t VALUES ({1000 + more})")
+                worker.wait(lambda status: status["state"] == "RUNNING" and status["rows"] > 0)
+                assert worker.stop() == 0
+    found = [one.value["after"]["id"] for one in rows(stack, wanted["prefix"], "t")]
+    assert found == [2, 1000, *range(10, 310), 1300]
