@@ -25,15 +25,19 @@ from tests.integration.process.test_topics import alter, delete, make, remake
 from tests.integration.subscriber.test_accounts import WithAccounts
 from tests.schema_registry import schema_registry
 
-_TOPIC, _PREFIXED, _WRITE = 2, 4, 4
+_TOPIC, _PREFIXED, _WRITE, _ALTER = 2, 4, 4, 7
 _MAPPING = """
 tables:
   shop.avro: {format: avro}
   shop.twin: {from: ["shop.twi[n]"]}
   shop.other: {from: ["shop.[t]win"], format: avro}
 """
-WAITING = ("few", "compact", "denied", "avro", "twin", "lost", "again")
-TABLES = ("calm", *WAITING)
+_MORE = "  shop.grown: {partitions: 3, repartition_from: 2}\n"
+_EARLY = ("few", "compact", "denied", "avro", "twin", "clock")
+REFUSED = ("turned", "small")
+"""Whose records the broker refuses as they arrive."""
+WAITING = (*_EARLY, "lost", "again", *REFUSED)
+TABLES = ("calm", "grown", *WAITING)
 
 
 @pytest.fixture
@@ -79,8 +83,8 @@ def test_tables_whose_topics_cannot_take_rows_wait_by_name_and_come_back_in_orde
     ]
     account.grant(rights, writing, account.on_group(), account.on_ids())
     (tmp_path / "mapping.yaml").write_text(_MAPPING)
-    few, compact, lost, again = (
-        f"{prefix}.shop.{one}" for one in ("few", "compact", "lost", "again")
+    few, compact, lost, again, clock, turned, small = (
+        f"{prefix}.shop.{one}" for one in ("few", "compact", "lost", "again", "clock", *REFUSED)
     )
 
     def plan(name: str, **more: Any) -> TopicPlan:
@@ -89,6 +93,8 @@ def test_tables_whose_topics_cannot_take_rows_wait_by_name_and_come_back_in_orde
 
     make(broker, plan(few, partitions=1).command())
     make(broker, plan(compact, cleanup_policy="compact").command())
+    make(broker, plan(clock).command())
+    alter(broker, plan(clock), {"message.timestamp.before.max.ms": "0"})
     with schema_registry() as registry:
         registry.refused = frozenset({"avro-value"})
         wanted["mapping"] = {
@@ -96,14 +102,18 @@ def test_tables_whose_topics_cannot_take_rows_wait_by_name_and_come_back_in_orde
             "schema_registry": {"url": registry.url},
         }
         for table in TABLES:
-            run(mysql, f"CREATE TABLE shop.{table} (id INT PRIMARY KEY, n INT)")
+            # A topic that has become compacted refuses records without a key.
+            key = "" if table == "turned" else "PRIMARY KEY"
+            run(mysql, f"CREATE TABLE shop.{table} (id INT {key}, n INT)")
         write(mysql, 1)
         with running(wanted, tmp_path) as one:
             calm(broker, one, prefix, 1)
-            waits(one, "few", "compact", "denied", "avro", "twin")
-            # Topics that vanish while the worker runs, and a statement on each table.
+            waits(one, *_EARLY)
+            # Topics that vanish or are altered while the worker runs, and a statement on each table.
             delete(broker, lost)
             remake(broker, plan(again))
+            alter(broker, plan(turned, cleanup_policy="compact"))
+            alter(broker, plan(small), {"max.message.bytes": "100"})
             run(mysql, *(f"ALTER TABLE shop.{table} ADD m INT DEFAULT 7 FIRST" for table in TABLES))
             write(mysql, 2)
             calm(broker, one, prefix, 2)
@@ -111,16 +121,27 @@ def test_tables_whose_topics_cannot_take_rows_wait_by_name_and_come_back_in_orde
             for table, why in (
                 ("few", "TopicUnfit"), ("compact", "TopicUnfit"), ("denied", "KafkaDenied"),
                 ("avro", "incompatible"), ("twin", "match"), ("lost", "TopicGone"),
-                ("again", "TopicReplaced"),
+                ("again", "TopicReplaced"), ("clock", "TopicUnfit"), ("turned", "TopicUnfit"),
+                ("small", "RecordTooLarge"),
             ):  # fmt: skip
                 assert why in found[f"shop.{table}"], found
             assert registry.refused
             one.process.kill()
             one.process.wait()
         write(mysql, 3)
+        # To grow a topic needs a right that the account lacks.
+        (tmp_path / "mapping.yaml").write_text(_MAPPING + _MORE)
         with running(wanted, tmp_path) as one:
             calm(broker, one, prefix, 3)
-            waits(one, *WAITING)
+            found = waits(one, *WAITING, "grown")
+            assert "Grant it Alter" in found["shop.grown"]
+            assert "RecordTooLarge" not in one.log, (
+                "it is not tried again before its topic is altered"
+            )
+            account.grant([Grant(_TOPIC, f"{prefix}.shop.grown", _PREFIXED, _ALTER)])
+            alter(broker, plan(clock))
+            alter(broker, plan(turned))
+            alter(broker, plan(small))
             on_kafka(broker, lambda admin: admin.create_partitions({few: NewPartitions(2)}))
             alter(broker, plan(compact))
             account.grant([Grant(_TOPIC, f"{prefix}.shop.denied", _PREFIXED, _WRITE)])
@@ -137,7 +158,7 @@ def test_tables_whose_topics_cannot_take_rows_wait_by_name_and_come_back_in_orde
             assert done.returncode == 0, (done.stdout, done.stderr)
             waits(one, "twin")
             assert one.stop() == 0
-        (tmp_path / "mapping.yaml").write_text(_MAPPING.replace("[t]win", "nobody"))
+        (tmp_path / "mapping.yaml").write_text(_MAPPING.replace("[t]win", "nobody") + _MORE)
         with running(wanted, tmp_path) as one:
             waits(one)
             write(mysql, 4)
@@ -149,7 +170,8 @@ def test_tables_whose_topics_cannot_take_rows_wait_by_name_and_come_back_in_orde
     seqs = []
     for table in TABLES:
         if table != "avro":
-            published = changes(broker, f"{prefix}.shop.{table}", partitions=2)
+            count = 3 if table == "grown" else 2
+            published = changes(broker, f"{prefix}.shop.{table}", partitions=count)
             wholly = rest if table in ("lost", "again") else [first, *rest]
             assert [one.value["after"] for one in published] == wholly, table
             seqs += [one.seq for one in published]
