@@ -12,9 +12,10 @@ from app.pipeline.gather.gather import Gathering
 from app.pipeline.gather.gathered import Gathered
 from app.pipeline.gather.items import Ddl, Rows
 from app.pipeline.gather.statement_changes import StatementJudge
-from connectors.errors import AqueductError, StatementBasedChange
+from connectors.errors import AqueductError, RowUnreadable, StatementBasedChange
 from connectors.mysql.binlog.events import EventType, Query
 from connectors.mysql.binlog.statement_kind import Kind
+from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server
 from connectors.mysql.transaction_reader import TransactionReader
@@ -172,6 +173,18 @@ def test_rows_that_are_taken_back_are_refused_where_they_may_be_published(sql: s
         gathered(gtid(5), BEGIN, *MAP_AND_ROWS, query("ROLLBACK TO t"), xid(), include=r"shop\..*")
     with pytest.raises(AqueductError, match="ROLLBACK"):
         gathered(query(sql), xid(), include=r"other\..*", context=(gtid(5), BEGIN))
+
+
+def test_a_column_that_cannot_be_read_is_the_trouble_of_its_table() -> None:
+    column = MappedColumn(
+        type=FieldType.VARCHAR, metadata=80, nullable=True, name="a", collation=999
+    )
+    unread = TableMap(table_id=1, database="shop", table="t", columns=(column,))
+    with pytest.raises(
+        RowUnreadable, match="collation 999, which the server does not list"
+    ) as caught:
+        book(r"shop\..*").of(unread)
+    assert caught.value.name_of_table == ("shop", "t")
 
 
 def test_a_table_in_memory_that_its_server_has_emptied_is_truncated_and_no_other_one() -> None:
