@@ -9,7 +9,7 @@ operator gives rows up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
@@ -132,6 +132,9 @@ class Entry:
     ``table`` is the definition at ``offset``."""
     is_by_topic: bool = False
     """Whether it comes back by itself, once its topic can take its rows."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Topics whose brokers refused its rows, with digests of their settings then; once those differ, it comes
+    back by itself."""
 
     @property
     def is_quarantined(self) -> bool:
@@ -160,6 +163,7 @@ class Entry:
             "lost": self.lost,
             "by_rule": self.is_by_rule,
             "by_topic": self.is_by_topic,
+            "refused": dict(self.refused),
         }
 
     @classmethod
@@ -180,6 +184,7 @@ class Entry:
             lost=value.get("lost", 0),
             is_by_rule=value.get("by_rule", False),
             is_by_topic=value.get("by_topic", False),
+            refused=value.get("refused", {}),
         )
 
 
@@ -238,10 +243,12 @@ class Quarantine:
         table: Table | None = None,
         is_by_rule: bool = False,
         is_by_topic: bool = False,
+        refused: Mapping[str, str] | None = None,
     ) -> Entry:
         """Quarantine a table; an already quarantined one stays as it is, but for a resolution that failed.
 
         ``table``: its definition at its first event that waits, if the cause is not in its rows.
+        ``refused``: see ``Entry``.
         """
         before = self.entries.get(name)
         if before is not None and before.is_quarantined:
@@ -253,6 +260,7 @@ class Quarantine:
                     outcome=Outcome.WAITING,
                     reason=why,
                     is_by_topic=is_by_topic and before.is_by_rule,
+                    refused=refused or {},
                 )
             return before
         entry = self.entries[name] = Entry(
@@ -266,6 +274,7 @@ class Quarantine:
             table=table,
             is_by_rule=is_by_rule,
             is_by_topic=is_by_topic,
+            refused=refused or {},
         )
         return entry
 

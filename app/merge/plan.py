@@ -93,6 +93,9 @@ class MergeStatus:
         for one in self.shards.values():
             one.held, one.unread = 0, None
 
+    refused: dict[str, str | None] = field(default_factory=dict)
+    """Of those whose brokers refused records: digests of their settings then."""
+
     def wait_for(self, topic: str, why: str | None) -> None:
         """Show why a merged topic cannot be written to, or that it can (None); each change is logged."""
         before = self.waiting.pop(topic, None)

@@ -21,11 +21,18 @@ from app.merge.released import ReleasedRecord
 from app.merge.shares import Shares
 from app.pipeline.publish.budget import Budget
 from app.pipeline.publish.topic_ids import TopicIds
-from connectors.errors import BatchTooLarge, KafkaDenied, KafkaSlow, RecordTooLarge
+from connectors.errors import (
+    AqueductError,
+    BatchTooLarge,
+    KafkaDenied,
+    KafkaRefused,
+    KafkaSlow,
+    RecordTooLarge,
+)
 from connectors.kafka.producer import ANSWER_TIMEOUT, TransactionalProducer, send_finished
 from connectors.kafka.reading.follower import Partition
 from connectors.kafka.record_batches import BatchWriter, FinishedBatch
-from connectors.kafka.rejected_record import refused_batch, too_large
+from connectors.kafka.rejected_record import refused_batch, refused_topics, too_large
 from connectors.kafka.topics.topics import TopicPlan, Topics
 from tables.journal_format import Entry
 from tables.merge_cursor import MergeCursor, MergeCursors, checksum, note_of
@@ -45,6 +52,8 @@ class MergePublisher:
     topics: Topics
     ids: TopicIds
     cursors: MergeCursors
+    refused: dict[str, AqueductError] = field(default_factory=dict)
+    """The topics whose brokers have just refused records, with their errors."""
     _notes: list[Entry] = field(default_factory=list)
     """Ids of topics that the journal does not have yet."""
     _batch_bytes: int = field(init=False)
@@ -110,7 +119,7 @@ class MergePublisher:
 
     @contextlib.asynccontextmanager
     async def _refusals(self, batches: list[FinishedBatch], sent: list[Any]) -> AsyncIterator[None]:
-        """Name the record or the batch in the error if the broker refuses it as too large."""
+        """Name the record or the batch in the error if the broker refuses it as too large; sets ``refused``."""
         try:
             yield
         except KafkaSlow as error:
@@ -119,6 +128,9 @@ class MergePublisher:
                 records=sum(batch.records for batch in batches),
                 bytes=sum(len(batch.raw) for batch in batches),
             ) from error
+        except KafkaRefused:
+            self.refused = refused_topics(zip(batches, sent, strict=False))
+            raise
         except RecordTooLarge as error:
             batch = refused_batch(zip(batches, sent, strict=False), error.__cause__)
             if batch is None:
@@ -126,6 +138,8 @@ class MergePublisher:
             found = too_large(batch, await self.topics.largest(batch.topic))
             if isinstance(found, BatchTooLarge):
                 self.budget.refused(found.context.get("limit"), sent=found.context["size"])
+            else:
+                self.refused = {batch.topic: found}
             raise found from error
 
     def _writer(self, merged: Partition) -> BatchWriter:

@@ -29,7 +29,13 @@ from app.pipeline.publish.publisher import OF_TOPICS
 from app.pipeline.publish.topic_ids import TopicIds
 from app.service.status import State
 from app.units.takeover import UnitTakeover
-from connectors.errors import KafkaSlow, RunRestarts, TopicReplaced
+from connectors.errors import (
+    KafkaRefused,
+    KafkaSlow,
+    RecordTooLarge,
+    RunRestarts,
+    TopicReplaced,
+)
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.follower import Follower
 from connectors.kafka.topics.topics import Topics
@@ -140,6 +146,12 @@ class MergeRun:
             # An operator may have accepted it meanwhile.
             state = await committed_state(self.plan.journal)
             publisher.ids.known = state.topics.ids
+        if name in self.status.refused:
+            digests = await publisher.topics.digests([name])
+            if digests.get(name) == self.status.refused[name]:
+                self._retry_at = time.monotonic() + _RETRY_SECONDS
+                return False
+            del self.status.refused[name]
         try:
             await publisher.have(self.plan.topics.rows(name, partitions))
         except OF_TOPICS as error:
@@ -176,7 +188,19 @@ class MergeRun:
     async def _publish(self, publisher: MergePublisher, shares: Shares) -> None:
         """Publish the first records that were released."""
         part = self._released.part(self.budget.bytes)
-        await publisher.publish(shares, part)
+        try:
+            await publisher.publish(shares, part)
+        except (KafkaRefused, RecordTooLarge) as error:
+            if not publisher.refused:
+                raise
+            digests = await publisher.topics.digests(publisher.refused)
+            for name, refusal in publisher.refused.items():
+                refusal.context["destination"] = self.plan.unit
+                self.status.wait_for(name, refusal.in_one_line)
+                self.status.refused[name] = digests.get(name)
+            # The next run leaves them out, and merges all others.
+            topics = ", ".join(sorted(publisher.refused))
+            raise RunRestarts(f"as records of {topics} were refused: {error.detail}") from error
         self.succeeded()
         for shard, count in Counter(one.lane.shard for one in part).items():
             self.status.shards[shard].records += count

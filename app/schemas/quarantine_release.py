@@ -152,6 +152,7 @@ class QuarantineRelease:
             table=None,
             is_by_rule=False,
             is_by_topic=False,
+            refused={},
             given=resolution.given,
             lost=lost,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import ClassVar, Self
 
 from connectors.errors.base import AqueductError, Retry
@@ -73,13 +74,23 @@ class TopicUnusable(WitnessesDiffer):
         "take its rows. `python -m app schema resolve DEST TABLE --again` tries it at once."
     )
 
+    refused: Mapping[str, str] = MappingProxyType({})
+    """The topics that exist and are fit, and whose brokers refused the rows, each with its settings' digest."""
+
     @classmethod
-    def of_all(cls, tables: Mapping[tuple[str, str], str]) -> TopicUnusable:
-        """The error of several tables, each with what its topic lacks."""
-        names = sorted(tables)
-        error, *others = (cls.of(name, tables[name]) for name in names)
-        error.others = tuple(others)
-        return error
+    def of_all(
+        cls,
+        tables: Mapping[tuple[str, str], str],
+        refused: Mapping[tuple[str, str], Mapping[str, str]] = MappingProxyType({}),
+    ) -> TopicUnusable:
+        """The error of several tables, each with what its topic lacks; ``refused``: see the attribute."""
+        found = []
+        for name in sorted(tables):
+            error = cls.of(name, tables[name])
+            error.refused = refused.get(name, error.refused)
+            found.append(error)
+        found[0].others = tuple(found[1:])
+        return found[0]
 
 
 class SnapshotUnsupported(AqueductError):

@@ -103,7 +103,7 @@ class TransactionalProducer:
         """Seconds within which a transaction must be complete."""
         self._timeout = timeout_factor * TRANSACTION_TIMEOUT
         self._options = options
-        self._compression = compression
+        self.compression = compression
         self._kafka: AIOKafkaProducer | None = None
 
     async def init_transactions(self) -> None:
@@ -113,7 +113,7 @@ class TransactionalProducer:
             transactional_id=self.transactional_id,
             transaction_timeout_ms=int(self._timeout * 1000),
             request_timeout_ms=int(self.deadline * 1000),
-            compression_type=self._compression,
+            compression_type=self.compression,
             max_batch_size=MAX_BATCH_BYTES,
             max_request_size=LARGEST_REQUEST,
             metadata_max_age_ms=60_000,

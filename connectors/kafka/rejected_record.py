@@ -1,4 +1,4 @@
-"""The record that a broker refused for its size, found in its batch.
+"""What a broker refused: the record that is too large, found in its batch, and the topics that take none.
 
 Invariant: it is searched only once a batch was refused; the facts reported of a row are those in
 its record.
@@ -14,7 +14,8 @@ import orjson
 from aiokafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
 from aiokafka.record import MemoryRecords
 
-from connectors.errors import BatchTooLarge, RecordTooLarge
+from connectors.errors import AqueductError, BatchTooLarge, KafkaRefused, RecordTooLarge
+from connectors.kafka.error_mapping import translated
 from connectors.kafka.record_batches import FinishedBatch
 from connectors.wire import HEADER_CHANGE_ID
 
@@ -35,6 +36,20 @@ def refused_batch(
         if future.done() and not future.cancelled() and isinstance(future.exception(), _TOO_LARGE):
             return batch
     return None
+
+
+def refused_topics(
+    sent: Iterable[tuple[FinishedBatch, asyncio.Future[Any]]],
+) -> dict[str, AqueductError]:
+    """Return the topics whose settings do not allow these batches, as their broker answered, with its error."""
+    found: dict[str, AqueductError] = {}
+    for batch, future in sent:
+        answer = future.exception() if future.done() and not future.cancelled() else None
+        error = translated(answer) if answer is not None else None
+        if isinstance(error, KafkaRefused):
+            error.context["topic"] = batch.topic
+            found.setdefault(batch.topic, error)
+    return found
 
 
 def too_large(batch: FinishedBatch, limit: int | None) -> RecordTooLarge | BatchTooLarge:

@@ -10,6 +10,7 @@ Source: the translation of ``*`` in Python's fnmatch, whose atomic groups never 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 _LONGEST = 300
 _ATOM = re.compile(
@@ -35,7 +36,8 @@ def _bounded(text: str) -> str:
     """One alternative: what is between two ``.*`` is matched at the first place that it fits, for good."""
     atoms = _atoms(text.removeprefix("^").removesuffix("$"))
     segments = [""]
-    for (atom, repeat), following in zip(atoms, [*atoms[1:], None], strict=False):
+    for number, (atom, repeat) in enumerate(atoms):
+        following = atoms[number + 1] if number + 1 < len(atoms) else None
         if not repeat:
             segments[-1] += atom
         elif atom == ".":
@@ -44,7 +46,7 @@ def _bounded(text: str) -> str:
         elif following is not None and following[0] == "." and following[1]:
             # What follows takes the rest of them.
             segments[-1] += atom if repeat == "+" else ""
-        elif following is None or not _overlap(atom, following[0]):
+        elif not any(_overlap(atom, one) for one in _next(atoms[number + 1 :])):
             segments[-1] += f"{atom}{repeat}+"
         else:
             raise ValueError(f"{atom}{repeat} may match what follows it; {SUPPORTED}")
@@ -65,6 +67,14 @@ def _atoms(text: str) -> list[tuple[str, str]]:
         found.append((match["one"], match["repeat"]))
         at = match.end()
     return found
+
+
+def _next(atoms: list[tuple[str, str]]) -> Iterator[str]:
+    """What may come first of these, of which some may match nothing."""
+    for atom, repeat in atoms:
+        yield atom
+        if repeat != "*":
+            return
 
 
 def _overlap(atom: str, following: str) -> bool:

@@ -27,6 +27,7 @@ from connectors.errors import (
     StandbyLags,
 )
 from connectors.mysql.gtid import GtidSet
+from connectors.mysql.lookup import mariadb_start
 from connectors.mysql.lookup.fingerprint.alignment import Aligned, align, count_before_start
 from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
 from connectors.mysql.lookup.fingerprint.scan import Scan, scan
@@ -185,9 +186,11 @@ class Relocation:
         """Raise StandbyLags if the missing transactions may still arrive, SourceDiverged if not."""
         if isinstance(gtids, GtidSet) != (not self.facts.is_mariadb):
             raise error
-        missing = f"all after {self.facts.gtids_at_end or 'nothing'} up to {gtids}"
         if isinstance(gtids, GtidSet):
             missing = str(subtracted(str(gtids), str(self.facts.gtid_executed), self.address))
+        else:
+            # Only numbers of one server are comparable.
+            missing = ", ".join(mariadb_start.missing(gtids, self.facts))
         channel = self._followed()
         group = follows_group(self.address) if isinstance(gtids, GtidSet) else ""
         if group or channel is not None:

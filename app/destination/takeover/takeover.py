@@ -34,7 +34,7 @@ from app.destination.takeover.weak_topics import WeakTopics
 from app.failpoints import point
 from app.mapping_versions.choice import MappingChoice
 from app.pipeline.hidden_statement import hidden_table
-from app.pipeline.publish.publisher import Publisher
+from app.pipeline.publish.publisher import OF_TOPICS, Publisher, ungrown
 from app.pipeline.publish.topic_ids import TopicIds
 from app.service.status import DestinationStatus
 from connectors.errors import (
@@ -201,8 +201,9 @@ class Takeover:
         """
         counts = {topic: one.partitions for topic, one in grown.items()}
         tagged = tag_counts(self.plan.rules.routes, led.state.published, grown)
-        if counts or tagged:
-            await topics.grow({**counts, **tagged})
+        waiting = await self._grow({**counts, **tagged}, topics, led.state)
+        grown = {topic: one for topic, one in grown.items() if topic not in waiting}
+        counts = {topic: one.partitions for topic, one in grown.items()}
         back = returned(led.state.published)
         if not grown:
             return back
@@ -215,6 +216,35 @@ class Takeover:
             )  # fmt: skip
         led.publisher.written |= counts
         return {**back, **spread_of(grown, ends)}
+
+    async def _grow(
+        self, counts: Mapping[str, int], topics: Topics, state: DestinationState
+    ) -> set[str]:
+        """Give topics so many partitions; return those that cannot be given any, whose tables all wait.
+
+        Raises TopicUnusable with their tables, if some do not wait yet.
+        """
+        try:
+            if counts:
+                await topics.grow(counts)
+            return set()
+        except OF_TOPICS as error:
+            refused = await ungrown(counts, topics, self.plan.name)
+            routes, tables = self.plan.rules.routes, dict[TableName, str]()
+            for name in state.versions:
+                route = routes.of(name)
+                for topic in refused.keys() & {*(route.topics if route is not None else ())}:
+                    tables[name] = refused[topic].in_one_line
+            if not tables:
+                raise
+            waiting = {
+                name for name, one in state.quarantine.quarantined.items() if one.is_by_topic
+            }
+            if tables.keys() - waiting or {one.name for one in state.quarantine.pending()} & {
+                *tables
+            }:
+                raise TopicUnusable.of_all(tables) from error
+            return {*refused}
 
     async def _installation(self, topics: Topics) -> str:
         """The installation id in the journal, after a check of all existing topics."""
@@ -517,9 +547,15 @@ def _noted(
     is_by_rule = error.keeps_definition and history is not None
     # The history is at the cursor, and so before all events that will wait.
     table = history.find(*name) if is_by_rule and history is not None else None
-    is_by_topic = is_by_rule and isinstance(error, TopicUnusable)
+    refused = error.refused if is_by_rule and isinstance(error, TopicUnusable) else None
     entry = quarantine.add(
-        name, error.detail, since, table=table, is_by_rule=is_by_rule, is_by_topic=is_by_topic
+        name,
+        error.detail,
+        since,
+        table=table,
+        is_by_rule=is_by_rule,
+        is_by_topic=refused is not None,
+        refused=refused,
     )
     return note_of(entry)
 
@@ -534,5 +570,16 @@ async def usable(routes: Routes, quarantine: Quarantine, publisher: Publisher) -
     topics = {topic: route.partitions for route in found.values() for topic in route.topics}
     if not topics:
         return []
-    unusable = await publisher.unusable(topics)
-    return [name for name, route in found.items() if unusable.keys().isdisjoint(route.topics)]
+    more = {
+        topic: route.partitions
+        for route in found.values()
+        if route.mapped is not None and not routes.merged
+        # Else they keep the count with which they were written.
+        if route.mapped.repartition_from == (publisher.written.get(route.topic) or -1)
+        for topic in route.topics
+    }
+    unusable = await publisher.unusable(topics, more)
+    names = [name for name, route in found.items() if unusable.keys().isdisjoint(route.topics)]
+    refused = {name: one for name in names if (one := quarantine.quarantined[name].refused)}
+    now = await publisher.digests({topic for one in refused.values() for topic in one})
+    return [name for name in names if refused.get(name, {}).items().isdisjoint(now.items())]

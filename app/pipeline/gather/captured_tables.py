@@ -16,7 +16,14 @@ from app.pipeline.gather.null_check import NullCheck
 from app.pipeline.gather.packet_rows import PacketRows
 from app.pipeline.gather.row_selection import RowSelection
 from app.pipeline.hidden_statement import hidden_query, parsed
-from connectors.errors import DefinitionMismatch, RuleImpossible, TopicUnusable, WitnessesDiffer
+from connectors.errors import (
+    DefinitionMismatch,
+    RowUnreadable,
+    RuleImpossible,
+    TopicUnusable,
+    UnsupportedEvent,
+    WitnessesDiffer,
+)
 from connectors.mysql.binlog.events import Query
 from connectors.mysql.binlog.statement_kind import statement_type
 from connectors.mysql.binlog.table_map import MappedColumn, TableMap
@@ -287,9 +294,9 @@ class CapturedTables:
     def of(self, table_map: TableMap) -> TableHandling | None:
         """Return the table, or None if it is not captured.
 
-        Raises UnsupportedEvent if a column of a captured table cannot be read, WitnessesDiffer if its rows
-        contradict the definition of its history, RuleImpossible if the mapping's rules do not fit it, and
-        TopicUnusable if they do not say where its rows go.
+        Raises RowUnreadable if a column of a captured table cannot be read, WitnessesDiffer if its rows
+        contradict the definition of its history, or that lacks labels, RuleImpossible if the mapping's rules
+        do not fit it, and TopicUnusable if they do not say where its rows go.
         """
         known = self._tables.get(id(table_map))
         return known[1] if known is not None else self._judged(table_map)
@@ -335,15 +342,18 @@ class CapturedTables:
             )
         self._refuse_shared_keys(route)
         hidden = row_hashes(table_map, known, server=self._server)
-        return CapturedTable(
-            table_map,
-            self._charsets,
-            route=route,
-            hidden=hidden,
-            never_null=never_null,
-            key_is_logged=names_columns,
-            known=known,
-        )
+        try:
+            return CapturedTable(
+                table_map,
+                self._charsets,
+                route=route,
+                hidden=hidden,
+                never_null=never_null,
+                key_is_logged=names_columns,
+                known=known,
+            )
+        except UnsupportedEvent as error:
+            raise RowUnreadable.of(name, error.detail) from error
 
     def _refuse_shared_keys(self, route: Route) -> None:
         """Raise RuleImpossible if a literal name of the mapping, which ignores case, takes another table too
@@ -386,7 +396,7 @@ class CapturedTables:
             return with_nullability(table_map, known, self._charsets, server=self._server)
         try:
             return completed_map(table_map, known, self._charsets, server=self._server)
-        except DefinitionMismatch as error:
+        except (DefinitionMismatch, UnsupportedEvent) as error:
             raise WitnessesDiffer.of(name, error.detail) from error
 
 

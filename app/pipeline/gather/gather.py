@@ -330,12 +330,18 @@ class Gathering:
         kept = [item for item in items if not isinstance(item, Rows | ParkedRows | DeadRows)]
         if not is_known and (earlier or len(kept) < len(items)):
             raise UnsupportedEvent(what)
-        for item in items:
-            if isinstance(item, Rows) and item.use.table.name in self._watched:
-                # The keys of these rows were not changed: what a SELECT returned of them is read again.
-                added(gathered.changed, item.use.table.name, None)
         gathered.values -= sum(map(values_of, items)) - sum(map(values_of, kept))
         gathered.items[since:] = kept
+        for item in items:
+            if isinstance(item, Rows):
+                self._forget_keys(item)
+
+    def _forget_keys(self, undone: Rows) -> None:
+        """Remove the keys of rows that were undone, which are the last of their table: a SELECT's rows with
+        these keys are the newest."""
+        table = undone.use.table
+        if keys := self.gathered.changed.get(table.name):
+            del keys[len(keys) - len(changed_keys(table, undone.rows) or ()) :]
 
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
         """Note the outcome of an XA transaction; its own transaction ends here too."""

@@ -32,7 +32,8 @@ from connectors.errors import (
     TopicUnusable,
 )
 from connectors.kafka.producer import TransactionalProducer, send_finished
-from connectors.kafka.rejected_record import refused_batch, too_large
+from connectors.kafka.record_batches import FinishedBatch
+from connectors.kafka.rejected_record import refused_batch, refused_topics, too_large
 from connectors.kafka.topics.topics import Compaction, TopicPlan, Topics
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import SourceOffset
@@ -68,7 +69,7 @@ _CHANGELOG_COMPACTION = replace(_COMPACTION, delete_retention_ms=3_600_000)
 """Faust's tables remove a row by a tombstone, which must stay until each worker that starts has read it."""
 
 
-OF_TOPICS = (KafkaDenied, KafkaRefused, TopicGone, TopicReplaced, TopicUnfit)
+OF_TOPICS = (KafkaDenied, KafkaRefused, RecordTooLarge, TopicGone, TopicReplaced, TopicUnfit)
 """Errors that may be those of single topics, while all others can be written to."""
 
 _NO_RIGHT = "the account may not write to it"
@@ -196,6 +197,8 @@ class Publisher:
         """The topics to which the account may write."""
         self.cursor = cursor
         """The cursor last committed, or to be claimed."""
+        self._refused: dict[str, AqueductError] = {}
+        """The topics whose brokers have just refused records by the topic's settings."""
         self.stated: Callable[[int], int | None] = lambda time_ms: time_ms
         """See CompletenessWatch."""
 
@@ -275,8 +278,12 @@ class Publisher:
         known = self.ids.known if self.ids is not None else {}
         await self._topics.ensure(*plans, before={*self.written, *known})
 
-    async def unusable(self, topics: Mapping[str, int]) -> dict[str, AqueductError]:
+    async def unusable(
+        self, topics: Mapping[str, int], more: Mapping[str, int] | None = None
+    ) -> dict[str, AqueductError]:
         """Return why topics of rows among these cannot be written to; makes those that are missing.
+
+        ``more``: those that are to have more partitions than they were written with, which are given to them.
 
         Raises KafkaDenied if the destination's own topics may not be written to either, KafkaLost.
         """
@@ -290,6 +297,7 @@ class Publisher:
             name: KafkaDenied(_NO_RIGHT, topic=name, remedy="Grant it Write on the topic.")
             for name in rows & denied
         }
+        self._topics.forget(rows)
         for name in sorted(rows - denied):
             try:
                 await self.prepare({name: topics[name]})
@@ -298,7 +306,8 @@ class Publisher:
             except OF_TOPICS as error:
                 error.context["destination"] = destination
                 found[name] = error
-        return found
+        more = {name: count for name, count in (more or {}).items() if name not in found}
+        return found | await ungrown(more, self._topics, destination)
 
     async def of_tables(
         self, error: AqueductError, topics: Mapping[str, int], tables: TablesOf
@@ -307,11 +316,25 @@ class Publisher:
 
         ``topics``: those that were to be written to, with their partition counts.
         """
-        unusable = await self.unusable(topics)
+        unfit = await self.unusable(topics)
+        refused = {name: one for name, one in self._refused.items() if name not in unfit}
+        unusable = refused | unfit
         found = {name: one.in_one_line for topic, one in unusable.items() for name in tables(topic)}
         if not found or not all(tables(topic) for topic in unusable):
             return error
-        return TopicUnusable.of_all(found)
+        digests: dict[TableName, dict[str, str]] = {}
+        for topic, digest in (await self.digests(refused)).items():
+            for name in tables(topic):
+                digests.setdefault(name, {})[topic] = digest
+        return TopicUnusable.of_all(found, digests)
+
+    async def digests(self, topics: Collection[str]) -> dict[str, str]:
+        """Digests of what brokers judge records of these topics by."""
+        if not topics:
+            return {}
+        found = await self._topics.digests(topics)
+        ours = f"{self._producer.compression} {self._plans.max_message_bytes}"
+        return {name: f"{ours} {digest}" for name, digest in found.items()}
 
     def _plan_of(self, name: str, partitions: int) -> TopicPlan:
         """Return the plan of a topic that is created at its first write."""
@@ -322,20 +345,32 @@ class Publisher:
 
     @contextlib.asynccontextmanager
     async def _named(self, piece: Piece, sent: list[Any]) -> AsyncIterator[None]:
-        """Name the record in the error if the broker refuses a batch as too large; ``sent`` ends with the
-        batches."""
+        """Name the record in the error if the broker refuses a batch as too large, and the topics that take
+        none; ``sent`` ends with the batches."""
+        self._refused = {}
         try:
             yield
         except KafkaSlow as error:
             raise KafkaSlow(
                 error.detail, records=piece.records, bytes=sum(len(b.raw) for b in piece.batches)
             ) from error
+        except KafkaRefused:
+            self._refused = refused_topics(_of_batches(piece, sent))
+            raise
         except RecordTooLarge as error:
-            of_batches = zip(reversed(piece.batches), reversed(sent), strict=False)
-            batch = refused_batch(of_batches, error.__cause__)
+            batch = refused_batch(_of_batches(piece, sent), error.__cause__)
             if batch is None:
                 raise
-            raise too_large(batch, await self._topics.largest(batch.topic)) from error
+            limit = await self._topics.largest(batch.topic)
+            found = too_large(batch, limit)
+            if (
+                isinstance(found, RecordTooLarge)
+                and limit
+                and limit < self._plans.max_message_bytes
+            ):
+                # By the topic's own limit; what exceeds ours is a matter of the setting ``oversize``.
+                self._refused = {batch.topic: found}
+            raise found from error
 
     async def _sent(self, kafka: Any, piece: Piece) -> Any:
         for version in piece.tables.versions:
@@ -378,6 +413,28 @@ class Publisher:
     async def _send_cursor(self, kafka: Any, cursor: Cursor) -> Any:
         note = journal.cursor_key(cursor.destination), journal.encoded(cursor.to_json())
         return await self._note(kafka, note)
+
+
+async def ungrown(
+    counts: Mapping[str, int], topics: Topics, destination: str
+) -> dict[str, AqueductError]:
+    """Give each of these topics so many partitions; return why some of them have fewer."""
+    found: dict[str, AqueductError] = {}
+    for name, count in sorted(counts.items()):
+        try:
+            await topics.grow({name: count})
+        except KafkaDenied as error:
+            found[name] = KafkaDenied(error.detail, remedy="Grant it Alter on the topic.")
+        except OF_TOPICS as error:
+            found[name] = error
+        if (why := found.get(name)) is not None:
+            why.context |= {"topic": name, "destination": destination}
+    return found
+
+
+def _of_batches(piece: Piece, sent: list[Any]) -> Iterable[tuple[FinishedBatch, Any]]:
+    """The batches of a piece with what came of each, which ``sent`` ends with."""
+    return zip(reversed(piece.batches), reversed(sent), strict=False)
 
 
 def _after(cursor: Cursor, piece: Piece) -> Cursor:

@@ -11,6 +11,11 @@ from dataclasses import dataclass
 
 from connectors.kafka.topics.plan import FOR_EVER, TopicPlan
 
+_LEAST_CLOCK_MS = 60_000
+"""The least difference of clocks that a topic must allow: a broker that refuses a transaction's marker for its
+time never ends that transaction, and no other of the same id is begun (Kafka 4.1)."""
+_HOUR_MS = 3_600_000
+
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
@@ -39,6 +44,14 @@ def faults(plan: TopicPlan, facts: TopicFacts) -> Iterator[str]:
             f"which is {plan.max_message_bytes}; lower that, or: kafka-configs.sh --alter --topic {plan.name} "
             f"--add-config max.message.bytes={plan.max_message_bytes}"
         )
+    if facts.config.get("message.timestamp.type", "CreateTime") == "CreateTime":
+        for name in ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms"):
+            value = int(facts.config.get(name, _LEAST_CLOCK_MS))
+            if value < _LEAST_CLOCK_MS:
+                yield (
+                    f"{name} is {value}, and a transaction whose marker is later than that never ends: "
+                    f"kafka-configs.sh --alter --topic {plan.name} --add-config {name}={_HOUR_MS}"
+                )
     if "delete" in policies and not plan.keeps_retention:
         for name, least in (("retention.ms", plan.retention_ms), ("retention.bytes", FOR_EVER)):
             value = int(facts.config.get(name, FOR_EVER))

@@ -20,6 +20,7 @@ from collections.abc import (
     Mapping,
 )
 from contextlib import asynccontextmanager
+from hashlib import sha256
 from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient
@@ -92,6 +93,25 @@ class Topics:
             return
         async with self._admin() as admin:
             yield admin, await self._missing(admin, wanted)
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Check these topics again when they are needed: they may have been altered since."""
+        self._ready.difference_update(names)
+
+    async def digests(self, names: Collection[str]) -> dict[str, str]:
+        """Digests of the settings of those of these topics that exist; equal ones if they may not be asked for.
+
+        Raises KafkaLost.
+        """
+        try:
+            async with self._admin() as admin:
+                found = await _facts(admin, sorted(names))
+        except (KafkaDenied, KafkaRefused):
+            return dict.fromkeys(names, "")
+        return {
+            name: sha256(repr((one.partitions, sorted(one.config.items()))).encode()).hexdigest()
+            for name, one in found.items()
+        }
 
     async def grow(self, counts: Mapping[str, int]) -> None:
         """Raise the partition counts of those topics that exist and have fewer.

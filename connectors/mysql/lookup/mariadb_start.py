@@ -8,7 +8,7 @@ dump it cannot give.
 from __future__ import annotations
 
 from connectors.errors import PositionGone, SourceDiverged
-from connectors.mysql.mariadb_gtid import MariadbGtidList, MariadbGtidState
+from connectors.mysql.mariadb_gtid import MariadbGtidList, MariadbGtidState, split_gtid
 from connectors.mysql.position import Coordinates
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
 
@@ -22,14 +22,26 @@ def check(position: MariadbGtidList, facts: ServerFacts, address: SourceAddress)
             f"the cursor is at {str(position) or 'nothing'}",
             source=address,
         )
-    # A server made from a backup has the backup's position without the transactions before it.
-    texts = (facts.variables.get(name, "") for name in ("gtid_binlog_state", "gtid_slave_pos"))
-    if unknown := position.unknown_to(MariadbGtidState.parse(*texts)):
+    if unknown := missing(position, facts):
         raise SourceDiverged(
-            f"the cursor is past {', '.join(unknown)}, which it never wrote into its binlog; "
-            f"its end is {facts.variables.get('gtid_binlog_pos') or 'nothing'}",
+            f"it never wrote into its binlog, nor applied, {', '.join(unknown)}, which the cursor is past",
             source=address,
         )
+
+
+def missing(position: MariadbGtidList, facts: ServerFacts) -> list[str]:
+    """The GTIDs of a position that a server has neither written nor applied, each with the last one that it has
+    of the same server: numbers of two servers have no common order."""
+    # A server made from a backup has the backup's position without the transactions before it.
+    texts = (facts.variables.get(name, "") for name in ("gtid_binlog_state", "gtid_slave_pos"))
+    state = MariadbGtidState.parse(*texts)
+    found = []
+    for gtid in position.unknown_to(state):
+        domain, server, _ = split_gtid(gtid)
+        last = state.last.get((domain, server))
+        known = "none" if last is None else f"{domain}-{server}-{last} at most"
+        found.append(f"{gtid} (it has {known} of server {server} in domain {domain})")
+    return found
 
 
 def position_at(coordinates: Coordinates, address: SourceAddress) -> MariadbGtidList:

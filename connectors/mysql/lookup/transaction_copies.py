@@ -47,12 +47,12 @@ class Copies:
     def compared(self, landmark: Landmark | None, recent: Iterable[Recent]) -> int:
         """The number of transactions found to be the same; raises SourceDiverged if one differs."""
         count = self._landmark(landmark) if landmark is not None else 0
-        wanted = {one.gtid: one for one in recent if not self._is_purged(one.gtid)}
+        wanted = {one.gtid: one for one in recent if not self._is_absent(one.gtid)}
         if not wanted and self.facts.is_mariadb and landmark is not None:
             wanted = {
                 gtid: one
                 for gtid, one in _by_its_time(landmark).items()
-                if not self._is_purged(gtid)
+                if not self._is_absent(gtid)
             }
         if not wanted:
             return count
@@ -82,6 +82,16 @@ class Copies:
         if self.facts.is_mariadb:
             return MariadbGtidList.parse(self.facts.gtids_before_binlogs).holds(gtid)
         return gtid in self.facts.gtid_purged
+
+    def _is_absent(self, gtid: str) -> bool:
+        """Whether its binlog cannot have a transaction: it was purged, or replicated without being logged."""
+        updates = self.facts.variables.get("log_slave_updates", "ON").upper()
+        if self._is_purged(gtid) or not self.facts.is_mariadb or updates in ("ON", "1"):
+            # With log_slave_updates a filter may have omitted it, so its absence is a difference.
+            return self._is_purged(gtid)
+        state = MariadbGtidState.parse(self.facts.variables.get("gtid_binlog_state", ""))
+        applied = MariadbGtidList.parse(self.facts.variables.get("gtid_slave_pos", ""))
+        return applied.holds(gtid) and bool(MariadbGtidList.parse(gtid).unknown_to(state))
 
     def _landmark(self, landmark: Landmark) -> int:
         if self.facts.is_mariadb or landmark.gtid is None or landmark.first is None:

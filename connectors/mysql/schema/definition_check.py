@@ -18,7 +18,12 @@ from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import Column, Server, Table
 from connectors.mysql.rows.values.strings import labels_of
 from connectors.mysql.schema.column_type import GEOMETRIES
-from connectors.mysql.schema.hidden_columns import hidden_columns, is_row_end
+from connectors.mysql.schema.hidden_columns import (
+    hidden_column,
+    hidden_columns,
+    is_row_end,
+    names_of_expressions,
+)
 from connectors.mysql.schema.row_key import key_differences, row_key
 from connectors.mysql.schema.server_columns import ColumnDefinition
 from connectors.mysql.schema.table_map_completion import (
@@ -100,27 +105,74 @@ def column_definitions(
     count = len(table.columns)
     if len(table_map.columns) < count:
         return None
+    shown = tuple(column_definition(column, charsets) for column in table.columns)
     extra = table_map.columns[count:]
-    hides = table_map.may_hide_not_null
-    hidden = (
-        hidden_columns(extra, table, charsets, server=server, hides_not_null=hides) if extra else ()
-    )
-    if hidden is None:
+    found: tuple[ColumnDefinition, ...] | None
+    if not extra:
+        found = shown
+    elif server.mariadb:
+        hides = table_map.may_hide_not_null
+        hidden = hidden_columns(extra, table, charsets, hides_not_null=hides)
+        found = None if hidden is None else (*shown, *hidden)
+    else:
+        found = _with_expressions(table_map, table, shown, charsets)
+    if found is None:
         return None
     key = row_key(table, charsets)
     positions = {lowered(name): number for number, name in enumerate(key, 1)}
     if key and server.mariadb:
-        names = (*(c.name for c in table.columns), *(c.name for c in hidden))
-        end = next((name for name in names if is_row_end(name, table)), None)
+        end = next((one.name for one in found if is_row_end(one.name, table)), None)
         if end is not None:
             positions.setdefault(lowered(end), len(key) + 1)
-    shown = tuple(column_definition(column, charsets) for column in table.columns)
     return tuple(
         each
         if (at := positions.get(lowered(each.name))) is None
         else replace(each, key_position=at)
-        for each in (*shown, *hidden)
+        for each in found
     )
+
+
+def _with_expressions(
+    table_map: TableMap, table: Table, shown: tuple[ColumnDefinition, ...], charsets: Charsets
+) -> tuple[ColumnDefinition, ...] | None:
+    """The definitions with the columns that MySQL adds for indexes on expressions, where they are; None if
+    that is not certain."""
+    names, columns = names_of_expressions(table), table_map.columns
+    if len(shown) + len(names) != len(columns):
+        return None
+    if all(column.name is not None for column in columns):
+        places = [at for at, column in enumerate(columns) if column.name in names]
+    else:
+        places = _only_places(columns, shown, charsets)
+    if len(places) != len(names):
+        return None
+    own = iter(shown)
+    hidden = iter(names)
+    return tuple(
+        hidden_column(column, column.name or next(hidden), charsets) if at in places else next(own)
+        for at, column in enumerate(columns)
+    )
+
+
+def _only_places(
+    columns: Sequence[MappedColumn], shown: Sequence[ColumnDefinition], charsets: Charsets
+) -> list[int]:
+    """Where columns are that no definition has, by the types of all others; none if several answers fit."""
+
+    def fits(at: int, number: int) -> bool:
+        return not any(_column_differences(at, columns[at], shown[number], charsets))
+
+    # The first and the last way in which the definitions fit, one after the other; both, or neither, exist.
+    first, last = list[int](), list[int]()
+    for at in range(len(columns)):
+        if len(first) < len(shown) and fits(at, len(first)):
+            first.append(at)
+    for at in reversed(range(len(columns))):
+        if len(last) < len(shown) and fits(at, len(shown) - 1 - len(last)):
+            last.append(at)
+    if len(first) < len(shown) or first != last[::-1]:
+        return []
+    return [at for at in range(len(columns)) if at not in first]
 
 
 def column_definition(column: Column, charsets: Charsets) -> ColumnDefinition:
@@ -162,6 +214,11 @@ def _counts(table_map: TableMap, table: Table) -> str:
     found = [column.name for column in table_map.columns]
     text = f"its rows have {len(found)} columns, its definition has {len(table.columns)}"
     known = {column.name for column in table.columns}
+    if None in found and names_of_expressions(table):
+        return (
+            f"{text}: the server adds columns for indexes on expressions, and which these are is only certain "
+            "with binlog_row_metadata=FULL"
+        )
     if None in found:
         return text
     more = [name for name in found if name not in known]

@@ -1,4 +1,6 @@
-"""Hidden columns, which are in rows and in no definition: the server's own columns, after all others.
+"""Hidden columns, which are in rows and in no definition: the server's own columns.
+
+MariaDB's come after all others. MySQL's come after those that the table had when their index was made.
 
 Invariant: each must match its known form, or the rows are of another table than the definition's.
 Source: MariaDB's sql/sql_table.cc (DB_ROW_HASH) and its manual on system-versioned tables; MySQL
@@ -26,24 +28,19 @@ _AS_ROW_END = re.compile(r"\bAS\s+ROW\s+END\b", re.IGNORECASE)
 
 
 def hidden_columns(
-    extra: Sequence[MappedColumn],
-    table: Table,
-    charsets: Charsets,
-    *,
-    server: Server,
-    hides_not_null: bool = False,
+    extra: Sequence[MappedColumn], table: Table, charsets: Charsets, *, hides_not_null: bool = False
 ) -> tuple[ColumnDefinition, ...] | None:
-    """The definitions of the columns in rows after those of ``table``; None if one is unexplained.
+    """MariaDB's definitions of the columns in rows after those of ``table``; None if one is unexplained.
 
     ``hides_not_null``: the table map may mark NOT NULL columns as nullable.
     """
     if hides_not_null:
         extra = [replace(one, nullable=one.type != FieldType.TIMESTAMP2) for one in extra]
-    names = _names(extra, table) if server.mariadb else _names_of_expressions(extra, table)
+    names = _names(extra, table)
     if names is None:
         return None
     return tuple(
-        _definition(column, name, charsets) for column, name in zip(extra, names, strict=True)
+        hidden_column(column, name, charsets) for column, name in zip(extra, names, strict=True)
     )
 
 
@@ -102,12 +99,10 @@ def _name(column: MappedColumn, before: list[str], table: Table) -> str | None:
     return None
 
 
-def _names_of_expressions(extra: Sequence[MappedColumn], table: Table) -> list[str] | None:
-    names = [name for index in table.indexes for name in _expressions(index)]
-    reported = [column.name for column in extra if column.name is not None]
-    if len(names) != len(extra) or not set(reported) <= set(names):
-        return None
-    return reported if len(reported) == len(names) else names
+def names_of_expressions(table: Table) -> list[str]:
+    """The names of the columns that early versions of MySQL 8.0 log for indexes on expressions; no row has a
+    value of one."""
+    return [name for index in table.indexes for name in _expressions(index)]
 
 
 def _expressions(index: Index) -> list[str]:
@@ -118,7 +113,16 @@ def _expressions(index: Index) -> list[str]:
     ]
 
 
-def _definition(column: MappedColumn, name: str, charsets: Charsets) -> ColumnDefinition:
+def _charset(collation: int | None, charsets: Charsets) -> str | None:
+    """The character set of text; None of a collation that the server does not list."""
+    try:
+        return None if collation is None else charsets.name(collation)
+    except KeyError:
+        return None
+
+
+def hidden_column(column: MappedColumn, name: str, charsets: Charsets) -> ColumnDefinition:
+    """The definition of a hidden column, as its rows have it."""
     if _ROW_HASH.fullmatch(name):
         column = replace(column, unsigned=True)
     return ColumnDefinition(
@@ -126,6 +130,7 @@ def _definition(column: MappedColumn, name: str, charsets: Charsets) -> ColumnDe
         column_type=column_type(column, charsets),
         nullable=column.nullable,
         collation=column.collation,
+        charset=_charset(column.collation, charsets),
         generated=True,
         visible=False,
     )

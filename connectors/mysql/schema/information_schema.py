@@ -186,7 +186,9 @@ class InventoryReader:
         """The table; None if columns are missing: it is broken, or the account may see only part of it."""
         kind, engine, options, collation, comment = row
         columns.sort(key=itemgetter(0))
-        if not columns or columns[-1][0] != len(columns) or collation is None:
+        # MySQL's own columns for expressions are not listed, and counted where later ones were added.
+        hidden = sum(part[2] is None for parts in keys.values() for part in parts)
+        if not columns or not 0 <= columns[-1][0] - len(columns) <= hidden or collation is None:
             return None
         found = [column for _, column in columns]
         indexes = information_schema_keys.keys(keys, found, self._server)

@@ -153,16 +153,18 @@ def _labels(definition: ColumnDefinition) -> Iterator[bytes]:
             remedy="Convert the column to utf8mb4, or leave the table out with a filter.",
         )
     for label in labels_in(definition.column_type):
-        if "?" in label and not definition.has_exact_labels and charset in _BEYOND_UTF8MB3:
+        if "?" in label and not definition.has_exact_labels and charset in BEYOND_UTF8MB3:
             raise UnsupportedEvent(
                 f"the server prints a label of column {definition.name!r} as {label!r}, as it does with "
                 "characters that it cannot print",
-                remedy="Run SET GLOBAL binlog_row_metadata = 'FULL'; or leave the table out with a filter.",
+                remedy="Give its CREATE TABLE by `python -m app schema resolve DEST TABLE --definition FILE`, "
+                "or leave the table out with a filter; rows that are written with binlog_row_metadata=FULL "
+                "have their labels.",
             )
         yield encode(label)
 
 
-_BEYOND_UTF8MB3 = {"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"}
+BEYOND_UTF8MB3 = {"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"}
 """Character sets with characters that ``information_schema``, itself in utf8mb3, prints as ``?``."""
 
 _LABEL = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)

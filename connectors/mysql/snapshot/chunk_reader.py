@@ -29,6 +29,7 @@ from connectors.mysql.snapshot.keyless_reader import KeylessReader
 from connectors.mysql.snapshot.load_limits import LoadGate
 from connectors.mysql.snapshot.prepared_select import Check, PreparedSelect, SelectedPackets
 from connectors.mysql.snapshot.read_clock import ReadClock, WorkerClock
+from connectors.mysql.snapshot.read_labels import read_labels
 from connectors.mysql.snapshot.read_views import ROW_LOCKED, VISIBLE_SECONDS, ReadViews, Seen
 from connectors.mysql.snapshot.row_condition import check_condition
 from connectors.mysql.snapshot.row_locks import RowLocked, locked_rows
@@ -262,7 +263,11 @@ class ChunkReader:
 
     def _selected_table(self, table: Table) -> SelectedTable:
         if self._made is None or self._made[0] is not table:
-            selected = SelectedTable(self._name, table, self._charsets, server=self._server)
+            with self._connection.cursor() as cursor:
+                labelled, unknown = read_labels(cursor, self._name, table)
+            selected = SelectedTable(
+                self._name, labelled, self._charsets, server=self._server, unknown=unknown
+            )
             self._made = table, selected
         return self._made[1]
 
@@ -322,6 +327,17 @@ class ChunkReader:
             keys=tuple(keys) if self._keeps_keys else (),
         )
 
+    def _prove(self, packets: bytes) -> None:
+        """Raise DefinitionChanged, after which labels are read again, if rows have one that none had before."""
+        assert self._made is not None
+        try:
+            column = self._made[1].unknown_label(packets)
+        except (ValueError, IndexError, struct.error):
+            return  # the rows' decoder reports it
+        if column is not None:
+            self._made = None
+            raise DefinitionChanged(f"the first row has a label of column {column!r}")
+
     def _keys(
         self, selected: SelectedTable, key: Sequence[str], found: SelectedPackets
     ) -> list[tuple[str, ...]]:
@@ -365,7 +381,7 @@ class ChunkReader:
             clause = self._views.prove(sees, has_key=True)
             with self._connection.cursor() as cursor:
                 began_ms = self._clock.asked(cursor)
-            select = PreparedSelect(self._connection)
+            select = PreparedSelect(self._connection, self._prove)
             check = _types_of(selected)
             found = select.packets(f"{query} {clause}", check, most_bytes=most_bytes)
             return began_ms, clause, found
@@ -384,6 +400,7 @@ class ChunkReader:
                 sees=sees,
                 select_list=selected.select_list,
                 check=_types_of(selected),
+                prove=self._prove,
                 portion=(TARGET_BYTES, MOST_ROWS),
             )
             high = self._end(sees)

@@ -6,6 +6,7 @@ given up once it is too large for that. The source's load is asked for while the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from connectors.errors import SnapshotUnsupported
@@ -59,12 +60,13 @@ class KeylessReader:
         sees: Seen,
         select_list: str,
         check: Check,
+        prove: Callable[[bytes], None] | None = None,
         portion: tuple[int, int],
     ) -> int:
         """Spool all rows, within the limits of the source's load; return when the SELECT began.
 
-        ``check``: see PreparedSelect. ``portion``: most bytes and rows of one. After an error other than
-        RowLocked itself the server may be sending more rows.
+        ``check``, ``prove``: see PreparedSelect. ``portion``: most bytes and rows of one. After an error
+        other than RowLocked itself the server may be sending more rows.
         """
         with connection.cursor() as cursor:
             spool.expect(data_bytes(cursor, self._name))
@@ -84,7 +86,7 @@ class KeylessReader:
 
                 with connection.cursor() as cursor:
                     began_ms = self._clock.asked(cursor)
-                blocks = PreparedSelect(connection).blocks(f"{query} {clause}", check)
+                blocks = PreparedSelect(connection, prove).blocks(f"{query} {clause}", check)
                 some = most_rows if self._gate is None else self._gate.most_rows(most_rows)
                 spooling.all(blocks, some=some, pause=pause)
         finally:

@@ -62,8 +62,9 @@ class SelectedPackets:
 class PreparedSelect:
     """Executes SELECTs on a connection of PyMySQL."""
 
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
+    def __init__(self, connection: Any, prove: Callable[[bytes], None] | None = None) -> None:
+        """``prove``: is given the packets of each block, and raises if a row must not be used."""
+        self._connection, self._prove = connection, prove
 
     def packets(
         self, query: str, check: Check, *, most_bytes: int | None = None
@@ -87,8 +88,8 @@ class PreparedSelect:
         """Execute a SELECT and yield its rows while the server sends them.
 
         ``check`` is given the types of its columns before any. Raises PyMySQL's errors, OSError, ValueError,
-        and what ``check`` raises; after the last three, and unless all rows are taken, the connection cannot be
-        used again.
+        and what ``check`` and ``prove`` raise; after all but PyMySQL's, and unless all rows are taken, the
+        connection cannot be used again.
         """
         connection = self._connection
         connection._execute_command(COMMAND.COM_STMT_PREPARE, query)
@@ -97,7 +98,10 @@ class PreparedSelect:
         try:
             connection._execute_command(COMMAND.COM_STMT_EXECUTE, _EXECUTE.pack(number, 0, 1))
             check(self._types(self._packet().read_length_encoded_integer()))
-            yield from _Rows(connection._rfile).blocks()
+            for block in _Rows(connection._rfile).blocks():
+                if self._prove is not None:
+                    self._prove(block.packets)
+                yield block
         except MySQLError:
             with suppress(MySQLError, OSError):
                 self._close(number)

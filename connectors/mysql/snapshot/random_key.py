@@ -17,6 +17,7 @@ from connectors.mysql.snapshot.chunk_query import chunk_query, key_order
 from connectors.mysql.snapshot.chunk_reader import DefinitionChanged
 from connectors.mysql.snapshot.discreet_errors import WITHOUT_TABLE, without_values
 from connectors.mysql.snapshot.prepared_select import PreparedSelect
+from connectors.mysql.snapshot.read_labels import as_printed
 from connectors.mysql.snapshot.select_list import SESSION
 from connectors.mysql.snapshot.selected_table import SelectedTable
 from connectors.mysql.snapshot.table_errors import error_of_read, text_of
@@ -43,7 +44,7 @@ def random_keys(
 
     ``is_masked``: see ChunkReader, whose errors are raised.
     """
-    selected = SelectedTable(name, table, charsets, server=server)
+    selected = SelectedTable(name, as_printed(table), charsets, server=server)
     query = chunk_query(name, selected.select_list, key=table.primary_key, after=None, limit=1)
     found: list[tuple[str, ...] | None] = []
     connection = connection_to(address, use_unicode=False, conv={}, read_timeout=_ANSWER_SECONDS)

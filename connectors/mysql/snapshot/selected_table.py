@@ -17,6 +17,7 @@ from connectors.mysql.snapshot.encoders.fields import field_of
 from connectors.mysql.snapshot.encoders.generate import Row
 from connectors.mysql.snapshot.packets.layout import difference
 from connectors.mysql.snapshot.packets.texts import PacketTexts
+from connectors.mysql.snapshot.read_labels import Unknown, is_set
 from connectors.mysql.snapshot.select_list import select_list
 from connectors.mysql.snapshot.table_map_body import table_map_body
 
@@ -25,9 +26,15 @@ class SelectedTable:
     """A table as it is selected; raises SnapshotUnsupported if its rows cannot be read exactly."""
 
     def __init__(
-        self, name: TableName, table: Table, charsets: Charsets, *, server: Server
+        self,
+        name: TableName,
+        table: Table,
+        charsets: Charsets,
+        *,
+        server: Server,
+        unknown: Unknown | None = None,
     ) -> None:
-        """``table``: the definition at the SELECT."""
+        """``table``: the definition at the SELECT. ``unknown``: the labels that no row may have."""
         self._name, self._charsets = ".".join(name), charsets
         mapped = described_table(name, table, charsets, server=server)
         self.columns: Sequence[MappedColumn] = mapped.columns
@@ -38,6 +45,11 @@ class SelectedTable:
         self.texts = PacketTexts(mapped.columns)
         """The reader of its packets."""
         self._indexes = {column.name: at for at, column in enumerate(mapped.columns)}
+        self._unknown = [
+            (at, is_set(column), unknown[column.name])
+            for at, column in enumerate(table.columns)
+            if unknown and column.name in unknown
+        ]
         try:
             for column in mapped.columns:
                 field_of(column)
@@ -47,6 +59,17 @@ class SelectedTable:
     def difference(self, types: list[int]) -> str | None:
         """How the types of a result's columns differ from the table's; None if they do not."""
         return difference(self.columns, types)
+
+    def unknown_label(self, packets: bytes) -> str | None:
+        """The column of which a row in these packets has a label that is not known; None if there is none."""
+        if not self._unknown:
+            return None
+        for row in self.texts.rows(packets):
+            for at, has_members, numbers in self._unknown:
+                value = int(row[at] or 0)
+                if any(value >> one & 1 if has_members else value == one + 1 for one in numbers):
+                    return self.columns[at].name
+        return None
 
     def key_literals(self, row: Row, key: Sequence[str]) -> tuple[str, ...]:
         """The key of a row as literals for a later SELECT; ``key``: the names of its columns."""

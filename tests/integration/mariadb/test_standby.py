@@ -18,7 +18,7 @@ from tables.cursor import Cursor
 from tables.fingerprints import Fingerprints
 from tests.harness.sql import ask
 from tests.harness.wait import until
-from tests.harness.worker import running
+from tests.harness.worker import running, settings
 from tests.integration.failover.servers import Pair, insert, notes
 from tests.integration.failover.setting import has_rows, reads, shows, two_sources
 from tests.integration.mariadb.conftest import SERIES, started
@@ -79,6 +79,54 @@ def test_the_standby_is_read_on_once_it_has_all_and_one_with_rows_of_its_own_is_
         assert "Traceback" not in worker.log
     assert notes(stack, given["prefix"]) == ["one", "two", "three", "four", "five"]
     _way_back(both)
+
+
+@pytest.mark.long("the other test has a standby that logs what it applies")
+def test_a_destination_moves_to_a_promoted_replica_that_logged_nothing_of_its_source(
+    stack: Stack,
+    children: Children,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    servers = [started(SERIES[-1], children, tmp_path_factory, server_id=n) for n in (21, 22)]
+    both = Pair(*servers)
+    follow(both.standby, both.master)
+    _let_ask(both.standby)
+    ask(
+        both.master,
+        "CREATE DATABASE shop",
+        "CREATE TABLE shop.t (id int PRIMARY KEY AUTO_INCREMENT, x int, note varchar(40))",
+    )
+    wanted = settings(stack, both.master, tmp_path)
+    shop = wanted["destinations"]["shop"]
+    with running(wanted, tmp_path) as worker:
+        insert(both.master, "one", "two")
+        has_rows(worker, 2)
+        assert worker.stop() == 0
+    both.caught_up()
+    promote(both.standby)
+    insert(both.standby, "three")
+    shop["source"]["port"] = both.standby.port
+    with running(wanted, tmp_path) as worker:
+        # Its binlog has nothing that was published, so nothing shows that it has the same rows.
+        found = shows(worker, "FAILED", "SourceUnproven", "none of the last published transactions")
+        assert "unproven" in found
+        assert worker.stop() == 0
+    shop["accept"].append("unproven")
+    with running(wanted, tmp_path) as worker:
+        insert(both.standby, "four")
+        has_rows(worker, 2)
+        assert worker.stop() == 0
+    assert notes(stack, wanted["prefix"]) == ["one", "two", "three", "four"]
+    # Numbers of two servers are not compared.
+    insert(both.master, "five")
+    lost = str(ask(both.master, "SELECT @@gtid_binlog_pos")[0][0])
+    position = position_of(both.master).gtid_set
+    assert position is not None
+    with pytest.raises(
+        SourceDiverged, match=rf"lacks {lost} \(it has 0-21-\d at most of server 21"
+    ):
+        _moved(Pair(both.standby, both.master), position)
 
 
 def _way_back(both: Pair) -> None:

@@ -11,6 +11,7 @@ import pytest
 from demo import checks
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.forked import run_command
 from tests.harness.servers import own_server
 from tests.harness.sql import run
 from tests.harness.topics import Change, rows, statements
@@ -123,3 +124,65 @@ def test_a_server_whose_binlog_names_no_columns_is_captured_through_statements_a
     records = [record_of(change) for change in [*published, *statements(stack, wanted["prefix"])]]
     assert checks.seq_faults(records) == []
     assert checks.duplicated(records) == {}
+
+
+@pytest.mark.long("unit/connectors/mysql/schema/test_definition_check.py has where the columns are")
+@pytest.mark.parametrize("mysql", ["8.0"], indirect=True)
+def test_tables_with_indexes_on_expressions_are_read_and_what_is_not_certain_is_released(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    index = "INDEX f ((a + 1)), INDEX g ((LOWER(c)), a, (a * 2) DESC), UNIQUE u ((COALESCE(c, '')))"
+    tables = ("early", "late", "bare", "twice")
+    for table in tables:
+        own = "a BIGINT, c VARCHAR(20)" if table == "twice" else "a INT, c VARCHAR(20)"
+        run(mysql, f"CREATE TABLE shop.{table} (id INT PRIMARY KEY, {own}, j JSON, {index})")
+    run(
+        mysql,
+        "INSERT INTO shop.early VALUES (1, 1, 'A', '{}')",
+        "CREATE TABLE shop.calm (id INT PRIMARY KEY)",
+    )
+    wanted = settings(stack, mysql, tmp_path, snapshot={"mode": "initial"})
+    wanted["destinations"]["shop"].pop("start")
+    with running(wanted, tmp_path) as worker:
+        worker.wait(
+            lambda status: {one["state"] for one in status["snapshot"].values()} == {"done"}
+        )
+        run(
+            mysql,
+            "UPDATE shop.early SET c = 'B'",
+            # What is added is after the hidden columns of those that are left.
+            "ALTER TABLE shop.late DROP INDEX f, ADD b INT",
+            "INSERT INTO shop.late VALUES (1, 1, 'A', '{}', 7)",
+            "ALTER TABLE shop.late RENAME INDEX g TO h, ADD d INT AFTER a, ADD INDEX z ((b + 1))",
+            "INSERT INTO shop.late VALUES (2, 2, 3, 'B', '{}', 8)",
+            "SET GLOBAL binlog_row_metadata = 'MINIMAL'",
+        )
+        run(
+            mysql,
+            "INSERT INTO shop.bare VALUES (1, 1, 'A', '{}')",
+            "ALTER TABLE shop.twice DROP INDEX g, DROP INDEX u, ADD b BIGINT",
+            "INSERT INTO shop.twice VALUES (1, 1, 'A', '{}', 5)",
+            "INSERT INTO shop.calm VALUES (1)",
+        )
+        (waiting,) = worker.wait(lambda status: bool(status["set_aside"]))["set_aside"]
+        assert waiting["table"] == "shop.twice"
+        assert "binlog_row_metadata=FULL" in waiting["why"]
+        worker.wait(lambda _: bool(rows(stack, wanted["prefix"], "calm")))
+        run(mysql, "SET GLOBAL binlog_row_metadata = 'FULL'")
+        for how in (("--give-up", "--yes-lose-rows"), ("--server",)):
+            done = run_command(
+                tmp_path / "aqueduct.yaml", "schema", "resolve", "shop", "shop.twice", *how
+            )
+            assert done.returncode == 0, (done.stdout, done.stderr)
+        run(mysql, "INSERT INTO shop.twice VALUES (2, 2, 'B', '{}', 6)")
+        worker.wait(lambda _: bool(rows(stack, wanted["prefix"], "twice")))
+        assert worker.destination()["set_aside"] == []
+        assert worker.stop() == 0
+    found = {name: images(rows(stack, wanted["prefix"], name)) for name in tables}
+    plain = {"id": 1, "a": 1, "c": "A", "j": "{}"}
+    assert found == {
+        "early": [plain, {**plain, "c": "B"}],
+        "late": [{**plain, "b": 7}, {"id": 2, "a": 2, "d": 3, "c": "B", "j": "{}", "b": 8}],
+        "bare": [plain],
+        "twice": [{"id": 2, "a": 2, "c": "B", "j": "{}", "b": 6}],
+    }

@@ -19,6 +19,7 @@ from app.failpoints import VARIABLE
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.beside import beside
+from tests.harness.forked import run_command
 from tests.harness.servers import WITHOUT_GTIDS, own_server
 from tests.harness.sql import ask, connected, run
 from tests.harness.topics import Change, rows
@@ -197,6 +198,47 @@ def test_statements_on_a_table_while_it_is_read(
         worker.wait(lambda _: bool(rows(stack, wanted["prefix"], "empty")))
         assert worker.stop() == 0
     assert_folds_to_the_source(filled, rows(stack, wanted["prefix"], "many"))
+
+
+def test_labels_that_the_server_prints_with_question_marks_are_those_of_rows(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    labels = "e ENUM('good?', '😀', 'so?'), s SET('?', '🎉', 'x')"
+    run(
+        mysql,
+        f"CREATE TABLE shop.moods (id INT PRIMARY KEY, {labels})",
+        f"CREATE TABLE shop.keyless ({labels})",
+        "INSERT INTO shop.moods VALUES (1, 'good?', '?,x'), (2, '😀', '🎉')",
+        "INSERT INTO shop.keyless VALUES ('😀', '?')",
+    )
+    wanted = wanted_settings(stack, mysql, tmp_path)
+    with running(wanted, tmp_path) as worker:
+        worker.wait(is_done)
+        # From here on nothing has the labels of rows in the stream.
+        run(mysql, "SET GLOBAL binlog_row_metadata = 'MINIMAL'")
+        run(
+            mysql,
+            "INSERT INTO shop.moods VALUES (3, 'so?', '')",
+            "INSERT INTO shop.t VALUES (1, 1)",
+        )
+        status = worker.wait(lambda status: bool(status["set_aside"]))
+        ((table, why),) = ((one["table"], one["why"]) for one in status["set_aside"])
+        assert (table, "label of column 'e'" in why) == ("shop.moods", True)
+        worker.wait(lambda _: bool(rows(stack, wanted["prefix"], "t")))
+        statement = tmp_path / "moods.sql"
+        statement.write_text(f"CREATE TABLE moods (id INT PRIMARY KEY, {labels})")
+        resolve = ("schema", "resolve", "shop", "shop.moods", "--definition", str(statement))
+        done = run_command(tmp_path / "aqueduct.yaml", *resolve)
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        run(mysql, "INSERT INTO shop.moods VALUES (4, '😀', '🎉')")
+        worker.wait(lambda _: len(rows(stack, wanted["prefix"], "moods")) == 4)
+        assert worker.stop() == 0
+    found = [one.value["after"] for one in rows(stack, wanted["prefix"], "moods")]
+    assert [(one["id"], one["e"], one["s"]) for one in found] == [
+        (1, "good?", "?,x"), (2, "😀", "🎉"), (3, "so?", ""), (4, "😀", "🎉"),
+    ]  # fmt: skip
+    _, keyless = (one.value["after"] for one in rows(stack, wanted["prefix"], "keyless"))
+    assert (keyless["e"], keyless["s"]) == ("😀", "?")
 
 
 def test_a_table_that_is_renamed_meanwhile_and_one_that_gets_its_name(

@@ -6,23 +6,29 @@ not wait for them returns older rows than the stream.
 
 from __future__ import annotations
 
+import contextlib
+import random
 import signal
+import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import pymysql
 import pytest
 
 from app.failpoints import VARIABLE
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.beside import beside
 from tests.harness.servers import WITHOUT_GTIDS, own_server
-from tests.harness.sql import ask, run
+from tests.harness.sql import ask, connected, run
 from tests.harness.topics import rows
 from tests.harness.wait import until
 from tests.harness.worker import running
 from tests.integration.process.test_snapshot import (
+    ROWS,
     assert_folds_to_the_source,
     changing,
     fill,
@@ -52,6 +58,43 @@ def filled(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Mysql]:
         yield server
 
 
+def is_mariadb(server: Mysql) -> bool:
+    """Whether it is one."""
+    return "MariaDB" in str(ask(server, "SELECT VERSION()"))
+
+
+@contextmanager
+def undoing(mariadb: Mysql) -> Iterator[Callable[[], None]]:
+    """Until the function is called, rows are changed by transactions that are undone.
+
+    MariaDB writes them to its binlog beside what cannot be undone.
+    """
+    forced = "DROP TEMPORARY TABLE IF EXISTS shop.nothing"
+
+    def change(stop: threading.Event) -> None:
+        chance = random.Random(5)
+        with connected(mariadb) as cursor:
+            while not stop.wait(0.005):
+                some, others = (
+                    f"WHERE a BETWEEN {at} AND {at + 40}"
+                    for at in sorted(chance.sample(range(0, ROWS // 10, 50), 2))
+                )
+                with contextlib.suppress(pymysql.err.OperationalError):  # a deadlock
+                    for statement in (
+                        "BEGIN",
+                        "SAVEPOINT s",
+                        f"UPDATE shop.many SET v = -1 {some}",
+                        forced,
+                        "ROLLBACK TO s",
+                        f"DELETE FROM shop.many {others}",
+                        "ROLLBACK",
+                    ):
+                        cursor.execute(statement)
+
+    with beside(change) as end:
+        yield end
+
+
 @pytest.mark.parametrize(
     "filled",
     [
@@ -68,6 +111,8 @@ def test_existing_rows_and_changes_fold_to_the_source(
     wanted = wanted_settings(stack, filled, tmp_path)
     with ExitStack() as block:
         stops = [block.enter_context(changing(filled, seed=n)) for n in SEEDS]
+        if is_mariadb(filled):
+            stops.append(block.enter_context(undoing(filled)))
         worker = block.enter_context(running(wanted, tmp_path))
         worker.wait(lambda status: bool(status["snapshot"].get("shop.many", {}).get("rows")))
         run(filled, "FLUSH BINARY LOGS", "ALTER TABLE shop.many ADD COLUMN w int DEFAULT 5")
@@ -119,6 +164,8 @@ def test_after_kills_it_resumes_and_publishes_no_row_twice(
     wanted = wanted_settings(stack, filled, tmp_path)
     with ExitStack() as block:
         stops = [block.enter_context(changing(filled, seed=n)) for n in SEEDS]
+        if is_mariadb(filled):
+            stops.append(block.enter_context(undoing(filled)))
         for fault in kills:
             with monkeypatch.context() as faults:
                 faults.setenv(VARIABLE, f"{fault}=kill@5")

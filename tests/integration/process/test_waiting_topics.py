@@ -3,37 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiokafka.admin import NewPartitions
 
+from app.failpoints import VARIABLE
 from connectors.kafka.reading.partition_reader import read_to_end
 from connectors.kafka.topics.plan import TopicPlan
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.crash.accounts import Account, Grant
+from tests.harness.beside import beside
 from tests.harness.forked import run_command
+from tests.harness.pair import Pair, pair_settings
 from tests.harness.servers import own_mysql
 from tests.harness.sql import run
-from tests.harness.topics import changes, names, on_kafka, statements
-from tests.harness.wait import until
+from tests.harness.topics import Change, changes, has_rows, names, on_kafka, statements
+from tests.harness.wait import TIMEOUT, until
 from tests.harness.worker import Worker, running, settings
 from tests.integration.process.test_topics import alter, delete, make, remake
 from tests.integration.subscriber.test_accounts import WithAccounts
 from tests.schema_registry import schema_registry
 
-_TOPIC, _PREFIXED, _WRITE = 2, 4, 4
+_TOPIC, _PREFIXED, _WRITE, _ALTER = 2, 4, 4, 7
 _MAPPING = """
 tables:
   shop.avro: {format: avro}
   shop.twin: {from: ["shop.twi[n]"]}
   shop.other: {from: ["shop.[t]win"], format: avro}
 """
-WAITING = ("few", "compact", "denied", "avro", "twin", "lost", "again")
-TABLES = ("calm", *WAITING)
+_MORE = "  shop.grown: {partitions: 3, repartition_from: 2}\n"
+_EARLY = ("few", "compact", "denied", "avro", "twin", "clock")
+REFUSED = ("turned", "small")
+"""Whose records the broker refuses as they arrive."""
+WAITING = (*_EARLY, "lost", "again", *REFUSED)
+TABLES = ("calm", "grown", *WAITING)
 
 
 @pytest.fixture
@@ -80,8 +91,8 @@ def test_tables_whose_topics_cannot_take_rows_wait_by_name_and_come_back_in_orde
     ]
     account.grant(rights, writing, account.on_group(), account.on_ids())
     (tmp_path / "mapping.yaml").write_text(_MAPPING)
-    few, compact, lost, again = (
-        f"{prefix}.shop.{one}" for one in ("few", "compact", "lost", "again")
+    few, compact, lost, again, clock, turned, small = (
+        f"{prefix}.shop.{one}" for one in ("few", "compact", "lost", "again", "clock", *REFUSED)
     )
 
     def plan(name: str, **more: Any) -> TopicPlan:
@@ -90,6 +101,8 @@ def test_tables_whose_topics_cannot_take_rows_wait_by_name_and_come_back_in_orde
 
     make(broker, plan(few, partitions=1).command())
     make(broker, plan(compact, cleanup_policy="compact").command())
+    make(broker, plan(clock).command())
+    alter(broker, plan(clock), {"message.timestamp.before.max.ms": "0"})
     with schema_registry() as registry:
         registry.refused = frozenset({"avro-value"})
         wanted["mapping"] = {
@@ -97,14 +110,18 @@ def test_tables_whose_topics_cannot_take_rows_wait_by_name_and_come_back_in_orde
             "schema_registry": {"url": registry.url},
         }
         for table in TABLES:
-            run(mysql, f"CREATE TABLE shop.{table} (id INT PRIMARY KEY, n INT)")
+            # A topic that has become compacted refuses records without a key.
+            key = "" if table == "turned" else "PRIMARY KEY"
+            run(mysql, f"CREATE TABLE shop.{table} (id INT {key}, n INT)")
         write(mysql, 1)
         with running(wanted, tmp_path) as one:
             calm(broker, one, prefix, 1)
-            waits(one, "few", "compact", "denied", "avro", "twin")
-            # Topics that vanish while the worker runs, and a statement on each table.
+            waits(one, *_EARLY)
+            # Topics that vanish or are altered while the worker runs, and a statement on each table.
             delete(broker, lost)
             remake(broker, plan(again))
+            alter(broker, plan(turned, cleanup_policy="compact"))
+            alter(broker, plan(small), {"max.message.bytes": "100"})
             run(mysql, *(f"ALTER TABLE shop.{table} ADD m INT DEFAULT 7 FIRST" for table in TABLES))
             write(mysql, 2)
             calm(broker, one, prefix, 2)
@@ -112,16 +129,27 @@ def test_tables_whose_topics_cannot_take_rows_wait_by_name_and_come_back_in_orde
             for table, why in (
                 ("few", "TopicUnfit"), ("compact", "TopicUnfit"), ("denied", "KafkaDenied"),
                 ("avro", "incompatible"), ("twin", "match"), ("lost", "TopicGone"),
-                ("again", "TopicReplaced"),
+                ("again", "TopicReplaced"), ("clock", "TopicUnfit"), ("turned", "TopicUnfit"),
+                ("small", "RecordTooLarge"),
             ):  # fmt: skip
                 assert why in found[f"shop.{table}"], found
             assert registry.refused
             one.process.kill()
             one.process.wait()
         write(mysql, 3)
+        # To grow a topic needs a right that the account lacks.
+        (tmp_path / "mapping.yaml").write_text(_MAPPING + _MORE)
         with running(wanted, tmp_path) as one:
             calm(broker, one, prefix, 3)
-            waits(one, *WAITING)
+            found = waits(one, *WAITING, "grown")
+            assert "Grant it Alter" in found["shop.grown"]
+            assert "RecordTooLarge" not in one.log, (
+                "it is not tried again before its topic is altered"
+            )
+            account.grant([Grant(_TOPIC, f"{prefix}.shop.grown", _PREFIXED, _ALTER)])
+            alter(broker, plan(clock))
+            alter(broker, plan(turned))
+            alter(broker, plan(small))
             on_kafka(broker, lambda admin: admin.create_partitions({few: NewPartitions(2)}))
             alter(broker, plan(compact))
             account.grant([Grant(_TOPIC, f"{prefix}.shop.denied", _PREFIXED, _WRITE)])
@@ -138,7 +166,7 @@ def test_tables_whose_topics_cannot_take_rows_wait_by_name_and_come_back_in_orde
             assert done.returncode == 0, (done.stdout, done.stderr)
             waits(one, "twin")
             assert one.stop() == 0
-        (tmp_path / "mapping.yaml").write_text(_MAPPING.replace("[t]win", "nobody"))
+        (tmp_path / "mapping.yaml").write_text(_MAPPING.replace("[t]win", "nobody") + _MORE)
         with running(wanted, tmp_path) as one:
             waits(one)
             write(mysql, 4)
@@ -150,7 +178,8 @@ def test_tables_whose_topics_cannot_take_rows_wait_by_name_and_come_back_in_orde
     seqs = []
     for table in TABLES:
         if table != "avro":
-            published = changes(broker, f"{prefix}.shop.{table}", partitions=2)
+            count = 3 if table == "grown" else 2
+            published = changes(broker, f"{prefix}.shop.{table}", partitions=count)
             wholly = rest if table in ("lost", "again") else [first, *rest]
             assert [one.value["after"] for one in published] == wholly, table
             seqs += [one.seq for one in published]
@@ -162,6 +191,142 @@ def test_tables_whose_topics_cannot_take_rows_wait_by_name_and_come_back_in_orde
     seqs += [one.seq for one in statements(broker, prefix)]
     # Those of the two rows that are gone are missing.
     assert len(seqs) == len({*seqs}) == max(seqs) - 2
+
+
+SHARED = ("calm", "few", "small", "avro")
+"""Tables of two workers; all but the first wait."""
+
+
+@pytest.mark.long("the other test has the waits without a takeover; test_shared.py has takeovers")
+def test_takeovers_keep_tables_waiting_and_end_their_waits_once(
+    stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = pair_settings(stack, mysql, tmp_path)
+    wanted["destinations"]["shop"]["filter"] = {"include": r"shop\..*"}
+    prefix = str(wanted["prefix"])
+    (tmp_path / "mapping.yaml").write_text("tables: {shop.avro: {format: avro}}")
+
+    def plan(table: str, partitions: int = 2) -> TopicPlan:
+        return TopicPlan(
+            name=f"{prefix}.shop.{table}",
+            partitions=partitions,
+            replication_factor=1,
+            max_message_bytes=16 << 20,
+        )
+
+    make(stack, plan("few", 1).command())
+    make(stack, plan("small").command())
+    alter(stack, plan("small"), {"max.message.bytes": "100"})
+    for table in SHARED:
+        run(mysql, f"CREATE TABLE shop.{table} (id INT PRIMARY KEY, n INT)")
+    with (
+        schema_registry() as registry,
+        Pair(wanted, tmp_path) as pair,
+        writing(mysql) as (stop, count),
+    ):
+        registry.refused = frozenset({"avro-value"})
+        wanted["mapping"] = {
+            "file": str(tmp_path / "mapping.yaml"),
+            "schema_registry": {"url": registry.url},
+        }
+
+        def asked() -> int:
+            return sum("avro" in path for _, path in registry.requests)
+
+        def aside(name: str) -> set[str]:
+            status = pair.status(name)["destinations"]["shop"]
+            return (
+                {one["table"] for one in status["set_aside"]} if status["leader"]["here"] else set()
+            )
+
+        def holds(name: str) -> None:
+            """It leads and publishes what does not wait; and nothing of what does is published, or tried."""
+            assert pair.leader("shop") == name
+            waiting = {f"shop.{table}" for table in SHARED[1:]}
+            pair.until(lambda: aside(name) == waiting)
+            reached = count()
+            pair.until(lambda: len(changes(stack, plan("calm").name, partitions=2)) > reached)
+            assert aside(name) == waiting
+            for table, partitions in (("few", 1), ("small", 2)):
+                assert changes(stack, plan(table).name, partitions=partitions) == []
+            assert not has_rows(stack, plan("avro").name)
+
+        pair.start("a")
+        holds("a")
+        tried = asked()
+        pair.start("b")
+        pair.settled()
+        pair.end("a", signal.SIGKILL)
+        holds("b")
+        # A leader that is stopped loses its lease; it finds another one in its place.
+        pair.start("a")
+        pair.settled()
+        pair.workers["b"].process.send_signal(signal.SIGSTOP)
+        pair.until(lambda: pair.states("shop")["a"] == "RUNNING")
+        holds("a")
+        pair.workers["b"].process.send_signal(signal.SIGCONT)
+        holds("a")
+        assert asked() == tried
+        for name in "ab":
+            assert "RecordTooLarge" not in pair.workers[name].log, "no topic is tried again"
+        # One is killed in the middle of a release; another one ends it.
+        pair.end("b", signal.SIGKILL)
+        with monkeypatch.context() as faults:
+            faults.setenv(VARIABLE, "release.published=kill@1")
+            dying = pair.start("b")
+        pair.settled()
+        pair.end("a", signal.SIGKILL)
+        holds("b")
+        on_kafka(stack, lambda admin: admin.create_partitions({plan("few").name: NewPartitions(2)}))
+        assert dying.process.wait(TIMEOUT) == -signal.SIGKILL
+        alter(stack, plan("small"))
+        registry.refused = frozenset()
+        pair.start("a")
+        pair.until(lambda: aside("a") == {"shop.avro"})
+        again = run_command(pair.config("a"), "schema", "resolve", "shop", "shop.avro", "--again")
+        assert again.returncode == 0, (again.stdout, again.stderr)
+        pair.until(lambda: pair.leader("shop") == "a" and aside("a") == set())
+        stop()
+        ids = list(range(1, count() + 1))
+        raw = until(lambda: avro_rows(stack, plan("avro").name, len(ids)))
+        assert len(raw) == len(ids)
+        seqs = [int(dict(one.headers)["seq"]) for one in raw]
+        for table in SHARED[:3]:
+            found = until(partial(row_changes, stack, plan(table).name, len(ids)))
+            assert [one.value["after"]["id"] for one in found] == ids, table
+            seqs += [one.seq for one in found]
+        seqs += [one.seq for one in statements(stack, prefix)]
+        assert sorted(seqs) == list(range(1, len(seqs) + 1))
+
+
+@contextmanager
+def writing(mysql: Mysql) -> Iterator[tuple[Callable[[], None], Callable[[], int]]]:
+    """A row for each shared table comes every 100 ms, until the first function is called; the second counts."""
+    written = 0
+
+    def write_on(stop: threading.Event) -> None:
+        nonlocal written
+        while not stop.wait(0.1):
+            values = f"VALUES ({written + 1}, 1)"
+            inserts = (f"INSERT INTO shop.{table} {values}" for table in SHARED)
+            run(mysql, "BEGIN", *inserts, "COMMIT")
+            written += 1
+
+    with beside(write_on) as stop:
+        yield stop, lambda: written
+
+
+def row_changes(stack: Stack, topic: str, count: int) -> list[Change] | None:
+    """The changes in a topic, once there are so many."""
+    found = changes(stack, topic, partitions=2)
+    return found if len(found) >= count else None
+
+
+def avro_rows(stack: Stack, topic: str, count: int) -> list[Any] | None:
+    """The records of a topic, once there are so many."""
+    options = {"bootstrap_servers": stack.kafka}
+    found = [one for part in (0, 1) for one in asyncio.run(read_to_end(options, topic, part))]
+    return found if len(found) >= count else None
 
 
 def write(mysql: Mysql, number: int) -> None:

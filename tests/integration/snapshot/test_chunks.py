@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from connectors.errors import SnapshotUnsupported, SourceLost
+from connectors.mysql.binlog.table_map import parse_table_map
 from connectors.mysql.ddl.definition import Table
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.schema.baseline import server_of
@@ -447,3 +448,36 @@ def test_samples_begin_at_random_rows(stack: Stack) -> None:
     found = {chunk.rows for one in keys if (chunk := reader.read(one, GtidSet())) is not None}
     assert len(found) > 6, "as many rows follow as the sample is from the end"
     reader.close()
+
+
+def test_labels_are_those_of_rows_and_a_row_with_one_that_none_had_is_read_again(
+    stack: Stack,
+) -> None:
+    kinds = "e ENUM('?', '😀', 'c', 'd😁'), s SET('?', '🎉', 'x', '😎?') CHARACTER SET utf16"
+    name = (DATABASE, "labelled")
+    run(
+        stack.mysql,
+        f"CREATE TABLE labelled (id INT PRIMARY KEY, {kinds}, t ENUM('?') CHARACTER SET latin1)",
+        "INSERT INTO labelled VALUES (1, '😀', 'x,🎉', '?'), (2, '?', '?', NULL), (3, NULL, '', NULL)",
+        database=DATABASE,
+    )
+    known = definition_of(stack.mysql, name, known_facts(stack.mysql))
+    reader = reader_of(stack, "labelled", known)
+
+    def labels() -> list[list[str]]:
+        chunk = reader.read(None, GtidSet())
+        assert chunk is not None
+        columns = parse_table_map(chunk.table_map).columns[1:3]
+        return [
+            [label.decode(charset) for label in column.labels or ()]
+            for column, charset in zip(columns, ("utf8", "utf-16-be"), strict=True)
+        ]
+
+    with closing(reader):
+        # No row has the last labels, so they are as printed.
+        assert labels() == [["?", "😀", "c", "d?"], ["?", "🎉", "x", "??"]]
+        for row, last in (("4, 'd😁', NULL", "??"), ("5, NULL, 'x,😎?'", "😎?")):
+            run(stack.mysql, f"INSERT INTO labelled (id, e, s) VALUES ({row})", database=DATABASE)
+            with pytest.raises(DefinitionChanged, match="the first row has a label of column"):
+                labels()
+            assert labels() == [["?", "😀", "c", "d😁"], ["?", "🎉", "x", last]]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterable
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -20,7 +21,14 @@ from app.merge.shares import Share, Shares
 from app.pipeline.publish.budget import Budget
 from app.service.status import State
 from app.units.takeover import UnitTakeover
-from connectors.errors import KafkaDenied, KafkaSlow, RunRestarts, TopicReplaced, TopicUnfit
+from connectors.errors import (
+    KafkaDenied,
+    KafkaSlow,
+    RecordTooLarge,
+    RunRestarts,
+    TopicReplaced,
+    TopicUnfit,
+)
 from tables.journal.state import DestinationState
 from tests.unit.app.merge.test_shares import PLAN
 
@@ -218,3 +226,46 @@ async def test_a_merged_topic_that_is_made_again_waits_from_the_next_run_on(
         assert run.status.to_json()["waiting"]["aq.trade"].startswith(name)
     assert await run._have(publisher, "aq.trade", 2)
     assert run.status.to_json()["waiting"] == {}
+
+
+async def test_a_merged_topic_that_refuses_records_waits_until_it_is_altered(
+    run: MergeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def journal(_partition: object) -> DestinationState:
+        return DestinationState("merge.trade")
+
+    monkeypatch.setattr(module, "committed_state", journal)
+    monkeypatch.setattr(module, "_RETRY_SECONDS", 0.0)
+    settings = "as they were"
+
+    class Refusing:
+        ids = SimpleNamespace(known={})
+        refused: ClassVar = {"aq.trade": RecordTooLarge("5000 bytes", topic="aq.trade")}
+
+        @property
+        def topics(self) -> Any:
+            return self
+
+        async def digests(self, topics: Iterable[str]) -> dict[str, str]:
+            return dict.fromkeys(topics, settings)
+
+        async def publish(self, *_: object) -> None:
+            raise RecordTooLarge("5000 bytes")
+
+        async def have(self, _plan: object) -> None:
+            """It is there, and fit."""
+
+    publisher = cast(MergePublisher, Refusing())
+    watched: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    with pytest.raises(RunRestarts, match=r"records of aq\.trade were refused"):
+        await run._merge(publisher, cast(Shares, FakeShares([b"x"])), watched)
+    for _ in range(2):
+        assert not await run._have(publisher, "aq.trade", 2)
+        assert run.status.to_json()["waiting"]["aq.trade"].startswith("RecordTooLarge")
+    settings = "altered"
+    assert await run._have(publisher, "aq.trade", 2)
+    assert run.status.to_json()["waiting"] == {}
+    # A record of no merged topic.
+    Refusing.refused.clear()
+    with pytest.raises(RecordTooLarge):
+        await run._merge(publisher, cast(Shares, FakeShares([b"x"])), watched)

@@ -6,7 +6,7 @@ import itertools
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tables.snapshots.table_pattern import table_pattern
@@ -20,6 +20,7 @@ NAMES = ["".join(one) for size in range(6) for one in itertools.product("a.1", r
         max_size=6,
     )
 )
+@example(["[1]+", "a*", ".+"])
 def test_what_is_supported_matches_as_a_regular_expression(atoms: list[str]) -> None:
     text = "".join(atoms)
     try:

@@ -12,9 +12,10 @@ from app.pipeline.gather.gather import Gathering
 from app.pipeline.gather.gathered import Gathered
 from app.pipeline.gather.items import Ddl, Rows
 from app.pipeline.gather.statement_changes import StatementJudge
-from connectors.errors import AqueductError, StatementBasedChange
+from connectors.errors import AqueductError, RowUnreadable, StatementBasedChange
 from connectors.mysql.binlog.events import EventType, Query
 from connectors.mysql.binlog.statement_kind import Kind
+from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server
 from connectors.mysql.transaction_reader import TransactionReader
@@ -118,21 +119,34 @@ def test_rows_that_are_taken_back_did_not_happen(sql: str) -> None:
         assert [type(item).__name__ for item in found.items] == ["End"]
 
 
-@pytest.mark.parametrize("is_undone", [True, False])
+@pytest.mark.parametrize(
+    ("end", "keys"),
+    [
+        ((xid(),), ["1", "2", "3"]),
+        ((query("ROLLBACK TO s"), *MAP_AND_ROWS, xid()), ["1", "4"]),
+        ((query("ROLLBACK"),), []),
+    ],
+)
 def test_rows_that_did_not_happen_take_no_place_of_those_that_a_select_returned(
-    monkeypatch: pytest.MonkeyPatch, *, is_undone: bool
+    monkeypatch: pytest.MonkeyPatch, end: tuple[bytes, ...], keys: list[str]
 ) -> None:
-    # As of a table with a key, which the definition of these events lacks.
-    monkeypatch.setattr("app.pipeline.gather.gather.changed_keys", lambda *_: ["1"])
-    name, end = ("shop", "t"), query("ROLLBACK") if is_undone else xid()
+    seen = list[object]()
+
+    def keys_of(_: object, rows: object) -> list[str]:
+        """As of a table with a key, which the definition of these events lacks."""
+        if all(one is not rows for one in seen):
+            seen.append(rows)
+        return [str(number) for number, one in enumerate(seen, 1) if one is rows]
+
+    monkeypatch.setattr("app.pipeline.gather.gather.changed_keys", keys_of)
+    name = ("shop", "t")
     gathering = Gathering(
         book(r"shop\..*"), RULES, value_counter, passing=passing(), watched=frozenset({name})
     )
-    chunk = chunk_of(gtid(5), BEGIN, *MAP_AND_ROWS, end)
+    rows = *MAP_AND_ROWS, query("SAVEPOINT s"), *MAP_AND_ROWS, *MAP_AND_ROWS
+    chunk = chunk_of(gtid(5), BEGIN, *rows, *end)
     TransactionReader(SERVER, CHARSETS).read(chunk, gathering)
-    changed = gathering.gathered.changed
-    # None: the rows that were read are read again, in place of leaving some out as published.
-    assert changed == {name: None if is_undone else ["1"]}
+    assert gathering.gathered.changed == {name: keys}
 
 
 def test_rows_before_a_savepoint_stay_and_have_the_ordinals_of_the_source() -> None:
@@ -159,6 +173,18 @@ def test_rows_that_are_taken_back_are_refused_where_they_may_be_published(sql: s
         gathered(gtid(5), BEGIN, *MAP_AND_ROWS, query("ROLLBACK TO t"), xid(), include=r"shop\..*")
     with pytest.raises(AqueductError, match="ROLLBACK"):
         gathered(query(sql), xid(), include=r"other\..*", context=(gtid(5), BEGIN))
+
+
+def test_a_column_that_cannot_be_read_is_the_trouble_of_its_table() -> None:
+    column = MappedColumn(
+        type=FieldType.VARCHAR, metadata=80, nullable=True, name="a", collation=999
+    )
+    unread = TableMap(table_id=1, database="shop", table="t", columns=(column,))
+    with pytest.raises(
+        RowUnreadable, match="collation 999, which the server does not list"
+    ) as caught:
+        book(r"shop\..*").of(unread)
+    assert caught.value.name_of_table == ("shop", "t")
 
 
 def test_a_table_in_memory_that_its_server_has_emptied_is_truncated_and_no_other_one() -> None:

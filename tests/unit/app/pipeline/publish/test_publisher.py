@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from aiokafka.errors import MessageSizeTooLargeError
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError, for_code
 
+from app.destination.takeover.takeover import usable
 from app.pipeline.piece import Piece
 from app.pipeline.piece_parts import GtidInterval, SourceTrace
 from app.pipeline.publish.publisher import Publisher, TopicPlans, _after
@@ -24,12 +25,17 @@ from connectors.errors import (
     TopicUnfit,
     TopicUnusable,
 )
+from connectors.kafka.error_mapping import translated
 from connectors.kafka.record_batches import BatchWriter, FinishedBatch
 from connectors.kafka.topics.topics import TopicPlan
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.cursor import Cursor, Resume
-from tests.unit.tables.made import applied, begun
+from tables.quarantine import Entry, Quarantine
+from tables.routes.routes import Routes
+from tables.schema_history.codec.record_json import Reading
+from tables.schema_history.position import HistoryPosition
+from tests.unit.tables.made import applied, begun, table
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 END = Coordinates("b.000002", 900)
@@ -152,6 +158,44 @@ class Refusing(Sent):
         return 100_000
 
 
+class Judged(Sent):
+    """A producer, and its topics, one of which has a broker that refuses the records as they arrive."""
+
+    compression = "lz4"
+
+    def __init__(self, topic: str, refusal: KafkaError) -> None:
+        super().__init__()
+        self._topic, self._refusal = topic, refusal
+        self.limit, self.settings = 10, "as they were"
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Sent]:
+        try:
+            yield self
+        except KafkaError as error:
+            raise translated(error) from error
+
+    async def send_batch(
+        self, _batch: object, topic: str, *, partition: int
+    ) -> asyncio.Future[None]:
+        assert partition == 0
+        answer = asyncio.get_running_loop().create_future()
+        if topic == self._topic:
+            answer.set_exception(self._refusal)
+        else:
+            answer.set_result(None)
+        return answer
+
+    async def largest(self, _topic: str) -> int:
+        return self.limit
+
+    def forget(self, _topics: object) -> None:
+        """They are as they were."""
+
+    async def digests(self, topics: Collection[str]) -> dict[str, str]:
+        return dict.fromkeys(topics, self.settings)
+
+
 def batch_of(topic: str, records: int) -> FinishedBatch:
     writer = BatchWriter(topic, partitions=1, compression=None, timestamp_ms=1)
     for _ in range(records):
@@ -179,6 +223,75 @@ async def test_a_refused_batch_is_named_whatever_is_sent_beside_it(
     assert raised.value.context["topic"] == refused
 
 
+async def refusal_of(
+    kafka: Judged, *topics: str, ours: int = 1000
+) -> tuple[Publisher, AqueductError]:
+    """The publisher of a record to each of these topics, and the error of doing so."""
+    plans = replace(PLANS, max_message_bytes=ours)
+    publisher = Publisher(
+        cast(Any, kafka), plans=plans, topics=cast(Any, kafka), cursor=cursor(None)
+    )
+    given = piece()
+    given.batches += [batch_of(topic, 1) for topic in topics]
+    with pytest.raises((KafkaRefused, RecordTooLarge)) as raised:
+        await publisher.publish(given)
+    rows = {f"aq.shop.{name}": {("shop", name)} for name in "ab"}
+    error = await publisher.of_tables(
+        raised.value, dict.fromkeys(topics, 1), lambda topic: rows.get(topic, set())
+    )
+    return publisher, error
+
+
+REFUSALS = {
+    "INVALID_TIMESTAMP": for_code(32)(),
+    "UNSUPPORTED_COMPRESSION_TYPE": for_code(76)(),
+    "RecordTooLarge": MessageSizeTooLargeError(),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+async def test_tables_wait_whose_topic_refuses_records_as_they_arrive_until_it_is_altered(
+    name: str,
+) -> None:
+    kafka = Judged("aq.shop.a", REFUSALS[name])
+    publisher, error = await refusal_of(kafka, "aq.shop.a", "aq.shop.b")
+    assert isinstance(error, TopicUnusable)
+    assert (error.name_of_table, error.others) == (("shop", "a"), ())
+    assert name in error.detail
+    assert "topic=aq.shop.a" in error.detail
+    quarantine = Quarantine(destination="shop")
+    entry = quarantine.add(
+        ("shop", "a"),
+        error.detail,
+        HistoryPosition(server_uuid="u", start=END, end=END, gtid=None, ts_ms=1),
+        table=table("id"),
+        is_by_rule=True,
+        is_by_topic=True,
+        refused=error.refused,
+    )
+    assert Entry.from_json(entry.to_json(), Reading()) == entry
+    routes = Routes(prefix="aq", include=r"shop\..*")
+    assert await usable(routes, quarantine, publisher) == []
+    kafka.settings = "altered"
+    assert await usable(routes, quarantine, publisher) == [("shop", "a")]
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+async def test_records_of_a_destination_s_own_topic_that_are_refused_are_of_no_table(
+    name: str,
+) -> None:
+    _, error = await refusal_of(
+        Judged("aq.__ddl.shop", REFUSALS[name]), "aq.__ddl.shop", "aq.shop.b"
+    )
+    assert isinstance(error, KafkaRefused | RecordTooLarge)
+
+
+async def test_a_record_that_only_our_own_limit_does_not_allow_is_a_matter_of_oversize() -> None:
+    kafka = Judged("aq.shop.a", MessageSizeTooLargeError())
+    _, error = await refusal_of(kafka, "aq.shop.a", ours=kafka.limit)
+    assert isinstance(error, RecordTooLarge)
+
+
 async def test_the_records_of_a_piece_come_after_the_checkpoint_that_does_not_hold_them() -> None:
     # The next run reads the journal from that checkpoint's first part on.
     sent = Sent()
@@ -199,6 +312,9 @@ class Asked:
 
     def __init__(self, *denied: str, **faults: AqueductError) -> None:
         self._denied, self._faults = denied, faults
+
+    def forget(self, _topics: object) -> None:
+        """They are as they were."""
 
     async def unwritable(self, names: Collection[str]) -> set[str]:
         return set(names) & set(self._denied)

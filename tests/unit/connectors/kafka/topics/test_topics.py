@@ -54,6 +54,16 @@ def test_more_partitions_than_its_keys_are_in_are_taken_where_that_count_is_know
     assert "set topics.partitions to 6, with which it was made" in fault
 
 
+@pytest.mark.parametrize("end", ["before", "after"])
+def test_a_topic_that_may_refuse_the_markers_of_transactions_is_refused(end: str) -> None:
+    name = f"message.timestamp.{end}.max.ms"
+    (fault,) = described(PLAN, {**PLAN.config(), name: "1000"})
+    assert f"{name} is 1000" in fault
+    assert f"--add-config {name}=3600000" in fault
+    for fit in ({name: "60000"}, {name: "1000", "message.timestamp.type": "LogAppendTime"}):
+        assert described(PLAN, PLAN.config() | fit) == []
+
+
 SOON = Compaction(
     segment_bytes=1000, segment_ms=10, dirty_ratio=0.1, max_lag_ms=20, delete_retention_ms=30
 )

@@ -1,6 +1,7 @@
 """A table map beside a definition, both made by hand; tests/integration/ddl_tools asks real servers."""
 
 from dataclasses import replace
+from hashlib import md5
 from typing import Any
 
 import pytest
@@ -200,6 +201,41 @@ def test_what_old_mysql_keeps_of_an_expression_is_no_difference() -> None:
     rows = table_map(A, mapped(T.LONGLONG, name=name, unsigned=False))
     assert described(rows, other, OLD_MYSQL) == []
     assert described(table_map(A, HASH), other, OLD_MYSQL) != []
+
+
+def test_the_columns_of_expressions_are_where_columns_were_added_after_them() -> None:
+    text = {"charset": "latin1", "collation": "latin1_swedish_ci"}
+    other = table(
+        column("a", "int"), column("b", "varchar(80)", **text), column("c", "int"), i=["", "a", ""]
+    )
+    first, second = (
+        mapped(
+            T.VARCHAR,
+            80,
+            name=md5(f"i{part}".encode(), usedforsecurity=False).hexdigest(),
+            collation=46,
+        )
+        for part in (0, 2)
+    )
+    c, latin = mapped(T.LONG, name="c", unsigned=False), replace(B, collation=8)
+    rows = table_map(A, latin, first, second, c)
+    assert described(rows, other, OLD_MYSQL) == []
+    names = [one.name for one in column_definitions(rows, other, CHARSETS, server=OLD_MYSQL) or ()]
+    assert names == [one.name for one in rows.columns]
+    # Without names it is certain where only one way fits.
+    bare = table_map(*(replace(one, name=None, unsigned=None) for one in rows.columns))
+    assert described(bare, other, OLD_MYSQL) == []
+    found = completed_map(bare, other, CHARSETS, server=OLD_MYSQL)
+    assert [found.columns[at].name for at in (0, 1, 4)] == ["a", "b", "c"]
+    alike = [replace(one, name=None) for one in (A, replace(latin, collation=46), first, second, c)]
+    (fault,) = described(
+        table_map(*alike),
+        replace(
+            other, columns=(other.columns[0], column("b", "varchar(80)", **TEXT), other.columns[2])
+        ),
+        OLD_MYSQL,
+    )
+    assert "only certain with binlog_row_metadata=FULL" in fault
 
 
 def test_a_collation_changes_no_value() -> None:
