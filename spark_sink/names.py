@@ -142,6 +142,11 @@ def action(name: tuple[str, str]) -> str:
     return f"Run: python -m spark_sink reload {argument(name)}"
 
 
+def full(name: tuple[str, str]) -> str:
+    """The name of a table in a database, in SQL."""
+    return f"{quoted(name[0])}.{quoted(name[1])}"
+
+
 def literal(text: str) -> str:
     """A Spark SQL string literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -23,7 +23,6 @@ from spark_sink.background.presence import Presence, SinkNote
 from spark_sink.background.reload import Reloader
 from spark_sink.background.tasks import BackgroundTasks
 from spark_sink.batch.apply import THREADS, Applier
-from spark_sink.batch.lost_executors import again_if_lost
 from spark_sink.batch.rate import RateLimit
 from spark_sink.batch.read_ahead import Ahead
 from spark_sink.ddl.following import Ddl
@@ -62,9 +61,9 @@ from spark_sink.spark.batch_size import batch_limit
 from spark_sink.spark.checkpoint import Checkpoint, check_origin
 from spark_sink.spark.error_mapping import named
 from spark_sink.spark.files import Files
+from spark_sink.spark.lost_executors import again_if_lost
 from spark_sink.spark.session import pace
 from spark_sink.spark.store_faults import make_folder
-from spark_sink.table_rules import TableRules
 from spark_sink.warehouse.foreign_topics import ForeignTopics
 from spark_sink.warehouse.ledger import (
     check_checkpoint_not_past_ledger,
@@ -76,6 +75,7 @@ from spark_sink.warehouse.maintenance import Maintenance
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.sources import Sources
+from spark_sink.warehouse.table_rules import TableRules
 from spark_sink.warehouse.topic_ids import TopicIds
 from spark_sink.warehouse.waiting_tables import Waits
 

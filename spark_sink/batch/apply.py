@@ -53,13 +53,13 @@ from spark_sink.source.claims import redeemed
 from spark_sink.source.envelope import of_table
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook, TableVersion
-from spark_sink.table_rules import NO_RULES, TableRules
 from spark_sink.warehouse.foreign_topics import ForeignTopics
 from spark_sink.warehouse.integrity import ledger_lost
 from spark_sink.warehouse.ledger import Floors, entries_of, spans
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
 from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.table_faults import twice
+from spark_sink.warehouse.table_rules import NO_RULES, TableRules
 from spark_sink.warehouse.waiting_tables import Waits, loaded_sql
 
 _log = logging.getLogger(__name__)

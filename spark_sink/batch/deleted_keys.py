@@ -19,11 +19,11 @@ from pyspark.sql import DataFrame
 
 from spark_sink.errors import ForeignTable
 from spark_sink.spark.error_mapping import named
-from spark_sink.table_rules import TableRules
 from spark_sink.warehouse.markers import in_columns, in_force, newer, without_older
 from spark_sink.warehouse.protocol import CommitConflict, Name, Warehouse
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.table_faults import FAILURES, is_shared
+from spark_sink.warehouse.table_rules import TableRules
 
 _log = logging.getLogger(__name__)
 _ALWAYS = 2**62

@@ -14,9 +14,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from spark_sink.cuts.transactions import Run
-from spark_sink.recent.coverage import Cut
 from spark_sink.recent.wholeness import reaches
 from spark_sink.source.offsets import Offsets
+from spark_sink.warehouse.coverage import Cut
 from spark_sink.warehouse.milestones import Batch, Position, Positions
 
 

@@ -29,9 +29,9 @@ from spark_sink.load.validation import Validator
 from spark_sink.settings import Settings
 from spark_sink.source.kafka import KafkaTopics, read_schemas
 from spark_sink.source.schemas import SchemaBook
-from spark_sink.table_rules import TableRules
 from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.reload_request import request_reload
+from spark_sink.warehouse.table_rules import TableRules
 from spark_sink.warehouse.waiting_tables import Request, Waits
 
 _LOCK_SECONDS: Final = 60

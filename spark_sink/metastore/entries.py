@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from spark_sink.names import literal, quoted
+from spark_sink.names import full, literal, quoted
 from spark_sink.source.schemas import SOURCE_COLUMNS
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
@@ -44,11 +44,6 @@ def distinct(name: Name) -> str:
 def in_pattern(pattern: str, database: str) -> str:
     """The database for a source's database; a setting's `{database}` stands for its plain name."""
     return pattern.replace("{database}", plain(database))
-
-
-def full(name: Name) -> str:
-    """A name of the metastore in SQL."""
-    return f"{quoted(name[0])}.{quoted(name[1])}"
 
 
 def view_sql(shape: Shape, table: Name) -> str:

@@ -28,7 +28,6 @@ from spark_sink.batch.contents import envelopes
 from spark_sink.errors import DataLost, KafkaUnreachable
 from spark_sink.metrics import Metrics
 from spark_sink.names import ddl_topic, literal, schemas_topic
-from spark_sink.recent.coverage import MOST_UNMERGED, Coverage, Cut, Step, unmerged
 from spark_sink.recent.wholeness import Wholeness, reaches
 from spark_sink.settings import Settings
 from spark_sink.source.installation import Installation
@@ -37,6 +36,7 @@ from spark_sink.source.offsets import Offsets
 from spark_sink.source.progress import Place
 from spark_sink.source.tail import Tail
 from spark_sink.spark.error_mapping import named
+from spark_sink.warehouse.coverage import MOST_UNMERGED, Coverage, Cut, Step, unmerged
 from spark_sink.warehouse.ledger import lost, spans
 from spark_sink.warehouse.protocol import RecentLog
 

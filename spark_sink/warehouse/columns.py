@@ -671,7 +671,7 @@ def snapshot_advice(name: tuple[str, str], destinations: Iterable[str]) -> str:
 
 
 def _moves(chain: Sequence[Step], source: Source, done: int, until: int) -> list[Move]:
-    """What the rows up to `done`, which have the first steps behind them, get once the last one is applied."""
+    """What the rows up to `done`, which have taken the first steps, get once the last one is applied."""
     earlier, later = chain[:until], chain[until:]
     if not earlier:
         return []

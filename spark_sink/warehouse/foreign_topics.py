@@ -1,6 +1,6 @@
 """The topics of other installations among those that match, and what is known of them from batch to batch.
 
-Invariant: no record of such a topic reaches a table, and none is left out in silence: each topic is logged
+Invariant: no record of such a topic reaches a table, and none is omitted without an error: each topic is logged
 once, and noted in the warehouse until it no longer matches, or a table version names it. A topic of an
 installation whose prefix begins with this one's is expected to match; it is logged, and not noted.
 """
@@ -75,7 +75,7 @@ class ForeignTopics:
             if other not in self._logged:
                 self._logged.add(other)
                 _log.warning(
-                    "topics of another installation match the prefix, and their records are left out; to "
+                    "topics of another installation match the prefix, and their records are omitted; to "
                     "not even read them, add %s to exclude prefix=%s",
                     other.replace(".", r"\.") + r"\..*",
                     other,

@@ -27,7 +27,6 @@ from spark_sink.errors import (
 )
 from spark_sink.names import PUT_BACK, SINKS, action, argument
 from spark_sink.source.offsets import Offsets
-from spark_sink.table_rules import NO_RULES, TableRules
 from spark_sink.warehouse.foreign import advice, described, note_foreign
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Commit, Milestone
@@ -35,6 +34,7 @@ from spark_sink.warehouse.moves import Event, Place
 from spark_sink.warehouse.protocol import Commits, Name, Standing, Warehouse
 from spark_sink.warehouse.sql.commits import again, replaced
 from spark_sink.warehouse.table_faults import FAILURES, is_shared, twice
+from spark_sink.warehouse.table_rules import NO_RULES, TableRules
 from spark_sink.warehouse.waiting_tables import LOADED, WaitState
 
 _log = logging.getLogger(__name__)

@@ -1,6 +1,6 @@
 """How the rows of a table are divided into files.
 
-Invariant: a layout is an optimization: columns that a table does not have are left out of it.
+Invariant: a layout is an optimization: columns that a table does not have are omitted from it.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ def check_checkpoint_not_past_ledger(
 
 
 def restated(entry: Entry, milestone: str) -> Entry:
-    """A further entry of the same batch, without records, whose milestone takes the place of the first."""
+    """A further entry of the same batch, without records, whose milestone replaces the first one."""
     until = entry.until_offset
     return replace(entry, from_offset=until, records=0, milestone=milestone)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 HOUR_MS: Final = 3_600_000
-"""For so long a dead letter counts."""
+"""For that long a dead letter counts."""
 COLUMNS: Final = (
     ("topic", "STRING"),
     ("partition", "INT"),

@@ -13,13 +13,13 @@ from typing import Any
 
 from spark_sink.errors import ForeignTable, TableError
 from spark_sink.source.offsets import Offsets
-from spark_sink.table_rules import NO_RULES, TableRules
 from spark_sink.warehouse.integrity import Integrity
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Existing, Milestone, Position, Positions, joined, later
 from spark_sink.warehouse.moves import Place
 from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.table_faults import FAILURES, is_shared, twice
+from spark_sink.warehouse.table_rules import NO_RULES, TableRules
 from spark_sink.warehouse.waiting_tables import Waits
 
 

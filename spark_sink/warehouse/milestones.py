@@ -46,7 +46,7 @@ Positions = Mapping[str, Position]
 
 
 Existing = Mapping[tuple[str, str], Mapping[str, Place]]
-"""Of tables, by database and name: the place of the last row that existed already, by destination."""
+"""Of tables, by database and name: the position of the last row that existed already, by destination."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

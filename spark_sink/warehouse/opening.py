@@ -15,9 +15,8 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.errors import ForeignWarehouse
-from spark_sink.metastore.registration import Metastore
 from spark_sink.names import FLOORS, FORMAT, LEDGER, ORIGIN, RECENT, WAITS
-from spark_sink.settings import Metastore as MetastoreSettings
+from spark_sink.settings import Metastore
 from spark_sink.spark.files import Files
 from spark_sink.spark.store_faults import unusable
 from spark_sink.warehouse.delta.hive import HiveMetastore
@@ -98,6 +97,6 @@ def _made(files: Files, root: str) -> tuple[Format | None, str, str]:
     return note["format"], note["catalog"], note.get(NAME, "")
 
 
-def open_metastore(spark: SparkSession, settings: MetastoreSettings) -> Metastore:
+def open_metastore(spark: SparkSession, settings: Metastore) -> HiveMetastore:
     """Returns the metastore in which the tables are registered; connects when it is first asked."""
     return HiveMetastore(spark, settings)

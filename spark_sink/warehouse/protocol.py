@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from spark_sink.recent.coverage import Cut, Marker
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.positions import At
+from spark_sink.warehouse.coverage import Cut, Marker
 from spark_sink.warehouse.ledger import Entry, Floor, LastBatch
 from spark_sink.warehouse.letters import Letter
 from spark_sink.warehouse.milestones import Batch, Commit, Position, Stated
@@ -147,7 +147,7 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowCount:
-    """What only reading the rows can tell."""
+    """What only reading the rows can show."""
 
     live: int
     """Rows, or the images of a log."""

@@ -1,4 +1,4 @@
-"""How long the wall clock has run evenly, by which what is old is told from what a step made old.
+"""How long the wall clock has run evenly, which distinguishes what is old from what a step made old.
 
 Files and markers have times of the wall clock. If it steps forward by a day, all of them seem a day older, and
 readers may still need them.

@@ -1,7 +1,7 @@
 """What prevents work on one table, and what prevents it on all.
 
 A data file that is missing, a log that is cut, a property or a constraint that Delta or Iceberg refuses to
-write against: these are of one table, which waits while all others go on.
+write against: these are of one table, which waits while all others continue.
 
 Invariant: a failure is one of a table only if it is not known as one of the machine, the network, Kafka or a
 stop, it comes again, and the warehouse takes a file meanwhile.
@@ -18,7 +18,6 @@ from typing import Any, Final, TypeVar
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from spark_sink.batch.lost_executors import is_loss
 from spark_sink.errors import (
     KafkaUnreachable,
     SinkError,
@@ -28,6 +27,7 @@ from spark_sink.errors import (
 )
 from spark_sink.names import argument
 from spark_sink.spark.error_mapping import cause, named
+from spark_sink.spark.lost_executors import is_loss
 from spark_sink.warehouse.protocol import Name, Warehouse
 
 _log = logging.getLogger(__name__)

@@ -71,7 +71,7 @@ class TopicIds:
         if gone := self.replaced(ids):
             raise DataLost(
                 f"topic {min(gone)} was deleted and made again",
-                advice="Start the sink again: the tables of the topic then wait, and all others go on",
+                advice="Start the sink again: the tables of the topic then wait, and all others continue",
             )
         self.keep(ids)
 

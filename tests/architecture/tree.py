@@ -117,12 +117,20 @@ def module_from(path: str, text: str) -> Module:
 
 
 def _ignored(lines: Iterable[str]) -> set[str]:
-    return {".git", *(line.strip("/ ") for line in lines if line.strip())}
+    return {"/.git", *(line.strip().rstrip("/") for line in lines if line.strip())}
+
+
+def _is_ignored(path: Path, ignored: set[str]) -> bool:
+    """Whether a pattern matches; one that begins with a slash is of the project's own folder."""
+    at_top = f"/{path.relative_to(PROJECT).as_posix()}"
+    return at_top in ignored or any(
+        path.match(pattern) for pattern in ignored if not pattern.startswith("/")
+    )
 
 
 def _walk(folder: Path, ignored: set[str]) -> Iterator[File]:
     for path in sorted(folder.iterdir()):
-        if path.name in ignored or any(path.match(pattern) for pattern in ignored):
+        if _is_ignored(path, ignored):
             continue
         if path.is_dir():
             yield from _walk(path, ignored)

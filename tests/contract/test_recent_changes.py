@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from spark_sink.recent.coverage import Cut
 from spark_sink.recent.follower import stored
 from spark_sink.source.envelope import FIELDS
+from spark_sink.warehouse.coverage import Cut
 from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import VersionGone, Warehouse

@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from spark_sink.names import MOVED, MOVING, RELOAD
-from spark_sink.recent.coverage import Coverage
 from spark_sink.stream import Sink
+from spark_sink.warehouse.coverage import Coverage
 from spark_sink.warehouse.delta.recent import DeltaRecent
 from spark_sink.warehouse.delta.tables import DeltaTables
 from spark_sink.warehouse.delta.waits import DeltaWaits

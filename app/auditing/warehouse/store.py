@@ -15,7 +15,7 @@ from app.auditing.sqlite import scratch
 
 _BATCH = 5000
 _TABLES = """
-CREATE TABLE held (t INTEGER, seq INTEGER, delta INTEGER, epoch INTEGER, n INTEGER, told BLOB,
+CREATE TABLE held (t INTEGER, seq INTEGER, delta INTEGER, epoch INTEGER, n INTEGER, digest BLOB,
   PRIMARY KEY (t, seq, delta)) WITHOUT ROWID;
 CREATE TABLE wanted (t INTEGER, key BLOB, seq INTEGER, delta INTEGER, epoch INTEGER, alive INTEGER,
   version INTEGER, partition INTEGER, offset INTEGER, image BLOB, PRIMARY KEY (t, key)) WITHOUT ROWID;
@@ -24,7 +24,7 @@ CREATE TABLE others (t INTEGER, key BLOB, PRIMARY KEY (t, key)) WITHOUT ROWID;
 # A truncate gives all rows of a table its own number; they are deleted, and never looked up singly.
 _HOLD = """
 INSERT INTO held VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (t, seq, delta) DO UPDATE SET
-  told = iif(n = 0, excluded.told, told), n = n + excluded.n
+  digest = iif(n = 0, excluded.digest, digest), n = n + excluded.n
 """
 _WANT = """
 INSERT INTO wanted VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (t, key) DO UPDATE SET
@@ -103,7 +103,7 @@ class WarehouseStore:
         """The required rows of a table, each with the actual one; deleted rows are none."""
         self.flush()
         rows = self._db.execute(
-            "SELECT w.*, h.told FROM wanted w LEFT JOIN held h ON h.t = w.t AND h.seq = w.seq AND "
+            "SELECT w.*, h.digest FROM wanted w LEFT JOIN held h ON h.t = w.t AND h.seq = w.seq AND "
             "h.delta = w.delta AND h.epoch = w.epoch AND h.n > 0 WHERE w.t = ? AND w.alive",
             (t,),
         )

@@ -18,8 +18,7 @@ from pyspark.sql import SparkSession
 
 from spark_sink.errors import MetastoreUnreachable
 from spark_sink.java import java_class, texts
-from spark_sink.metastore.entries import full
-from spark_sink.names import literal, quoted
+from spark_sink.names import full, literal, quoted
 from spark_sink.required_conf import required
 from spark_sink.settings import Metastore
 from spark_sink.spark.error_mapping import cause

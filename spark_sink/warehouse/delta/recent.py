@@ -14,8 +14,8 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.readwriter import DataFrameWriter
 
-from spark_sink.recent.coverage import Cut
 from spark_sink.spark.files import Files
+from spark_sink.warehouse.coverage import Cut
 from spark_sink.warehouse.delta.conflict import conflicts_by_name
 from spark_sink.warehouse.delta.log import GONE, DeltaLog, entries
 from spark_sink.warehouse.delta.statements import delta

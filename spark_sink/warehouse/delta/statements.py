@@ -93,7 +93,7 @@ def replace_sql(
 
 
 def layout_sql(shape: Shape, layout: Layout) -> str:
-    """The clause with a table's layout; empty without one. Columns that the table lacks are left out."""
+    """The clause with a table's layout; empty without one. Columns that the table lacks are omitted."""
     there = [name for name, _ in shape.columns]
     if partitions := among(layout.partition_by, there):
         return f" PARTITIONED BY ({', '.join(map(quoted, partitions))})"

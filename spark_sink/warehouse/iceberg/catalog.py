@@ -120,7 +120,7 @@ class Catalog:
         return f"CALL {quoted(self.name)}.system.{procedure}(table => {table}{more})"
 
     def refuse_name(self, place: Place, of: tuple[str, str]) -> None:
-        """Raises UnsupportedName for a place of the table `of` that this type of catalog cannot have."""
+        """Raises UnsupportedName for a name of the table `of` that this type of catalog cannot have."""
         for name in place:
             if not allows(self.kind, name):
                 raise UnsupportedName(

@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.names import literal
-from spark_sink.recent.coverage import Cut
+from spark_sink.warehouse.coverage import Cut
 from spark_sink.warehouse.iceberg.catalog import Catalog, Place
 from spark_sink.warehouse.iceberg.conflict import conflicts_by_name
 from spark_sink.warehouse.iceberg.own_table import kept_for

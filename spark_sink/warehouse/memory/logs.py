@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from spark_sink.recent.coverage import Cut, Marker
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.positions import At, is_within
+from spark_sink.warehouse.coverage import Cut, Marker
 from spark_sink.warehouse.ledger import Entry, Floor, LastBatch, Source, restated
 from spark_sink.warehouse.letters import Letter
 from spark_sink.warehouse.memory.tables import Row, Rows

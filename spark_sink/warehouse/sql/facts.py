@@ -1,4 +1,4 @@
-"""What only reading the rows of a table can tell."""
+"""What only reading the rows of a table can show."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def key_bounds(shape: Shape, rows: DataFrame, *, is_large: bool = False) -> list
 
 
 def _listed(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[Bound]:
-    """The bounds of rows that are at hand, with the values of one column."""
+    """The bounds of rows that the driver holds, with the values of one column."""
     values = {name: {row[number] for row in rows} - {None} for number, name in enumerate(names)}
     bounds = _usable(
         Bound(name, min(of, key=order), max(of, key=order)) for name, of in values.items() if of

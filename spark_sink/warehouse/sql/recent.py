@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from spark_sink.names import quoted
-from spark_sink.recent.coverage import Cut, Marker
 from spark_sink.source.envelope import FIELDS, IMAGE, LONGEST_TEXT
+from spark_sink.warehouse.coverage import Cut, Marker
 from spark_sink.warehouse.protocol import Recent
 
 _PLACE: Final = ("topic", "partition", "offset")

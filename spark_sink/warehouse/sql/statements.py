@@ -210,7 +210,7 @@ def merge_sql(
 
     `of_log` is a further clause for a table without a key, whose rows are only added. With `is_hard`, the rows
     of keys that are deleted are removed, and leave no markers. With `only_new`, rows of keys that the table has
-    are left out.
+    are omitted.
     """
     on = f"{same_key(shape)}{within}"
     merge = f"MERGE INTO {table} AS t USING {quoted(source)} AS s ON {on}"

@@ -89,7 +89,7 @@ async def test_analysts_find_tables_by_name_and_merging_continues_while_the_meta
     try:
         held = open_metastore(spark, Metastore(uri=metastore.uri))
         assert held.names("shop") == held.names("shop_current") == {"t", "late", "log"}
-        sql = held._own().sql  # type: ignore[attr-defined]
+        sql = held._own().sql
         rows = {(row.id, row.v) for row in sql("SELECT * FROM shop_current.t").collect()}
         assert rows == {(1, "kept")}
         assert sql("SELECT * FROM shop_current.t").columns == ["id", "v"]

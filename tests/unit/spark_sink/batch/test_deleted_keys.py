@@ -14,12 +14,12 @@ from pyspark.sql import SparkSession
 
 from spark_sink.batch.deleted_keys import DeletedKeys
 from spark_sink.errors import ForeignTable, SparkFailed
-from spark_sink.recent.coverage import Step
 from spark_sink.settings import Maintenance as Plan
 from spark_sink.settings import TableRule
-from spark_sink.table_rules import NO_RULES, TableRules
+from spark_sink.warehouse.coverage import Step
 from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.protocol import CommitConflict
+from spark_sink.warehouse.table_rules import NO_RULES, TableRules
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.history import Change, schema
 from tests.unit.spark_sink.warehouse.test_maintenance import kept

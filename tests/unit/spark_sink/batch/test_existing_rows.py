@@ -12,11 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_sink.batch.contents import contents, envelopes
-from spark_sink.recent.coverage import Step
 from spark_sink.settings import TableRule
-from spark_sink.table_rules import TableRules
+from spark_sink.warehouse.coverage import Step
 from spark_sink.warehouse.history import history
 from spark_sink.warehouse.milestones import Milestone, Position
+from spark_sink.warehouse.table_rules import TableRules
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.history import Change, Image, held, schema
 

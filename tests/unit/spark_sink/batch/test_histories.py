@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from spark_sink.errors import KeyChanged, TypeConflict, UnknownTable
 from spark_sink.settings import TableRule
-from spark_sink.table_rules import TableRules
 from spark_sink.warehouse.history import history
+from spark_sink.warehouse.table_rules import TableRules
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.history import Change, schema
 

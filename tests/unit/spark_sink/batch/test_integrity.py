@@ -14,13 +14,13 @@ from pyspark.sql import SparkSession
 
 from spark_sink.errors import ColumnsChanged, KeyChanged, SinkError, TableFailed, TableReplaced
 from spark_sink.java import java_class
-from spark_sink.recent.coverage import Step
 from spark_sink.required_conf import MARKS
 from spark_sink.settings import TableRule
-from spark_sink.table_rules import TableRules
+from spark_sink.warehouse.coverage import Step
 from spark_sink.warehouse.iceberg.commits import IcebergCommits
 from spark_sink.warehouse.iceberg.warehouse import IcebergWarehouse
 from spark_sink.warehouse.opening import open_warehouse
+from spark_sink.warehouse.table_rules import TableRules
 from spark_sink.warehouse.table_status import status_lines
 from tests.unit.spark_sink.conftest import FORMATS_LONG, Warehouse
 from tests.unit.spark_sink.history import Change, schema

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spark_sink.errors import SparkFailed, TypeConflict, ValuesChanged
-from spark_sink.recent.coverage import Step
+from spark_sink.warehouse.coverage import Step
 from spark_sink.warehouse.table_status import status_lines
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.history import Change, Image, schema

@@ -19,8 +19,8 @@ from spark_sink.errors import UnsupportedPartialImage
 from spark_sink.settings import TableRule
 from spark_sink.source.envelope import NEW_KEY, OLD_KEY
 from spark_sink.source.offsets import Offsets
-from spark_sink.table_rules import NO_RULES, TableRules
 from spark_sink.warehouse.opening import Format
+from spark_sink.warehouse.table_rules import NO_RULES, TableRules
 from tests.unit.spark_sink.conftest import FORMATS, FORMATS_LONG, Warehouse
 from tests.unit.spark_sink.history import Change, Image, schema
 

@@ -14,9 +14,9 @@ from spark_sink.cuts.choice import Evidence, base, bounded, newest
 from spark_sink.cuts.finding import _ends_at
 from spark_sink.cuts.moment import Time
 from spark_sink.cuts.transactions import Run, timed, unfinished
-from spark_sink.recent.coverage import Cut, Marker
 from spark_sink.recent.wholeness import Wholeness, reaches
 from spark_sink.source.offsets import Offsets
+from spark_sink.warehouse.coverage import Cut, Marker
 from spark_sink.warehouse.milestones import Batch, Milestone, Position, later
 from tests.unit.spark_sink.cuts.bank import MARKERS, TABLES, Bank
 

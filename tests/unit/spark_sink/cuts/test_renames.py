@@ -6,7 +6,7 @@ import pytest
 
 from spark_sink.cuts.reading import ConsistentCut, as_of
 from spark_sink.errors import TableNotInCut, UnknownTable
-from spark_sink.recent.coverage import Step
+from spark_sink.warehouse.coverage import Step
 from tests.unit.spark_sink.conftest import TOPIC, Warehouse
 from tests.unit.spark_sink.ddl.statements import TOPIC as DDL
 from tests.unit.spark_sink.ddl.statements import rename

@@ -19,8 +19,8 @@ from spark_sink.errors import (
     ValuesChanged,
 )
 from spark_sink.java import java_class
-from spark_sink.recent.coverage import Step
 from spark_sink.warehouse import table_faults
+from spark_sink.warehouse.coverage import Step
 from spark_sink.warehouse.waiting_tables import Waits
 from tests.unit.spark_sink.conftest import FORMAT, Warehouse, of_delta
 from tests.unit.spark_sink.ddl.source import NAMES, Rows, Source, arrivals

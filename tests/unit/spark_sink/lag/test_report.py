@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_sink.lag.report import lag_lines
-from spark_sink.recent.coverage import Cut
+from spark_sink.warehouse.coverage import Cut
 from spark_sink.warehouse.ledger import Entry
 from spark_sink.warehouse.memory import MemoryWarehouse
 

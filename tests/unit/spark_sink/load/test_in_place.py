@@ -19,8 +19,8 @@ from spark_sink.load.plan import SourceTable
 from spark_sink.load.state import LOADED, Loads, LoadState
 from spark_sink.settings import TableRule
 from spark_sink.source.offsets import Offsets
-from spark_sink.table_rules import TableRules
 from spark_sink.warehouse.history import history
+from spark_sink.warehouse.table_rules import TableRules
 from spark_sink.warehouse.waiting_tables import WaitState
 from tests.unit.spark_sink.conftest import FORMAT, TOPIC, Warehouse
 from tests.unit.spark_sink.history import Change, schema

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from spark_sink.errors import UnknownTable
-from spark_sink.recent.coverage import Step
 from spark_sink.recent.reading import fresh_tables
+from spark_sink.warehouse.coverage import Step
 from tests.unit.spark_sink.batch.test_apply import by_id, random_history
 from tests.unit.spark_sink.conftest import TOPIC, Warehouse
 from tests.unit.spark_sink.history import Change, held, logged, schema

@@ -115,7 +115,7 @@ def test_the_keys_of_a_log_are_not_listed(spark: SparkSession) -> None:
     )
 
 
-def test_rows_at_hand_are_listed_without_a_job(spark: SparkSession) -> None:
+def test_rows_in_the_driver_are_listed_without_a_job(spark: SparkSession) -> None:
     shape = _shape(("id", "int"))
     rows = local(_rows(spark, shape, (3,), (9,)))
     (bound,) = key_bounds(shape, rows, is_large=True)

@@ -14,11 +14,11 @@ from pyspark.sql import functions as f
 
 from spark_sink.errors import ForeignTable, PartitionUnfit
 from spark_sink.settings import TableRule
-from spark_sink.table_rules import TableRules
 from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.delta.partitions import unfit_sql
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.table_rules import TableRules
 from tests.contract.warehouses import row
 from tests.unit.spark_sink.conftest import Warehouse, of_delta
 from tests.unit.spark_sink.history import Change, schema

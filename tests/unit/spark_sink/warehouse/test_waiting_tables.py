@@ -65,7 +65,7 @@ def test_a_changed_key_lets_one_table_wait_and_a_reload_brings_it_back(
             Change(op="c", seq=5, version=2, after={"id": 1, "k": 30}),
             other(6),
         )
-    # Batches pass it by, a new process too; the other table goes on.
+    # Batches pass it by, a new process too; the other table continues.
     warehouse.restart()
     removed = Change(op="d", seq=7, version=2, before={"id": 2, "k": 21})
     warehouse.take(removed, other(8), partition=1)
@@ -305,7 +305,7 @@ def test_a_record_that_cannot_be_used_no_longer_matters_once_its_row_was_written
 
 
 @pytest.mark.long("the test above reads the advice")
-def test_a_record_that_cannot_be_used_is_left_out_where_a_person_says_so(
+def test_a_record_that_cannot_be_used_is_skipped_where_an_operator_says_so(
     warehouse: Warehouse,
 ) -> None:
     warehouse.schemas = [OLD]
@@ -317,7 +317,7 @@ def test_a_record_that_cannot_be_used_is_left_out_where_a_person_says_so(
 
 @pytest.mark.remedy("sink.ReloadRequested")
 @pytest.mark.long("the other reloads read from a cut")
-def test_a_healthy_table_is_read_anew_only_from_its_beginning_and_only_if_kafka_has_it(
+def test_a_healthy_table_is_read_again_only_from_its_beginning_and_only_if_kafka_has_it(
     warehouse: Warehouse,
 ) -> None:
     warehouse.schemas = [OLD]

@@ -150,7 +150,8 @@ def counted(found: TableVerdict) -> tuple[int, int, int]:
 
 def test_a_table_that_is_equal_has_no_fault(case: Case) -> None:
     found = case.verdict(RIGHT, HISTORY)
-    assert found.line() == "shop.t: rows=2 missing=0 extra=0 different=0 behind=0"
+    assert found.line().startswith("shop.t: rows=2 missing=0 extra=0 different=0 ")
+    assert found.behind == 0
     assert counted(case.verdict(RIGHT[:2], HISTORY)) == (0, 0, 0)  # the marker may be gone
 
 
@@ -173,7 +174,7 @@ def test_a_table_that_is_equal_has_no_fault(case: Case) -> None:
         ([row(2, 2, "b", epoch=2), *RIGHT[1:]], (0, 0, 1), "the row is in the state of seq 2"),
     ],
 )
-def test_each_difference_is_found_and_told_by_its_change(
+def test_each_difference_is_found_and_named_by_its_change(
     case: Case, rows: list[dict[str, Any]], counts: tuple[int, int, int], described: str
 ) -> None:
     found = case.verdict(rows, HISTORY)
@@ -262,7 +263,8 @@ def copied(value: dict[str, Any], destination: str, offset: int) -> StoredRecord
 def test_a_share_is_applied_as_far_as_the_topic_that_it_is_merged_into(case: Case) -> None:
     merge(case, HISTORY, applied=5)
     found = case.verdict(RIGHT, HISTORY)
-    assert found.line() == "shop.t: rows=2 missing=0 extra=0 different=0 behind=0"
+    assert found.line().startswith("shop.t: rows=2 missing=0 extra=0 different=0 ")
+    assert found.behind == 0
     assert counted(case.verdict([], HISTORY)) == (2, 0, 0)
     # A lost update and a lost delete.
     assert counted(case.verdict([RIGHT[0], row(1, 1, "a"), RIGHT[2]], HISTORY)) == (0, 0, 1)
@@ -343,7 +345,7 @@ def test_a_dropped_column_of_a_log_without_key_is_not_looked_for(case: Case) -> 
     assert counted(case.verdict([row(1, 1, delta=1)], history[:1])) == (0, 0, 1)
 
 
-def test_a_truncate_that_the_sink_began_while_it_told_of_its_tables_is_no_fault(case: Case) -> None:
+def test_a_truncate_that_the_sink_began_while_it_listed_its_tables_is_no_fault(case: Case) -> None:
     history = [*HISTORY, change("t", 6, {}, keyed=False)]
     emptied = [row(6, 1, None, deleted=True), row(6, 2, None, deleted=True)]
     case.applied = 6
@@ -421,7 +423,7 @@ def test_rows_are_distinguished_by_the_key_that_their_table_has_now(case: Case) 
     assert counted(older) == (0, 0, 1)
 
 
-def test_a_row_from_before_its_table_was_dropped_is_told_by_its_own_name(case: Case) -> None:
+def test_a_row_from_before_its_table_was_dropped_is_named_by_its_own_name(case: Case) -> None:
     dropped = statement(6, {"table": "t", "change": "dropped"})
     history = [*HISTORY, dropped, change("c", 7, {"id": 1, "v": "n"})]
     rows = [RIGHT[0], row(7, 1, "n")]
@@ -476,7 +478,7 @@ def _named(table: str) -> dict[str, str]:
     return {"database": "shop", "table": table}
 
 
-def test_a_row_whose_images_are_not_at_hand_is_looked_for_all_the_same(case: Case) -> None:
+def test_a_row_whose_images_are_not_stored_is_looked_for_all_the_same(case: Case) -> None:
     pointer = change("c", 6, {"id": 4, "v": "x"}) | {"after": None, "gone": {"id": 4}}
     found = case.verdict([*RIGHT, row(6, 4, "x")], [*HISTORY, pointer])
     assert counted(found) == (0, 0, 0)
@@ -487,7 +489,7 @@ def test_a_row_whose_images_are_not_at_hand_is_looked_for_all_the_same(case: Cas
 
 
 @pytest.mark.parametrize(("op", "signs"), [("c", [1]), ("u", [-1, 1]), ("d", [-1])])
-def test_images_of_a_log_that_are_not_at_hand_are_looked_for_too(
+def test_images_of_a_log_that_are_not_stored_are_looked_for_too(
     case: Case, op: str, signs: list[int]
 ) -> None:
     case.key = []

@@ -72,7 +72,7 @@ def test_a_dump_of_another_warehouse_is_refused(
     whole_file: Path, described: dict[str, Any], says: str
 ) -> None:
     file = whole_file
-    assert list(lines(file, Origin("aq")))  # nobody tells the cluster
+    assert list(lines(file, Origin("aq")))  # nothing states the cluster
     first, _, rest = file.read_text().partition("\n")
     file.write_text(json.dumps(json.loads(first) | described) + "\n" + rest)
     with pytest.raises(WarehouseUnreadable, match=says):

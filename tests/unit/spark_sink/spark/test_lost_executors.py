@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from pyspark.errors import PySparkException
 
-from spark_sink.batch.lost_executors import again_if_lost, is_loss
+from spark_sink.spark.lost_executors import again_if_lost, is_loss
 
 LOST = "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_12_0 not found!"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_sink.recent.coverage import Coverage, Cut, Step
+from spark_sink.warehouse.coverage import Coverage, Cut, Step
 
 A, B = ("aq.shop.a", 0), ("aq.shop.b", 1)
 
