@@ -118,7 +118,7 @@ def _own_properties(shape: Shape, layout: Layout) -> dict[str, str]:
     return {
         **shape_properties(shape),
         **(_MAPPED if shape.mapped else {}),
-        **_statistics(shape),
+        **_statistics(shape, layout),
         # A table that another replaces need not have it, and Delta adds it to new tables alone by itself.
         **(_LOCAL_TIMES if any(kind == _LOCAL_TIME for _, kind in shape.columns) else {}),
         # Stated in both cases, as a session may have another default.
@@ -126,23 +126,22 @@ def _own_properties(shape: Shape, layout: Layout) -> dict[str, str]:
     }
 
 
-def _statistics(shape: Shape) -> dict[str, str]:
+def _statistics(shape: Shape, layout: Layout) -> dict[str, str]:
     """The property that names the columns with statistics, if some that are needed have none by default.
 
-    A MERGE finds the files that it reads by the key; by the position in a table without one.
+    A MERGE finds the files that it reads by the key; by the position in a table without one. Delta refuses to
+    name partitions, and to cluster by a column without statistics.
     """
     if shape.history:
         return {_STATISTICS: ",".join(_SEARCHED)}
-    first = {name for name, _ in shape.all_columns[:_FIRST]}
     kinds = dict(shape.all_columns)
-    wanted = [name for name in (*shape.key, *_SEARCHED) if not kinds[name].startswith(_WITHOUT)]
-    if first.issuperset(wanted):
-        return {}
-    more = [
-        name for name, kind in shape.columns if name not in wanted and not kind.startswith(_WITHOUT)
-    ]
-    kept = [*more[: max(_FIRST - len(wanted), 0)], *wanted]
-    return {_STATISTICS: ",".join(map(quoted, kept))}
+    clusters = among(layout.cluster_by, [name for name, _ in shape.columns])
+    without = {*among(layout.partition_by, kinds)}
+    without |= {name for name, kind in kinds.items() if kind.startswith(_WITHOUT)}
+    first = [*kinds][:_FIRST]
+    more = {*shape.key, *_SEARCHED, *clusters}.difference(first, without)
+    kept = [name for name in kinds if name in more or (name in first and name not in without)]
+    return {_STATISTICS: ",".join(map(quoted, kept))} if more else {}
 
 
 def alter_sql(path: str, held: Shape, wanted: Shape, *, is_made: bool = True) -> list[str]:

@@ -9,6 +9,8 @@ import pytest
 
 from spark_sink.names import quoted
 from spark_sink.source.envelope import FIELDS
+from spark_sink.warehouse.layout import Layout
+from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sql.recent import records_of
 from tests.unit.spark_sink.conftest import Warehouse as Records
@@ -90,7 +92,35 @@ def test_a_wide_table_has_statistics_of_what_its_merges_search_for(
     added = [json.loads(one["add"]["stats"])["minValues"] for one in found if "add" in one]
     assert [one[stored["__seq"]] for one in added] == [1, 2, 3]
     assert [one.get(stored["k`,.y"]) for one in added] == ([1, 2, 3] if key else [None] * 3)
+    assert all(
+        stored["c,0"] in json.loads(one["add"]["stats"])["nullCount"]
+        for one in found
+        if "add" in one
+    )
     # A column that it names may be renamed.
     tables.rename_columns(wide, {"k`,.y": "k", "c,0": "c0"})
     rows = warehouse.spark.read.format("delta").load(str(folder))
     assert sorted(row.k for row in rows.where("k > 1").collect()) == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [Layout(partition_by=("k",)), Layout(cluster_by=("c50", "k"))],
+    ids=["partitioned", "clustered"],
+)
+def test_a_wide_table_may_have_any_layout(warehouse: Records, layout: Layout) -> None:
+    columns = tuple((f"c{at}", "int") for at in range(60))
+    wide = Shape(
+        "shop",
+        "clustered" if layout.cluster_by else "partitioned",
+        (*columns, ("k", "int")),
+        ("k",),
+    )
+    root = warehouse.path
+    tables = open_warehouse(warehouse.spark, root, layouts=lambda _: layout).tables
+    tables.evolve(None, wide)
+    tables.replace(
+        wide,
+        warehouse.spark.createDataFrame([], ", ".join(f"`{n}` {k}" for n, k in wide.all_columns)),
+    )
+    assert tables.shape("shop", wide.table) == wide
