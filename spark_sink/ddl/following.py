@@ -204,7 +204,7 @@ class Ddl:
         )
         settled = self._stored(start) if is_continued else {}
         self._open = {
-            (one.destination, one.place): ends
+            (one.destination, one.place): self._open.get((one.destination, one.place), ends)
             for one in events
             if one.place > settled.get(one.destination, BEGINNING)
         }
@@ -354,11 +354,14 @@ class Ddl:
         for at in over:
             del self._open[at]
         self._routes = None
-        settled: dict[str, Place] = {}
-        for event in self.history.ordered():
-            is_open = any(one == event.destination and at <= event.place for one, at in self._open)
-            if not is_open:
-                settled[event.destination] = event.place
+        first: dict[str, Place] = {}
+        for destination, opened in self._open:
+            first[destination] = min(opened, first.get(destination, opened))
+        settled = {
+            event.destination: event.place
+            for event in self.history.ordered()
+            if event.place < first.get(event.destination, (event.epoch, event.seq + 1))
+        }
         body = {
             "settled": [[one, *at] for one, at in sorted(settled.items())],
             "offsets": sum(start.values()),

@@ -250,7 +250,7 @@ async def test_a_transaction_waits_for_the_end_of_the_one_before_it_beyond_its_o
 async def test_an_end_that_is_never_written_is_no_reason_for_smaller_transactions(
     options: dict[str, Any], topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("connectors.kafka.producer.MARKERS_TIMEOUT", 1.0)
+    monkeypatch.setattr("connectors.kafka.producer.MARKERS_TIMEOUT", 2.0)
     result: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: result.append(context))
     one = TransactionalProducer(topic, options=options, compression=None, timeout_factor=0.1)

@@ -157,7 +157,7 @@ def test_an_account_needs_what_the_documents_name_and_an_error_names_what_it_lac
     }
     with pytest.raises(BrokersDenied, match=r"cannot be made: .* Create on the topic new\.__subs"):
         read(stack, "late", prefix="new")
-    Account(stack, "late", "aq").grant(sorted(on(_TOPIC, "new.__subscribers", _CREATE), key=repr))  # type: ignore[arg-type]
+    Account(stack, "late", "aq").grant([*on(_TOPIC, "new.__subscribers", _CREATE)])  # type: ignore[arg-type]
     assert read(stack, "late", prefix="new") == [1, 2, 3]
     # A topic that several tables share: only the names of the tables cannot be checked.
     caplog.set_level(logging.WARNING, "aqueduct_client")

@@ -109,6 +109,22 @@ def test_a_restart_that_continues_expects_no_rows_from_before_settled_statements
     assert not sink.routes()
 
 
+def test_what_is_settled_ends_before_the_first_statement_that_is_open() -> None:
+    sink = Sink()
+    sink.topic.all_rows = 9
+    sink.topic.values.append(rename(5, ("a", "b")))
+    sink.ddl.follow({}, {})
+    sink.topic.all_rows = 12
+    sink.topic.values.append(rename(10, ("c", "d")))
+    sink.ddl.follow({ROWS: 8}, {ROWS: 8})
+    # Past all rows from before the first, not from before the second.
+    sink.ddl.follow({ROWS: 10}, {ROWS: 10})
+    assert [sink.unsettled(seq) for seq in (6, 11)] == [[], ["d"]]
+    sink.restart()
+    sink.ddl.follow({ROWS: 10}, {ROWS: 10})
+    assert [sink.unsettled(seq) for seq in (6, 11)] == [[], ["d"]]
+
+
 @pytest.mark.parametrize(
     ("applied", "start", "note"),
     [
