@@ -146,11 +146,12 @@ class Sink:
             note=of_sink(TOPICS, settings.name),
             tables=self._warehouse.tables.names,
             shape=self._warehouse.tables.shape,
+            sources=(book := SchemaBook(schemas)).sources,
         )
         self._applier = Applier(
             foreign=self._foreign,
             replaced=self._topic_ids.faults,
-            book=SchemaBook(schemas),
+            book=book,
             warehouse=self._warehouse,
             waits=self._waits,
             metrics=metrics,

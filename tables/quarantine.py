@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
+from connectors import errors
+from connectors.errors import AqueductError, RuleImpossible, TopicUnusable, WitnessesDiffer
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import Table, TableName
 from tables.folded_offsets import FoldedOffsets
@@ -135,6 +137,8 @@ class Entry:
     refused: Mapping[str, str] = field(default_factory=dict)
     """Topics whose brokers refused its rows, with digests of their settings then; once those differ, it comes
     back by itself."""
+    error: str = ""
+    """The name of the error; empty if a statement made it undecodable, or if an earlier worker noted it."""
 
     @property
     def is_quarantined(self) -> bool:
@@ -145,6 +149,14 @@ class Entry:
     def is_given_up(self) -> bool:
         """Whether its events are dropped."""
         return self.outcome is Outcome.GIVEN_UP
+
+    @property
+    def action(self) -> str:
+        """What the operator does, with the commands."""
+        of_rule = RuleImpossible if self.is_by_rule else WitnessesDiffer
+        error = getattr(errors, self.error, TopicUnusable if self.is_by_topic else of_rule)
+        made: AqueductError = error(destination=self.destination, table=".".join(self.name))
+        return made.action
 
     def to_json(self) -> dict[str, Any]:
         """As the journal keeps it."""
@@ -164,6 +176,7 @@ class Entry:
             "by_rule": self.is_by_rule,
             "by_topic": self.is_by_topic,
             "refused": dict(self.refused),
+            "error": self.error,
         }
 
     @classmethod
@@ -185,6 +198,7 @@ class Entry:
             is_by_rule=value.get("by_rule", False),
             is_by_topic=value.get("by_topic", False),
             refused=value.get("refused", {}),
+            error=value.get("error", ""),
         )
 
 
@@ -244,6 +258,7 @@ class Quarantine:
         is_by_rule: bool = False,
         is_by_topic: bool = False,
         refused: Mapping[str, str] | None = None,
+        error: str = "",
     ) -> Entry:
         """Quarantine a table; an already quarantined one stays as it is, but for a resolution that failed.
 
@@ -261,6 +276,7 @@ class Quarantine:
                     reason=why,
                     is_by_topic=is_by_topic and before.is_by_rule,
                     refused=refused or {},
+                    error=error or before.error,
                 )
             return before
         entry = self.entries[name] = Entry(
@@ -275,6 +291,7 @@ class Quarantine:
             is_by_rule=is_by_rule,
             is_by_topic=is_by_topic,
             refused=refused or {},
+            error=error,
         )
         return entry
 

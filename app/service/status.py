@@ -167,6 +167,7 @@ class DestinationStatus:
                 {
                     "table": ".".join(name),
                     "why": entry.why,
+                    "action": entry.action,
                     "since": str(entry.since),
                     "state": entry.outcome.value,
                     "refused": entry.reason or None,

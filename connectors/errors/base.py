@@ -1,13 +1,15 @@
 """The root of all errors: their parts, and how they print.
 
 Invariant: a class's docstring is its message; ``retry`` states whether the error can resolve by itself;
-``remedy`` is what the operator does, with the exact command, in which DEST is replaced by the destination. The
+``remedy`` is what the operator does, with the exact command, in which DEST is replaced by the destination, and
+TABLE after it by the table. The
 detail and the location are given when it is raised. An error prints as one line, whatever a name contains; only
 ``Faults`` take several.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from enum import Enum
 from typing import ClassVar
@@ -68,8 +70,15 @@ class AqueductError(Exception):
             )
         # A list of faults ends with a newline, so the remedy gets a line of its own.
         end = "" if text.endswith("\n") else ". "
-        advice = printed(self.advice.replace("DEST", str(self.context.get("destination", "DEST"))))
-        return f"{text.rstrip('.')}{end}{advice}".strip()
+        return f"{text.rstrip('.')}{end}{self.action}".strip()
+
+    @property
+    def action(self) -> str:
+        """What the operator does, with the names of this destination and table."""
+        advice = self.advice
+        if "table" in self.context:
+            advice = advice.replace("DEST TABLE", f"DEST {shlex.quote(str(self.context['table']))}")
+        return printed(advice.replace("DEST", str(self.context.get("destination", "DEST"))))
 
 
 def printed(value: object) -> str:

@@ -25,7 +25,10 @@ class WitnessesDiffer(AqueductError):
     retry = Retry.TIMED
     remedy = (
         "The table is quarantined: its events wait in the quarantine topic while all others are published. "
-        "Give its columns with `python -m app schema resolve`."
+        "Give its definition at the first of them. With binlog_row_metadata=FULL: python -m app schema resolve "
+        "DEST TABLE --binlog; if nothing has altered the table since: python -m app schema resolve DEST TABLE "
+        "--server; else, with a CREATE TABLE of then: python -m app schema resolve DEST TABLE --definition "
+        "FILE.sql."
     )
 
     keeps_definition: ClassVar[bool] = False

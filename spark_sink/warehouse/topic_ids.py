@@ -51,6 +51,8 @@ class TopicIds:
     """Returns the names of the warehouse's tables."""
     shape: Callable[[str, str], Shape | None] = lambda *_: None
     """Returns a table by database and name."""
+    sources: Callable[[Name], Collection[str]] = lambda _: ()
+    """Returns the destinations that publish a table."""
     _ids: dict[str, str] | None = None
     _again: dict[str, list[Name]] = field(default_factory=dict)
     """Topics that were made again or lack records, each with tables that have waited for it, or need not."""
@@ -180,18 +182,28 @@ class TopicIds:
 
     def _fault(self, name: Name, topics: Collection[str]) -> TableError:
         """The reason for which a table waits if topics of its rows were made again, or lack records."""
-        table = argument(name)
+        again = f"python -m spark_sink reload {argument(name)}"
         texts = [self._lost[topic] for topic in sorted(topics) if topic in self._lost]
         if texts:
             return ChangesLost(
                 "; ".join(texts),
-                advice="Publish its existing rows again (python -m app snapshot start, with --replace), and "
-                "wait until that is done; or accept that changes are missing. Then run: "
-                f"python -m spark_sink reload {table}",
+                advice=f"Publish its existing rows again: {self._starts(name, ' --replace')}; and wait until "
+                f"that is done, or accept that changes are missing. Then run: {again}",
             )
         return TopicReplaced(
             ", ".join(sorted(topics)),
-            advice="Publish its existing rows again (python -m app snapshot start), then run: "
-            f"python -m spark_sink reload --from-beginning {table}; or keep the rows as they are and add what "
-            f"the new topic has: python -m spark_sink reload {table}",
+            advice=f"Publish its existing rows again: {self._starts(name)}; once that is done, run: {again} "
+            f"--from-beginning; or keep the rows as they are and add what the new topic has: {again}",
+        )
+
+    def _starts(self, name: Name, option: str = "") -> str:
+        """The commands that publish a table's existing rows."""
+        tables = [(one, name) for one in self.sources(name)]
+        with suppress(ForeignTable):
+            shape = self.shape(*name)
+            if shape is not None and shape.apart:
+                tables = [(one[0], (one[1], one[2])) for one in shape.followed]
+        found = sorted(set(tables)) or [("DEST", name)]
+        return "; ".join(
+            f"python -m app snapshot start {one} {argument(table)}{option}" for one, table in found
         )

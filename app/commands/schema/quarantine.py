@@ -49,7 +49,7 @@ def _lines(one: QuarantineStatus) -> list[str]:
     ]
     if entry.reason:
         lines.append(f"  the last resolution was refused: {entry.reason}")
-    return lines
+    return [*lines, f"  {entry.action}"]
 
 
 def given_up_text(entry: Entry) -> str:
@@ -64,6 +64,7 @@ def _json(entry: Entry, waiting: int) -> dict[str, object]:
         "table": entry.name[1],
         "since": str(entry.since),
         "why": entry.why,
+        "action": entry.action,
         "state": entry.outcome.value,
         "refused": entry.reason or None,
         "waiting": waiting,

@@ -556,6 +556,7 @@ def _noted(
         is_by_rule=is_by_rule,
         is_by_topic=refused is not None,
         refused=refused,
+        error=error.name,
     )
     return note_of(entry)
 

@@ -127,6 +127,7 @@ def test_a_table_that_changed_unseen_waits_alone_and_comes_back_in_order(
         assert (entry["database"], entry["table"]) == ("shop", "torn")
         # Three rows events, and the ALTER between them.
         assert entry["waiting"] == 4
+        assert "app schema resolve shop shop.torn --definition FILE.sql" in entry["action"]
 
         # What does not fit is refused, and nothing is lost by trying.
         wrong = tmp_path / "wrong.sql"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from typing import Any
 
 import orjson
 import pytest
@@ -27,6 +29,26 @@ ENTRY = Entry(
 RESOLUTION = Resolution(
     destination="shop", name=ORDERS, id="r1", table=None, by="anna", ts_ms=5, source=GIVE_UP
 )
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({}, ["orders --binlog", "orders --server", "orders --definition"]),
+        ({"error": "RowUnreadable"}, ["orders --give-up"]),
+        ({"error": "SchemaRefused", "is_by_rule": True}, ["orders --again"]),
+        ({"is_by_rule": True}, ["orders --again"]),
+        ({"is_by_rule": True, "is_by_topic": True}, ["orders --again"]),
+        ({"error": "RowUnreadable", "name": ("shop", "it is")}, ["'shop.it is' --give-up"]),
+    ],
+)
+def test_a_quarantined_table_has_the_commands_that_release_it(
+    entry: dict[str, Any], words: list[str]
+) -> None:
+    (kept,) = folded(found := replace(ENTRY, **entry)).entries.values()
+    assert kept == found
+    command = r"python -m app schema resolve shop (?:shop\.)?(\S+(?: is')? --[a-z-]+)"
+    assert re.findall(command, kept.action) == words, kept.action
 
 
 def folded(*notes: Entry | Resolution, without: tuple[str, ...] = ()) -> Quarantine:

@@ -33,7 +33,7 @@ def test_a_cut_has_the_rows_and_names_of_its_place_or_refuses_the_table(
 ) -> None:
     warehouse.schemas = [schema(*COLUMNS, table=name, key=("id",)) for name in ("t", "u", "w")]
     topic = following(warehouse, on_drop="keep")
-    # All of them are in Kafka when the statement is; the later batches read what is left.
+    # All of them are in Kafka when the statement is; later batches read the rest.
     topic.all_rows = 6
 
     def cut(seq: int | None = None) -> ConsistentCut:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -47,6 +47,19 @@ def test_a_topic_with_another_id_than_the_noted_one_was_made_again() -> None:
     }
     with pytest.raises(DataLost, match=r"topic aq\.shop\.t was deleted and made again"):
         one.check({OLD[0]: "b"})
+
+
+def test_the_commands_are_those_of_the_tables_that_the_rows_come_from() -> None:
+    kept = warehouse()
+    shape = Shape(*MAPPED, (("id", "int"),), ("id",), apart=True)
+    followed = tuple((f"from{n}", "shop", f"part {n}", 1) for n in (2, 1))
+    kept.tables.evolve(shape, replace(shape, followed=followed))
+    one = replace(noted(kept), sources=lambda name: {"shop"} if name == NAME else set())
+    one.wait({OLD[0]: [NAME, MAPPED]}, {OLD: 0})
+    start = "python -m app snapshot start"
+    assert f"again: {start} shop shop.t; once" in one.waits.tables[NAME].action
+    advice = one.waits.tables[MAPPED].action
+    assert f"again: {start} from1 'shop.part 1'; {start} from2 'shop.part 2'; once" in advice
 
 
 def test_the_offsets_of_a_wait_or_a_reload_in_it_are_void() -> None:
@@ -110,7 +123,7 @@ def test_tables_of_topics_that_lack_records_wait_for_what_is_gone() -> None:
     one.wait({OLD[0]: [NAME]}, {OLD: 6}, lost={OLD[0]: text})
     held = one.waits.tables[NAME]
     assert (held.error, held.reason, held.offsets) == ("ChangesLost", text, {OLD: 6})
-    assert "python -m app snapshot start, with --replace" in held.action
+    assert "again: python -m app snapshot start DEST shop.t --replace; and wait" in held.action
     assert held.action.endswith("python -m spark_sink reload shop.t")
     # A table that a mapping fills is known once it has a record, perhaps in a later process.
     fault = noted(kept).faults([Part(MAPPED, is_apart=True)])[MAPPED]
