@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from spark_sink.names import COLUMNS, folder, quoted
+from spark_sink.names import COLUMNS, argument, folder, quoted
 from spark_sink.warehouse.columns import Move, concerned_sql
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.protocol import Name, Notes, Warehouse
@@ -54,8 +54,10 @@ def _lines(warehouse: Warehouse[Any], name: Name) -> Iterator[str]:
         lacking = f"({concerned_sql([move], shape)}) AND {quoted(own)} IS NULL"
         if number := warehouse.tables.rows(shape).where(lacking).count():
             text = f"NULL in {number} row(s) from before it was added: its value is not known"
-            advice = "write these rows again at the source"
-            yield f"{own} is {text} ({move.reason}); {advice}"
+            source = move.source
+            table = argument((source.database, source.table))
+            start = f"python -m app snapshot start {source.destination} {table}"
+            yield f"{own} is {text} ({move.reason}). To publish them with it, run: {start}"
 
 
 def _identity(move: Move) -> tuple[object, ...]:

@@ -254,8 +254,9 @@ def test_a_value_that_is_not_known_is_null_and_logged(
     assert "column=c: DEFAULT (uuid())" in caplog.text
     (line,) = [one for one in status_lines(warehouse.kept) if "column" in one]
     assert line.startswith("  column: c is NULL in 1 row(s) from before it was added")
-    row = {"id": 1, "c": "y"}
-    warehouse.take(Change(op="u", seq=3, before={**row, "c": None}, after=row, version=2))
+    assert line.endswith("run: python -m app snapshot start shop shop.t")
+    rows = ({"id": 1, "c": "y"}, {"id": 2, "c": "x"})
+    warehouse.take(*(Change(op="r", seq=3, after=row, version=2) for row in rows))
     assert "column" not in "".join(status_lines(warehouse.kept))
 
 
