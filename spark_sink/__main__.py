@@ -56,7 +56,7 @@ from spark_sink.text.printable import printed
 from spark_sink.warehouse.dump import dump, written
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import Warehouse
-from spark_sink.warehouse.reload_request import request_reload
+from spark_sink.warehouse.reload_request import request_reloads
 from spark_sink.warehouse.table_list import listed_tables, table_lines
 from spark_sink.warehouse.table_status import letter_lines, shown, status_lines
 from spark_sink.warehouse.waiting_tables import Request, Waits
@@ -201,22 +201,24 @@ def _cut(options: argparse.Namespace, spark: SparkSession, settings: Settings) -
 def _reload(
     options: argparse.Namespace, spark: SparkSession, settings: Settings, stop: threading.Event
 ) -> None:
-    """Requests a reload of the sink that runs, or of the next that does, and waits for its answer."""
-    database, table = options.table
-    request = Request(
-        number=uuid.uuid4().hex,
-        database=database,
-        table=table,
-        from_beginning=options.from_beginning,
-        only_new=options.only_new,
-        skip_unusable=options.skip_unusable,
-        unknown_as_null=options.unknown_as_null,
-        time_zone=options.time_zone or "",
-        topics=tuple(options.topic),
-        sink=settings.name,
-    )
+    """Requests reloads of the sink that runs, or of the next that does, and waits for its answers."""
+    requests = [
+        Request(
+            number=uuid.uuid4().hex,
+            database=database,
+            table=table,
+            from_beginning=options.from_beginning,
+            only_new=options.only_new,
+            skip_unusable=options.skip_unusable,
+            unknown_as_null=options.unknown_as_null,
+            time_zone=options.time_zone or "",
+            topics=tuple(options.topic),
+            sink=settings.name,
+        )
+        for database, table in dict.fromkeys(options.tables)
+    ]
     waits = Waits(_warehouse(spark, settings).waits, time.time)
-    request_reload(waits, request, timeout=options.timeout, stopped=stop.wait)
+    request_reloads(waits, requests, timeout=options.timeout, stopped=stop.wait)
 
 
 def _of_plan(
@@ -377,8 +379,8 @@ def _parser() -> argparse.ArgumentParser:
             metavar="GTID|TIME|DESTINATION@SEQ",
             help="a transaction, a time of commit such as 2026-11-22T15:02:11Z, or a change",
         )
-    reload = commands.add_parser("reload", help="reload a table that waits, or rebuild one")
-    reload.add_argument("table", metavar="DATABASE.TABLE", type=_table)
+    reload = commands.add_parser("reload", help="reload tables that wait, or rebuild some")
+    reload.add_argument("tables", metavar="DATABASE.TABLE", type=_table, nargs="+")
     reload.add_argument(
         "--from-beginning", action="store_true", help="read its topics again from their beginning"
     )
@@ -401,9 +403,9 @@ def _parser() -> argparse.ArgumentParser:
     reload.add_argument("--topic", action="append", default=[], help="only with --from-beginning")
     reload.add_argument("--timeout", type=int, default=3600, help="seconds to wait (3600)")
     rebuild = commands.add_parser(
-        "rebuild", help="rebuild a damaged table: the same as reload --from-beginning"
+        "rebuild", help="rebuild damaged tables: the same as reload --from-beginning"
     )
-    rebuild.add_argument("table", metavar="DATABASE.TABLE", type=_table)
+    rebuild.add_argument("tables", metavar="DATABASE.TABLE", type=_table, nargs="+")
     rebuild.add_argument("--topic", action="append", default=[], help="only of these topics")
     rebuild.add_argument("--timeout", type=int, default=3600, help="seconds to wait (3600)")
     rebuild.set_defaults(from_beginning=True, only_new=False, skip_unusable=False, time_zone=None)

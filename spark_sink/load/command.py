@@ -30,7 +30,7 @@ from spark_sink.settings import Settings
 from spark_sink.source.kafka import KafkaTopics, read_schemas
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.warehouse.protocol import Name, Warehouse
-from spark_sink.warehouse.reload_request import request_reload
+from spark_sink.warehouse.reload_request import request_reloads
 from spark_sink.warehouse.table_rules import TableRules
 from spark_sink.warehouse.waiting_tables import Request, Waits
 
@@ -197,4 +197,4 @@ def put_in_place(
         load=state.number,
     )
     waits = Waits(warehouse.waits, time.time)
-    return request_reload(waits, request, timeout=timeout, stopped=stop.wait)
+    return request_reloads(waits, [request], timeout=timeout, stopped=stop.wait)

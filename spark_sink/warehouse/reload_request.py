@@ -1,4 +1,4 @@
-"""A reload that a command requests of the sink that runs, or of the next that does.
+"""Reloads that a command requests of the sink that runs, or of the next that does.
 
 Invariant: a request that is not answered in time stays in the log, and a sink carries it out later.
 """
@@ -7,33 +7,58 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from spark_sink.errors import ReloadRefused
+from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.waiting_tables import Request, Waits
 
 _log = logging.getLogger(__name__)
 _SECONDS = 1.0
 
 
-def request_reload(
-    waits: Waits, request: Request, *, timeout: float, stopped: Callable[[float], bool]
+def request_reloads(
+    waits: Waits,
+    requests: Iterable[Request],
+    *,
+    timeout: float,
+    stopped: Callable[[float], bool],
 ) -> bool:
-    """Requests it and waits for the answer; returns whether one came before a stop. Raises ReloadRefused."""
-    name = ".".join(request.name)
-    waits.ask(request)
-    _log.info("reload requested table=%s; waiting for the sink", name)
+    """Requests them and waits for the answers; returns whether all came before a stop.
+
+    Raises ReloadRefused, once all are answered, if a sink refused some, or if some are not answered in time.
+    """
+    unanswered: dict[Name, Request] = {one.name: one for one in requests}
+    refused: dict[Name, ReloadRefused] = {}
+    is_one = len(unanswered) == 1
+    for request in unanswered.values():
+        waits.ask(request)
+    _log.info("reload requested table=%s; waiting for the sink", _listed(unanswered))
     deadline = time.monotonic() + timeout
     while not stopped(_SECONDS):
-        answer = waits.tables.get(request.name) if waits.refresh() else None
-        if answer is not None and answer.answered == request.number:
-            if answer.error:
-                raise ReloadRefused(f"{answer.error}: {answer.reason}", advice=answer.action)
-            _log.info("table reloaded table=%s", name)
+        for name, request in [*unanswered.items()] if waits.refresh() else []:
+            answer = waits.tables.get(name)
+            if answer is None or answer.answered != request.number:
+                continue
+            del unanswered[name]
+            if not answer.error:
+                _log.info("table reloaded table=%s", ".".join(name))
+                continue
+            refused[name] = ReloadRefused(f"{answer.error}: {answer.reason}", advice=answer.action)
+            if is_one:
+                raise refused[name]
+            _log.error("table=%s: %s", ".".join(name), refused[name])
+        if not unanswered and refused:
+            raise ReloadRefused(_listed(refused), advice="The lines above have the reasons")
+        if not unanswered:
             return True
         if time.monotonic() >= deadline:
             raise ReloadRefused(
-                f"no sink has reloaded {name} within {timeout} s",
+                f"no sink has reloaded {_listed(unanswered)} within {timeout} s",
                 advice="The request is kept: a running sink or the next start carries it out; see status",
             )
     return False
+
+
+def _listed(names: Iterable[Name]) -> str:
+    return ", ".join(map(".".join, names))

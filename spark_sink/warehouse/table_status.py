@@ -7,7 +7,7 @@ sink.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -39,6 +39,7 @@ def status_lines(warehouse: Warehouse[Any], sink: str = "") -> Iterator[str]:
     names = sorted({*there, *waits.tables, *asked})
     yield f"last batch applied: {_batch(last) if last is not None else 'never'}"
     yield f"tables: {len(names)}; waiting: {sum(waits.waiting(name) is not None for name in names)}"
+    yield from _reloads(waits.tables[name] for name in sorted(waits.tables.keys() - asked.keys()))
     hour = warehouse.letters.since(int(time.time() * 1000) - HOUR_MS)
     if hour:
         yield f"dead letters in the last hour: {hour}; to list them: python -m spark_sink letters"
@@ -59,6 +60,19 @@ def status_lines(warehouse: Warehouse[Any], sink: str = "") -> Iterator[str]:
             yield f"  action: Run: python -m spark_sink maintain {argument(name)}"
         if name in foreign:
             yield f"  rows: {foreign[name]}"
+
+
+def _reloads(states: Iterable[WaitState]) -> Iterator[str]:
+    """One command for all waiting tables that the same reload brings back."""
+    tables: dict[str, list[str]] = {}
+    for held in states:
+        own = argument((held.database, held.table))
+        command, _, options = held.action.partition(f" reload {own}")
+        if held.kind == WAITING and command == "Run: python -m spark_sink" and ";" not in options:
+            tables.setdefault(options, []).append(own)
+    for options, names in sorted(tables.items()):
+        if len(names) > 1:
+            yield f"to reload {len(names)} of them: python -m spark_sink reload {' '.join(names)}{options}"
 
 
 def letter_lines(warehouse: Warehouse[Any], most: int, name: Name | None = None) -> Iterator[str]:
