@@ -19,7 +19,7 @@ SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-platform demo-stop test test-long test-servers test-sink test-iceberg check crash crash-requests crash-brokers crash-existing audit-wide crash-sink soak switch fuzz ddl-random bench bench-flat bench-large bench-new-tables bench-replay bench-routes bench-sink bench-takeover bench-sink-age bench-sink-aged bench-sink-fresh lock stack-up stack-down stack-status clean bench-snapshot
+.PHONY: help setup demo demo-platform demo-stop test test-long test-servers test-sink test-iceberg check crash crash-requests crash-brokers crash-existing audit-wide crash-sink soak day switch fuzz ddl-random bench bench-flat bench-large bench-new-tables bench-replay bench-routes bench-sink bench-takeover bench-sink-age bench-sink-aged bench-sink-fresh lock stack-up stack-down stack-status clean bench-snapshot
 
 help: ## list what can be done
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -86,6 +86,9 @@ soak: setup ## the worst server defaults, other installations, DDL, mappings, ma
 
 audit-wide: setup ## every type, image, character set and kind of transaction on every MySQL: an audit finds no fault; EVERY=40 is shorter
 	@AUDIT=all SERVERS=all EVERY=$(EVERY) $(VENV_PYTHON) -m pytest tests/integration/auditing/test_innocent.py tests/crash/innocent.py -s $(ARGS)
+
+day: setup ## TROUBLES=20 of single tables among thirty, each ended by the commands that are printed for it, while all others go on; SEED=7
+	@$(VENV_PYTHON) -m tests.crash.day $(if $(TROUBLES),--troubles $(TROUBLES)) $(if $(SEED),--seed $(SEED))
 
 switch: setup ## a Debezium connector and a Canal server, each switched to Aqueduct under load for a consumer that is never informed
 	@$(VENV_PYTHON) -m pytest tests/crash/peers/switch_debezium.py tests/crash/peers/switch_canal.py tests/crash/peers/switch_modes.py -s $(ARGS)

@@ -116,7 +116,7 @@ class KeyChanged(TableError):
 
 
 class RenamedWhileWaiting(TableError):
-    """A table was renamed at the source while it, or the other table of the rename, waited."""
+    """A table was renamed or dropped at the source while it waited."""
 
 
 class RenameFailed(TableError):

@@ -126,6 +126,8 @@ class Sink:
             complete_until=lambda: self._watch.complete_until(),
         )
         topics = self._topics = KafkaTopics(spark, settings)
+        schemas = partial(read_schemas, spark, settings)
+        book = SchemaBook(schemas)
         ddl = Ddl(
             topics=KafkaDdl(spark, settings),
             warehouse=self._warehouse,
@@ -133,8 +135,8 @@ class Sink:
             on_drop=settings.on_drop,
             on_rename=settings.on_rename,
             metrics=metrics,
+            sources=book.sources,
         )
-        schemas = partial(read_schemas, spark, settings)
         self._foreign = ForeignTopics(
             installation=installation_in(topics, settings.prefix, schemas),
             notes=self._warehouse.notes,
@@ -146,7 +148,7 @@ class Sink:
             note=of_sink(TOPICS, settings.name),
             tables=self._warehouse.tables.names,
             shape=self._warehouse.tables.shape,
-            sources=(book := SchemaBook(schemas)).sources,
+            sources=book.sources,
         )
         self._applier = Applier(
             foreign=self._foreign,

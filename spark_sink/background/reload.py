@@ -338,7 +338,8 @@ class Reloader:
     ) -> None:
         """Puts the new table in place, then ends the wait."""
         shape = self._stage.shape(*request.name)
-        if shape is None and self._applier.shapes.is_emptied(request.name):
+        ddl = self._applier.ddl
+        if shape is None and ddl is not None and ddl.concerns(request.name):
             self._store.drop(*request.name)
             self._end(request, held, cut)
             return

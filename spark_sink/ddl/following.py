@@ -57,6 +57,8 @@ class Ddl:
     on_drop: OnDrop = "rename"
     on_rename: OnRename = "move"
     metrics: Metrics | None = None
+    sources: Callable[[Name], Collection[str]] = lambda _: ()
+    """Returns the destinations that publish a table."""
     _history: History | None = None
     _until: dict[tuple[str, int], int] = field(default_factory=dict)
     _open: dict[tuple[str, Place], Offsets] = field(default_factory=dict)
@@ -159,6 +161,10 @@ class Ddl:
     def is_emptied(self, name: Name) -> bool:
         """Whether the table of that name was dropped, so that another may have another key."""
         return self.history.is_moved(name)
+
+    def concerns(self, name: Name) -> bool:
+        """Whether a table of that name was dropped or renamed, or is the new name of one that was."""
+        return any(name in event.names for event in self.history.events.values())
 
     def absent(self) -> set[Name]:
         """The tables that may be gone: all that they had are rows that a DROP left.
@@ -398,7 +404,12 @@ class Ddl:
 
     def _moving(self, history: History) -> Moving:
         return Moving(
-            warehouse=self.warehouse, wait=self._wait, waiting=self.waits.waiting, history=history
+            warehouse=self.warehouse,
+            wait=self._wait,
+            waiting=self.waits.waiting,
+            end_wait=self.waits.pass_on,
+            sources=self.sources,
+            history=history,
         )
 
     def _wait(self, name: Name, fault: TableError) -> None:

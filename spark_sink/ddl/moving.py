@@ -5,6 +5,9 @@ put in place; an interrupted run is finished from the note, one without a note b
 move between are one group: if one of them cannot be built, none of the group is changed, and all of it waits.
 One that cannot be put in place waits, and what was built for it is kept for its reload.
 
+A wait is of rows, not of a name: where the rows of a table that waits get another name, that one waits, and the
+name that they leave does not.
+
 Invariant: until the note is written no table is changed, and from then on nothing is computed: to put the same
 tables in place again changes nothing. Each table that is put in place says so itself, before any is removed: so
 rows are not moved a second time if the note, or the log of DDL, is gone meanwhile.
@@ -71,6 +74,10 @@ class Moving:
     """Makes a table wait."""
     waiting: Callable[[Name], WaitState | None]
     """The state of a table that waits."""
+    end_wait: Callable[[Name], object] = lambda _: None
+    """Ends the wait of a name that other rows have now, or none."""
+    sources: Callable[[Name], Collection[str]] = lambda _: ()
+    """The destinations that publish a table."""
     history: History = field(default_factory=History)
     """All events, and up to where they were carried out before."""
 
@@ -126,32 +133,40 @@ class Moving:
         *,
         broken: Mapping[Name, TableError] = MappingProxyType({}),
     ) -> Outcome:
-        """Moves and removes rows as the events say; tables that wait, and those that move with them, stay.
+        """Moves and removes rows as the events say.
 
-        So do those of a group of which one cannot be moved, as the `broken` ones. All that stay wait before any
-        other is changed.
+        Those of a group of which one cannot be moved, as the `broken` ones, stay. All that stay, and those that
+        get rows of a table that waits, wait before any other is changed.
         """
         done: dict[str, Place] = {}
         for event in pending:
             done[event.destination] = max(event.place, done.get(event.destination, event.place))
         found, removed = pieces(pending), _removed(pending)
         faults: dict[Name, TableError] = {}
+        late: dict[Name, TableError] = {}
         kept: dict[Name, bool] = {}
+        passed: set[Name] = set()
         for group in groups(found):
-            held = sorted(name for name in group if self.waiting(name) is not None)
-            if len(group) > 1 and held:
-                faults |= {name: _held_up(name, held[0]) for name in group}
-                continue
             own = {at: rows for at, rows in found.items() if at[1] in group}
+            held = {name for name in group if self.waiting(name) is not None}
+            held = held if len(group) > 1 else set()
             fault = next(((name, broken[name]) for name in sorted(group & broken.keys())), None)
+            if held and not self._is_of(held, own):
+                fault = min(held), RenamedWhileWaiting()
             tables, fault = self._group(own, removed) if fault is None else ({}, fault)
             kept |= tables
             if fault is not None:
-                faults |= self._unmoved(group, *fault)
-        for name in sorted(faults):
-            self.wait(name, faults[name])
+                unmoved = self._unmoved(group, *fault)
+                faults |= {name: _held_up(name, min(held)) for name in group} if held else unmoved
+                continue
+            waits = _passed_on(held, own)
+            late |= {name: _held_up(name, of) for name, of in waits.items()}
+            passed |= held - waits.keys()
+        for name, error in sorted((faults | late).items()):
+            self.wait(name, error)
         if not kept:
             self.warehouse.ddl.done(done)
+            self._end_waits(passed)
             return Outcome(changed=frozenset(), faults=frozenset(faults))
         self.warehouse.notes.write(
             MOVED,
@@ -164,10 +179,20 @@ class Moving:
             ),
         )
         outcome = self.finish()
+        self._end_waits(passed - outcome.faults)
         for name, is_kept in sorted(kept.items()):
             if name in outcome.changed:
                 _log.info("table %s table=%s.%s", "moved" if is_kept else "removed", *name)
         return replace(outcome, faults=outcome.faults | faults.keys())
+
+    def _is_of(self, held: Collection[Name], own: Collection[tuple[str, Name]]) -> bool:
+        """Whether all rows of these tables are of destinations whose statements move them."""
+        moving = {name: {one for one, other in own if other == name} for name in held}
+        return all(moving[name].issuperset(self.sources(name)) for name in held if moving[name])
+
+    def _end_waits(self, names: Iterable[Name]) -> None:
+        for name in sorted(names):
+            self.end_wait(name)
 
     def _group(
         self, found: Mapping[tuple[str, Name], list[Piece]], removed: Collection[Name]
@@ -209,6 +234,18 @@ class Moving:
         if isinstance(fault, UnsupportedName):
             found[name] = fault
         return found
+
+
+def _passed_on(
+    held: Collection[Name], own: Mapping[tuple[str, Name], list[Piece]]
+) -> dict[Name, Name]:
+    """The names that wait once tables that wait have moved, each with the one that its rows had."""
+    found: dict[Name, Name] = {}
+    for name in sorted(held):
+        # What waits is from before the first of the events.
+        targets = {rows[0][1] for (_, one), rows in own.items() if one == name} or {name}
+        found |= {target: name for target in targets if target is not None}
+    return found
 
 
 def groups(found: Mapping[tuple[str, Name], Iterable[Piece]]) -> list[set[Name]]:
@@ -379,8 +416,10 @@ def _removed(pending: Iterable[Event]) -> set[Name]:
 
 
 def _held_up(name: Name, held: Name) -> TableError:
+    """The error of a name, by the one that waited."""
     return RenamedWhileWaiting(
-        f"{'.'.join(name)} was renamed while {'.'.join(held)} waited", advice=_again(name)
+        f"{'.'.join(name)} has rows of {'.'.join(held)}, which waited when it was renamed",
+        advice=_again(name),
     )
 
 

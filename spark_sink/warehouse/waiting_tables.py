@@ -232,6 +232,14 @@ class Waits:
             )
         )
 
+    def pass_on(self, name: Name) -> None:
+        """Ends the wait of a name, as the rows for which it waits have another one, which waits."""
+        held = self.tables[name]
+        ended = WaitState(
+            kind=LOADED, database=name[0], table=name[1], since_ms=held.since_ms, at_ms=self._now()
+        )
+        self._put(ended)
+
     def ask(self, request: Request) -> None:
         """Adds a request, which the sink reads from the log."""
         self.log.append(

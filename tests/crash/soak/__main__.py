@@ -223,8 +223,15 @@ class Soak:
             if not waiting:
                 break
             self._parts.start_sink()
+            at_once = {one for line in self._parts.together for one in shlex.split(line)}
             for name, lines in waiting.items():
-                self._parts.end(name, lines)
+                if name in at_once:
+                    self._note(f"{name}: {lines.rstrip()}")
+                else:
+                    self._parts.end(name, lines)
+            for line in self._parts.together:
+                self._parts.shell(line)
+            for name, lines in waiting.items():
                 if OMITTED in lines and not commands(lines):
                     one = shlex.quote(name)
                     keyless = f"python -m app snapshot start shop {one} --replace"

@@ -57,6 +57,8 @@ class Parts:
     ) -> None:
         self.folder, self._stack, self._note, self._ending = folder, stack, note, ending
         self.faults: list[str] = []
+        self.together: list[str] = []
+        """The commands for several tables that `status` printed last."""
         self.sink_config, self._sink_log = folder / "sink.yaml", folder / "sink.log"
         self.sink_config.write_text(yaml.safe_dump(self._sink_settings()))
         self.pair = ending.enter_context(Pair(self._worker_settings(), folder))
@@ -198,7 +200,10 @@ class Parts:
         """The sink's tables that wait or lack rows, each with the lines of `status` that say so."""
         found: dict[str, str] = {}
         name = ""
+        self.together = []
         for line in self.shell("python -m spark_sink status").splitlines():
+            if line.startswith("to reload "):
+                self.together += commands(line)
             if line.endswith(": REFUSED"):
                 self.fault(line)
             if named := _TABLE.fullmatch(line):

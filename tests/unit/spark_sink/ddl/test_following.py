@@ -12,6 +12,7 @@ import pytest
 
 from spark_sink.ddl.following import Ddl
 from spark_sink.errors import (
+    KeyChanged,
     ReloadRefused,
     RenamedWhileWaiting,
     RenameFailed,
@@ -36,7 +37,7 @@ COLUMNS = (("id", "int"), ("v", "int"))
 
 
 def following(
-    warehouse: Warehouse, *, on_drop: Literal["keep", "truncate", "drop"], **more: Any
+    warehouse: Warehouse, *, on_drop: Literal["rename", "keep", "truncate", "drop"], **more: Any
 ) -> Topic:
     topic = Topic(warehouse)
 
@@ -202,16 +203,83 @@ def test_a_swap_that_is_killed_in_any_step_is_finished_and_a_new_table_may_have_
     assert found(warehouse, "b") == {1: 10, 3: 11}
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.long("the next test has a swap, a DROP and a RENAME of a table that waits")
+def test_tables_that_wait_while_they_come_and_go_are_the_sources_once_they_were_reloaded(
+    warehouse: Warehouse, seed: int
+) -> None:
+    source = Source(random.Random(seed))
+    source.play(40)
+    warehouse.schemas = [schema(*COLUMNS, table=name, key=("id",)) for name in NAMES]
+    topic = following(warehouse, on_drop="rename")
+    topic.all_rows = sum(isinstance(one, Change) for _, _, one in source.written)
+    for statements, changes in arrivals(source, batches=4):
+        there = [name for name in NAMES if found(warehouse, name) is not None]
+        if there:
+            name = source.rng.choice(there)
+            warehouse.applier.waits.begin(("shop", name), KeyChanged(name), {})
+        topic.values += statements
+        start = warehouse.ends()
+        for change in changes:
+            warehouse.write(change)
+        warehouse.catch_up(start)
+        warehouse.restart()
+    waits = warehouse.applier.waits
+    waits.refresh()
+    waiting = [name for _, name in sorted(waits.tables) if waits.waiting(("shop", name))]
+    for name in NAMES:
+        if name not in waiting:
+            assert (found(warehouse, name) or {}) == source.tables.get(name, {}), name
+    assert waiting
+    for name in waiting:
+        warehouse.reload(name, from_beginning=True)
+    for name in NAMES:
+        assert (found(warehouse, name) or {}) == source.tables.get(name, {}), name
+
+
 @pytest.mark.remedy("sink.RenamedWhileWaiting", "sink.ReloadRefused")
-def test_a_rename_of_a_waiting_table_makes_both_wait_until_they_are_read_from_the_beginning(
+def test_a_waiting_table_that_is_renamed_waits_by_its_new_name_and_no_other_does(
     warehouse: Warehouse,
 ) -> None:
     warehouse.schemas = [schema(*COLUMNS, table=name) for name in NAMES]
     warehouse.schemas.append(schema(*COLUMNS, table="a", key=("v",), version=2))
-    topic = following(warehouse, on_drop="keep")
+    topic = following(warehouse, on_drop="rename")
+    warehouse.take(insert(1, "a", 1, 10), insert(2, "b", 1, 20), insert(3, "c", 1, 30))
+    # One more row of it comes after the rename.
+    topic.all_rows = 6
+    warehouse.take(insert(4, "a", 2, 11, version=2))
+    assert warehouse.waiting("a") is not None
+    topic.values.append(rename(6, ("a", "t"), ("b", "a"), ("t", "b")))
+    warehouse.take(insert(5, "a", 3, 12, version=2), insert(7, "a", 2, 21))
+    assert (warehouse.waiting("a"), found(warehouse, "a")) == (None, {1: 20, 2: 21})
+    held = warehouse.waiting("b")
+    assert held is not None
+    assert (held.error, found(warehouse, "b")) == ("RenamedWhileWaiting", {1: 10})
+    assert held.action == "Run: python -m spark_sink reload shop.b --from-beginning"
+    # It is dropped and its name is taken, in one batch and after a restart: what was dropped waits.
+    warehouse.restart()
+    topic.all_rows = 7
+    topic.values += [drop(8, "b"), rename(9, ("c", "b"))]
+    warehouse.take(insert(10, "b", 2, 31))
+    assert (warehouse.waiting("b"), found(warehouse, "b")) == (None, {1: 30, 2: 31})
+    (dropped,) = (one for one in warehouse.kept.tables.names() if "__dropped_" in one[1])
+    (waiting,) = (name for name, one in warehouse.applier.waits.tables.items() if one.waits)
+    assert waiting == dropped
+    with pytest.raises(RenamedWhileWaiting, match=r"has rows of shop\.b, which waited"):
+        warehouse.reload(dropped[1])
+    warehouse.reload(dropped[1], from_beginning=True)
+    assert found(warehouse, dropped[1]) == {1: 10, 2: 11, 3: 12}
+    assert found(warehouse, "a") == {1: 20, 2: 21}
+
+
+def test_where_another_destination_has_rows_in_it_too_both_tables_of_a_rename_wait(
+    warehouse: Warehouse,
+) -> None:
+    warehouse.schemas = [schema(*COLUMNS, table=name) for name in NAMES]
+    warehouse.schemas.append(schema(*COLUMNS, table="a", key=("v",), version=2))
+    topic = following(warehouse, on_drop="keep", sources=lambda _: {"shop", "other"})
     warehouse.take(insert(1, "a", 1, 10), insert(2, "b", 1, 20))
     warehouse.take(insert(3, "a", 2, 11, version=2))
-    assert warehouse.waiting("a") is not None
     topic.values.append(rename(4, ("a", "t"), ("b", "a"), ("t", "b")))
     warehouse.take(insert(5, "b", 3, 12))
     for name in ("a", "b"):
