@@ -12,12 +12,10 @@ from tests.architecture.remedies import (
 from tests.architecture.tree import module_from
 
 OWED = (
-    "CorruptEvent",
     "DefinitionMismatch",
     "EndPositionUnknown",
     "Fenced",
     "ForeignInstallation",
-    "IncidentInBinlog",
     "JournalTooNew",
     "KafkaRefused",
     "NoAlignment",
@@ -27,7 +25,6 @@ OWED = (
     "ReaderStalled",
     "RecordNotEncodable",
     "ResumeMismatch",
-    "UnsupportedEvent",
     "sink.CheckpointDamaged",
     "sink.CheckpointPastLedger",
     "sink.ColumnClash",
