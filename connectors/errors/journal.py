@@ -37,13 +37,21 @@ class JournalOutdated(AqueductError):
 class JournalTooNew(AqueductError):
     """The journal was written by a newer version of Aqueduct."""
 
-    remedy = "Run that version, or a later one."
+    remedy = (
+        "Run that version, or a later one, on all workers and for all commands. If none ever ran, another "
+        "program wrote the record: python -m app journal repair DEST --why TEXT writes the previous record of "
+        "its key again."
+    )
 
 
 class ForeignInstallation(AqueductError):
     """The journal's cursor belongs to another installation."""
 
-    remedy = "Give each installation a prefix of its own."
+    remedy = (
+        "If two installations share the topic, or it was copied from another one's: give each a prefix of its "
+        "own, with which a destination begins as its start says. If there was only one, the journal lost its "
+        "first records: restore it from a backup of the topic."
+    )
 
 
 class StateUnknown(AqueductError):

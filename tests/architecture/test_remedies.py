@@ -12,19 +12,6 @@ from tests.architecture.remedies import (
 from tests.architecture.tree import module_from
 
 OWED = (
-    "DefinitionMismatch",
-    "EndPositionUnknown",
-    "Fenced",
-    "ForeignInstallation",
-    "JournalTooNew",
-    "KafkaRefused",
-    "NoAlignment",
-    "NotAuditable",
-    "NotComparable",
-    "NotRepaired",
-    "ReaderStalled",
-    "RecordNotEncodable",
-    "ResumeMismatch",
     "sink.CheckpointDamaged",
     "sink.CheckpointPastLedger",
     "sink.ColumnClash",

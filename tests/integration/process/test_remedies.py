@@ -181,6 +181,7 @@ def test_servers_are_corrected_as_errors_say_until_the_destination_runs(
 
 
 @pytest.mark.remedy("IncidentInBinlog", "UnsupportedEvent", "CorruptEvent")
+@pytest.mark.remedy("EndPositionUnknown")
 def test_what_the_binlog_has_lost_is_passed_by_the_commands_that_errors_name(
     stack: Stack, mysql: Mysql, tmp_path: Path, command: Command
 ) -> None:
@@ -196,6 +197,16 @@ def test_what_the_binlog_has_lost_is_passed_by_the_commands_that_errors_name(
         worker.wait(lambda status: status["state"] == "RUNNING" and status["rows"] == 1)
         assert worker.stop() == 0
 
+    # Of what the account may not see, the server says nothing.
+    run(mysql, "REVOKE REPLICATION CLIENT ON *.* FROM 'aqueduct'@'%'")
+    refused = command("cursor", "set", "shop", "--latest", "--why", "x")
+    (grant,) = re.findall(
+        r"EndPositionUnknown: .*(GRANT REPLICATION CLIENT ON .* TO )it;", refused.stderr
+    )
+    run(mysql, f"{grant} 'aqueduct'@'%'")
+    # Only these two statements are passed over.
+    done = command("cursor", "set", "shop", "--latest", "--why", "x", "--yes-lose-changes")
+    assert done.returncode == 0, done.stdout + done.stderr
     with pytest.raises(pymysql.err.OperationalError, match="max_binlog_stmt_cache_size"):
         run(mysql, "INSERT INTO shop.m VALUES (1, REPEAT('x', 100000))")
     file = end_of(mysql).file

@@ -39,7 +39,8 @@ def test_each_is_written_again_as_the_last_one_of_its_key_that_can_be_read_the_c
     note = note_of(quarantine.add(ORDERS, "a test", between(120)))
     written.commit([note])
     end = written.journal.end
-    bad = [StoredRecord(CURSOR, b"not json", end), StoredRecord(note[0], b"\xff", end + 1)]
+    newer = b'{"format":99}'
+    bad = [StoredRecord(CURSOR, newer, end), StoredRecord(note[0], b"\xff", end + 1)]
     pairs = found([*written.journal.records, *bad]).pairs()
     assert [record for record, _ in pairs] == [bad[1], bad[0]]
     assert [good.value for _, good in pairs] == [note[1], written.journal.records[-1].value]
