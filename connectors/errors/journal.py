@@ -17,9 +17,9 @@ class JournalUnreadable(JournalDamaged):
     remedy = (
         "Another program wrote it, or it was changed by hand: find out who writes to the topic. To write the "
         "previous record of its key again: python -m app journal repair DEST --why TEXT. Then: "
-        "python -m app destination restart DEST. If the key begins with history, baseline, resolved or "
-        "checkpoint, there is another way: set snapshot.mode to recovery and restart the worker, so that the "
-        "schema history begins again at the cursor."
+        "python -m app destination restart DEST; a merge and logical.schemas continue by themselves. If the "
+        "key begins with history, baseline, resolved or checkpoint, there is another way: set snapshot.mode to "
+        "recovery and restart the worker, so that the schema history begins again at the cursor."
     )
 
 
@@ -39,8 +39,8 @@ class JournalTooNew(AqueductError):
 
     remedy = (
         "Run that version, or a later one, on all workers and for all commands. If none ever ran, another "
-        "program wrote the record: python -m app journal repair DEST --why TEXT writes the previous record of "
-        "its key again."
+        "program wrote the record; to write the previous one of its key again: python -m app journal repair "
+        "DEST --why TEXT."
     )
 
 
