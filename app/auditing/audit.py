@@ -253,6 +253,7 @@ def _end(journal_records: Journal, destination: str) -> End:
                 "the destination's cursor is not a position of MySQL",
                 gtid_set=cursor.gtid_set,
                 destination=destination,
+                remedy="Compare its rows instead: `python -m app validate DEST`.",
             ) from None
     resume = cursor.resume
     return End(

@@ -32,6 +32,11 @@ def remedy_of(refusal: str, usual: str = TruthUnreadable.remedy) -> str:
 class NotAuditable(AqueductError):
     """The audit lacks something to compare with."""
 
+    remedy = (
+        "Check the prefix and the destination's name in the settings: only what a worker has led can be "
+        "audited."
+    )
+
 
 class WarehouseUnreadable(AqueductError):
     """The sink could not list the contents of the warehouse."""

@@ -40,7 +40,6 @@ from tables.logical_schemas.decisions import (
     Decision,
     Decisions,
     Verb,
-    decision_in,
     note_of_decided,
 )
 from tables.logical_schemas.logical_schema import refusal, types_of
@@ -189,8 +188,9 @@ class LogicalSchemasRun:
 
     def _take_decision(self, record: Any) -> None:
         if DECISION.is_of(record.key or b""):
-            found = StoredRecord(record.key, record.value or b"", record.offset)
-            self._decisions.send(decision_in(found))
+            self._decisions.take(
+                DECISION.name, [], StoredRecord(record.key, record.value or b"", record.offset)
+            )
 
     def _take_version(self, value: bytes | None) -> None:
         if not value:

@@ -15,16 +15,18 @@ from typing import Any
 
 from app.destination.plan import Plan
 from app.destination.takeover.committed_state import committed_state, whole_state
+from app.merge.plan import UNIT as MERGE
 from app.operations.destination_check import check_destination
 from app.settings.model import Settings
-from app.wiring import destination_plan, kafka_client, topic_plans
-from connectors.errors import StateUnknown
+from app.wiring import destination_plan, is_mapped, kafka_client, merge_plans, topic_plans
+from connectors.errors import StateUnknown, UsageError
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics.topics import Topics
 from connectors.wire import journal_topic
 from tables.journal.partition import JournalPartition
 from tables.journal.state import DestinationState
 from tables.journal_format import Entry as Note
+from tables.logical_schemas.decisions import UNIT as LOGICAL_SCHEMAS
 
 _POLL_SECONDS = 0.5
 
@@ -121,6 +123,24 @@ class Journal:
             if time.monotonic() >= deadline:
                 return None
             await asyncio.sleep(_POLL_SECONDS)
+
+
+def journal_of(settings: Settings, name: str) -> JournalPartition:
+    """Return the partition of a destination's records; or of a merge's, which is ``merge.NAME``; or of the
+    decisions on logical schemas, ``logical.schemas``.
+
+    Raises UsageError if the settings have no such one.
+    """
+    topics = topic_plans(settings)
+    if name == LOGICAL_SCHEMAS and is_mapped(settings):
+        return JournalPartition.of(name, topics.journal(), kafka_client(settings).options())
+    if not name.startswith(MERGE):
+        return Journal.of(settings, name).plan.journal
+    options = kafka_client(settings).options()
+    plans = {one.unit: one for one in merge_plans(settings, options, topics)}
+    if name not in plans:
+        raise UsageError(f"the settings have no merge {name!r}, only: {', '.join(sorted(plans))}")
+    return plans[name].journal
 
 
 async def write_note(journal: JournalPartition, note: Note) -> int:

@@ -62,7 +62,8 @@ class Unit:
             self._status.show(State.STANDBY)
 
     async def _rest_after(self, error: AqueductError, lease: Lease) -> None:
-        error.context = {**self._context, **error.context}
+        # Its name is what commands of the journal take in place of a destination's.
+        error.context = {**self._context, "destination": self.name, **error.context}
         metrics.ERRORS.labels(self.name, error.name).inc()
         decision = self._policy.decide(error)
         self._status.show(decision.state, f"{error.name}: {error}")

@@ -9,6 +9,11 @@ from connectors.mysql.ddl.definition import TableName
 class NotComparable(AqueductError):
     """The rows of a table cannot be compared with its topic."""
 
+    remedy = (
+        "Remove the cause named above, and validate again; or compare its changes with the binlog: "
+        "`python -m app audit DEST`."
+    )
+
 
 class TableChanged(AqueductError):
     """The definition of a table, or its rules, changed while it was compared."""
@@ -24,7 +29,8 @@ class NotRepaired(AqueductError):
     """The rows of a table were not published again."""
 
     remedy = (
-        "Once its snapshot has ended, validate it again; see `python -m app snapshot status DEST`."
+        "See `python -m app snapshot status DEST`, and remove the cause that it shows; once the snapshot has "
+        "ended, repeat `python -m app validate DEST --repair`, which requests what still differs."
     )
 
 

@@ -89,7 +89,9 @@ class ExpectedRows:
             raise NotComparable(error.detail) from error
         if not isinstance(captured, CapturedTable):
             raise NotComparable(
-                "it is not published" if captured is None else "it is quarantined, or was given up"
+                "it is not published"
+                if captured is None
+                else "it is quarantined, or was given up: see `python -m app schema quarantine`"
             )
         return captured
 

@@ -46,9 +46,10 @@ class NoAlignment(AqueductError):
     """The last published transactions are not found in the source in one sequence."""
 
     remedy = (
-        "Without GTIDs the position cannot be found otherwise. Raise failover.fallback_seconds if it was too "
-        "short, or turn on GTIDs. To resume from the end of that source: `python -m app cursor set DEST "
-        "--latest --why REASON`, and reload the tables."
+        "Without GTIDs the position cannot be found otherwise: point the destination to the server that was "
+        "read; raise failover.fallback_seconds if it was too short. To resume from the end of this one: "
+        "`python -m app cursor set DEST --latest --why REASON`, and reload the tables. For the next time, turn "
+        "on GTIDs, or set failover.fingerprints to on."
     )
 
 

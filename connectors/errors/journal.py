@@ -17,9 +17,9 @@ class JournalUnreadable(JournalDamaged):
     remedy = (
         "Another program wrote it, or it was changed by hand: find out who writes to the topic. To write the "
         "previous record of its key again: python -m app journal repair DEST --why TEXT. Then: "
-        "python -m app destination restart DEST. If the key begins with history, baseline, resolved or "
-        "checkpoint, there is another way: set snapshot.mode to recovery and restart the worker, so that the "
-        "schema history begins again at the cursor."
+        "python -m app destination restart DEST; a merge and logical.schemas continue by themselves. If the "
+        "key begins with history, baseline, resolved or checkpoint, there is another way: set snapshot.mode to "
+        "recovery and restart the worker, so that the schema history begins again at the cursor."
     )
 
 
@@ -37,13 +37,21 @@ class JournalOutdated(AqueductError):
 class JournalTooNew(AqueductError):
     """The journal was written by a newer version of Aqueduct."""
 
-    remedy = "Run that version, or a later one."
+    remedy = (
+        "Run that version, or a later one, on all workers and for all commands. If none ever ran, another "
+        "program wrote the record; to write the previous one of its key again: python -m app journal repair "
+        "DEST --why TEXT."
+    )
 
 
 class ForeignInstallation(AqueductError):
     """The journal's cursor belongs to another installation."""
 
-    remedy = "Give each installation a prefix of its own."
+    remedy = (
+        "If two installations share the topic, or it was copied from another one's: give each a prefix of its "
+        "own, with which a destination begins as its start says. If there was only one, the journal lost its "
+        "first records: restore it from a backup of the topic."
+    )
 
 
 class StateUnknown(AqueductError):

@@ -43,15 +43,18 @@ class KafkaDenied(AqueductError):
 class KafkaRefused(AqueductError):
     """Kafka refused a request."""
 
-    remedy = "Change the settings, then restart the destination."
+    remedy = (
+        "Change the settings of the worker, the topic or the brokers as it says; where the "
+        "destination has FAILED by it, then: `python -m app destination restart DEST`."
+    )
 
 
 class Fenced(AqueductError):
     """Another worker has taken over this destination."""
 
     remedy = (
-        "If two workers were started on purpose, configure ZooKeeper so that they take turns; "
-        "otherwise stop one and restart this one."
+        "This worker publishes nothing of it meanwhile, and leads again by itself, within seconds, once the "
+        "other has ended: stop one of the two. If both were started on purpose, configure ZooKeeper for both."
     )
 
 

@@ -94,7 +94,10 @@ class StartIncomplete(AqueductError):
 class EndPositionUnknown(AqueductError):
     """The server does not report the end of its binlog."""
 
-    remedy = "Turn on log_bin, and grant REPLICATION CLIENT to the account."
+    remedy = (
+        "The account lacks a privilege: GRANT REPLICATION CLIENT ON *.* TO it; or the server writes no binlog: "
+        "start it with log_bin. Then repeat the command, or `python -m app destination restart DEST`."
+    )
 
 
 class SourceDiverged(AqueductError):

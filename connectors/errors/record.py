@@ -33,7 +33,9 @@ class RecordNotEncodable(AqueductError):
 
     remedy = (
         "Nothing from its transaction on was published. Report it with these coordinates. To continue, exclude "
-        "the table, or give it another format and another topic in the mapping."
+        "the table by the filter, or give it another format and another topic in the mapping, and restart the "
+        "worker; or continue without its transaction: `python -m app cursor skip DEST --gtid GTID --why "
+        "REASON` (without GTIDs --file and --pos), and reload the table."
     )
 
 

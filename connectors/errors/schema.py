@@ -12,11 +12,9 @@ from connectors.errors.base import AqueductError, Retry
 class DefinitionMismatch(AqueductError):
     """A table's definition does not match its rows."""
 
-    remedy = (
-        "No row of the table was published from this position on. It was altered after these rows were "
-        "written, or by a statement that is not in the binlog: `python -m app cursor set DEST --gtid SET --why "
-        "REASON` (or --latest) continues after that; and reload the table."
-    )
+    # No remedy: it is never shown itself; WitnessesDiffer quarantines the table, or SnapshotUnsupported is the
+    # state of its snapshot.
+    remedy = "The table is quarantined, or its snapshot refused, by an error that says what to do."
 
 
 class WitnessesDiffer(AqueductError):

@@ -87,4 +87,9 @@ class StatementBasedChange(AqueductError):
 class IncidentInBinlog(AqueductError):
     """The server reports that its binlog may lack changes."""
 
-    remedy = "Find out what the server lost (see its error log), then reload the tables concerned."
+    remedy = (
+        "Nothing after it was published. Find out what the server lost (see its error log). To continue: "
+        "`python -m app cursor skip DEST --gtid GTID --why REASON` (without GTIDs --file and --pos; if none is "
+        "named, as by MariaDB, `python -m app cursor set DEST --file FILE --pos 4 --why REASON` with the next "
+        "file, which begins after it). Then reload the tables concerned."
+    )

@@ -104,7 +104,9 @@ _ADVICE: Final = {
     17: "Change the prefix, or leave the table out: a topic's name has at most 249 letters, digits, dots, "
     "underscores and hyphens.",
     32: "Compare the clocks of this machine and the brokers; let message.timestamp.before.max.ms and "
-    "message.timestamp.after.max.ms of the topic be their defaults.",
+    "message.timestamp.after.max.ms of the topic be their defaults. If KafkaLost follows for minutes, "
+    "restart the broker that coordinates the transactional id: it does not repeat the end of a transaction "
+    "that a topic refused.",
     37: "Set topics.partitions to 1 or more.",
     40: "Change the topics settings to what the brokers accept.",
     44: "The brokers' create.topic.policy does not allow it: change the topics settings, or create the topic "
@@ -112,8 +114,11 @@ _ADVICE: Final = {
     50: "Set transaction.max.timeout.ms of the brokers to 15000 or more.",
     76: "Set publish.compression to what the topic's compression.type allows.",
     87: "The topic is compacted and the record has no key (TRUNCATE, or a table without a primary key): set "
-    "its cleanup.policy and topics.cleanup_policy to delete; then restart the destination.",
+    "its cleanup.policy and topics.cleanup_policy to delete.",
 }
+_THEN: Final = (
+    "Where the destination has FAILED by it, then: `python -m app destination restart DEST`."
+)
 _AGAIN: Final = {74, 75, 78, 89, 100, 103}
 """Codes unknown to aiokafka that its producer can answer by sending the same batch again."""
 
@@ -132,7 +137,8 @@ def answered(code: int, detail: str = "", **context: Any) -> AqueductError:
     its number."""
     name, kind = ANSWERS.get(code, ("unknown to this version", Kind.UNEXPECTED))
     text = f"{name} ({code})" + (f": {detail}" if detail and detail != name else "")
-    return kind.error(text, remedy=_ADVICE.get(code, ""), **context)
+    advice = _ADVICE.get(code, "")
+    return kind.error(text, remedy=advice and f"{advice} {_THEN}", **context)
 
 
 def _register() -> None:

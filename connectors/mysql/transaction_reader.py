@@ -224,8 +224,14 @@ class TransactionReader:
     def _add_context(self, error: AqueductError, file: str, pos: int, kind: int) -> None:
         error.context.setdefault("coordinates", Coordinates(file, pos))
         error.context.setdefault("event", type_name(kind))
-        if self.open and self.open.gtid:
-            error.context.setdefault("gtid", self.open.gtid)
+        # The names by which an operator can skip it.
+        opened, announced = self.open, self._announced
+        if opened is None and announced is not None:
+            opened = Transaction(file, *announced, 0)
+        if opened is not None and opened.gtid:
+            error.context.setdefault("gtid", opened.gtid)
+        elif opened is not None:
+            error.context.setdefault("transaction_at", opened.start)
 
     def _announce(
         self, data: bytes, body: int, end: int, *, pos: int, anonymous: bool = False

@@ -14,7 +14,7 @@ from typing import Any
 
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import TableName
-from tables.journal_format import Entry, encoded, read_as
+from tables.journal_format import Entry, encoded, is_tombstone, read_as
 from tables.journal_kind import Kind, StatePart
 
 UNIT = "logical.schemas"
@@ -124,6 +124,8 @@ class Decisions:
 
     def take(self, kind: str, _names: list[str], record: StoredRecord) -> None:
         """Fold a journal record in."""
+        if is_tombstone(record):
+            return  # a repair removed it, as no record of the key could be read
         if kind == DECISION.name:
             self.send(decision_in(record))
         else:

@@ -12,22 +12,6 @@ from tests.architecture.remedies import (
 from tests.architecture.tree import module_from
 
 OWED = (
-    "CorruptEvent",
-    "DefinitionMismatch",
-    "EndPositionUnknown",
-    "Fenced",
-    "ForeignInstallation",
-    "IncidentInBinlog",
-    "JournalTooNew",
-    "KafkaRefused",
-    "NoAlignment",
-    "NotAuditable",
-    "NotComparable",
-    "NotRepaired",
-    "ReaderStalled",
-    "RecordNotEncodable",
-    "ResumeMismatch",
-    "UnsupportedEvent",
     "sink.CheckpointDamaged",
     "sink.CheckpointPastLedger",
     "sink.ColumnClash",

@@ -23,7 +23,10 @@ def first_file(binlog: Witness, begin: Bound | None) -> str:
     """The last file before which no GTID, time or position is wanted: found by bisecting the heads."""
     files = list(binlog.files())
     if not files:
-        raise NotAuditable("there are no binlog files")
+        raise NotAuditable(
+            "there are no binlog files",
+            remedy="Start the server with log_bin; or name copies of its files with --binlogs.",
+        )
     low, high = 0, len(files) - 1
     while low < high:
         middle = (low + high + 1) // 2

@@ -16,7 +16,8 @@ from app.commands.operator import operator
 from app.commands.output import print_answer
 from app.commands.waiting import add_waiting
 from app.merge.plan import UNIT
-from app.operations.destination.accepted_topics import journal_of, plan_acceptance
+from app.operations.destination.accepted_topics import plan_acceptance
+from app.operations.journal_access import journal_of
 from app.settings.model import load
 from connectors.errors import UsageError
 

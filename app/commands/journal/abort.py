@@ -14,14 +14,16 @@ from app.commands.arguments import add_destination, add_format
 from app.commands.event_loop import run_operation
 from app.commands.output import print_answer
 from app.operations.journal.open_transactions import TopicPartition, end_transaction, list_open
-from app.operations.journal_access import Journal
+from app.operations.journal_access import journal_of
 from app.settings.model import load
 from connectors.errors import UsageError
 from connectors.kafka.reading.open_transactions import OpenTransaction
+from tables.journal.partition import JournalPartition
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add a destination, a partition and a transactional id."""
+    parser.epilog = "DEST may be a merge, as merge.NAME, or logical.schemas."
     add_destination(parser)
     parser.add_argument(
         "--transactional-id",
@@ -40,8 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """End or list them; 0 once it has ended, or if there is none."""
-    journal = Journal.of(load(), options.destination)
-    partition, name = _partition_of(journal, options), journal.plan.name
+    journal = journal_of(load(), options.destination)
+    partition, name = _partition_of(journal, options), journal.destination
     if options.transactional_id is None:
         return _listed(
             name, partition, run_operation(list_open(journal, partition)), options.format
@@ -55,11 +57,11 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _partition_of(journal: Journal, options: argparse.Namespace) -> TopicPartition:
+def _partition_of(journal: JournalPartition, options: argparse.Namespace) -> TopicPartition:
     if (options.topic is None) != (options.partition is None):
         raise UsageError("give --topic and --partition together, or neither for the journal")
     if options.topic is None:
-        return TopicPartition.of(journal)
+        return TopicPartition(journal.topic, journal.number)
     return TopicPartition(options.topic, options.partition)
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 
-from app.destination.takeover.recovery import folded
-from connectors.errors import JournalDamaged
+from app.destination.takeover.recovery import folded, of_partition
+from connectors.errors import JournalDamaged, JournalTooNew, JournalUnreadable
 from tables.journal.checkpoint import MemoryCheckpoint
 from tables.journal.partition import JournalPartition
 from tables.journal.state import DestinationState
@@ -39,9 +39,13 @@ async def committed_state(
 
 
 async def _read(journal: JournalPartition, *, whole_history: bool) -> DestinationState:
-    return await folded(
-        journal.destination, MemoryCheckpoint(), journal.fold_into, whole_history=whole_history
-    )
+    try:
+        return await folded(
+            journal.destination, MemoryCheckpoint(), journal.fold_into, whole_history=whole_history
+        )
+    except (JournalUnreadable, JournalTooNew) as error:
+        error.context = {**of_partition(journal), **error.context}
+        raise
 
 
 async def whole_state(journal: JournalPartition) -> DestinationState:

@@ -115,15 +115,19 @@ async def recover(
         else:
             state = await folded(destination, checkpoint, read, whole_history=whole_history)
     except (JournalUnreadable, JournalTooNew) as error:
-        context = {
-            "destination": destination,
-            "topic": journal.topic,
-            "partition": journal.number,
-        }
-        error.context = {**context, **error.context}
+        error.context = {**of_partition(journal), **error.context}
         raise
     await verification.check(state, journal, checkpoint)
     return state
+
+
+def of_partition(journal: JournalPartition) -> dict[str, object]:
+    """The context of an error of a record of the journal: where it is, and whose."""
+    return {
+        "destination": journal.destination,
+        "topic": journal.topic,
+        "partition": journal.number,
+    }
 
 
 async def last_claim(

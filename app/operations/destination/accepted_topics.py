@@ -11,10 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from app.destination.takeover.committed_state import committed_state
-from app.merge.plan import UNIT
-from app.operations.journal_access import Journal, write_notes
-from app.settings.model import Settings
-from app.wiring import kafka_client, merge_plans, topic_plans
+from app.operations.journal_access import write_notes
 from connectors.errors import TopicGone, UsageError
 from connectors.kafka.topics.topics import Topics
 from connectors.wire import quarantine_topic, schemas_topic
@@ -39,20 +36,6 @@ class Acceptance:
         """Record it in the journal."""
         notes = [note_of(replace(one, by=by, why=why)) for one in self.topics]
         await write_notes(self.journal, [*notes, *self.notes])
-
-
-def journal_of(settings: Settings, name: str) -> JournalPartition:
-    """Return the partition of a destination's records, or of those of a merge, which is ``merge.NAME``.
-
-    Raises UsageError if the settings have neither.
-    """
-    if not name.startswith(UNIT):
-        return Journal.of(settings, name).plan.journal
-    options = kafka_client(settings).options()
-    plans = {one.unit: one for one in merge_plans(settings, options, topic_plans(settings))}
-    if name not in plans:
-        raise UsageError(f"the settings have no merge {name!r}, only: {', '.join(sorted(plans))}")
-    return plans[name].journal
 
 
 async def plan_acceptance(journal: JournalPartition, names: Collection[str]) -> Acceptance | None:

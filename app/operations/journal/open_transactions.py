@@ -8,10 +8,10 @@ from __future__ import annotations
 import shlex
 from typing import NamedTuple
 
-from app.operations.journal_access import Journal
 from connectors.errors import StateUnknown
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.open_transactions import OpenTransaction, open_transactions
+from tables.journal.partition import JournalPartition
 
 
 class TopicPartition(NamedTuple):
@@ -20,22 +20,19 @@ class TopicPartition(NamedTuple):
     topic: str
     partition: int
 
-    @classmethod
-    def of(cls, journal: Journal) -> TopicPartition:
-        """Return the destination's partition of the journal."""
-        return cls(journal.topic, journal.partition)
-
     def __str__(self) -> str:
         return f"--topic {shlex.quote(self.topic)} --partition {self.partition}"
 
 
-async def list_open(journal: Journal, partition: TopicPartition) -> tuple[OpenTransaction, ...]:
+async def list_open(
+    journal: JournalPartition, partition: TopicPartition
+) -> tuple[OpenTransaction, ...]:
     """Return the transactions that are open in a partition."""
     return tuple(await open_transactions(journal.options, partition.topic, partition.partition))
 
 
 async def end_transaction(
-    journal: Journal, partition: TopicPartition, transactional_id: str
+    journal: JournalPartition, partition: TopicPartition, transactional_id: str
 ) -> None:
     """Make the broker abort the transaction of a transactional id; raise StateUnknown if none is open."""
     if transactional_id not in {
@@ -43,7 +40,7 @@ async def end_transaction(
     }:
         raise StateUnknown(
             "no transaction of this transactional id is open in the partition",
-            destination=journal.plan.name,
+            destination=journal.destination,
             topic=partition.topic,
             partition=partition.partition,
             remedy="It may have ended meanwhile. To list the open ones, run python -m app journal abort DEST "

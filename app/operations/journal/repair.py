@@ -1,8 +1,10 @@
-"""Repair of a destination's unreadable records: earlier readable ones are written again.
+"""Repair of the unreadable records of a destination, a merge, or logical schemas: earlier readable ones are
+written again.
 
-Invariant: a destination whose records are all readable is left alone. Otherwise its leader is
-fenced first, so that nothing newer is replaced; a record is only written again as the journal
-itself still has it, and the operator's name is recorded in the same transaction.
+Invariant: where all records are readable nothing is done. Otherwise the leader is fenced first, so that nothing
+newer is replaced; a record is only written again as the journal itself still has it, and the operator's name is
+recorded in the same transaction. Only a decision on shards, or its outcome, is removed if there is no earlier
+record: it can be made again.
 """
 
 from __future__ import annotations
@@ -13,16 +15,18 @@ import uuid
 from dataclasses import dataclass, field
 
 from app.destination.takeover.recovery import installation_of
-from app.operations.journal_access import Journal
 from connectors.errors import JournalUnreadable
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.partition_reader import StoredRecord
+from tables.journal.partition import JournalPartition
 from tables.journal.state import DestinationState, cursor_key
+from tables.journal_format import tombstone
+from tables.logical_schemas.decisions import DECIDED, DECISION
 from tables.operator.interventions import Intervention, note_of
 from tables.schema_history.codec.fold import OLDEST
 
-Pair = tuple[StoredRecord, StoredRecord]
-"""A record that cannot be read, and the one of its key that is written again."""
+Pair = tuple[StoredRecord, StoredRecord | None]
+"""A record that cannot be read, and the one of its key that is written again; None if the key is removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,30 +35,37 @@ class RewrittenRecord:
 
     offset: int
     key: bytes
-    as_at: int
+    as_at: int | None
+    """None if it was removed."""
 
 
-async def repair(journal: Journal, *, by: str, why: str) -> tuple[RewrittenRecord, ...]:
+async def repair(
+    journal: JournalPartition, *, worker: str, by: str, why: str
+) -> tuple[RewrittenRecord, ...]:
     """Repair them all; return nothing if every record can be read."""
     if not (await _read_records(journal)).bad:
         return ()
-    plan = journal.plan
-    installation = await installation_of(journal.topic, options=journal.options, worker=plan.worker)
+    installation = await installation_of(journal.topic, options=journal.options, worker=worker)
     producer = TransactionalProducer(
-        f"{installation}.{plan.name}", options=journal.options, compression=None
+        f"{installation}.{journal.destination}", options=journal.options, compression=None
     )
     try:
         await producer.init_transactions()
         found = await _read_records(journal)
         pairs = found.pairs()
         if pairs:
-            notes = [(good.key, good.value) for _, good in pairs]
+            notes = [
+                tombstone(bad.key) if good is None else (good.key, good.value)
+                for bad, good in pairs
+            ]
             intervention = _intervention(found.state, pairs, by=by, why=why)
             await _write(journal, producer, [note_of(intervention), *notes])
     finally:
         await producer.discard()
     return tuple(
-        RewrittenRecord(offset=record.offset, key=record.key, as_at=good.offset)
+        RewrittenRecord(
+            offset=record.offset, key=record.key, as_at=None if good is None else good.offset
+        )
         for record, good in pairs
     )
 
@@ -80,7 +91,7 @@ class _Records:
         there is none."""
         cursor = cursor_key(self.state.destination)
         for key, record in self.bad.items():
-            if key not in self.good:
+            if key not in self.good and not (DECISION.is_of(key) or DECIDED.is_of(key)):
                 raise JournalUnreadable(
                     "the journal has no earlier record of the key",
                     destination=self.state.destination,
@@ -90,21 +101,21 @@ class _Records:
                     "of the schema history, snapshot.mode: recovery does without it.",
                 )
         keys = sorted(self.bad, key=lambda key: key == cursor)
-        return [(self.bad[key], self.good[key]) for key in keys]
+        return [(self.bad[key], self.good.get(key)) for key in keys]
 
 
-async def _read_records(journal: Journal) -> _Records:
-    found = _Records(DestinationState.with_history_from(journal.plan.name, OLDEST))
-    await journal.plan.journal.read(found.take)
+async def _read_records(journal: JournalPartition) -> _Records:
+    found = _Records(DestinationState.with_history_from(journal.destination, OLDEST))
+    await journal.read(found.take)
     return found
 
 
 async def _write(
-    journal: Journal, producer: TransactionalProducer, notes: list[tuple[bytes, bytes]]
+    journal: JournalPartition, producer: TransactionalProducer, notes: list[tuple[bytes, bytes]]
 ) -> None:
     async with producer.transaction() as kafka:
         sent = [
-            await kafka.send(journal.topic, key=key, value=value, partition=journal.partition)
+            await kafka.send(journal.topic, key=key, value=value, partition=journal.number)
             for key, value in notes
         ]
         await asyncio.gather(*sent)

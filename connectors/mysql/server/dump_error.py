@@ -11,6 +11,7 @@ from connectors.errors import (
     AnonymousTransaction,
     AqueductError,
     BinlogFileMissing,
+    CorruptEvent,
     PositionGone,
     ServerIdConflict,
     SourceDiverged,
@@ -31,4 +32,22 @@ def dump_error(text: str, address: object, server_id: int) -> AqueductError:
         return AnonymousTransaction(text, source=address)
     if "not in the master's binlog" in lowered:
         return SourceDiverged(text, source=address)
+    if _UNREADABLE.search(lowered):
+        return CorruptEvent(
+            f"the server cannot read its binlog: {text}", source=address, remedy=AFTER_DAMAGE
+        )
     return SourceRefused(text, source=address)
+
+
+_UNREADABLE = re.compile(
+    r"bogus|corrupt|\bcrc\b|truncated|invalid event|invalid format_description|bad magic|i/o error"
+    r"|decryption|exceeded max_allowed_packet|event too big"
+)
+"""Damage that the server itself meets; an event's damaged length makes it one that is too large."""
+AFTER_DAMAGE = (
+    "Aqueduct reads it again; if this persists, see the server's error log, and check its disk with "
+    "mysqlbinlog. No transaction can be skipped there, as the file is not read past the damage: put it back "
+    "from a copy; or resume from the next file, or from the end: `python -m app cursor set DEST --file FILE "
+    "--pos 4 --why REASON` (or --latest). Then reload the tables concerned."
+)
+"""What to do where more than one transaction cannot be read."""

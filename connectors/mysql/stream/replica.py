@@ -36,6 +36,7 @@ from connectors.mysql.binlog.events import (
 from connectors.mysql.binlog.transaction_context import verified
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
+from connectors.mysql.server.dump_error import AFTER_DAMAGE
 from connectors.mysql.server.facts import (
     SourceAddress,
     connection_to,
@@ -166,7 +167,9 @@ class BinlogStream:
             try:
                 event = parse_event(data, checksum=self._has_checksum(data))
             except CorruptEvent as error:
-                raise CorruptEvent(error.detail, coordinates=self._position) from error
+                raise CorruptEvent(
+                    error.detail, coordinates=self._position, remedy=AFTER_DAMAGE
+                ) from error
             placed = self._placed(event)
             if event.type == EventType.ROTATE:
                 self._position = Coordinates(*parse_rotate(event))

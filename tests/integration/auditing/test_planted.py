@@ -8,6 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
+from app.auditing.audit import audit
+from app.auditing.errors import NotAuditable
 from app.auditing.truth.witness import WitnessName
 from app.auditing.verdict import Verdict
 from connectors.kafka.reading.partition_reader import StoredRecord
@@ -52,6 +54,15 @@ class Judged(Planting):
 @pytest.fixture(params=list(WitnessName), ids=lambda name: name.value)
 def planted(case: Case, second: Remembered, request: pytest.FixtureRequest) -> Judged:
     return Judged(case, second if request.param is WitnessName.MYSQL_REPLICATION else None)
+
+
+@pytest.mark.remedy("NotAuditable")
+def test_what_no_worker_has_led_is_named_until_the_names_are_right(case: Case) -> None:
+    wrong = replace(case.scope.routes, prefix="other")
+    for scope in (replace(case.scope, routes=wrong), replace(case.scope, destination="other")):
+        with pytest.raises(NotAuditable, match="Check the prefix and the destination's name"):
+            audit(scope)
+    assert audit(case.scope).is_clean
 
 
 def of_key(**wanted: object) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,6 +21,7 @@ from devstack.mysql import Mysql
 from tables.cursor import Cursor
 from tables.fingerprints import Fingerprints
 from tests.crash.links import proxy
+from tests.harness.forked import run_command
 from tests.harness.sql import ask
 from tests.harness.wait import until
 from tests.harness.worker import running, settings
@@ -36,6 +38,7 @@ def both(stack: Stack) -> Iterator[Pair]:
         yield servers
 
 
+@pytest.mark.remedy("NoAlignment")
 def test_it_is_resumed_after_the_published_changes_and_missing_ones_stop_the_destination(
     stack: Stack, both: Pair, tmp_path: Path
 ) -> None:
@@ -59,6 +62,24 @@ def test_it_is_resumed_after_the_published_changes_and_missing_ones_stop_the_des
             wire.backend(both.master.host, both.master.port)
             wire.reset()
             shows(worker, "FAILED", "LostInReplication", "1 transaction(s)")
+        # Where nothing shows the position, an operator gives it.
+        other = {**given, "prefix": f"{given['prefix']}-2"}
+        other["destinations"]["shop"] |= {"start": "latest", "failover": {"fingerprints": "off"}}
+        with running(other, tmp_path) as worker:
+            shows(worker, "RUNNING")
+            insert(both.master, "four")
+            has_rows(worker, 1)
+            wire.backend(both.standby.host, both.standby.port)
+            wire.reset()
+            error = shows(worker, "FAILED", "NoAlignment", "no fingerprints")
+            (words,) = re.findall(r"python -m app (cursor set shop --latest --why) REASON", error)
+            done = run_command(
+                tmp_path / "aqueduct.yaml", *words.split(), "moved", "--yes-lose-changes"
+            )
+            assert done.returncode == 0, done.stderr
+            insert(both.standby, "five")
+            has_rows(worker, 2)
+    assert notes(stack, other["prefix"]) == ["four", "five"]
     assert notes(stack, given["prefix"]) == ["one", "two", "two", "three"]
     servers = [change.change_id.partition(":")[0] for change in changed(stack, given["prefix"])]
     assert servers == [_uuid(both.master)] * 3 + [_uuid(both.standby)]

@@ -173,8 +173,8 @@ def is_merged(stack: Stack, pair: Pair, shards: Shards) -> bool:
     return sum(map(len, records(stack, f"{pair.wanted['prefix']}.trade"))) == 3 * shards.count
 
 
-def rewind(stack: Stack, prefix: str, shard: str, to: int = 0) -> None:
-    """Write a shard's first cursor again, or another one."""
+def rewind(stack: Stack, prefix: str, shard: str, to: int = 0, *, raw: bytes | None = None) -> None:
+    """Write a shard's first cursor again, or another one, or anything."""
     topic, unit = f"{prefix}.__shard.{shard}.trade", "merge.trade"
     offsets = {str(part): to for part in range(PARTITIONS)}
     key, value = note_of(MergeCursor(merge=unit, topic=topic, offsets=offsets, ts_ms=1))
@@ -184,7 +184,7 @@ def rewind(stack: Stack, prefix: str, shard: str, to: int = 0) -> None:
             journal = journal_topic(prefix)
             count = len(await producer.partitions_for(journal))
             await producer.send_and_wait(
-                journal, value, key=key, partition=partition_of(unit, count)
+                journal, raw or value, key=key, partition=partition_of(unit, count)
             )
 
     asyncio.run(write())
@@ -288,8 +288,13 @@ def test_a_stalled_shard_is_passed_and_kills_repeat_nothing(
     check_each_once(stack, wanted["prefix"])
 
 
+@pytest.mark.remedy("JournalUnreadable")
 def test_without_zookeeper_one_worker_merges_until_it_has_ended(
-    stack: Stack, mysql: Mysql, tmp_path: Path
+    stack: Stack,
+    mysql: Mysql,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     shards = Shards(mysql)
     wanted = shards.settings(stack, tmp_path)
@@ -328,6 +333,15 @@ def test_without_zookeeper_one_worker_merges_until_it_has_ended(
         shards.write()
         pair.until(lambda: is_merged(stack, pair, shards))
         assert (of("two")["state"], of("two")["waiting"]) == ("RUNNING", {})
+        # What another program has written over a cursor is written again, and nothing is merged twice.
+        rewind(stack, wanted["prefix"], "east", raw=b"not json")
+        monkeypatch.setenv("AQUEDUCT_CONFIG", str(pair.config("two")))
+        assert main(["journal", "repair", "merge.trade", "--why", "x"]) == 0
+        assert "rewritten as at offset" in capsys.readouterr().out
+        assert main(["journal", "repair", "logical.schemas", "--why", "x"]) == 0
+        assert "logical.schemas: all records are readable" in capsys.readouterr().out
+        shards.write()
+        pair.until(lambda: is_merged(stack, pair, shards))
         pair.until(lambda: is_ready_to_end("two"))
         pair.end("two", signal.SIGKILL)
         # A shard's topic that was made again ends before the cursor.

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pymysql
 import pytest
 import yaml
 
+from connectors.mysql.binlog.events import EventType
+from connectors.mysql.binlog.transaction_context import walk
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.stream.replica import BinlogStream
 from devstack import Stack
@@ -20,6 +24,7 @@ from tests.harness.forked import run_command
 from tests.harness.servers import GTIDS_OFF, own_mysql
 from tests.harness.sql import run
 from tests.harness.topics import rows
+from tests.harness.wait import until
 from tests.harness.worker import Worker, running, settings
 from tests.integration.worker.source import address_of, end_of, facts_of
 
@@ -117,8 +122,7 @@ def test_settings_are_corrected_as_errors_say_until_the_destination_runs(
         changes(accept=["incomplete_start"])
         run(mysql, "INSERT INTO shop.t VALUES (5)")
         worker.wait(lambda status: status["state"] == "RUNNING" and status["rows"] == 2)
-    found = [one.value["after"]["id"] for one in rows(stack, wanted["prefix"], "t")]
-    assert found == [2, 3, 4, 5]
+    assert published(stack, wanted) == [2, 3, 4, 5]
 
 
 @pytest.mark.remedy("PreflightError", "NotQuarantined", "PositionUnknown", "DdlUnresolved")
@@ -173,5 +177,94 @@ def test_servers_are_corrected_as_errors_say_until_the_destination_runs(
                 run(mysql, f"INSERT INTO shop.t VALUES ({1000 + more})")
                 worker.wait(lambda status: status["state"] == "RUNNING" and status["rows"] > 0)
                 assert worker.stop() == 0
-    found = [one.value["after"]["id"] for one in rows(stack, wanted["prefix"], "t")]
-    assert found == [2, 1000, *range(10, 310), 1300]
+    assert published(stack, wanted) == [2, 1000, *range(10, 310), 1300]
+
+
+@pytest.mark.remedy("IncidentInBinlog", "UnsupportedEvent", "CorruptEvent")
+@pytest.mark.remedy("EndPositionUnknown")
+def test_what_the_binlog_has_lost_is_passed_by_the_commands_that_errors_name(
+    stack: Stack, mysql: Mysql, tmp_path: Path, command: Command
+) -> None:
+    # The server writes an incident where rows of a table without transactions do not fit its cache.
+    run(
+        mysql,
+        "SET GLOBAL max_binlog_stmt_cache_size = 4096",
+        "CREATE TABLE shop.m (id int, t longtext) ENGINE = MyISAM",
+    )
+    wanted = settings(stack, mysql, tmp_path, decoders=0)
+    (tmp_path / "aqueduct.yaml").write_text(yaml.safe_dump(wanted))
+    # Of what the account may not see, the server says nothing.
+    run(mysql, "REVOKE REPLICATION CLIENT ON *.* FROM 'aqueduct'@'%'")
+    refused = command("cursor", "set", "shop", "--latest", "--why", "x")
+    (grant,) = re.findall(
+        r"EndPositionUnknown: .*(GRANT REPLICATION CLIENT ON .* TO )it;", refused.stderr
+    )
+    run(mysql, f"{grant} 'aqueduct'@'%'")
+    done = command("cursor", "set", "shop", "--latest", "--why", "x")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    with running(wanted, tmp_path) as worker:
+        run(mysql, "INSERT INTO shop.t VALUES (2)")
+        worker.wait(lambda status: status["state"] == "RUNNING" and status["rows"] == 1)
+        assert worker.stop() == 0
+
+    with pytest.raises(pymysql.err.OperationalError, match="max_binlog_stmt_cache_size"):
+        run(mysql, "INSERT INTO shop.m VALUES (1, REPEAT('x', 100000))")
+    file = end_of(mysql).file
+    run(mysql, *(f"INSERT INTO shop.t VALUES ({n})" for n in range(10, 20)))
+    run(mysql, "FLUSH BINARY LOGS", "INSERT INTO shop.t VALUES (20)")
+    path = mysql.data / file
+    written = bytearray(path.read_bytes())
+    rows_of = [
+        at
+        for kind, at, _ in walk(bytes(written), 4, len(written), 0)
+        if kind == EventType.WRITE_ROWS
+    ]
+    unknown, damaged, endless = rows_of[2], rows_of[4], rows_of[8]
+    written[unknown + 4] = 200
+    _, _, end = next(walk(bytes(written), unknown, len(written), 0))
+    written[end - 4 : end] = zlib.crc32(written[unknown : end - 4]).to_bytes(4, "little")
+    written[damaged + 30] ^= 1
+    # Of an event whose length is damaged, and of all after it, the server sends nothing.
+    written[endless + 9 : endless + 13] = (5).to_bytes(4, "little")
+    path.write_bytes(written)
+    with running(wanted, tmp_path) as worker:
+        for error, lacks in (
+            ("IncidentInBinlog", "changes were not written"),
+            ("UnsupportedEvent", "type 200"),
+        ):
+            skipped_as_printed(command, shows(worker, error, lacks))
+        failed = worker.wait(
+            lambda status: (
+                status["state"] == "FAILED" and str(status["error"]).startswith("CorruptEvent: ")
+            )
+        )
+        skipped_as_printed(command, failed["error"])
+        failed = worker.wait(
+            lambda status: (
+                status["state"] == "FAILED" and "cannot read its binlog" in str(status["error"])
+            )
+        )
+        (words,) = re.findall(
+            r"python -m app (cursor set shop --file) FILE --pos 4", failed["error"]
+        )
+        done = command(
+            *words.split(), end_of(mysql).file, "--pos", "4", "--why", "x", "--yes-lose-changes"
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        run(mysql, "INSERT INTO shop.t VALUES (21)")
+        until(lambda: published(stack, wanted)[-1:] == [21])
+        assert worker.destination()["state"] == "RUNNING"
+    assert published(stack, wanted) == [2, 10, 11, 13, 15, 16, 17, 20, 21]
+
+
+def skipped_as_printed(command: Command, error: str) -> None:
+    """Run the command that an error names, with the GTID that it names."""
+    (words,) = re.findall(r"python -m app (cursor skip shop --gtid) GTID", error)
+    (gtid,) = re.findall(r"gtid=([\w:-]+)", error)
+    done = command(*words.split(), gtid, "--why", "lost", "--yes-lose-changes")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def published(stack: Stack, wanted: dict[str, Any]) -> list[int]:
+    return [one.value["after"]["id"] for one in rows(stack, wanted["prefix"], "t")]

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from app.operations.cursor.move import moved_cursor
 from app.pipeline.publish.publisher import _after
 from connectors.errors import ResumeMismatch
 from tables.cursor import Resume
+from tables.journal.state import DestinationState
 from tables.mapping.packed import PackedMapping
 from tables.mapping.yaml_form import from_yaml
 from tests.made import SERVER as UUID
@@ -74,12 +76,19 @@ def test_a_chunk_within_a_transaction_is_not_whole_while_that_one_is_small() -> 
     assert all(piece.whole for piece in parts)
 
 
-def test_a_source_that_continues_with_another_transaction_is_refused() -> None:
+@pytest.mark.remedy("ResumeMismatch")
+def test_a_source_that_continues_with_another_transaction_is_refused_until_the_cursor_is_set() -> (
+    None
+):
     source = Source([[RowsOf(LOG, "c", ((1, 1),))]], gtids=True)
     resume = Resume(transaction_id=f"{UUID}:99", rows=1, published=1, part=1)
     cursor = replace(first_cursor(source), resume=resume)
     with pytest.raises(ResumeMismatch, match=f"{UUID}:99 was published to row 1"):
         run(source.chunks(source.first, NOWHERE), cursor)
+    state = DestinationState(cursor.destination)
+    state.cursor = cursor
+    moved = moved_cursor(cursor.offset, state, cursor.installation, is_back=False)
+    assert records_of(run(source.chunks(source.first, NOWHERE), moved))
 
 
 @pytest.mark.parametrize("first", [gtid(1), event(99)], ids=["announced", "an error before it"])

@@ -142,7 +142,10 @@ async def test_two_that_start_at_once_do_not_fence_each_other_again_and_again(ka
     assert await works(second)
 
 
-async def test_one_that_was_fenced_waits_while_the_group_is_not_known(kafka: Kafka) -> None:
+@pytest.mark.remedy("Fenced")
+async def test_one_that_was_fenced_waits_while_the_group_is_not_known_and_until_the_other_ends(
+    kafka: Kafka,
+) -> None:
     one, two = Worker(kafka, "a"), Worker(kafka, "b")
     leads = await one.lead()
     kafka.living = None
@@ -151,6 +154,12 @@ async def test_one_that_was_fenced_waits_while_the_group_is_not_known(kafka: Kaf
     assert not await works(leads)
     with pytest.raises(Fenced, match="worker b leads in epoch"):
         await one.lead()
+    kafka.living = {"a", "b"}
+    with pytest.raises(AnotherWorkerLeads):
+        await one.lead()
+    # The other is stopped; nothing else is to be done.
+    kafka.living.discard("b")
+    assert await works(await one.lead())
 
 
 async def test_it_leads_again_after_a_transaction_that_was_open_for_too_long(kafka: Kafka) -> None:

@@ -155,12 +155,14 @@ def test_a_table_whose_topic_cannot_have_its_rows_is_refused(rule: str, why: str
         made.definition(NAME, ORDERS)
 
 
-def test_tables_without_a_key_and_quarantined_ones_are_refused() -> None:
+@pytest.mark.remedy("NotComparable")
+def test_tables_without_a_key_and_quarantined_ones_are_refused_until_that_ends() -> None:
     keyless = table(*COLUMNS)
-    with pytest.raises(NotComparable, match="no key that identifies rows"):
+    with pytest.raises(NotComparable, match=r"no key that identifies rows.*app audit"):
         expected(known=keyless).definition(NAME, keyless)
-    with pytest.raises(NotComparable, match="quarantined"):
+    with pytest.raises(NotComparable, match=r"quarantined.*app schema quarantine"):
         expected(known=QuarantinedMarker()).definition(NAME, ORDERS)
+    assert expected(known=ORDERS).definition(NAME, ORDERS)
     odd = table(*COLUMNS, column("frob(3)", "x"), key="id")
     with pytest.raises(SnapshotUnsupported):
         expected(known=odd).definition(NAME, odd)

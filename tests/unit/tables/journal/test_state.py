@@ -7,6 +7,7 @@ from connectors.errors import JournalDamaged, JournalTooNew, JournalUnreadable
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
+from tables import journal_format
 from tables.cursor import Cursor, Resume
 from tables.journal import state as journal
 
@@ -53,10 +54,18 @@ def test_other_destinations_change_nothing() -> None:
     assert journal.fold("shop", records).cursor == cursor(seq=4)
 
 
-def test_a_newer_format_is_refused_by_name() -> None:
-    record = StoredRecord(journal.cursor_key("shop"), orjson.dumps({"format": 99}), 5)
-    with pytest.raises(JournalTooNew, match="format 99"):
-        journal.fold("shop", [record]).check_readable()
+@pytest.mark.remedy("JournalTooNew")
+def test_a_newer_format_is_refused_by_name_until_a_version_reads_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    value = orjson.dumps({**cursor(seq=9).to_json(), "format": 99})
+    record = StoredRecord(journal.cursor_key("shop"), value, 5)
+    with pytest.raises(JournalTooNew, match=r"format 99.*Run that version"):
+        journal.fold("shop", [stored(cursor(seq=4)), record]).check_readable()
+    monkeypatch.setattr(journal_format, "FORMAT", 99)
+    state = journal.fold("shop", [record])
+    state.check_readable()
+    assert state.cursor == cursor(seq=9)
 
 
 @pytest.mark.parametrize("value", [b"", b"[]", b"{}", b'{"format":1}', b"not json"])

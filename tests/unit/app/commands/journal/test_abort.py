@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from app.commands.journal import abort as journal_abort
 from app.operations.journal import open_transactions as operation
 from connectors.errors import StateUnknown, UsageError
 from connectors.kafka.reading.open_transactions import OpenTransaction, held_up
+from tables.journal.partition import JournalPartition
 
 FOREIGN = OpenTransaction(
     producer_id=7, transactional_id="nightly import", offset=5, written_ms=1_700_000_000_000
@@ -43,11 +43,9 @@ class Scene:
             async def discard(self) -> None:
                 pass
 
-        journal = SimpleNamespace(
-            options={}, topic="aq.__journal", partition=2, plan=SimpleNamespace(name="shop")
-        )
+        journal = JournalPartition(destination="shop", options={}, topic="aq.__journal", number=2)
         monkeypatch.setattr(journal_abort, "load", lambda: None)
-        monkeypatch.setattr(journal_abort, "Journal", SimpleNamespace(of=lambda *_: journal))
+        monkeypatch.setattr(journal_abort, "journal_of", lambda *_: journal)
         monkeypatch.setattr(operation, "open_transactions", found)
         monkeypatch.setattr(operation, "TransactionalProducer", Producer)
 

@@ -90,10 +90,19 @@ async def test_a_destination_without_a_cursor_must_have_published_nothing(topics
         await verification.check(DestinationState("shop"), JOURNAL, EMPTY)
 
 
-async def test_the_cursor_of_another_installation_is_refused(topics: Topics) -> None:
-    with pytest.raises(ForeignInstallation, match="it is of other, this is i"):
-        await Verification(installation="i").check(state(installation="other"), JOURNAL, EMPTY)
+@pytest.mark.remedy("ForeignInstallation")
+async def test_the_cursor_of_another_installation_is_refused_until_each_has_a_prefix(
+    topics: Topics,
+) -> None:
+    verification = Verification(installation="i")
+    with pytest.raises(
+        ForeignInstallation, match=r"it is of other, this is i.*a prefix of its own"
+    ):
+        await verification.check(state(installation="other"), JOURNAL, EMPTY)
     assert topics.asked == []
+    # With a prefix of its own it has a journal of its own, and nothing of the other's is looked at.
+    await verification.check(DestinationState("shop"), replace(JOURNAL, topic="b.__journal"), EMPTY)
+    assert topics.asked == ["b.__transactions.shop", "b.__ddl.shop", "b.__schemas", "published"]
 
 
 async def test_the_cursor_of_an_installation_that_the_tables_still_have_shows_a_cut_journal(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -13,6 +15,7 @@ from app.validation.errors import NotRepaired
 from app.validation.table_result import Kind, TableResult
 from connectors.errors import AqueductError, NotApplied, TableUnreadable, UsageError
 from connectors.mysql.ddl.definition import TableName
+from tables.snapshots.table_snapshot import SnapshotState
 
 NAMES = [("shop", one) for one in ("a", "b", "c", "equal")]
 
@@ -59,6 +62,35 @@ async def test_the_others_are_repaired(
     assert second.startswith(f"shop.b: not repaired: {error.name}: ")
     assert why in second
     assert third.startswith("shop.c: 1 row(s)")
+
+
+@pytest.mark.remedy("NotRepaired")
+async def test_one_whose_snapshot_has_failed_is_repaired_by_the_next_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ends = [
+        SimpleNamespace(
+            state=SnapshotState.FAILED, error="SELECT command denied", is_pending=False
+        ),
+        *[SimpleNamespace(state=SnapshotState.DONE, error=None, is_pending=False)] * 5,
+    ]
+
+    async def requested(*_: Any, **__: Any) -> None: ...
+
+    async def wait(has_ended: Callable[[Any], bool], _: float) -> Any:
+        state = SimpleNamespace(snapshots=SimpleNamespace(all=dict.fromkeys(NAMES, ends.pop(0))))
+        assert has_ended(state)
+        return state
+
+    monkeypatch.setattr(repairing, "request_snapshots", requested)
+    journal = cast(Any, SimpleNamespace(plan=SimpleNamespace(name="shop"), wait=wait))
+    first = [one.line() for one in await repair(journal, found(), print, by="somebody")]
+    assert first[0].startswith("shop.a: not repaired: NotRepaired: ")
+    assert "SELECT command denied" in first[0]
+    assert "python -m app snapshot status shop" in first[0]
+    assert "python -m app validate shop --repair" in first[0]
+    again = await repair(journal, found(), print, by="somebody")
+    assert [one.failed for one in again] == [None] * 3
 
 
 async def test_a_request_that_no_worker_takes_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,10 @@ from typing import Any, cast
 
 import pytest
 
+from app.destination.retry_policy import ErrorPolicy
 from app.pipeline.capture import reader_thread
 from app.pipeline.capture.reader_thread import Reader
+from app.service.status import State
 from connectors.errors import ReaderStalled
 from connectors.mysql.position import Coordinates
 
@@ -43,7 +45,8 @@ class BlockingTracker:
         assert self.let_go.wait(60)
 
 
-def test_a_reader_that_is_stuck_in_a_statement_is_named_with_its_place(
+@pytest.mark.remedy("ReaderStalled")
+def test_a_reader_that_is_stuck_in_a_statement_is_named_and_one_from_after_it_reads_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stream, tracker, put = Stream(), BlockingTracker(), threading.Event()
@@ -62,6 +65,24 @@ def test_a_reader_that_is_stuck_in_a_statement_is_named_with_its_place(
         with pytest.raises(ReaderStalled) as caught:
             one.check()
         assert caught.value.context["coordinates"] == PLACE
+        policy = ErrorPolicy()
+        states = [policy.decide(caught.value).state for _ in range(3)]
+        assert states == [State.RETRYING, State.RETRYING, State.FAILED]
+        assert "python -m app cursor set" in str(caught.value)
+        # From a cursor after it another thread reads, though this one cannot be ended.
+        later, read = Stream(), threading.Event()
+
+        def put_other(_: Any) -> bool:
+            read.set()
+            return True
+
+        others = SimpleNamespace(**{**vars(decoders), "put": put_other})
+        other = Reader(cast(Any, later), cast(Any, others))
+        other.start()
+        assert read.wait(60)
+        assert one.is_alive()
+        other.check()
+        other.stop()
         tracker.let_go.set()
         assert put.wait(60)
         # It waits for the source now, which is no stall of its own.

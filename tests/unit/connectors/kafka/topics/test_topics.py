@@ -304,6 +304,17 @@ async def test_a_topic_that_cannot_be_made_stops_only_for_what_an_operator_must_
     assert caught.value.context["topic"] == PLAN.name
 
 
+@pytest.mark.remedy("KafkaRefused")
+async def test_a_topic_that_the_brokers_do_not_allow_is_refused_until_it_is_made_by_hand(
+    broker: type[Admin],
+) -> None:
+    broker.answer = (44, "no more than 4 partitions")
+    with pytest.raises(KafkaRefused, match=r"create the topic by hand.*destination restart"):
+        await Topics({}).ensure(PLAN)
+    broker.listed, broker.code = (PLAN.name,), 0
+    await Topics({}).ensure(PLAN)
+
+
 async def test_a_topic_that_another_client_has_made_meanwhile_counts_as_made(
     broker: type[Admin],
 ) -> None:

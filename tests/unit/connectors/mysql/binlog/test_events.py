@@ -19,7 +19,19 @@ from connectors.mysql.binlog.events import (
 )
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.transaction_reader import TransactionReader
-from tests.made import HEADER, SERVER, chunk_of, event, payload_body, placed, query, xid
+from tests.made import (
+    HEADER,
+    SERVER,
+    START,
+    anonymous,
+    chunk_of,
+    event,
+    gtid,
+    payload_body,
+    placed,
+    query,
+    xid,
+)
 from tests.steps import Recorded
 
 IN_USE, IGNORABLE = 0x01, 0x80
@@ -30,9 +42,9 @@ def raw(kind: int, body: bytes = b"") -> bytes:
     return placed(event(kind, body), 100, checksum=True)
 
 
-def stopped_by(one: bytes) -> AqueductError | None:
+def stopped_by(*events: bytes) -> AqueductError | None:
     try:
-        TransactionReader(SERVER, Charsets({}, {})).read(chunk_of(one), Recorded())
+        TransactionReader(SERVER, Charsets({}, {})).read(chunk_of(*events), Recorded())
     except AqueductError as error:
         return error
     return None
@@ -87,6 +99,17 @@ def test_an_incident_stops_the_stream_with_the_servers_words() -> None:
     error = stopped_by(event(EventType.INCIDENT, b"\1\0\4LOST"))
     assert isinstance(error, IncidentInBinlog)
     assert "LOST" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("first", "name"),
+    [(gtid(7), f"gtid={SERVER}:7"), (anonymous(), f"transaction_at={START}"), (b"", "event=INC")],
+)
+def test_what_stops_the_stream_before_a_begin_has_the_name_by_which_it_is_skipped(
+    first: bytes, name: str
+) -> None:
+    incident = event(EventType.INCIDENT, b"\1\0\4LOST")
+    assert name in str(stopped_by(*filter(None, [first, incident])))
 
 
 def test_rows_of_a_table_that_nothing_described_stop_the_stream() -> None:

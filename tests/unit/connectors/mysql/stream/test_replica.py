@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from random import Random
 
-from connectors.mysql.position import Coordinates
+import pytest
+
+from connectors.errors import CorruptEvent
+from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.stream.cutter import Cutter
-from connectors.mysql.stream.replica import LINGER, gathered
+from connectors.mysql.stream.replica import LINGER, BinlogStream, gathered
 from tests.unit.connectors.mysql.cutting import kinds, without_gtids
+from tests.unit.connectors.mysql.facts import ADDRESS
 from tests.unit.connectors.mysql.wire import Wire
 
 BYE = b"\5\0\0\1\xfe\0\0\2\0"
@@ -73,3 +77,16 @@ def test_what_is_enough_is_given_out_without_asking() -> None:
 
     many = one() * 200
     assert sum(counts(Socket(*[many] * 20), nobody)) == 4000
+
+
+def test_damage_where_no_transaction_can_be_skipped_names_another_way_past_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The statements before a start are read so, of which the decoders skip none."""
+    monkeypatch.setattr(BinlogStream, "_packet", lambda _: bytes(30))
+    at = SourceOffset(server_uuid="u", coordinates=Coordinates("b.000001", 4))
+    with pytest.raises(CorruptEvent) as caught:
+        next(BinlogStream(ADDRESS, at).events_there_are())
+    assert "coordinates=b.000001:4" in str(caught.value)
+    assert "cursor set DEST --file FILE --pos 4" in str(caught.value)
+    assert "cursor skip" not in str(caught.value)
