@@ -160,11 +160,10 @@ class Rebuild:
         part = self.part(records)
         if part is None or part.fault is not None:
             return False
-        if isinstance(fault, ForeignRecords):
+        if foreign := foreign_rows(part, self.applier.book):
             # Another installation's positions have nothing to do with this one's truncates.
             if not self.request.skip_unusable:
                 return False
-            foreign = foreign_rows(part, self.applier.book)
             found = _any(f"topic = {literal(to)} AND {_of_version(key)}" for key, to in foreign)
         else:
             # All of them if Iceberg cannot have the table.
@@ -172,8 +171,8 @@ class Rebuild:
             self.seen |= versions
             self.floors += part.truncates
             found = _any(map(_of_version, sorted(versions)))
+            highest = self.applier.truncates.raised(part.truncates).get(self.name, {})
             if not self.request.skip_unusable:
-                highest = self.applier.truncates.raised(part.truncates).get(self.name, {})
                 below = _any(_below(self.name, source, at) for source, at in highest.items())
                 found = f"{found} AND {below}"
         rows = self._own(records).where(f"coalesce({found}, false)")

@@ -229,7 +229,7 @@ def foreign_rows(part: TablePart, book: SchemaBook) -> list[tuple[VersionKey, st
     return [
         (key, topic)
         for key, topic in sorted(part.homes)
-        if (own := book.versions([key])[key].topic) and own != topic
+        if (own := book.home(key)) and own != topic
     ]
 
 

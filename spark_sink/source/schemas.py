@@ -252,6 +252,11 @@ class SchemaBook:
                 found.add((key.destination, _topic_of(json.loads(value))))
         return found.pop()[1] if len(found) == 1 else None
 
+    def home(self, key: VersionKey) -> str:
+        """The topic that a version names, whether or not it can be read; empty if it names none."""
+        self.fetch([key])
+        return _topic_of(json.loads(self._raw[key])) if key in self._raw else ""
+
     def versions(self, keys: Iterable[VersionKey]) -> dict[VersionKey, TableVersion]:
         """The versions asked for; the topic is read again when one of them is new."""
         wanted = sorted(set(keys))
