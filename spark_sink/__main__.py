@@ -252,7 +252,12 @@ def _register(spark: SparkSession, settings: Settings) -> None:
     found = registrar(spark, settings, warehouse).bring_up()
     _print(*metastore_lines(found))
     if found.error or found.faults:
-        raise MetastoreIncomplete(found.error or f"{len(found.faults)} tables are not registered")
+        raise MetastoreIncomplete(
+            found.error or f"{len(found.faults)} tables are not registered",
+            advice=""
+            if found.error
+            else "Remove what the lines above name, and run the command again",
+        )
 
 
 def _maintain(
@@ -390,7 +395,9 @@ def _parser() -> argparse.ArgumentParser:
         help="keep only rows written since the table began to wait",
     )
     reload.add_argument(
-        "--skip-unusable", action="store_true", help="skip records that cannot be applied"
+        "--skip-unusable",
+        action="store_true",
+        help="skip records that cannot be applied, and changes whose topic is excluded",
     )
     reload.add_argument(
         "--unknown-as-null",

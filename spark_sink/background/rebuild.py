@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -19,11 +19,30 @@ from pyspark.sql import functions as f
 
 from spark_sink.batch.apply import Applier
 from spark_sink.batch.columns import brought, fitted, traced_to
-from spark_sink.batch.contents import TablePart, contents, unusable, versions_of
+from spark_sink.batch.contents import (
+    TablePart,
+    contents,
+    foreign_rows,
+    unreadable,
+    unusable,
+    versions_of,
+)
 from spark_sink.batch.floors import floors_of
 from spark_sink.batch.merging import merged
 from spark_sink.batch.unusable import MOST, at_of, outside
-from spark_sink.errors import KeyChanged, LoadStale, TableError, TypeConflict, ValuesChanged
+from spark_sink.errors import (
+    ColumnClash,
+    ForeignRecords,
+    KeyChanged,
+    LoadStale,
+    ReservedName,
+    TableError,
+    TypeConflict,
+    UnsupportedName,
+    UnsupportedType,
+    ValuesChanged,
+)
+from spark_sink.load.origin import BEGIN
 from spark_sink.load.sources import before_sql, check_records, check_rows
 from spark_sink.load.state import Loaded
 from spark_sink.names import literal, quoted
@@ -34,12 +53,15 @@ from spark_sink.source.schemas import TableVersion, VersionKey
 from spark_sink.warehouse.columns import Traced, converted, nulled, values_changed
 from spark_sink.warehouse.convert import keys_sql, needs_time_zone, row_sql, target
 from spark_sink.warehouse.identity import SOURCES, source_parts
-from spark_sink.warehouse.ledger import Floors
+from spark_sink.warehouse.ledger import Floor, Floors, Source
+from spark_sink.warehouse.moves import below_sql
 from spark_sink.warehouse.protocol import Name, Tables
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.waiting_tables import Request
 
 _log = logging.getLogger(__name__)
+OF_VERSIONS = (ReservedName, ColumnClash, UnsupportedType, UnsupportedName, ForeignRecords)
+"""Errors of table versions whose records may be omitted, see `Rebuild.omit`."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,12 +78,22 @@ class Rebuild:
     aside: dict[At, TableError] = field(default_factory=dict)
     """Skipped records, by position: later ones replace them, the request allows the skip, or they are
     dead letters."""
+    omitted: list[str] = field(default_factory=list)
+    """The conditions of records that `omit` has found."""
+    floors: list[Floor] = field(default_factory=list)
+    """The truncates that their rows are removed by."""
+    places: set[tuple[str, int]] = field(default_factory=set)
+    """The partitions that have some of them."""
+    unread: set[tuple[str, int]] = field(default_factory=set)
+    """The partitions whose topic is excluded, and of which the request skips the changes."""
 
     def begin(self, held: Shape | None, rows: DataFrame | None) -> None:
         """Starts from a table's rows, or from nothing."""
         self.stage.drop(*self.name)
         if held is not None and rows is not None:
             self.stage.replace(held, rows)
+            for floor in self.floors:
+                self.stage.truncate(held, floor)
 
     def begin_loaded(self) -> None:
         """Starts from the rows of the load. Raises LoadStale if they do not fit the versions any more."""
@@ -71,7 +103,7 @@ class Rebuild:
         versions = [found[one.version_key] for one in state.sources]
         wanted = traced_to(None, None, versions, book, name=self.name, apart=state.apart).wanted
         if wanted.all_columns != state.columns:
-            raise LoadStale(f"{'.'.join(self.name)} has other columns now", advice="Load it again")
+            raise LoadStale(f"{'.'.join(self.name)} has other columns now", advice=BEGIN)
         self.seen |= found.keys()
         self.begin(wanted, self.load.rows)
 
@@ -119,6 +151,50 @@ class Rebuild:
             place(*min(places)),
         )
 
+    def omit(self, records: DataFrame, fault: TableError) -> bool:
+        """Omits records of versions that no table can have; returns whether there were any more.
+
+        Those from before a truncate of their own source are of no consequence, as it removes their rows. Others
+        are omitted only if the request skips what is unusable.
+        """
+        part = self.part(records)
+        if part is None or part.fault is not None:
+            return False
+        if foreign := foreign_rows(part, self.applier.book):
+            # Another installation's positions have nothing to do with this one's truncates.
+            if not self.request.skip_unusable:
+                return False
+            found = _any(f"topic = {literal(to)} AND {_of_version(key)}" for key, to in foreign)
+        else:
+            # All of them if Iceberg cannot have the table.
+            versions = unreadable(part, self.applier.book) or part.versions
+            self.seen |= versions
+            self.floors += part.truncates
+            found = _any(map(_of_version, sorted(versions)))
+            highest = self.applier.truncates.raised(part.truncates).get(self.name, {})
+            if not self.request.skip_unusable:
+                below = _any(_below(self.name, source, at) for source, at in highest.items())
+                found = f"{found} AND {below}"
+        rows = self._own(records).where(f"coalesce({found}, false)")
+        ((number, first),) = rows.selectExpr(
+            "count(*) AS number", "min(struct(topic, partition, offset)) AS first"
+        ).collect()
+        if not number:
+            return False
+        _log.warning(
+            "records omitted that no table can have%s%s table=%s.%s number=%d first=%s: %s: %s",
+            "" if self.request.skip_unusable else ", as a truncate follows them",
+            "; its history lacks them" if self.applier.rules.has_history(self.name) else "",
+            *self.name,
+            number,
+            place(*first),
+            type(fault).__name__,
+            fault.where,
+        )
+        self.omitted.append(found)
+        self.places |= part.places
+        return True
+
     def apply(self, records: DataFrame, until: Offsets) -> set[tuple[str, int]]:
         """Applies the table's records to the stage; returns the partitions that had any.
 
@@ -126,7 +202,7 @@ class Rebuild:
         """
         prepared = self._prepared(self._own(records), until)
         if prepared is None:
-            return set()
+            return set(self.places)
         batch, part, versions = prepared
         removed = floors_of(part, versions)
         floors = self.applier.truncates.raised(removed).get(self.name, {})
@@ -136,7 +212,7 @@ class Rebuild:
         self._fold(batch, part, versions, floors)
         self.applier.histories.add(batch, part, versions)
         self.seen |= part.versions
-        return part.places
+        return part.places | self.places
 
     def keep_history(self, records: DataFrame, until: Offsets) -> None:
         """Adds the changes that the load has read to the table's history, if it has one."""
@@ -304,7 +380,8 @@ class Rebuild:
 
     def _own(self, records: DataFrame) -> DataFrame:
         """The table's records, without the skipped ones."""
-        return outside(self._envelopes(records), self.aside)
+        rows = outside(self._envelopes(records), self.aside)
+        return rows.where(f"NOT coalesce({_any(self.omitted)}, false)") if self.omitted else rows
 
     def _unreplaced(self, records: DataFrame, places: Sequence[At]) -> list[At]:
         """The records that no later usable record of the same key and partition, with all columns, replaces."""
@@ -330,6 +407,30 @@ class Rebuild:
 
 
 _WRITE_AGAIN = "Write these rows again at the source, then reload the table"
+
+
+def _any(conditions: Iterable[str]) -> str:
+    return f"({' OR '.join(f'({one})' for one in conditions) or 'false'})"
+
+
+def _of_version(key: VersionKey) -> str:
+    """The condition that a record is of a version."""
+    return (
+        f"destination = {literal(key.destination)} AND source_database = {literal(key.database)} "
+        f"AND source_table = {literal(key.table)} AND version = {key.version}"
+    )
+
+
+def _below(name: Name, source: Source, floor: tuple[int, int]) -> str:
+    """The condition that a record of a table is from before a truncate of its source, or is that truncate."""
+    of = (
+        f"(source_database = {literal(source.database)} AND source_table = {literal(source.table)})"
+    )
+    # One without a mapping belongs to the table by its present name.
+    of = f"if(routed, {of}, {str((source.database, source.table) == name).lower()})"
+    before = below_sql(floor, epoch="epoch", seq="seq")
+    itself = f"(op = 't' AND epoch = {floor[0]} AND seq = {floor[1]})"
+    return f"destination = {literal(source.destination)} AND {of} AND ({before} OR {itself})"
 
 
 def _source_key(held: Shape, version: TableVersion) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from spark_sink.background.rebuild import Rebuild
+from spark_sink.background.rebuild import OF_VERSIONS, Rebuild
 from spark_sink.batch.apply import Applier
 from spark_sink.batch.unusable import positions_of
 from spark_sink.ddl.moving import is_unplaced
@@ -298,6 +298,8 @@ class Reloader:
             load=load,
         )
         start = self._start(held, request, put, load, reached)
+        if request.skip_unusable:
+            rebuild.unread = held.offsets.keys() - start.keys()
         if load is not None:
             unseen = self._unseen(held, load.state.offsets)
             rebuild.check_whole(self._store, unseen)
@@ -309,7 +311,8 @@ class Reloader:
                 held, reached = self._waits.tables[request.name], self._position()
                 self._check_reloading(held)
                 since = {
-                    at: end.get(at, start.get(at, held.offsets.get(at, 0))) for at in held.offsets
+                    at: end.get(at, start.get(at, held.offsets.get(at, 0)))
+                    for at in held.offsets.keys() - rebuild.unread
                 }
                 until = {at: max(since[at], reached.get(at, 0)) for at in since}
                 records = self._topics.read(since, until)
@@ -318,8 +321,8 @@ class Reloader:
                     places |= rebuild.apply(records, {**reached, **until})
                     end = {**end, **until}
                     known = load.state.offsets if load is not None else {}
-                    cut = {at: end[at] for at in places | held.offsets.keys() | known.keys()}
-                    self._put(request, held, cut, load)
+                    own = places | held.offsets.keys() | known.keys()
+                    self._put(rebuild, held, {at: end[at] for at in own - rebuild.unread})
                     return
             # A version that is new since: changes before it may be in other partitions.
             end, places = self._built(rebuild, start, fresh=fresh)
@@ -333,13 +336,16 @@ class Reloader:
                 advice=held.action or "Run the reload again",
             )
 
-    def _put(
-        self, request: Request, held: WaitState, cut: dict[At, int], load: Loaded | None
-    ) -> None:
+    def _put(self, rebuild: Rebuild, held: WaitState, cut: dict[At, int]) -> None:
         """Puts the new table in place, then ends the wait."""
+        request, load = rebuild.request, rebuild.load
         shape = self._stage.shape(*request.name)
         ddl = self._applier.ddl
-        if shape is None and ddl is not None and ddl.concerns(request.name):
+        # Or all that it ever had is skipped.
+        is_emptied = (ddl is not None and ddl.concerns(request.name)) or (
+            bool(rebuild.omitted or rebuild.unread) and self._store.shape(*request.name) is None
+        )
+        if shape is None and is_emptied:
             self._store.drop(*request.name)
             self._end(request, held, cut)
             return
@@ -411,6 +417,9 @@ class Reloader:
                 if not places or any(at in rebuild.aside for at in places):
                     raise
                 rebuild.put_aside(records, places, fault)
+            except OF_VERSIONS as fault:
+                if not rebuild.omit(records, fault):
+                    raise
 
     def _load(self, request: Request) -> Loaded | None:
         """What a request's load has read; None if it names none. Raises ReloadRefused."""
@@ -457,13 +466,29 @@ class Reloader:
         if load is not None:
             # A partition or topic that is new since has no change from before it.
             offsets = {**dict.fromkeys(earliest, 0), **load.state.offsets}
-        for (topic, partition), offset in sorted(offsets.items()):
-            first = earliest.get((topic, partition))
-            if first is None or first > offset:
+        for at, offset in sorted(offsets.items()):
+            where, first = f"topic {at[0]}, partition {at[1]}", earliest.get(at)
+            if first is None and request.skip_unusable:
+                del offsets[at]
+                _log.warning(
+                    "changes skipped, as their topic is not read table=%s.%s: %s from offset %d on",
+                    *request.name,
+                    where,
+                    offset,
+                )
+            elif first is not None and request.only_new:
+                offsets[at] = max(first, offset)
+            elif first is None:
                 raise ReloadRefused(
-                    f"topic {topic}, partition {partition} no longer holds the changes from offset {offset} on"
-                    + ("" if first is None else f"; it begins at {first}"),
-                    advice="Add --only-new, which keeps only rows written since; or exclude the topic",
+                    f"{where} is not among those that are read, and has changes from offset {offset} on",
+                    advice="If it was excluded or deleted on purpose, add --skip-unusable, which keeps the "
+                    "table without these changes",
+                )
+            elif first > offset:
+                raise ReloadRefused(
+                    f"{where} no longer holds the changes from offset {offset} on; it begins at {first}",
+                    advice="Publish its existing rows again (python -m app snapshot start, with --replace), "
+                    "and once that is done, add --only-new, which keeps only rows written since",
                 )
         return offsets
 

@@ -15,11 +15,14 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 
 from spark_sink.errors import (
+    ColumnClash,
     ForeignFormat,
     ForeignRecords,
     MalformedRecord,
+    ReservedName,
     RowNotInRecord,
     TableError,
+    UnsupportedType,
     UnsupportedWire,
 )
 from spark_sink.names import argument
@@ -196,15 +199,51 @@ def versions_of(part: TablePart, book: SchemaBook) -> list[TableVersion]:
 
     Two installations may have the same names of destinations and tables, and number versions alike.
     """
-    found = book.versions(part.versions)
-    for key, topic in sorted(part.homes):
-        if (own := found[key].topic) and own != topic:
-            raise ForeignRecords(
-                f"topic {topic} has rows of {key}, which is of topic {own}",
-                advice="Let only one installation write to the topic, then run reload --from-beginning "
-                f"{argument(part.name)}",
-            )
+    try:
+        found = book.versions(part.versions)
+    except (ReservedName, ColumnClash, UnsupportedType) as fault:
+        again = republished(part.name, unreadable(part, book))
+        raise type(fault)(fault.where, advice=f"{fault.advice}; {again}") from fault
+    for key, topic in foreign_rows(part, book):
+        raise ForeignRecords(
+            f"topic {topic} has rows of {key}, which is of topic {found[key].topic}",
+            advice="Let only one installation write to the topic; then, to skip the rows of the other one, "
+            f"run: python -m spark_sink reload {argument(part.name)} --skip-unusable",
+        )
     return [replace(one, places=part.spans.get(key)) for key, one in found.items()]
+
+
+def unreadable(part: TablePart, book: SchemaBook) -> set[VersionKey]:
+    """The versions that no table can have."""
+    found = set()
+    for key in part.versions:
+        try:
+            book.versions([key])
+        except (ReservedName, ColumnClash, UnsupportedType):
+            found.add(key)
+    return found
+
+
+def foreign_rows(part: TablePart, book: SchemaBook) -> list[tuple[VersionKey, str]]:
+    """The versions with rows in a topic that they do not name, each with that topic."""
+    return [
+        (key, topic)
+        for key, topic in sorted(part.homes)
+        if (own := book.home(key)) and own != topic
+    ]
+
+
+def republished(name: Name, versions: Iterable[VersionKey]) -> str:
+    """What ends a table's wait once a cause in its columns is removed."""
+    sources = sorted({(one.destination, (one.database, one.table)) for one in versions})
+    starts = "; ".join(
+        f"python -m app snapshot start {destination} {argument(table)} --replace"
+        for destination, table in sources
+    )
+    return (
+        f"then run: {starts}; once it is done: python -m spark_sink reload {argument(name)}. Or add its topic "
+        "to exclude, and once the sink runs with that, add --skip-unusable to the reload"
+    )
 
 
 def _details(batch: DataFrame, special: Iterable[str]) -> dict[tuple[Any, ...], Row]:
@@ -241,7 +280,9 @@ def _refuse(details: Iterable[Row]) -> None:
             at = detail.foreign
             raise ForeignFormat(
                 place(at.topic, at.partition, at.offset, f"format {at.format}"),
-                advice="Add its topic to exclude, or remove format from the rule of its tables in the mapping",
+                advice="Add its topic to exclude. To have its tables in the warehouse nevertheless, remove "
+                "format from their rule in the mapping, name another topic there, and publish their existing "
+                "rows: python -m app snapshot start, with --replace",
             )
         if detail.alien is not None:
             at = detail.alien

@@ -107,7 +107,11 @@ def validate(
 def check_equal(found: Validation) -> None:
     """Raises TablesDiffer if rows differ, and ComparisonIncomplete if none does, but not all was judged."""
     if found.differences:
-        raise TablesDiffer(f"{found.differences} rows", advice="See docs/bulk-load.md#validation")
+        raise TablesDiffer(
+            f"{found.differences} rows",
+            advice="Replace the rows of these tables: python -m spark_sink load, with the plan; or python -m "
+            "app snapshot start, with --replace. See docs/bulk-load.md#validation",
+        )
     if found.is_complete:
         return
     parts = []

@@ -67,7 +67,11 @@ class Cursors:
             )
         body: dict[str, Any] = json.loads(found)
         if body.get("gtid_set") is None:
-            raise LoadRefused(f"the cursor of {self.destination} has no GTIDs")
+            raise LoadRefused(
+                f"the cursor of {self.destination} has no GTIDs",
+                advice="Set gtid_mode to ON at the source; or let the worker read the existing rows: "
+                f"python -m app snapshot start {self.destination}",
+            )
         return SourceCursor(
             epoch=body["epoch"],
             seq=body["seq"],

@@ -31,6 +31,7 @@ from spark_sink.load.plan import SourceTable
 from spark_sink.load.rows import selected_rows
 from spark_sink.load.sources import check_rows
 from spark_sink.load.state import LOADED, READ, Loads, LoadState
+from spark_sink.names import argument
 from spark_sink.settings import Load
 from spark_sink.source.envelope import refused_record
 from spark_sink.source.kafka import Topics
@@ -233,7 +234,7 @@ class Loader:
         touched = [state.sources[index] for index in sorted({index for index, _ in group})]
         with self._errors_of_read(touched):
             rows = self._selected(state, traced, group)
-            self._write(state, to(rows) if to is not None else rows, place)
+            self._write(state, to(rows) if to is not None else rows, place, touched)
         for source in touched:
             self.origins[source.destination].check_columns(source)
         highs = {name: dict(own) for name, own in state.highs.items()}
@@ -280,14 +281,21 @@ class Loader:
                     server.check_readable(source.real)
             raise error from fault
 
-    def _write(self, state: LoadState, rows: DataFrame, place: str) -> None:
+    def _write(
+        self, state: LoadState, rows: DataFrame, place: str, sources: Iterable[SourceTable]
+    ) -> None:
         try:
             self.loads.write(state, rows, place)
         except (PySparkException, Py4JError) as fault:
             if record := refused_record(str(fault)):
+                starts = "; ".join(
+                    f"python -m app snapshot start {one.destination} {argument(one.real)}"
+                    for one in sources
+                )
                 raise RowsRefused(
                     record,
-                    advice="Let the worker read the table's existing rows: see docs/snapshots.md",
+                    advice="Correct the value at the source, and run the command again; or let the worker read "
+                    f"the table's existing rows: {starts}",
                 ) from fault
             raise
 

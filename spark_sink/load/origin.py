@@ -18,7 +18,7 @@ from spark_sink.load.mysql_sql import literals
 from spark_sink.load.plan import SourceTable
 from spark_sink.load.server import SourceServer, wait_for
 
-BEGIN: Final = "Make a new plan, and begin again with --again"
+BEGIN: Final = "Make a new plan (python -m app snapshot plan), and load it with --again"
 _WIDTH: Final = re.compile(r"^((?:tiny|small|medium|big)?int|year)\(\d+\)")
 
 

@@ -157,7 +157,10 @@ class SourceServer:
     def check(self) -> str:
         """The server's UUID, if rows of it can be loaded exactly. Raises LoadRefused, SourceUnreachable."""
         if "mariadb" in (self.one("SELECT VERSION()") or "").lower():
-            raise LoadRefused(f"{self.where} is MariaDB, which has other GTIDs")
+            raise LoadRefused(
+                f"{self.where} is MariaDB, which has other GTIDs",
+                advice="Let the worker read the existing rows: python -m app snapshot start",
+            )
         server, mode = self.ask("SELECT @@server_uuid, @@gtid_mode")[0]
         if mode != "ON":
             raise LoadRefused(

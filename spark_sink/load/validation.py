@@ -100,7 +100,10 @@ class Validator:
                 "`python -m spark_sink load` reads; check include and exclude in the settings",
             )
         if not shape.keyed:
-            raise NotComparable(f"{'.'.join(name)} has no key by which rows could be compared")
+            raise NotComparable(
+                f"{'.'.join(name)} has no key by which rows could be compared",
+                advice="Give it a primary key at the source",
+            )
         return shape
 
     def _check_not_waiting(self, name: Name) -> None:

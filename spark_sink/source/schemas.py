@@ -17,6 +17,7 @@ from spark_sink.errors import (
     ReservedName,
     TableError,
     UnknownSchema,
+    UnsupportedType,
     UnsupportedWire,
 )
 from spark_sink.source.altered_kinds import Altered
@@ -165,7 +166,7 @@ def parse_version(value: str) -> TableVersion:
     return TableVersion(
         key=key,
         columns=tuple(
-            Column(name, kind, reading(kind), **traced)
+            Column(name, kind, _reading(name, kind, key), **traced)
             for (name, kind), traced in zip(columns, more, strict=True)
         ),
         primary_key=primary_key,
@@ -251,6 +252,11 @@ class SchemaBook:
                 found.add((key.destination, _topic_of(json.loads(value))))
         return found.pop()[1] if len(found) == 1 else None
 
+    def home(self, key: VersionKey) -> str:
+        """The topic that a version names, whether or not it can be read; empty if it names none."""
+        self.fetch([key])
+        return _topic_of(json.loads(self._raw[key])) if key in self._raw else ""
+
     def versions(self, keys: Iterable[VersionKey]) -> dict[VersionKey, TableVersion]:
         """The versions asked for; the topic is read again when one of them is new."""
         wanted = sorted(set(keys))
@@ -274,19 +280,34 @@ def _key_of(value: str) -> VersionKey:
         raise MalformedRecord(f"schemas topic, {type(fault).__name__} {fault}") from fault
 
 
+_RENAME = "Rename {} at the source, or by column_actions in the mapping"
+
+
 def _topic_of(body: Mapping[str, Any]) -> str:
     share = f".__shard.{body['destination']}."
     return str(body.get("topic") or "").replace(share, ".", 1)
+
+
+def _reading(name: str, kind: str, key: VersionKey) -> Reading:
+    try:
+        return reading(kind)
+    except UnsupportedType as fault:
+        raise UnsupportedType(
+            f"{name!r} in {key} has the type {kind!r}",
+            advice="Change the type at the source, or drop the column by column_actions in the mapping",
+        ) from fault
 
 
 def _check_names(names: list[str], primary_key: tuple[str, ...], key: VersionKey) -> None:
     seen: dict[str, str] = {}
     for name in names:
         if name.lower() in OWN_COLUMNS:
-            raise ReservedName(f"{name!r} in {key}", advice="Rename it at the source")
+            raise ReservedName(f"{name!r} in {key}", advice=_RENAME.format("the column"))
         other = seen.setdefault(name.lower(), name)
         if other is not name:
-            raise ColumnClash(f"{other!r} and {name!r} in {key}")
+            raise ColumnClash(
+                f"{other!r} and {name!r} in {key}", advice=_RENAME.format("one of them")
+            )
     missing = [column for column in primary_key if column not in names]
     if missing:
         raise MalformedRecord(f"schemas topic, {key} has no key column {missing[0]!r}")

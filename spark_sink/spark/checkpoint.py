@@ -157,5 +157,6 @@ def check_origin(files: _Texts, path: str, origin: dict[str, str], *, where: str
     if different:
         raise ForeignCheckpoint(
             "; ".join(f"{n} is {origin[n]!r}, but {known.get(n)!r} in {where}" for n in different),
-            advice="Use a separate warehouse for this sink; offsets are valid only for one prefix and cluster",
+            advice="Give this sink a warehouse and a checkpoint of its own; offsets are valid only for one "
+            "prefix and cluster",
         )

@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 
 from spark_sink.errors import BadSettings, ForeignTable, JarMissing, UnsupportedName
 from spark_sink.java import java_class
-from spark_sink.names import literal, quoted
+from spark_sink.names import argument, literal, quoted
 from spark_sink.required_conf import COMMIT_MARK, ICEBERG_MARK
 
 HADOOP: Final = "hadoop"
@@ -125,8 +125,9 @@ class Catalog:
             if not allows(self.kind, name):
                 raise UnsupportedName(
                     f"{'.'.join(of)}: a catalog of type {self.kind} has no table named {name}",
-                    advice="Map the table to a name of lower-case letters, digits and _ (docs/mapping.md), or "
-                    "set exclude",
+                    advice="Map the table to a name of lower-case letters, digits and _ (docs/mapping.md) and "
+                    "publish its existing rows (python -m app snapshot start), or add its topic to exclude; "
+                    f"then end this wait: python -m spark_sink reload {argument(of)} --skip-unusable",
                 )
 
     def make_namespace(self, namespace: str) -> None:

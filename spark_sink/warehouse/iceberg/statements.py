@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from spark_sink.errors import ColumnClash
-from spark_sink.names import action, literal, quoted
+from spark_sink.names import argument, literal, quoted
 from spark_sink.source.schemas import SOURCE_COLUMNS
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sql.statements import (
@@ -181,7 +181,10 @@ def refuse_clash(shape: Shape) -> None:
             if f"{name}.{part}".lower() in names:
                 of = shape.database, shape.table
                 raise ColumnClash(
-                    f"{'.'.join(of)}: {name}.{part} is also a part of {name}", advice=action(of)
+                    f"{'.'.join(of)}: {name}.{part} is also a part of {name}",
+                    advice="Rename one of the two columns at the source, or by column_actions in the mapping; "
+                    f"then run: python -m app snapshot start DESTINATION {argument(of)} --replace; once it is "
+                    f"done: python -m spark_sink reload {argument(of)}",
                 )
 
 

@@ -13,7 +13,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from devstack.mysql import Mysql
-from spark_sink.errors import LoadRefused, LoadStale, SourceUnreachable
+from spark_sink.errors import (
+    LoadRefused,
+    LoadStale,
+    RowsRefused,
+    SourceUnreachable,
+    TableUnreadable,
+)
 from spark_sink.load.cursor import SourceCursor
 from spark_sink.load.loader import Loader
 from spark_sink.load.origin import Origin
@@ -181,20 +187,33 @@ def assert_by_index(own: Loader, state: LoadState) -> None:
         assert explained[0][4] in ("range", "const", None), condition
 
 
-def test_a_load_that_cannot_be_exact_is_refused(
+@pytest.mark.remedy(
+    "sink.LoadRefused",
+    "sink.LoadStale",
+    "sink.RowsRefused",
+    "sink.SourceUnreachable",
+    "sink.TableUnreadable",
+)
+def test_a_load_that_cannot_be_exact_is_refused_until_what_its_error_names_is_done(
     mysql: Mysql, spark: SparkSession, tmp_path: Path
 ) -> None:
     run(
         mysql,
         "INSERT INTO shop.t VALUES (1, 1), (2, 2)",
         "CREATE USER few IDENTIFIED BY 'few'",
-        "GRANT SELECT ON shop.* TO few",
+        "GRANT SELECT ON shop.t TO few",
     )
-    columns = [("id", "int"), ("x", "int")]
+    columns, wide = [("id", "int"), ("x", "int")], [("id", "int"), ("x", "bigint")]
     name, source = ("shop", "t"), source_of("t", *columns)
-    body = schema(*columns)
+    altered = replace(source_of("t", *wide), version=2)
+    schemas = [schema(*columns), schema(*wide, version=2)]
+    with (
+        loading(spark, mysql, tmp_path, schemas, password="wrong") as own,
+        pytest.raises(SourceUnreachable, match=r"Access denied.*load\.user, its password"),
+    ):
+        own.read(name, (source,), again=True)
     # No other privilege is needed.
-    with loading(spark, mysql, tmp_path, [body], user="few", password="few") as own:
+    with loading(spark, mysql, tmp_path, schemas, user="few", password="few") as own:
         fixed: Any = own.origins["shop"].cursors
         own.read(name, (source,), again=False)
         # The offsets of the topics are from before the position that the rows get.
@@ -205,23 +224,39 @@ def test_a_load_that_cannot_be_exact_is_refused(
         assert own.loads.rows(own.read(name, (source,), again=True)).count() == 3
         with pytest.raises(LoadStale, match="differs from that of its unfinished load"):
             own.read(name, (source_of("t", *columns, key=("x",)),), again=False)
+        run(mysql, "REVOKE SELECT ON shop.t FROM few")
+        with pytest.raises(TableUnreadable, match=r"\(error 1142\)") as denied:
+            own.read(name, (source,), again=True)
+        assert "GRANT SELECT ON `shop`.`t` TO" in denied.value.advice
+        run(mysql, "GRANT SELECT ON `shop`.`t` TO few")
+        own.read(name, (source,), again=True)
         run(mysql, "ALTER TABLE shop.t MODIFY x bigint")
         with pytest.raises(
             LoadStale, match=r"column x of shop\.t is bigint at the source, and int"
-        ):
+        ) as stale:
             own.read(name, (source,), again=True)
+        assert stale.value.advice.startswith("Make a new plan (python -m app snapshot plan)")
+        assert own.loads.rows(own.read(name, (altered,), again=True)).count() == 3
+        run(mysql, "SET GLOBAL binlog_order_commits = OFF")
+        with pytest.raises(
+            LoadRefused, match=r"binlog_order_commits=OFF.*Set binlog_order_commits"
+        ):
+            own.read(name, (altered,), again=True)
+        run(mysql, "SET GLOBAL binlog_order_commits = ON")
+        own.read(name, (altered,), again=True)
         run(mysql, "ALTER TABLE shop.t DROP COLUMN x")
         with pytest.raises(LoadStale, match=r"column x of shop\.t is gone at the source"):
-            own.read(name, (source,), again=True)
-        run(mysql, "SET GLOBAL binlog_order_commits = OFF")
-        with pytest.raises(LoadRefused, match="binlog_order_commits=OFF"):
-            own.read(name, (source,), again=True)
-        run(mysql, "SET GLOBAL binlog_order_commits = ON")
-    with (
-        loading(spark, mysql, tmp_path, [body], password="wrong") as own,
-        pytest.raises(SourceUnreachable, match="Access denied"),
-    ):
-        own.read(name, (source,), again=True)
+            own.read(name, (altered,), again=True)
+    # The sink has the column with a type that does not hold a value of it.
+    run(mysql, "ALTER TABLE shop.t ADD x bigint", "UPDATE shop.t SET x = 1 << 40 WHERE id = 1")
+    narrow, there = [schema(*columns)], source_of("t", *wide)
+    with loading(spark, mysql, tmp_path, narrow) as own:
+        with pytest.raises(RowsRefused, match="column x holds no int") as refused:
+            own.read(name, (there,), again=True)
+        assert "python -m app snapshot start shop shop.t" in refused.value.advice
+        assert refused.value.advice.startswith("Correct the value at the source")
+        run(mysql, "UPDATE shop.t SET x = 100 WHERE id = 1")
+        assert own.loads.rows(own.read(name, (there,), again=True)).count() == 3
 
 
 @pytest.mark.parametrize(

@@ -94,10 +94,19 @@ def spoil(mysql: Mysql) -> None:
     run(mysql, "DROP TABLE shop.dropped", "ALTER TABLE shop.altered MODIFY v varchar(60)")
 
 
+@pytest.mark.remedy(
+    "sink.ComparisonIncomplete",
+    "sink.LoadRefused",
+    "sink.NotComparable",
+    "sink.SourceUnreachable",
+    "sink.TableUnreadable",
+    "sink.TablesDiffer",
+    "sink.WarehouseUnusable",
+)
 @pytest.mark.long(
     "unit/spark_sink/load/test_validate.py, test_trouble.py, test_uncompared.py have each kind"
 )
-def test_the_trouble_of_single_tables_is_stated_and_the_others_are_compared(
+def test_the_trouble_of_single_tables_is_stated_and_the_others_are_compared_until_it_is_gone(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
     wanted = settings(stack, mysql, tmp_path, snapshot={"mode": "initial"})
@@ -124,7 +133,12 @@ def test_the_trouble_of_single_tables_is_stated_and_the_others_are_compared(
             assert refused.returncode == 1
             assert "LoadRefused" in refused.stderr
             assert "shop.keyless cannot be read by the sink" in refused.stderr
+            # The others are loaded as they are at the source.
+            assert_done(at, "load", plan, "shop.differs")
+            assert_equal_once_repaired(at, plan, mysql, tmp_path)
             assert_one_error(at, plan, mysql)
+            mysql.start()
+            assert_done(at, "validate", plan, "shop.equal")
         assert worker.destination()["state"] != "FAILED"
 
 
@@ -162,6 +176,22 @@ def assert_incomplete(done: subprocess.CompletedProcess[str]) -> None:
     assert "(error 1142)" in found["shop.denied"]
 
 
+def assert_done(at: Installation, *command: str) -> None:
+    done = at.run(*command)
+    assert done.returncode == 0, (done.stdout, done.stderr)
+
+
+def assert_equal_once_repaired(at: Installation, plan: str, mysql: Mysql, folder: Path) -> None:
+    """What each line says is done, and then all of these tables are equal."""
+    run(mysql, f"GRANT SELECT ON `shop`.`denied` TO {READER}")
+    assert_done(at, "validate", plan, "shop.equal", "shop.denied", "shop.differs")
+    # A new plan needs columns that the sink knows.
+    run(mysql, "INSERT INTO shop.altered VALUES (3, '3')")
+    (folder / "new").mkdir()
+    (folder / "new" / "aqueduct.yaml").write_text((folder / "aqueduct.yaml").read_text())
+    assert_done(at, "validate", str(planned(folder / "new", "shop.altered")), "shop.altered")
+
+
 def assert_one_error(at: Installation, plan: str, mysql: Mysql) -> None:
     """What ends the comparison of all: a lost Kafka, a lost warehouse, a lost MySQL."""
     config = at.config.read_text()
@@ -175,6 +205,7 @@ def assert_one_error(at: Installation, plan: str, mysql: Mysql) -> None:
     assert_ended(at.run("validate", plan, "shop.equal"), "WarehouseUnusable")
     shutil.rmtree(at.folder / "other")
     at.config.write_text(config)
+    assert_done(at, "validate", plan, "shop.equal")
     # It is lost after the first table.
     with subprocess.Popen(
         at.command("validate", plan), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

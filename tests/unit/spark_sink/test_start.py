@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -17,7 +18,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_sink import stream
-from spark_sink.errors import DataLost, KafkaUnreachable, NoTopics, WarehouseUnusable
+from spark_sink.errors import (
+    CheckpointDamaged,
+    CheckpointPastLedger,
+    DataLost,
+    ForeignCheckpoint,
+    KafkaUnreachable,
+    NoTopics,
+    WarehouseUnusable,
+)
 from spark_sink.metrics import Metrics
 from spark_sink.settings import Settings
 from spark_sink.stream import Sink
@@ -80,9 +89,11 @@ def sink(
 
     begun: list[Sink] = []
 
-    def made(mode: str = "continuous", warehouse: str = f"{tmp_path}/wh") -> Sink:
+    def made(
+        mode: str = "continuous", warehouse: str = f"{tmp_path}/wh", prefix: str = "wrong"
+    ) -> Sink:
         settings = Settings(
-            prefix="wrong",
+            prefix=prefix,
             bootstrap_servers="127.0.0.1:1",
             warehouse=warehouse,
             mode="available-now" if mode == "available-now" else "continuous",
@@ -95,12 +106,19 @@ def sink(
         one._presence.end()
 
 
+@pytest.mark.remedy("sink.WarehouseUnusable")
 @pytest.mark.parametrize("path", ["/proc/nothing/wh", "nosuch://bucket/wh", "/dev/null/wh"])
 def test_a_folder_that_cannot_be_used_is_named_before_kafka_is_asked(
-    sink: Callable[..., Sink], path: str
+    sink: Callable[..., Sink], monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
+    monkeypatch.setattr(stream, "read_schemas", lambda *_: [])
+    monkeypatch.setattr(stream, "admin", answering(KafkaUnreachable("127.0.0.1:1: no answer")))
     with pytest.raises(WarehouseUnusable, match=path):
         sink(warehouse=path).run(threading.Event())
+    # With another one, it starts.
+    there = Kafka("wrong.shop.t", ends={("wrong.shop.t", 0): 7})
+    monkeypatch.setattr(stream, "admin", answering(there))
+    assert sink()._from_kafka(threading.Event()) == "earliest"
 
 
 @pytest.mark.remedy("sink.KafkaUnreachable")
@@ -131,6 +149,7 @@ def test_a_stop_ends_the_waiting_without_an_error(
     sink().run(stop)
 
 
+@pytest.mark.remedy("sink.NoTopics")
 def test_a_run_that_does_not_wait_ends_by_name(
     sink: Callable[..., Sink], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,8 +161,14 @@ def test_a_run_that_does_not_wait_ends_by_name(
     with pytest.raises(NoTopics, match="prefix 'wrong'") as fault:
         sink("available-now").run(threading.Event())
     assert "aq, crm" in fault.value.advice
+    # With one of these prefixes, it starts.
+    monkeypatch.setattr(stream, "read_schemas", lambda *_: [])
+    there = Kafka("aq.__schemas", "aq.shop.t", ends={("aq.shop.t", 0): 7})
+    monkeypatch.setattr(stream, "admin", answering(there))
+    assert sink("available-now", prefix="aq")._from_kafka(threading.Event()) == "earliest"
 
 
+@pytest.mark.remedy("sink.ForeignFormat")
 def test_an_excluded_topic_is_dropped_with_the_batch_that_the_checkpoint_would_replay(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,6 +197,54 @@ def test_an_excluded_topic_is_dropped_with_the_batch_that_the_checkpoint_would_r
     assert [path.name for path in checkpoint.iterdir() if not path.name.startswith(".")] == [
         "__origin.json"
     ]
+
+
+@pytest.mark.remedy("sink.CheckpointPastLedger", "sink.CheckpointDamaged", "sink.ForeignCheckpoint")
+def test_a_start_that_could_omit_records_is_refused_until_what_its_error_names_is_done(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "read_schemas", lambda *_: [])
+
+    def started(prefix: str = "aq", folder: str = "wh") -> str | None:
+        at = f"{prefix}.shop.t", 0
+        monkeypatch.setattr(stream, "admin", answering(Kafka(at[0], ends={at: 9})))
+        settings = Settings(
+            prefix=prefix, bootstrap_servers="127.0.0.1:1", warehouse=str(tmp_path / folder)
+        )
+        sink = Sink(spark, settings, Metrics())
+        try:
+            start = sink._from_kafka(threading.Event())
+        finally:
+            sink._presence.end()
+        if start == "earliest":
+            entry = {"batch_id": 0, "from_offset": 0, "records": 1, "applied_at_ms": 1}
+            sink._warehouse.ledger.append(
+                [Entry(**entry, query_id="q", topic=at[0], partition=0, until_offset=4)]  # type: ignore[arg-type]
+            )
+        return start
+
+    assert started() == "earliest"
+    # The warehouse is put back from a copy that is older than the checkpoint.
+    checkpoint = tmp_path / "wh" / "__checkpoint"
+    for name in ("offsets/0", "commits/0", "sources/0/0"):
+        (checkpoint / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkpoint / name).write_text("v1\n" + json.dumps({"aq.shop.t": {"0": 9}}))
+    with pytest.raises(CheckpointPastLedger, match=r"checkpoint is at 9, the ledger at 4.*Remove"):
+        started()
+    shutil.rmtree(checkpoint)
+    assert json.loads(started() or "") == {"aq.shop.t": {"0": 4}}
+
+    origin = tmp_path / "wh" / "__origin.json"
+    origin.write_text("{")
+    (tmp_path / "wh" / ".__origin.json.crc").unlink(missing_ok=True)
+    with pytest.raises(CheckpointDamaged, match=rf"{origin}. Delete that file"):
+        started()
+    origin.unlink()
+    assert json.loads(started() or "") == {"aq.shop.t": {"0": 4}}
+
+    with pytest.raises(ForeignCheckpoint, match=r"prefix is 'crm', but 'aq' in .*of its own"):
+        started("crm")
+    assert started("crm", "other") == "earliest"
 
 
 def test_tables_of_a_topic_that_was_made_again_wait_and_its_offsets_are_void(

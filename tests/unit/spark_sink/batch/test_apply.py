@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_sink.batch import merging
+from spark_sink.batch import contents, merging
 from spark_sink.errors import (
     ForeignRecords,
     MalformedRecord,
@@ -287,6 +287,27 @@ def test_a_record_without_a_known_table_stops_the_batch_by_topic_partition_and_o
     assert "topic aq.shop.t, partition 0, offset 1" in str(fault.value)
 
 
+@pytest.mark.remedy("sink.UnsupportedWire")
+def test_records_of_a_newer_contract_stop_the_sink_until_one_that_knows_it_is_started(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("v", "int"))]
+    newer = Change(op="c", seq=2, after={"id": 2, "v": 2}).value().replace('"wire":1', '"wire":2')
+    warehouse.write(GOOD)
+    warehouse.write(newer)
+    with pytest.raises(
+        UnsupportedWire, match=r"offset 1: wire 2. Use a sink of the worker's version"
+    ):
+        warehouse.catch_up({})
+    assert warehouse.kept.ledger.applied() == {}
+    assert warehouse.kept.tables.names() == []
+    # What a later version has there.
+    monkeypatch.setitem(contents._COUNTED, "alien", "wire > 2")
+    warehouse.restart()
+    warehouse.catch_up({})
+    assert sorted(row["id"] for row in warehouse.rows()) == [1, 2]
+
+
 def test_a_version_that_nobody_wrote_is_a_named_error(warehouse: Warehouse) -> None:
     with pytest.raises(UnknownSchema, match=r"shop\.t version 1"):
         warehouse.take(GOOD)
@@ -402,7 +423,8 @@ def test_a_batch_that_must_end_merges_no_further_table_and_is_applied_again(
     assert warehouse.rows("t") == warehouse.rows("u") == [{"id": 1}]
 
 
-def test_rows_of_a_version_that_names_another_topic_make_their_table_wait(
+@pytest.mark.remedy("sink.ForeignRecords")
+def test_rows_of_a_version_that_names_another_topic_make_their_table_wait_until_they_are_skipped(
     warehouse: Warehouse,
 ) -> None:
     columns = ("id", "int"), ("v", "int")
@@ -420,5 +442,16 @@ def test_rows_of_a_version_that_names_another_topic_make_their_table_wait(
     place = "topic aq.shop.t has rows of shop.t version 1 of other"
     assert fault.value.where == f"{place}, which is of topic aq.other.t"
     assert [row["id"] for row in warehouse.rows("t")] == [1]
+    assert "python -m spark_sink reload shop.t --skip-unusable" in fault.value.advice
     warehouse.take(Change(op="c", seq=3, table="u", after={"id": 3, "v": 3}))
     assert sorted(row["id"] for row in warehouse.rows("u")) == [1, 3]
+    # The other installation writes there no more; its truncate is none of this one's.
+    warehouse.take(
+        Change(op="t", seq=99, destination="other"),
+        Change(op="c", seq=4, after={"id": 4, "v": 4}),
+    )
+    with pytest.raises(ForeignRecords):
+        warehouse.reload()
+    warehouse.reload(skip_unusable=True)
+    assert sorted(row["id"] for row in warehouse.rows("t")) == [1, 4]
+    assert warehouse.waiting() is None

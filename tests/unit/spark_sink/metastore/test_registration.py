@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from spark_sink.errors import TypeConflict
+from spark_sink import __main__ as command
+from spark_sink.errors import MetastoreIncomplete, TypeConflict
 from spark_sink.metastore.entries import distinct, plain, view_sql
 from spark_sink.metastore.memory import MemoryMetastore
 from spark_sink.metastore.registration import Registered, Registrar, metastore_lines
@@ -123,6 +127,30 @@ def test_without_a_free_name_the_others_are_registered_all_the_same() -> None:
     assert set(at.bring_up().faults) == {("shop", "t")}
     del at.metastore.held[("shop", "t")]
     assert at.bring_up().faults == {}
+
+
+@pytest.mark.remedy("sink.MetastoreIncomplete")
+def test_the_command_fails_until_the_metastore_answers_and_has_room_for_each_table(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = Scene(("shop", "t"), ("shop", "u"))
+    monkeypatch.setattr(command, "_warehouse", lambda *_: None)
+    monkeypatch.setattr(command, "registrar", lambda *_: at.registrar)
+    settings: Any = SimpleNamespace(metastore=SimpleNamespace(uri="thrift://hive:9083"))
+    spark: Any = None
+    at.metastore.is_away = True
+    with pytest.raises(MetastoreIncomplete, match=r"MetastoreUnreachable: .*Bring it back"):
+        command._register(spark, settings)
+    at.metastore.is_away = False
+    names = {("shop", "t"), ("shop", distinct(("shop", "t")))}
+    at.metastore.held |= dict.fromkeys(names, "/elsewhere")
+    capsys.readouterr()
+    with pytest.raises(MetastoreIncomplete, match="1 tables are not registered"):
+        command._register(spark, settings)
+    assert "shop.t: NameTaken: " in capsys.readouterr().out
+    del at.metastore.held["shop", "t"]
+    command._register(spark, settings)
+    assert at.metastore.held["shop", "t"] == "/wh/shop/t"
 
 
 def test_two_names_that_the_metastore_takes_for_one_keep_what_they_have_first() -> None:

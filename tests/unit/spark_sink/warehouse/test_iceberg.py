@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -16,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from spark_sink.errors import ColumnClash, ForeignTable, ForeignWarehouse, UnsupportedName
 from spark_sink.recent.reading import current, fresh
+from spark_sink.settings import Settings
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.iceberg.catalog import Catalog
 from spark_sink.warehouse.iceberg.conflict import conflicts_by_name
@@ -34,6 +37,7 @@ from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sql.statements import made_property, set_sql, shape_properties
 from tests.contract.test_recent_changes import FIRST, cut
 from tests.contract.test_recent_changes import Case as Recorded
+from tests.harness.wait import TIMEOUT
 from tests.unit.spark_sink.conftest import FORMATS, Warehouse, spark
 from tests.unit.spark_sink.history import Change, schema
 
@@ -472,3 +476,41 @@ def test_no_batch_is_lost_and_none_is_in_the_way_while_recent_changes_are_tidied
     newest = log.newest()
     assert newest is not None
     assert newest.cut == cut(0, 9)
+
+
+_READER = """
+import sys
+from pyspark.sql import SparkSession
+from spark_sink.errors import JarMissing
+from spark_sink.recent.reading import current
+spark = SparkSession.builder.master("local[1]").config("spark.jars", sys.argv[2]).getOrCreate()
+try:
+    print([row.asDict() for row in current(spark, sys.argv[1], "shop", "t").collect()])
+except JarMissing as fault:
+    print(fault)
+"""
+
+
+@pytest.mark.remedy("sink.JarMissing")
+@pytest.mark.spark
+@pytest.mark.long(
+    "a session of a reader's own, in two processes; `make test` has one with all jars"
+)
+def test_a_reader_adds_the_jar_that_the_error_names_to_its_own_session(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    made = Warehouse(spark, tmp_path / "wh", table_format="iceberg")
+    made.schemas = [schema(*COLUMNS)]
+    made.take(Change(op="c", seq=1, after={"id": 1, "v": 2}))
+
+    def read(*fields: str) -> str:
+        jars = [jar for one in fields for jar in Settings.model_fields[one].default.glob("*.jar")]
+        command = [sys.executable, "-c", _READER, made.path, ",".join(map(str, jars))]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    missing = read("jars")
+    assert missing.startswith("JarMissing: Spark lacks a jar"), missing
+    assert "Add the jar of spark_sink/iceberg.lock to the session (spark.jars)" in missing
+    assert read("jars", "iceberg_jars") == "[{'id': 1, 'v': 2}]"

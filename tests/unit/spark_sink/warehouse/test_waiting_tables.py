@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from spark_sink.errors import (
     UnsupportedPartialImage,
     ValuesChanged,
 )
+from spark_sink.warehouse.iceberg.catalog import Catalog
+from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.table_status import status_lines
 from spark_sink.warehouse.waiting_tables import Waits
 from tests.unit.spark_sink.conftest import TOPIC, Warehouse, of_delta
@@ -315,6 +318,146 @@ def test_a_record_that_cannot_be_used_is_skipped_where_an_operator_says_so(
     assert rows(warehouse) == [(1, 1)]
 
 
+UNFIT = {
+    "reserved": (("__seq", "int"), "ReservedName", "Rename the column"),
+    "clash": (("ID", "int"), "ColumnClash", "Rename one of them"),
+    "typed": (("v", "inet6"), "UnsupportedType", "Change the type"),
+}
+"""Columns that no table of the warehouse can have."""
+
+
+@pytest.mark.remedy("sink.ReservedName", "sink.ColumnClash", "sink.UnsupportedType")
+def test_tables_with_columns_that_none_can_have_end_their_wait_once_altered_and_published_again(
+    warehouse: Warehouse,
+) -> None:
+    fit = ("id", "int"), ("v", "int")
+    for table, (column, _, _) in UNFIT.items():
+        warehouse.schemas += [
+            schema(fit[0], column, table=table),
+            schema(*fit, table=table, version=2),
+        ]
+        warehouse.write(put(1, {"id": 1, column[0]: 1}, table=table))
+    warehouse.catch_up({})
+    for table, (_, error, advice) in UNFIT.items():
+        held = warehouse.waiting(table)
+        assert held is not None
+        assert (held.error, held.action.startswith(advice)) == (error, True)
+        assert (
+            f"then run: python -m app snapshot start shop shop.{table} --replace; once it is done: "
+            f"python -m spark_sink reload shop.{table}. Or add its topic to exclude"
+        ) in held.action
+    with pytest.raises(
+        TableError, match=r"'v' in shop\.typed version 1 of shop has the type 'inet6'"
+    ):
+        warehouse.reload("typed")
+
+    # What the snapshot publishes; a transaction from before it may come later, in another partition.
+    start = warehouse.ends()
+    for table, (column, _, _) in UNFIT.items():
+        warehouse.write(Change(op="t", seq=100, version=2, table=table))
+        image = {"id": 2, "v": 20}
+        warehouse.write(Change(op="r", seq=101, version=2, table=table, after=image), partition=1)
+        warehouse.write(put(50, {"id": 3, column[0]: 1}, table=table), partition=2)
+    for table in UNFIT:
+        warehouse.reload(table)
+        assert warehouse.rows(table) == [{"id": 2, "v": 20}]
+        assert warehouse.waiting(table) is None
+    # The batch that comes to these records takes none of them.
+    warehouse.catch_up(start)
+    assert not any(warehouse.waiting(table) for table in UNFIT)
+
+
+@pytest.mark.remedy("sink.UnsupportedName")
+def test_a_table_that_the_warehouse_cannot_have_is_mapped_or_excluded_and_its_wait_ends(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = Catalog(spark=warehouse.spark, name="lake", kind="hive", prepare=lambda: None)
+    tables = type(warehouse.kept.tables)
+
+    def refusing(method: Callable[..., None]) -> Callable[..., None]:
+        def refused(self: Any, *given: Any, **more: Any) -> None:
+            for one in given:
+                if isinstance(one, Shape):
+                    catalog.refuse_name((one.database, one.table), (one.database, one.table))
+            method(self, *given, **more)
+
+        return refused
+
+    for name in ("evolve", "merge", "replace"):
+        monkeypatch.setattr(tables, name, refusing(getattr(tables, name)))
+    columns = ("id", "int"), ("v", "int")
+    warehouse.schemas = [
+        schema(*columns, table="Orders"),
+        schema(*columns, table="Orders", version=2),
+        schema(("id", "int"), ("v", "inet6"), table="typed"),
+    ]
+    warehouse.write(put(1, {"id": 1, "v": 1}, table="Orders"))
+    warehouse.write(put(1, {"id": 1, "v": "::1"}, table="typed"))
+    warehouse.catch_up({})
+    held = warehouse.waiting("Orders")
+    assert held is not None
+    assert "shop.Orders: a catalog of type hive has no table named Orders" in held.reason
+    assert "Map the table" in held.action
+    # As the mapping has it since, and the snapshot publishes it.
+    start, mapped = warehouse.ends(), {"table": "Orders", "logical": ("shop", "orders")}
+    warehouse.write(Change(op="r", seq=9, version=2, after={"id": 1, "v": 1}, **mapped))  # type: ignore[arg-type]
+    warehouse.catch_up(start)
+    assert warehouse.rows("orders") == [{"id": 1, "v": 1}]
+    assert held.action.endswith("python -m spark_sink reload shop.Orders --skip-unusable")
+    warehouse.reload("Orders", skip_unusable=True)
+    assert warehouse.waiting("Orders") is None
+
+    # In place of being mapped or altered, the topic of a table is excluded.
+    with monkeypatch.context() as excluded:
+        excluded.setattr(warehouse, "ranges", lambda _: ({}, {}))
+        with pytest.raises(ReloadRefused, match="is not among those that are read") as refused:
+            warehouse.reload("typed")
+        assert "add --skip-unusable" in refused.value.advice
+        warehouse.reload("typed", skip_unusable=True)
+    assert warehouse.waiting("typed") is None
+    assert set(warehouse.kept.tables.names()) == {("shop", "orders")}
+
+
+def test_a_truncate_of_one_source_says_nothing_of_the_records_of_another(
+    warehouse: Warehouse, caplog: pytest.LogCaptureFixture
+) -> None:
+    fit, logical = (("id", "int"), ("v", "int")), ("shop", "all")
+    for table in ("a", "b"):
+        warehouse.schemas += [
+            schema(fit[0], ("__seq", "int"), table=table),
+            schema(*fit, table=table, version=2),
+        ]
+        for seq in (1, 2):
+            image = {"id": seq, "__seq": 1}
+            warehouse.write(put(seq, image, table=table, logical=logical))
+
+    def published_again(table: str) -> None:
+        start = warehouse.ends()
+        more: dict[str, Any] = {"version": 2, "table": table, "logical": logical}
+        warehouse.write(Change(op="t", seq=100, **more))
+        warehouse.write(Change(op="r", seq=101, after={"id": 1, "v": 1}, **more))
+        warehouse.catch_up(start)
+
+    warehouse.catch_up({})
+    published_again("a")
+    with pytest.raises(TableError) as refused:
+        warehouse.reload("all")
+    assert "then run: python -m app snapshot start shop shop.b --replace;" in refused.value.advice
+    published_again("b")
+    # One that follows the truncate is skipped only if the operator says so.
+    warehouse.write(put(102, {"id": 3, "__seq": 1}, table="b", logical=logical))
+    # It is one all the same if its own version cannot be read.
+    warehouse.write(Change(op="t", seq=200, table="a", logical=logical))
+    with pytest.raises(TableError):
+        warehouse.reload("all")
+    with caplog.at_level("WARNING"):
+        warehouse.reload("all", skip_unusable=True)
+    rows_of = warehouse.rows("all", bookkeeping=True)
+    assert [(row["id"], row["__source_table"]) for row in rows_of] == [(1, "b")]
+    line = [one for one in caplog.messages if one.startswith("records omitted")][-1]
+    assert "table=shop.all number=6 first=topic aq.shop.t, partition 0, offset 0" in line
+
+
 @pytest.mark.remedy("sink.ReloadRequested")
 @pytest.mark.long("the other reloads read from a cut")
 def test_a_healthy_table_is_read_again_only_from_its_beginning_and_only_if_kafka_has_it(
@@ -343,9 +486,20 @@ def test_changes_that_kafka_no_longer_has_are_a_named_refusal(warehouse: Warehou
     with pytest.raises(KeyChanged):
         warehouse.take(put(2, {"id": 2, "k": 20}, version=2))
     warehouse.first = 2
-    with pytest.raises(ReloadRefused, match="no longer holds the changes from offset 1 on"):
+    with pytest.raises(
+        ReloadRefused, match="no longer holds the changes from offset 1 on"
+    ) as fault:
         warehouse.reload()
     assert warehouse.waiting() is not None
+    assert "snapshot start" in fault.value.advice
+    assert "--only-new" in fault.value.advice
+    warehouse.take(
+        Change(op="t", seq=3, version=2),
+        *(Change(op="r", seq=3 + n, version=2, after={"id": n, "k": n}) for n in (1, 2)),
+    )
+    warehouse.reload(only_new=True)
+    assert rows(warehouse) == [(1, 1), (2, 2)]
+    assert warehouse.waiting() is None
 
 
 @pytest.mark.long("test_apply has truncates, the first test has what waits")
