@@ -89,7 +89,7 @@ class IncidentInBinlog(AqueductError):
 
     remedy = (
         "Nothing after it was published. Find out what the server lost (see its error log). To continue: "
-        "`python -m app cursor skip DEST --gtid GTID --why REASON` (without GTIDs --file and --pos; if none is "
-        "named, as by MariaDB, `python -m app cursor set DEST --file FILE --pos 4 --why REASON` with the next "
-        "file, which begins after it). Then reload the tables concerned."
+        "`python -m app cursor skip DEST --gtid GTID --why REASON` (without GTIDs --file and --pos). If the "
+        "message has ends_at, as of MariaDB, which gives it no GTID: `python -m app cursor set DEST --file "
+        "FILE --pos POS --why REASON` with that position. Then reload the tables concerned."
     )

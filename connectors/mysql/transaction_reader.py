@@ -325,7 +325,11 @@ class TransactionReader:
         elif kind == EventType.ROWS_QUERY:
             changes.query(parse_rows_query(body))
         elif kind == EventType.INCIDENT:
-            raise IncidentInBinlog(parse_incident(body))
+            alone = self._announced is None and self.open is None
+            raise IncidentInBinlog(
+                parse_incident(body),
+                ends_at=Coordinates(header.file, header.end_pos) if alone else None,
+            )
         elif kind == EventType.EXECUTE_LOAD_QUERY:
             self._current(header)
             pos = (header.pos, header.end_pos)

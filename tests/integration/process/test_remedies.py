@@ -21,7 +21,7 @@ from connectors.mysql.stream.replica import BinlogStream
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.forked import run_command
-from tests.harness.servers import GTIDS_OFF, own_mysql
+from tests.harness.servers import GTIDS_OFF, own_mysql, own_server
 from tests.harness.sql import run
 from tests.harness.topics import rows
 from tests.harness.wait import until
@@ -256,6 +256,43 @@ def test_what_the_binlog_has_lost_is_passed_by_the_commands_that_errors_name(
         until(lambda: published(stack, wanted)[-1:] == [21])
         assert worker.destination()["state"] == "RUNNING"
     assert published(stack, wanted) == [2, 10, 11, 13, 15, 16, 17, 20, 21]
+
+
+@pytest.mark.long(
+    "make test has an incident of MySQL; unit/connectors/mysql/stream/test_cutter.py has one before the start"
+)
+@pytest.mark.remedy("IncidentInBinlog")
+def test_an_incident_without_a_gtid_is_passed_by_its_end_and_met_no_more(
+    stack: Stack, tmp_path: Path, command: Command
+) -> None:
+    statements = (
+        "CREATE DATABASE shop",
+        "CREATE TABLE shop.t (id int PRIMARY KEY)",
+        "CREATE TABLE shop.m (id int, t longtext) ENGINE = MyISAM",
+        "SET GLOBAL max_binlog_stmt_cache_size = 4096",
+    )
+    with own_server(
+        "mariadb-11.8", tmp_path / "server", *statements, options={"server_id": 44}
+    ) as mariadb:
+        wanted = settings(stack, mariadb, tmp_path, decoders=0)
+        with running(wanted, tmp_path) as worker:
+            run(mariadb, "INSERT INTO shop.t VALUES (1)")
+            worker.wait(lambda status: status["state"] == "RUNNING" and status["rows"] == 1)
+            with pytest.raises(pymysql.err.OperationalError, match="max_binlog_stmt_cache_size"):
+                run(mariadb, "INSERT INTO shop.m VALUES (1, REPEAT('x', 100000))")
+            run(mariadb, "INSERT INTO shop.t VALUES (2)")
+            error = shows(worker, "IncidentInBinlog", "cursor set shop --file FILE --pos POS")
+            (end,) = re.findall(r"ends_at=([\w.]+:\d+)", error)
+            file, _, pos = end.partition(":")
+            done = command("cursor", "set", "shop", "--file", file, "--pos", pos, "--why", "x")
+            assert done.returncode == 0, done.stderr
+            worker.wait(lambda status: status["state"] == "RUNNING" and status["rows"] == 2)
+            assert worker.stop() == 0
+        # The server sends it again to each reader that begins in this file.
+        with running(wanted, tmp_path) as worker:
+            run(mariadb, "INSERT INTO shop.t VALUES (3)")
+            worker.wait(lambda status: status["state"] == "RUNNING" and status["rows"] == 1)
+        assert published(stack, wanted) == [1, 2, 3]
 
 
 def skipped_as_printed(command: Command, error: str) -> None:

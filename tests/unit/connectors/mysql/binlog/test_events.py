@@ -103,7 +103,7 @@ def test_an_incident_stops_the_stream_with_the_servers_words() -> None:
 
 @pytest.mark.parametrize(
     ("first", "name"),
-    [(gtid(7), f"gtid={SERVER}:7"), (anonymous(), f"transaction_at={START}"), (b"", "event=INC")],
+    [(gtid(7), f"gtid={SERVER}:7"), (anonymous(), f"transaction_at={START}"), (b"", "ends_at=")],
 )
 def test_what_stops_the_stream_before_a_begin_has_the_name_by_which_it_is_skipped(
     first: bytes, name: str

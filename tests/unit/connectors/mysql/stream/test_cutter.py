@@ -108,6 +108,22 @@ def test_an_incident_is_given_out_at_once() -> None:
     assert kinds(list(cutter.take(len(wire.data)))) == [[26]]
 
 
+def test_an_incident_before_the_start_that_the_server_sends_again_is_passed() -> None:
+    wire = Wire()
+    wire.send(26, b"\1\0\4lost")
+    at = len(wire.data)
+    simple(wire, Random(1))
+    first = Cutter(START, checksum=True)
+    assert kinds([*fed(first, wire.data), first.flush()])[0] == [26]
+    for behind in (1, 10**6):
+        later = Cutter(Coordinates(START.file, START.pos + behind), checksum=True)
+        later.position = START  # as the server's first event says
+        found = [*fed(later, wire.data), later.flush()]
+        assert not any(26 in chunk for chunk in kinds(found))
+        assert found[0].passed == {26: 1}
+        assert len(b"".join(one.data for one in found)) == len(wire.data) - at
+
+
 def test_statements_that_only_look_like_boundaries_are_none() -> None:
     wire = Wire()
     wire.opens(33, gtid_body(1))
