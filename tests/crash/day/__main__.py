@@ -190,8 +190,10 @@ class Day:
         """Run the next of its commands; each again after a minute only, as it may take its time."""
         if one.kind.mend is not None and "mended" not in one.done:
             one.done["mended"] = time.monotonic()
+            before = dict(self._rules)
             one.kind.mend(one.at)
-            self._push()
+            if self._rules != before:
+                self._push()
         now = time.monotonic()
         if not self._parts.has_read():
             # What follows is for when existing rows were published.
