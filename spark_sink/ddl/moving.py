@@ -105,6 +105,7 @@ class Moving:
                 faults.add(name)
                 self.wait(name, _failed(name, fault, is_built=is_kept and self._built(name)))
         self.warehouse.ddl.done(done)
+        self._end_waits({(database, table) for database, table in note.get("passed", ())} - faults)
         self.warehouse.notes.write(MOVED, "{}")
         for name, _ in tables:
             if name not in faults:
@@ -175,11 +176,11 @@ class Moving:
                     "version": 1,
                     "tables": [[*name, is_kept] for name, is_kept in sorted(kept.items())],
                     "done": [[destination, *place] for destination, place in done.items()],
+                    "passed": sorted(passed),
                 }
             ),
         )
         outcome = self.finish()
-        self._end_waits(passed - outcome.faults)
         for name, is_kept in sorted(kept.items()):
             if name in outcome.changed:
                 _log.info("table %s table=%s.%s", "moved" if is_kept else "removed", *name)
@@ -192,7 +193,8 @@ class Moving:
 
     def _end_waits(self, names: Iterable[Name]) -> None:
         for name in sorted(names):
-            self.end_wait(name)
+            if self.waiting(name) is not None:
+                self.end_wait(name)
 
     def _group(
         self, found: Mapping[tuple[str, Name], list[Piece]], removed: Collection[Name]

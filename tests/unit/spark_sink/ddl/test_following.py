@@ -239,7 +239,7 @@ def test_tables_that_wait_while_they_come_and_go_are_the_sources_once_they_were_
 
 @pytest.mark.remedy("sink.RenamedWhileWaiting", "sink.ReloadRefused")
 def test_a_waiting_table_that_is_renamed_waits_by_its_new_name_and_no_other_does(
-    warehouse: Warehouse,
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warehouse.schemas = [schema(*COLUMNS, table=name) for name in NAMES]
     warehouse.schemas.append(schema(*COLUMNS, table="a", key=("v",), version=2))
@@ -250,7 +250,15 @@ def test_a_waiting_table_that_is_renamed_waits_by_its_new_name_and_no_other_does
     warehouse.take(insert(4, "a", 2, 11, version=2))
     assert warehouse.waiting("a") is not None
     topic.values.append(rename(6, ("a", "t"), ("b", "a"), ("t", "b")))
-    warehouse.take(insert(5, "a", 3, 12, version=2), insert(7, "a", 2, 21))
+    start = warehouse.ends()
+    for change in (insert(5, "a", 3, 12, version=2), insert(7, "a", 2, 21)):
+        warehouse.write(change)
+    for step in ("tables b", "end"):
+        killing(monkeypatch, warehouse, step)
+        with pytest.raises(Exception, match="Killed"):
+            warehouse.catch_up(start)
+        warehouse.restart()
+    warehouse.catch_up(start)
     assert (warehouse.waiting("a"), found(warehouse, "a")) == (None, {1: 20, 2: 21})
     held = warehouse.waiting("b")
     assert held is not None
