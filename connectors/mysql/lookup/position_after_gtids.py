@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from connectors.errors import EndPositionUnknown
+from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.transaction_context import GTIDS
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
@@ -29,7 +30,8 @@ def position_after(gtids: Gtids, facts: ServerFacts, address: SourceAddress) -> 
     stream.open()
     try:
         for placed in stream.events_there_are():
-            if placed.event.type in GTIDS:
+            # An incident of MariaDB has no GTID, and no reader is to begin after one that it has not reported.
+            if placed.event.type in GTIDS or placed.event.type == EventType.INCIDENT:
                 return placed.start
     finally:
         stream.close()

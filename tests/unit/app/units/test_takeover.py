@@ -236,3 +236,4 @@ async def test_a_unit_that_is_fenced_shows_by_whom(kafka: Kafka) -> None:
     await unit._rest_after(error, lease)
     assert shown[0][0] == "FENCED"
     assert str(shown[0][1]).startswith("AnotherWorkerLeads: ")
+    assert f"merge=trade, destination={UNIT}" in str(shown[0][1])
