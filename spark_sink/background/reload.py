@@ -38,6 +38,7 @@ from spark_sink.errors import (
     TableReplaced,
     UnsupportedPartialImage,
 )
+from spark_sink.load.origin import BEGIN
 from spark_sink.load.placed import has_rows_of
 from spark_sink.load.state import Loaded, Loads
 from spark_sink.source.kafka import Topics
@@ -58,6 +59,11 @@ _ROUNDS = 5
 _REPLACED = (TableReplaced.__name__, ColumnsChanged.__name__)
 _OF_ITS_ROWS = (*_REPLACED, TableFailed.__name__)
 """Errors of tables whose own rows a reload must not begin with before they are looked at."""
+
+_ONLY_NEW = (
+    "Publish its existing rows again (python -m app snapshot start, with --replace), and once that is done, "
+    "add --only-new, which keeps only rows written since"
+)
 
 At = tuple[str, int]
 
@@ -487,8 +493,7 @@ class Reloader:
             elif first > offset:
                 raise ReloadRefused(
                     f"{where} no longer holds the changes from offset {offset} on; it begins at {first}",
-                    advice="Publish its existing rows again (python -m app snapshot start, with --replace), "
-                    "and once that is done, add --only-new, which keeps only rows written since",
+                    advice=_ONLY_NEW if load is None else BEGIN,
                 )
         return offsets
 
