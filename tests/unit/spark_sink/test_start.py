@@ -282,7 +282,8 @@ def test_tables_of_a_topic_that_was_made_again_wait_and_its_offsets_are_void(
     assert json.loads(start or "") == {"aq.shop.t": {"0": -2}, "aq.shop.u": {"0": 4}}
     held = sink._waits.tables["shop", "t"]
     assert (held.error, held.reason, held.offsets) == ("TopicReplaced", "aq.shop.t", {old: 0})
-    assert "reload --from-beginning shop.t" in held.action
+    assert "snapshot start shop shop.t; once that is done, run: python" in held.action
+    assert "reload shop.t --from-beginning; or" in held.action
     assert list(sink._waits.tables) == [("shop", "t")]
     assert started("b")[1] == start, "once"
     with pytest.raises(DataLost, match=r"aq\.shop\.u was deleted and made again"):
