@@ -278,7 +278,7 @@ def test_a_waiting_table_that_is_renamed_waits_by_its_new_name_and_no_other_does
     warehouse.reload(dropped[1], from_beginning=True)
     assert found(warehouse, dropped[1]) == {1: 10, 2: 11, 3: 12}
     assert found(warehouse, "a") == {1: 20, 2: 21}
-    # The RENAME would keep apart what the DROP has kept apart: such a name without a row need not wait for good.
+    # The RENAME would keep apart what the DROP has: such a name without a row need not wait for good.
     ddl = warehouse.applier.ddl
     assert ddl is not None
     names = {new for event in ddl.history.events.values() for new in event.moves.values() if new}
