@@ -201,7 +201,7 @@ class TopicIds:
         tables = [(one, name) for one in self.sources(name)]
         with suppress(ForeignTable):
             shape = self.shape(*name)
-            if shape is not None and shape.apart:
+            if shape is not None and shape.apart and shape.followed:
                 tables = [(one[0], (one[1], one[2])) for one in shape.followed]
         found = sorted(set(tables)) or [("DEST", name)]
         return "; ".join(

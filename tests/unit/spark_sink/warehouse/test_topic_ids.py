@@ -60,6 +60,10 @@ def test_the_commands_are_those_of_the_tables_that_the_rows_come_from() -> None:
     assert f"again: {start} shop shop.t; once" in one.waits.tables[NAME].action
     advice = one.waits.tables[MAPPED].action
     assert f"again: {start} from1 'shop.part 1'; {start} from2 'shop.part 2'; once" in advice
+    kept.tables.evolve(replace(shape, followed=followed), shape)
+    one = replace(noted(kept), sources=lambda _: {"shop"})
+    one.wait({OLD[0]: [MAPPED]}, {OLD: 0})
+    assert f"again: {start} shop trade.all; once" in one.waits.tables[MAPPED].action
 
 
 def test_the_offsets_of_a_wait_or_a_reload_in_it_are_void() -> None:
