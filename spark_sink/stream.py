@@ -149,7 +149,6 @@ class Sink:
             tables=self._warehouse.tables.names,
             shape=self._warehouse.tables.shape,
             sources=book.sources,
-            topics=book.topics,
         )
         self._applier = Applier(
             foreign=self._foreign,

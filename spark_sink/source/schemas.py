@@ -252,11 +252,6 @@ class SchemaBook:
                 found.add((key.destination, _topic_of(json.loads(value))))
         return found.pop()[1] if len(found) == 1 else None
 
-    def topics(self, name: tuple[str, str]) -> set[str]:
-        """The topics that the versions of a source table name; with an empty one if some name none."""
-        bodies = map(json.loads, self.read())
-        return {_topic_of(one) for one in bodies if (one["database"], one["table"]) == name}
-
     def home(self, key: VersionKey) -> str:
         """The topic that a version names, whether or not it can be read; empty if it names none."""
         self.fetch([key])

@@ -53,8 +53,6 @@ class TopicIds:
     """Returns a table by database and name."""
     sources: Callable[[Name], Collection[str]] = lambda _: ()
     """Returns the destinations that publish a table."""
-    topics: Callable[[Name], Collection[str]] = lambda _: ()
-    """Returns the topics of a source table, with an empty one if some of them are not known."""
     _ids: dict[str, str] | None = None
     _again: dict[str, list[Name]] = field(default_factory=dict)
     """Topics that were made again or lack records, each with tables that have waited for it, or need not."""
@@ -110,7 +108,7 @@ class TopicIds:
         concerned: dict[Name, set[str]] = {}
         there = {*self.tables()}
         for topic, own in sources.items():
-            names = (there & {*own}) | {one for one in there if self._has(one, own, topic)}
+            names = (there & {*own}) | {one for one in there if self._has(one, own)}
             names |= {
                 name
                 for name, held in waits.tables.items()
@@ -155,19 +153,15 @@ class TopicIds:
             return part.is_apart or (shape is not None and shape.apart)
         return True
 
-    def _has(self, name: Name, sources: Collection[Name], topic: str) -> bool:
-        """Whether mapped tables fill a table, and one of these, which have the topic, may be among them."""
+    def _has(self, name: Name, sources: Collection[Name]) -> bool:
+        """Whether mapped tables fill a table, and one of these may be among them."""
         shape = None
         with suppress(ForeignTable):
             shape = self.shape(*name)
         if shape is None or not shape.apart:
             return False
         known = {(one[1], one[2]) for one in shape.followed}
-        if known:
-            return not known.isdisjoint(sources)
-        # A rule has one topic for all of its tables, so the versions of one table name that of the others.
-        topics = self.topics(name)
-        return not topics or not {"", topic}.isdisjoint(topics)
+        return not known or not known.isdisjoint(sources)
 
     def _known(self) -> dict[str, str]:
         if self._ids is None:

@@ -134,10 +134,9 @@ class Day:
         self._compare()
 
     def _troubles(self, count: int) -> None:
-        kinds = [*TROUBLES] * (count // len(TROUBLES) + 1)
-        left = kinds[: len(TROUBLES)] + kinds[len(TROUBLES) : count]
+        rounds, rest = divmod(count, len(TROUBLES))
+        left = [*TROUBLES] * rounds + self._chance.sample([*TROUBLES], rest)
         self._chance.shuffle(left)
-        left = left[:count] if count < len(left) else left
         names = self._chance.sample(TABLES, len(TABLES))
         while left or self._open:
             if left and len(self._open) < AT_ONCE:

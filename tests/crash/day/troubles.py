@@ -22,6 +22,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from connectors.kafka.topics.plan import TopicPlan
 from devstack import Stack
 from tests.harness.topics import on_kafka
+from tests.harness.wait import until
 from tests.hostile import quoted
 
 PREFIX = "soak"
@@ -142,9 +143,10 @@ def folder_gone(at: At) -> None:
 
 def older_copy(at: At) -> None:
     """An older copy of its folder is put back."""
-    copy = at.warehouse.parent / f"copy of {at.table}"
+    copy, log = at.warehouse.parent / f"copy of {at.table}", at.folder / "_delta_log"
+    before = {*log.glob("*.json")}
     shutil.copytree(at.folder, copy)
-    time.sleep(45)
+    until(lambda: {*log.glob("*.json")} - before, seconds=600)
     folder_gone(at)
     copy.rename(at.folder)
 

@@ -66,27 +66,6 @@ def test_the_commands_are_those_of_the_tables_that_the_rows_come_from() -> None:
     assert f"again: {start} shop trade.all; once" in one.waits.tables[MAPPED].action
 
 
-@pytest.mark.parametrize(
-    ("topics", "waits"),
-    [
-        (set(), True),
-        ({"aq.shop.t"}, True),
-        ({"aq.shop.u", ""}, True),
-        ({"aq.shop.u"}, False),
-    ],
-)
-def test_a_table_of_a_rule_waits_only_for_topics_that_may_have_its_rows(
-    topics: set[str], waits: bool
-) -> None:
-    kept = warehouse()
-    shape = Shape(*MAPPED, (("id", "int"),), ("id",))
-    kept.tables.evolve(shape, replace(shape, apart=True))
-    one = replace(noted(kept), topics=lambda _: topics)
-    one.wait({OLD[0]: [NAME]}, {OLD: 0}, lost={OLD[0]: "some are gone"})
-    assert (MAPPED in one.waits.tables) == waits
-    assert NAME in one.waits.tables
-
-
 def test_the_offsets_of_a_wait_or_a_reload_in_it_are_void() -> None:
     kept = warehouse()
     one = noted(kept)

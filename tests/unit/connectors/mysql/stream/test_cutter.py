@@ -115,8 +115,8 @@ def test_an_incident_before_the_start_that_the_server_sends_again_is_passed() ->
     simple(wire, Random(1))
     first = Cutter(START, checksum=True)
     assert kinds([*fed(first, wire.data), first.flush()])[0] == [26]
-    for behind in (1, 10**6):
-        later = Cutter(Coordinates(START.file, START.pos + behind), checksum=True)
+    for distance in (1, 10**6):
+        later = Cutter(Coordinates(START.file, START.pos + distance), checksum=True)
         later.position = START  # as the server's first event says
         found = [*fed(later, wire.data), later.flush()]
         assert not any(26 in chunk for chunk in kinds(found))
