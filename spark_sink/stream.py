@@ -468,7 +468,7 @@ class Sink:
         if self.lost:
             values = read_schemas(self._spark, self._settings)
             prefix = self._settings.prefix
-            sources = {topic: tables_of(values, {topic}, prefix) for topic in self.lost}
+            sources = {topic: tables_of(values, topic, prefix) for topic in self.lost}
             self._topic_ids.wait(sources, earliest, lost=gone)
             self._warehouse.ledger.void(self.lost)
             self._checkpoint.forget()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from connectors.errors import JournalUnreadable
+from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import Coordinates
 from connectors.wire import WIRE_VERSION
 from tables.mapping.rules import DEBEZIUM
@@ -94,6 +95,10 @@ def _since(value: Any) -> Mapping[int, int] | None:
     return None if value is None else {int(part): int(offset) for part, offset in value.items()}
 
 
+def _logical(value: Any) -> TableName | None:
+    return None if value is None else (str(value[0]), str(value[1]))
+
+
 def _comparable(one: Definition, other: Definition) -> Definition:
     known = {column.name: column.column_type for column in other.columns}
     columns = (
@@ -145,6 +150,8 @@ class TableVersion:
     """The name of the format of its rows' records."""
     stated: Mapping[str, Any] | None = None
     """What the mapping made of its records; see ``Route.stated``. None if not recorded."""
+    logical: TableName | None = None
+    """The name of its table for subscribers; None if not recorded."""
 
     def key_json(self) -> dict[str, Any]:
         """The key of its record on the schemas topic."""
@@ -172,6 +179,7 @@ class TableVersion:
             **({} if self.since is None else {"since": {str(k): v for k, v in self.since.items()}}),
             **({} if self.format == DEBEZIUM else {_FORMAT: self.format}),
             **({} if self.stated is None else {"mapping": dict(self.stated)}),
+            **({} if self.logical is None else {"logical": list(self.logical)}),
         }
 
     @classmethod
@@ -196,6 +204,7 @@ class TableVersion:
                 since=_since(value.get("since")),
                 format=value.get(_FORMAT, DEBEZIUM),
                 stated=value.get("mapping"),
+                logical=_logical(value.get("logical")),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise JournalUnreadable(f"a table version cannot be read: {error!r}") from error

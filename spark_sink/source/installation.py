@@ -133,13 +133,20 @@ def named(values: Iterable[str], prefix: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def tables_of(values: Iterable[str], topics: Collection[str], prefix: str) -> set[tuple[str, str]]:
-    """The source tables whose versions name topics."""
-    found = set()
+def tables_of(
+    values: Iterable[str], topic: str, prefix: str
+) -> dict[tuple[str, str], set[tuple[str, str] | None]]:
+    """The source tables whose versions name a topic, each with the tables that its records there are of.
+
+    None is among these if a version does not state it, as those of earlier workers.
+    """
+    found: dict[tuple[str, str], set[tuple[str, str] | None]] = {}
     for value in values:
-        if not named([value], prefix).isdisjoint(topics):
+        if topic in named([value], prefix):
             body = json.loads(value)
-            found.add((body["database"], body["table"]))
+            stated = body.get("logical")
+            logical = (str(stated[0]), str(stated[1])) if stated else None
+            found.setdefault((body["database"], body["table"]), set()).add(logical)
     return found
 
 

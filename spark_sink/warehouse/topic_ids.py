@@ -86,15 +86,15 @@ class TopicIds:
 
     def wait(
         self,
-        sources: Mapping[str, Collection[Name]],
+        sources: Mapping[str, Mapping[Name, Collection[Name | None]]],
         earliest: Offsets,
         *,
         lost: Mapping[str, str] | None = None,
     ) -> None:
         """Makes the tables of topics wait that were made again, from the beginning of these on.
 
-        `sources` has the topics, each with its source tables; `lost` has those that were not made again, with
-        what they lack.
+        `sources` has the topics, each with its source tables and the tables that these fill, with None if that
+        is not known; `lost` has those that were not made again, with what they lack.
         """
         waits, _ = self.waits, self._known()
         lost = lost or {}
@@ -108,7 +108,10 @@ class TopicIds:
         concerned: dict[Name, set[str]] = {}
         there = {*self.tables()}
         for topic, own in sources.items():
-            names = (there & {*own}) | {one for one in there if self._has(one, own)}
+            filled = {name for names in own.values() for name in names}
+            names = there & {*own, *filled}
+            if not own or None in filled:
+                names |= {one for one in there if self._has(one, own)}
             names |= {
                 name
                 for name, held in waits.tables.items()

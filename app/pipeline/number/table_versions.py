@@ -103,6 +103,10 @@ class VersionBook:
                 and latest.partitions in (None, partitions)
                 # An earlier version, which lacks this, remains, but for a table that has rules.
                 and (latest.stated == stated or (latest.stated is None and route.mapped is None))
+                and (
+                    latest.logical == route.logical
+                    or (latest.logical is None and route.mapped is None)
+                )
             )
             if is_published_so and latest.definition.is_same(definition):
                 self._matched[route.table] = route, given
@@ -128,6 +132,7 @@ class VersionBook:
             since=self._since.get(route.topic),
             format=route.format,
             stated=stated,
+            logical=route.logical,
         )
         self.learn(version)
         return version, True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from spark_sink.source.installation import (
     installation_in,
     installations,
     named,
+    tables_of,
 )
 from spark_sink.warehouse.foreign_topics import ForeignTopics
 from spark_sink.warehouse.memory import MemoryNotes
@@ -84,6 +86,21 @@ def test_nothing_is_strange_to_versions_that_name_no_topic() -> None:
 def test_a_merge_writes_the_topic_whose_share_a_version_names() -> None:
     shares = [schema(("id", "int"), topic="aq.__shard.shop.trade")]
     assert named(shares, "aq") == {"aq.trade"}
+
+
+def test_versions_that_name_a_topic_state_the_tables_that_it_has_rows_of() -> None:
+    stated = json.loads(schema(("id", "int"), topic="aq.__shard.shop.trade"))
+    values = [
+        json.dumps(stated | {"logical": ["trade", "orders"]}),
+        json.dumps(stated | {"logical": ["trade", "all"], "version": 2}),
+        schema(("id", "int"), table="earlier", topic="aq.trade"),
+        schema(("id", "int"), table="other", topic="aq.shop.other"),
+    ]
+    assert tables_of(values, "aq.trade", "aq") == {
+        ("shop", "t"): {("trade", "orders"), ("trade", "all")},
+        ("shop", "earlier"): {None},
+    }
+    assert tables_of(values, "aq.gone", "aq") == {}
     assert installations(NAMES) == {"aq", "aq.eu", "a", "b"}
 
 

@@ -22,6 +22,11 @@ class Part:
     is_apart: bool = False
 
 
+def unstated(*sources: tuple[str, str]) -> dict[tuple[str, str], set[tuple[str, str] | None]]:
+    """Source tables of earlier workers' versions, which do not state what the records are of."""
+    return {one: {None} for one in sources}
+
+
 def noted(kept: MemoryWarehouse) -> TopicIds:
     """What a process knows that begins."""
     waits = Waits(kept.waits, lambda: 0.0)
@@ -55,14 +60,14 @@ def test_the_commands_are_those_of_the_tables_that_the_rows_come_from() -> None:
     followed = tuple((f"from{n}", "shop", f"part {n}", 1) for n in (2, 1))
     kept.tables.evolve(shape, replace(shape, followed=followed))
     one = replace(noted(kept), sources=lambda name: {"shop"} if name == NAME else set())
-    one.wait({OLD[0]: [NAME, MAPPED]}, {OLD: 0})
+    one.wait({OLD[0]: unstated(NAME, MAPPED)}, {OLD: 0})
     start = "python -m app snapshot start"
     assert f"again: {start} shop shop.t; once" in one.waits.tables[NAME].action
     advice = one.waits.tables[MAPPED].action
     assert f"again: {start} from1 'shop.part 1'; {start} from2 'shop.part 2'; once" in advice
     kept.tables.evolve(replace(shape, followed=followed), shape)
     one = replace(noted(kept), sources=lambda _: {"shop"})
-    one.wait({OLD[0]: [MAPPED]}, {OLD: 0})
+    one.wait({OLD[0]: unstated(MAPPED)}, {OLD: 0})
     assert f"again: {start} shop trade.all; once" in one.waits.tables[MAPPED].action
 
 
@@ -70,7 +75,7 @@ def test_the_offsets_of_a_wait_or_a_reload_in_it_are_void() -> None:
     kept = warehouse()
     one = noted(kept)
     one.waits.begin(NAME, DataLost(), {OLD: 90, ("aq.shop.u", 0): 7})  # type: ignore[arg-type]
-    one.wait({OLD[0]: []}, {OLD: 0, ("aq.shop.t", 1): 3, ("aq.shop.u", 0): 0})
+    one.wait({OLD[0]: unstated()}, {OLD: 0, ("aq.shop.t", 1): 3, ("aq.shop.u", 0): 0})
     held = one.waits.tables[NAME]
     assert held.error == "TopicReplaced"
     assert held.offsets == {OLD: 0, ("aq.shop.t", 1): 3, ("aq.shop.u", 0): 7}
@@ -92,14 +97,34 @@ def test_a_table_that_mapped_tables_fill_waits_before_any_record_if_it_may_have_
     mapped("users", ("shop_1", "users_1"))
     mapped("unknown")
     one = noted(kept)
-    one.wait({OLD[0]: [("shop_1", "orders_3")]}, {OLD: 0})
+    one.wait({OLD[0]: unstated(("shop_1", "orders_3"))}, {OLD: 0})
     assert sorted(one.waits.tables) == [("all", "orders"), ("all", "unknown")]
+
+
+@pytest.mark.parametrize(
+    ("filled", "waiting"),
+    [
+        ({NAME}, {NAME}),
+        ({MAPPED}, {NAME, MAPPED}),
+        ({NAME, ("trade", "not_there")}, {NAME}),
+        ({NAME, None}, {NAME, MAPPED}),
+    ],
+)
+def test_a_table_of_a_rule_waits_if_a_version_that_names_the_topic_is_of_it_or_does_not_say(
+    filled: set[tuple[str, str] | None], waiting: set[tuple[str, str]]
+) -> None:
+    kept = warehouse()
+    shape = Shape(*MAPPED, (("id", "int"),), ("id",))
+    kept.tables.evolve(shape, replace(shape, apart=True))
+    one = noted(kept)
+    one.wait({OLD[0]: {NAME: filled}}, {OLD: 0}, lost={OLD[0]: "some are gone"})
+    assert set(one.waits.tables) == waiting
 
 
 def test_a_table_of_a_mapping_waits_at_its_first_record_and_only_once() -> None:
     kept = warehouse()
     one = noted(kept)
-    one.wait({OLD[0]: [NAME, ("shop", "not_there")]}, {OLD: 0})
+    one.wait({OLD[0]: unstated(NAME, ("shop", "not_there"))}, {OLD: 0})
     one.keep({OLD[0]: "b"})
     assert sorted(one.waits.tables) == [NAME]
     parts = [
@@ -124,7 +149,7 @@ def test_tables_of_topics_that_lack_records_wait_for_what_is_gone() -> None:
     kept = warehouse()
     one = noted(kept)
     text = "topic aq.shop.t, partition 0 is read up to offset 5, and Kafka has 6 to 9"
-    one.wait({OLD[0]: [NAME]}, {OLD: 6}, lost={OLD[0]: text})
+    one.wait({OLD[0]: unstated(NAME)}, {OLD: 6}, lost={OLD[0]: text})
     held = one.waits.tables[NAME]
     assert (held.error, held.reason, held.offsets) == ("ChangesLost", text, {OLD: 6})
     assert "again: python -m app snapshot start DEST shop.t --replace; and wait" in held.action
@@ -134,12 +159,12 @@ def test_tables_of_topics_that_lack_records_wait_for_what_is_gone() -> None:
     assert (type(fault).__name__, fault.where) == ("ChangesLost", text)
     # The topic is made again meanwhile.
     last = noted(kept)
-    last.wait({OLD[0]: [NAME]}, {OLD: 0})
+    last.wait({OLD[0]: unstated(NAME)}, {OLD: 0})
     assert last.waits.tables[NAME].error == "TopicReplaced"
     # Two topics at once: each table waits for its own.
     other = noted(warehouse())
     gone = {"aq.shop.t": "t lacks some", "aq.shop.u": "u lacks some"}
-    names = {"aq.shop.t": [NAME], "aq.shop.u": [MAPPED, NAME]}
+    names = {"aq.shop.t": unstated(NAME), "aq.shop.u": unstated(MAPPED, NAME)}
     other.wait(names, {OLD: 6, ("aq.shop.u", 0): 7}, lost=gone)
     found = {name: (held.reason, held.offsets) for name, held in other.waits.tables.items()}
     assert found == {
@@ -155,7 +180,7 @@ def test_a_table_that_gets_its_name_by_a_rename_has_no_rows_of_the_earlier_topic
     one = noted(kept)
     # No table had the name of the topic when that was made again.
     kept.tables.drop(*NAME)
-    one.wait({OLD[0]: [NAME]}, {OLD: 0})
+    one.wait({OLD[0]: unstated(NAME)}, {OLD: 0})
     one.keep({OLD[0]: "b"})
     renamed = Shape(*NAME, (("id", "int"),), ("id",))
     kept.tables.evolve(None, renamed)

@@ -176,6 +176,32 @@ def test_a_column_that_was_masked_before_that_was_recorded_remains_the_same() ->
     assert [column.id for column in one.definition.columns] == [None, None]
 
 
+def test_a_version_states_what_its_rows_are_of_and_a_rule_s_table_gets_one_that_does() -> None:
+    def ruled(name: str) -> Route:
+        text = (
+            f"{{tables: {{{name}: {{from: [shop.orders], topic: shop.orders}}}}}}" if name else "{}"
+        )
+        found = Routes(prefix="aq", mapping=from_yaml(text)).of(ORDERS)
+        assert found is not None
+        return found
+
+    def shown(book: VersionBook, name: str) -> tuple[int, tuple[str, str] | None, bool]:
+        one, is_new = book.at(ruled(name), definition("id"), CHANGE, 4)
+        assert TableVersion.from_json(one.to_json()) == one
+        return one.version, one.logical, is_new
+
+    book = VersionBook("shop", known={})
+    assert shown(book, "") == (1, ORDERS, True)
+    assert shown(book, "trade.orders") == (2, ("trade", "orders"), True)
+    assert shown(book, "trade.other") == (3, ("trade", "other"), True)
+    assert shown(book, "trade.other") == (3, ("trade", "other"), False)
+    # Those of an earlier worker do not state it, and remain where no rule names the table.
+    for name, found in (("", (1, None, False)), ("trade.a", (2, ("trade", "a"), True))):
+        old, _ = VersionBook("shop", known={}).at(ruled(name), definition("id"), CHANGE, 4)
+        book = VersionBook("shop", known={ORDERS: replace(old, logical=None)})
+        assert shown(book, name) == found
+
+
 @pytest.mark.parametrize("other", [("a_b", "c"), ("a", "b.c")])
 def test_a_second_table_of_a_topic_that_the_settings_name_is_refused_by_both_names(
     other: tuple[str, str],
