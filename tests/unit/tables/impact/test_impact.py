@@ -388,8 +388,8 @@ def sink(old: Table, new: Table) -> tuple[str, list[str], list[tuple[str, str]]]
         (
             "ADD x int DEFAULT 7",
             (
-                "The column is added as int; existing rows get what MySQL gives them, or NULL where that differs "
-                "from row to row."
+                "The column is added as int; existing rows get what MySQL gives them, or NULL where that "
+                "differs from row to row."
             ),
         ),
         ("RENAME COLUMN a TO x", "The column gets the new name, and keeps its values."),
