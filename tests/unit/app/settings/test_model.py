@@ -79,6 +79,11 @@ def test_all_faults_are_reported_in_one_message(write: Write) -> None:
             "snapshot.mod: no such setting; the nearest is mode",
         ),
         ("worker: {id", "worker: {xyz", "worker.xyz: no such setting; there are "),
+        (
+            "worker: {id",
+            "oversize: stop\nworker: {id",
+            "oversize: no such setting here; there is destinations.<name>.oversize",
+        ),
     ],
 )
 def test_an_unknown_setting_is_named_with_the_nearest_that_is_there(
