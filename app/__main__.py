@@ -13,7 +13,7 @@ import sys
 
 from app.commands.groups import GROUPS, UNGROUPED, Command, command, ungrouped_command
 from app.commands.parser import CommandParser
-from app.service.library_logs import escape_values
+from app.service.library_logs import escape_values, quiet_libraries
 from app.version import __version__
 from connectors.errors import AqueductError, SettingsError, UsageError
 
@@ -24,6 +24,7 @@ INTERRUPTED = 130
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code."""
     escape_values()
+    quiet_libraries()
     words = sys.argv[1:] if arguments is None else arguments
     parser, commands = _parser()
     chosen = _chosen(words)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,7 @@ from aqueduct_client.errors import (
     SubscriberError,
 )
 from aqueduct_client.kafka_metadata import described
+from aqueduct_client.library_logs import quiet
 from aqueduct_client.protocol import Assigned, Consumer, Log, TopicFacts
 from aqueduct_client.records import Partition, RawRecord
 
@@ -58,6 +59,7 @@ _POLL_MS = 200
 _LOG_WAIT_MS = 20
 """Other requests on the same connection wait for as long."""
 _MOST = 500
+_END_SECONDS = 5.0
 _CONNECTING = {
     "bootstrap_servers",
     "client_id",
@@ -81,7 +83,8 @@ _COMPACTED = {
 def translated(right: str = "Read", **where: object) -> Any:
     """Raise aiokafka's errors as ours; ``right``: the operation that Kafka's ACLs must allow."""
     try:
-        yield
+        with quiet():
+            yield
     except SubscriberError:
         raise
     except kafka_errors.OffsetOutOfRangeError as error:
@@ -92,9 +95,15 @@ def translated(right: str = "Read", **where: object) -> Any:
         raise StaleBatch("the group has rebalanced", **where) from error
     except kafka_errors.BrokerResponseError as error:
         kind = BrokersLost if error.retriable else BrokersRefused
-        raise kind(f"{type(error).__name__}: {error}", **where) from error
+        raise kind(_described(error), **where) from error
     except (kafka_errors.KafkaError, OSError, TimeoutError) as error:
-        raise BrokersLost(f"{type(error).__name__}: {error}", **where) from error
+        raise BrokersLost(_described(error), **where) from error
+
+
+def _described(error: BaseException) -> str:
+    """Return its name and message; many of aiokafka's messages begin with the name."""
+    name, text = type(error).__name__, str(error)
+    return text if text.startswith(name) else f"{name}: {text}".removesuffix(": ")
 
 
 def _denied(error: kafka_errors.KafkaError, right: str) -> str:
@@ -146,7 +155,8 @@ class KafkaGroup:
             with translated(group=self.group, brokers=self.options["bootstrap_servers"]):
                 await consumer.start()
             # Not before: aiokafka's start fails if one of the topics does not exist yet.
-            consumer.subscribe(topics=sorted(self.topics), listener=_Listener(assigned))
+            with quiet():
+                consumer.subscribe(topics=sorted(self.topics), listener=_Listener(assigned))
             yield _Member(consumer, self.group)
         finally:
             await _stopped(consumer)
@@ -357,8 +367,12 @@ def _raw(one: Any) -> RawRecord:
 
 async def _stopped(consumer: AIOKafkaConsumer) -> None:
     """Leave the group; do not wait for a broker that does not answer."""
-    try:
-        async with asyncio.timeout(5):
-            await consumer.stop()
-    except (kafka_errors.KafkaError, OSError, TimeoutError):
-        return
+    with quiet():
+        try:
+            async with asyncio.timeout(_END_SECONDS):
+                await consumer.stop()
+        except (kafka_errors.KafkaError, OSError, TimeoutError):
+            # It closes its connections last: the interpreter would report each as unclosed.
+            with suppress(kafka_errors.KafkaError, OSError, TimeoutError):
+                async with asyncio.timeout(_END_SECONDS):
+                    await consumer._client.close()

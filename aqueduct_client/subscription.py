@@ -119,6 +119,10 @@ def subscribe_async(
 def _subscription(
     tables: tuple[str, ...], group: str, brokers: str, tags: Iterable[str], more: dict[str, Any]
 ) -> Subscription:
+    if "@" in brokers:
+        raise InvalidSubscription(
+            "an address in brokers is without user and password, since messages have it: give them in kafka"
+        )
     not_yet = more.pop("not_yet", ())
     for name, given in (("tags", tags), ("not_yet", not_yet)):
         if isinstance(given, str):

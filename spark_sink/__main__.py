@@ -80,7 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
         configure(settings.log)
         if options.command == "dump":
             _refuse_unwritable(options.file)
-        spark = session.start(settings)
+        spark = _started(settings, is_sink=options.command is None)
         # The session installed Spark's own handler for SIGINT; ours replaces it.
         _stop_on_signals(stop)
         try:
@@ -96,6 +96,22 @@ def main(arguments: list[str] | None = None) -> int:
     except (PySparkException, Py4JError, OSError) as fault:
         return _failed(named(fault))
     return 0
+
+
+def _started(settings: Settings, *, is_sink: bool) -> SparkSession:
+    """The session; of the sink itself, the log has a line before it and one after it, as it takes long."""
+    if not is_sink:
+        return session.start(settings)
+    _log.info(
+        "sink starting version=%s prefix=%s warehouse=%s",
+        __version__,
+        settings.prefix,
+        settings.warehouse,
+    )
+    began = time.monotonic()
+    spark = session.start(settings)
+    _log.info("Spark started seconds=%.1f", time.monotonic() - began)
+    return spark
 
 
 def _refuse_unwritable(file: Path) -> None:

@@ -285,6 +285,7 @@ class Sink:
         start = self._from_kafka(stop)
         if start is None:
             return None
+        _log.info("Kafka answered; reading the ledger and DDL")
         self._warehouse.ledger.make()
         if self._recent is not None:
             self._recent.look()

@@ -122,6 +122,12 @@ class Schemas:
         for record in piece.tables.history:
             if record.changes or record.reason is not None:
                 metrics.SCHEMA_CHANGES.labels(name, self._outcome(record)).inc()
+            self._log(record)
+        for added in piece.tables.quarantined:
+            log.error(
+                "%s: %s is quarantined from %s on: %s; `python -m app schema quarantine %s` prints what "
+                "releases it", name, ".".join(added.name), added.since, added.why, name,
+            )  # fmt: skip
         if piece.counts.parked:
             self._status.parked.update(piece.counts.parked)
             metrics.PARKED.labels(name).inc(piece.counts.parked.total())
@@ -131,6 +137,27 @@ class Schemas:
         if self._is_new and self._history is not None:
             self._is_new = False
             self._expiry.begin(self._history.policy.expire_ms)
+
+    def _log(self, record: SchemaRecord) -> None:
+        """Log a statement on captured tables, without its text, which may contain values of rows."""
+        routes, destination = self._rules.routes, self._rules.destination
+        tables = [".".join(one) for one in record.concerned if routes.of(one) is not None]
+        if record.kind != "statement" or not tables:
+            return
+        more = f" and {len(tables) - _MOST_SHOWN} more" if len(tables) > _MOST_SHOWN else ""
+        log.log(
+            logging.INFO if record.reason is None else logging.WARNING,
+            "%s: %s of %s%s at %s, %s%s",
+            destination,
+            record.type,
+            ", ".join(tables[:_MOST_SHOWN]),
+            more,
+            record.position,
+            record.outcome,
+            f": `python -m app schema audit {destination} --unresolved` has the reason"
+            if record.reason is not None
+            else "",
+        )
 
     def _outcome(self, record: SchemaRecord) -> str:
         """Return the metric's label: an unresolved statement that quarantines nothing needs no alert."""

@@ -85,6 +85,15 @@ def quiet_libraries() -> None:
     """Set the levels of the libraries' loggers, before their first line."""
     for name, level in _LEVELS.items():
         logging.getLogger(name).setLevel(level)
+    logging.getLogger("asyncio").addFilter(_is_no_closed_connection)
+
+
+def _is_no_closed_connection(record: logging.LogRecord) -> bool:
+    """Whether a line is none about a connection to Kafka that Python closes, as its request was given up."""
+    return not (
+        str(record.msg).startswith("Unclosed AIOKafkaConnection")
+        and logging.getLogger("aiokafka").getEffectiveLevel() > logging.DEBUG
+    )
 
 
 def show_all_if_debugging() -> None:

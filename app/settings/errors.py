@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -45,6 +45,8 @@ def _unknown(path: tuple[str | int, ...], model: type[BaseModel]) -> str:
         models = inner or models
     known = sorted({name for one in models for name in one.model_fields})
     near = get_close_matches(str(path[-1]).casefold(), known, n=1)
+    if not near and (elsewhere := sorted(_paths(str(path[-1]), model))):
+        return f"no such setting here; there is {', '.join(elsewhere)}"
     return (
         f"no such setting; the nearest is {near[0]}"
         if near
@@ -58,6 +60,19 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
         yield annotation
     for one in get_args(annotation):
         yield from _models(one)
+
+
+def _paths(name: str, model: type[BaseModel], above: str = "") -> Iterator[str]:
+    """Where a setting of a name is, as the page of settings writes it."""
+    for field, info in model.model_fields.items():
+        inner = set(_models(info.annotation))
+        is_named = get_origin(info.annotation) is dict
+        if field == name:
+            yield above + field
+        for one in inner:
+            yield from _paths(
+                name, one, f"{above}{field}.<name>." if is_named else f"{above}{field}."
+            )
 
 
 def _setting_path(error: Mapping[str, Any]) -> str:

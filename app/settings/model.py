@@ -79,6 +79,16 @@ class KafkaSettings(_Part):
     sasl_password: SecretStr | None = None
     sasl_password_file: Path | None = None
 
+    @field_validator("bootstrap_servers")
+    @classmethod
+    def _no_account(cls, servers: str) -> str:
+        if "@" in servers:
+            raise ValueError(
+                "an address is without user and password, since messages have it: set sasl_username and "
+                "sasl_password_file"
+            )
+        return servers
+
     @model_validator(mode="after")
     def _one_password(self) -> Self:
         if self.sasl_password_file and self.sasl_password:

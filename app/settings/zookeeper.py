@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from connectors.secret import FileSecret
 
@@ -26,6 +26,16 @@ class ZooKeeperSettings(BaseModel):
     password: SecretStr = SecretStr("")
     password_file: Path | None = None
     balance_delay_seconds: float = Field(default=5.0, ge=0, le=3600)
+
+    @field_validator("hosts")
+    @classmethod
+    def _no_account(cls, hosts: str) -> str:
+        if "@" in hosts:
+            raise ValueError(
+                "an address is without user and password, since messages have it: set username and "
+                "password_file"
+            )
+        return hosts
 
     @model_validator(mode="after")
     def _one_password(self) -> Self:

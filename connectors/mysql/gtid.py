@@ -122,6 +122,21 @@ class GtidSet:
             for first, last in spans
         )
 
+    def without(self, other: GtidSet) -> GtidSet:
+        """Return the GTIDs of this set that ``other`` lacks."""
+        found = GtidSet()
+        for source, spans in self._intervals.items():
+            for first, last in spans:
+                begin = first
+                for low, high in other._intervals.get(source, []):
+                    if high >= begin and low <= last:
+                        if low > begin:
+                            found.add_interval(source, begin, low - 1)
+                        begin = high + 1
+                if begin <= last:
+                    found.add_interval(source, begin, last)
+        return found
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, GtidSet) and self._intervals == other._intervals
 

@@ -6,6 +6,7 @@ renaming one removes a column and adds another.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -117,11 +118,24 @@ def _added(column: Column, *, existing: bool) -> Iterator[Finding]:
         column=column.name,
         new=_described(column),
         consumers="Records have a new field."
-        + (" Existing rows got a value in it that no record shows." if filled else ""),
-        warehouse=f"The column is added as {wanted}; it is NULL in existing rows."
-        + (" At the source it is not." if filled else ""),
+        + (" Existing rows got a value in it, of which no record is published." if filled else ""),
+        warehouse=f"The column is added as {wanted}; {_in_existing(column) if filled else _NULL}",
         warehouse_columns=(column.name,),
     )
+
+
+_NULL = "it is NULL in existing rows, as at the source."
+
+
+def _in_existing(column: Column) -> str:
+    """What the warehouse has of a new column in rows from before the statement, to which MySQL gave a value."""
+    if not column.initial:
+        return (
+            "existing rows get what MySQL gives them, or NULL where that differs from row to row."
+        )
+    if "unknown" in json.loads(column.initial):
+        return "it is NULL in existing rows. At the source it is not, but the value is not known."
+    return "existing rows get the value that MySQL gives them."
 
 
 def _refused(column: Column) -> Finding | None:
@@ -153,8 +167,7 @@ def _renamed(old: Column, new: Column, values: Mapping[str, Relation]) -> Iterat
         consumers=f"Records have a field {new.name} in place of {old.name}.",
         warehouse="The column stays: names that differ by case alone are one."
         if same
-        else f"{old.name} stays, and is NULL in rows that are written from now on; {new.name} is added, and is "
-        "NULL in earlier rows.",
+        else "The column gets the new name, and keeps its values.",
         warehouse_columns=(old.name,) if same else (old.name, new.name),
     )
     if (refused := _refused(new)) is not None:
@@ -204,6 +217,10 @@ def _masked(new: Column, found: Relation) -> Finding:
 def _retyped(old: Column, new: Column, found: Relation, *, is_null: bool) -> Finding:
     """``is_null``: all its values are; a mask that has values gives them a type of its own."""
     does, refuses = _warehouse(old, new)
+    if not refuses and not is_null and found is not Relation.WIDER:
+        does += (
+            " Values that MySQL changes are changed alike, or the table waits with ValuesChanged."
+        )
     severity = Severity.BREAKING
     if not refuses and is_null:
         severity = Severity.HARMLESS

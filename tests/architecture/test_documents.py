@@ -1,10 +1,13 @@
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from pydantic import BaseModel
 
 from app.settings.model import load
 from spark_sink import settings as sink_settings
+from spark_sink.settings import Settings
 from tests.architecture.documents import (
     broken_anchors,
     broken_links,
@@ -19,10 +22,8 @@ from tests.architecture.tree import PROJECT, File, files
 
 NAMES_OF_FAULTS = {"docs/reliability.md"}
 """Its faults are called kafka.kill, source.read-only and the like."""
-GROUPS = {
-    "destinations", "failover", "filter", "heartbeat", "http", "kafka", "publish", "schema_history",
-    "source", "sources", "topics", "worker", "zookeeper",
-}  # fmt: skip
+NO_SETTINGS = {"mapping.yaml", "mysql.heartbeat"}
+"""A file and a table whose names begin as a setting's."""
 _FIELD = re.compile(r"`(?:source\.)?([a-z_]+)`")
 PACKAGES = ("app/", "tables/", "connectors/", "spark_sink/", "aqueduct_client/")
 
@@ -44,6 +45,23 @@ def settings_named() -> set[str]:
         for first in range(len(parts))
         for last in range(first + 1, len(parts) + 1)
     }
+
+
+def settings_of_the_sink(model: type[BaseModel] = Settings, above: str = "") -> set[str]:
+    found = set[str]()
+    for name, field in model.model_fields.items():
+        found.add(above + name)
+        kinds = [field.annotation]
+        for one in kinds:
+            kinds += get_args(one)
+            if isinstance(one, type) and issubclass(one, BaseModel):
+                found |= settings_of_the_sink(one, f"{above}{name}.")
+    return found
+
+
+def groups(names: set[str]) -> set[str]:
+    """The names before the first dot."""
+    return {first for first, dot, _ in (one.partition(".") for one in names) if dot}
 
 
 def record_fields() -> set[str]:
@@ -79,7 +97,9 @@ def test_every_runbook_of_an_alert_leads_to_a_heading() -> None:
 
 def test_every_setting_that_is_named_is_there() -> None:
     pages = [page for page in documents() if page.path not in NAMES_OF_FAULTS]
-    assert list(unknown_settings(pages, GROUPS, settings_named(), record_fields())) == []
+    known = settings_named() | settings_of_the_sink()
+    named = unknown_settings(pages, groups(known), known | NO_SETTINGS, record_fields())
+    assert list(named) == []
 
 
 def test_every_path_that_is_named_is_there() -> None:
@@ -142,10 +162,13 @@ def test_an_anchor_without_a_heading_is_found() -> None:
 
 def test_a_setting_that_is_not_there_is_found() -> None:
     planted = File(
-        "x.md", "`topics.gone`, `topics.partitions`, `source.seq`, `source.tls`, `mysql.x`"
+        "x.md",
+        "`topics.gone`, `topics.partitions`, `source.seq`, `source.tls`, `maintenance.gone`, `other.x`",
     )
-    assert list(unknown_settings([planted], GROUPS, settings_named(), record_fields())) == [
-        "x.md names topics.gone"
+    known = settings_named() | settings_of_the_sink()
+    assert list(unknown_settings([planted], groups(known), known, record_fields())) == [
+        "x.md names maintenance.gone",
+        "x.md names topics.gone",
     ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -36,9 +35,7 @@ async def from_store(destination: str) -> DestinationHistory:
 async def from_journal(destination: str) -> DestinationHistory:
     """Read the settings, then the journal."""
     settings = load()
-    # Only here is Kafka's client needed, and it is slow to import. Its warnings become an error at
-    # the end, which is reported once.
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    # Only here is Kafka's client needed, and it is slow to import.
     from app.operations.schema.reading import read_journal_history
 
     return await read_journal_history(settings, destination)

@@ -95,7 +95,7 @@ class Draft:
         """Name the mapping in the settings, and report what a worker would refuse in it."""
         if not self.mapping:
             return
-        where = "relative to the folder in which the worker is started"
+        where = "relative to the folder of the settings file"
         self.choose(("mapping", "file"), MAPPING_FILE, where)
         try:
             mapping = from_yaml(self.mapping.text())

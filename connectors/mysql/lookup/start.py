@@ -136,7 +136,10 @@ def _check_gtids(
     offset: SourceOffset, gtid_set: GtidSet, facts: ServerFacts, address: SourceAddress
 ) -> None:
     if not gtid_set.issubset(facts.gtid_executed):
-        detail = f"the cursor holds {gtid_set}, the server only {facts.gtid_executed or 'none'}"
+        detail = (
+            f"the cursor holds {gtid_set.without(facts.gtid_executed)}, which the server lacks (the cursor has "
+            f"{gtid_set}, the server {facts.gtid_executed or 'none'})"
+        )
         if offset.server_uuid != facts.server_uuid:
             raise SourceDiverged(detail, source=address)
         if not facts.gtid_executed.issubset(gtid_set):
@@ -147,7 +150,8 @@ def _check_gtids(
         raise error(detail, source=address)
     if not facts.gtid_purged.issubset(gtid_set):
         raise PositionPurged(
-            f"it has purged {facts.gtid_purged}, of which the cursor lacks some (it holds {gtid_set})",
+            f"it has purged {facts.gtid_purged.without(gtid_set)}, which the cursor lacks (purged are "
+            f"{facts.gtid_purged}, the cursor has {gtid_set or 'none'})",
             source=address,
         )
 

@@ -6,6 +6,7 @@ reconnects after one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -141,7 +142,9 @@ def _remedy(error: AqueductError, named: type[AqueductError]) -> str:
     """What to do about an error that has more to say than the usual; empty for the usual."""
     if named is StoreUnfit or error.advice == type(error).remedy:
         return ""
-    return f"Capture continues. {error.advice}"
+    # The advice names settings of a source.
+    advice = re.sub(r"\bsource\.(?=(?:host|tls|tls_ca)\b)", "schema_history.mysql.", error.advice)
+    return f"Capture continues. {advice}"
 
 
 _STRICT = "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"

@@ -53,6 +53,7 @@ def test_subset_and_equality_are_those_of_sets(one: Members, other: Members) -> 
     assert made(one).issubset(made(other)) == (one <= other)
     assert made(one).issubset(made(one | other))
     assert (made(one) == made(other)) == (one == other)
+    assert made(one).without(made(other)) == made(one - other)
 
 
 @given(one=members, first=st.integers(1, 30), length=st.integers(0, 30))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aqueduct_client import topics
+from aqueduct_client import subscribe, topics
 from aqueduct_client.errors import InvalidSubscription
 from connectors import wire
 
@@ -53,3 +53,9 @@ def test_a_tag_is_read_from_its_own_topic_of_each_table() -> None:
         "aq.__tag.paid.all-trade": frozenset({"trade.items"}),
         "aq.__tag.paid.b.c": None,
     }
+
+
+def test_brokers_with_an_account_are_refused_since_errors_print_them() -> None:
+    with pytest.raises(InvalidSubscription, match="without user and password") as caught:
+        subscribe("trade.orders", group="g", brokers="u:hunter2@127.0.0.1:9092")
+    assert "hunter2" not in str(caught.value)

@@ -131,3 +131,29 @@ def test_the_log_and_what_is_printed_are_lines_whatever_a_table_is_named(
     for text in (described.err, (tmp_path / "log").read_text()):
         assert text.endswith(f"table waits table={shown}\\x1b\\u202e\n")
         assert text.count("\n") == 1
+
+
+def test_the_sink_logs_that_it_starts_before_spark_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = tmp_path / "sink.yaml"
+    settings.write_text(f"prefix: aq\nbootstrap_servers: x:1\nwarehouse: {tmp_path}/w\n")
+    caplog.set_level(logging.INFO)
+    seen: list[list[str]] = []
+
+    def start(_: object) -> None:
+        seen.append([record.getMessage() for record in caplog.records])
+
+    monkeypatch.setattr(session, "start", start)
+    monkeypatch.setattr(session, "close", lambda _: None)
+    monkeypatch.setattr(command, "configure", lambda _: None)
+    monkeypatch.setattr(command, "_stop_on_signals", lambda stop: stop)
+    monkeypatch.setattr(command, "_act", lambda *_: None)
+    assert command.main(["--config", str(settings)]) == 0
+    ((line,),) = seen
+    assert line.startswith("sink starting version=")
+    assert line.endswith(f"prefix=aq warehouse={tmp_path}/w")
+    assert "Spark started seconds=" in caplog.text
+    caplog.clear()
+    assert command.main(["--config", str(settings), "status"]) == 0
+    assert caplog.text == ""

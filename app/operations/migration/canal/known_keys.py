@@ -25,7 +25,7 @@ _PRODUCER = (
 )
 _SWITCH = "without a standby nothing is switched; heartbeat_seconds detects a silent connection"
 _FOR_STANDBY = "used with a standby (canal.instance.standby.address) only"
-_OPERATIONS = "inserts, updates and deletes are all published"
+_OPERATIONS = "all are published, unless a mapping has `operations` for the table"
 _STATEMENTS = "a change of a captured table that is logged as a statement stops the destination"
 _POSITION = "the cursor of Canal's clients precedes it, or it is part of another key's position"
 _KEYSTORE = "certificates are PEM files: source.tls_ca"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from app.operations.migration.account import ALL_DDL, convert_login
+from app.operations.migration.account import ALL_DDL, TLS_MODES, convert_login
 from app.operations.migration.canal.keys import Keys
 from app.operations.migration.draft import Draft
 from app.operations.migration.findings import Entry
@@ -110,9 +110,27 @@ def _store(draft: Draft, keys: Keys, url: Entry) -> None:
     draft.take(url, (*below, "host"), found[1] or found[2])
     draft.take(url, (*below, "port"), int(found[3] or 3306))
     draft.take(url, (*below, "database"), found[4])
+    _options(draft, url, url.value[found.end() :])
     if user := keys.get("canal.instance.tsdb.dbUsername"):
         draft.take(user, (*below, "user"), user.value)
     if password := keys.get("canal.instance.tsdb.dbPassword"):
         file = password_file("schema-history")
         draft.settings.put((*below, "password_file"), file, password.origin)
         draft.by_hand(password, f"write the password into {file}; it is not copied")
+
+
+def _options(draft: Draft, url: Entry, text: str) -> None:
+    """Take the TLS mode of a JDBC address, and name its other options; values may be secrets."""
+    pairs = [one.partition("=") for one in re.split(r"[?;&]", text) if one]
+    others = list[str]()
+    for name, _, value in pairs:
+        if name.lower() == "sslmode" and value.lower() in TLS_MODES:
+            draft.take(url, ("schema_history", "mysql", "tls"), value.lower())
+        else:
+            others.append(name)
+    if others:
+        draft.by_hand(
+            url,
+            f"of its options are not taken over: {', '.join(others)}; schema_history.mysql has user, "
+            "password_file, tls and tls_ca",
+        )

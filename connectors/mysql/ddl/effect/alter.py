@@ -3,7 +3,7 @@
 Invariant: the server's order applies, not the statement's. First each existing column is dropped,
 changed, renamed or kept, in its position; then, in the statement's order, new columns are inserted
 and others moved, by their current names; keys follow their columns. An untouched column remains the
-same object.
+same object. At MariaDB, ALTER and a later MODIFY may name a column that the same statement adds.
 Source: ``mysql_prepare_alter_table`` in MySQL's ``sql_table.cc``.
 """
 
@@ -135,8 +135,18 @@ class _Alteration:
     ) -> None:
         if numbered(self._table.columns, action.name) is not None:
             by_name.setdefault(lowered(action.name), []).append(action)
-        elif not action.if_exists:
+        elif not action.if_exists and not self._is_of_new(action):
             raise Refused(f"there is no column {action.name}")
+
+    def _is_of_new(self, action: ChangeColumn | DropColumn | RenameColumn | AlterColumn) -> bool:
+        """Whether it is for a column that the same statement adds, which MariaDB allows."""
+        if isinstance(action, DropColumn | RenameColumn) or not self._terms.server.mariadb:
+            return False
+        if isinstance(action, ChangeColumn) and not same(action.name, action.spec.name):
+            return False
+        return any(
+            isinstance(one, AddColumn) and same(one.spec.name, action.name) for one in self._actions
+        )
 
     def _after(self, action: Action, column: Column | None) -> Column | None:
         if column is None or isinstance(action, DropColumn):
@@ -177,8 +187,10 @@ class _Alteration:
         for action in self._actions:
             if isinstance(action, AddColumn):
                 self._add(action)
-            elif isinstance(action, ChangeColumn) and action.after is not None:
-                self._move(action, action.after)
+            elif isinstance(action, ChangeColumn):
+                self._change_new(action)
+                if action.after is not None:
+                    self._move(action, action.after)
             elif isinstance(action, AddIndex):
                 self._indexes.append(action.spec)
 
@@ -186,11 +198,42 @@ class _Alteration:
         name = lowered(action.spec.name)
         if action.if_not_exists and numbered(self._columns, name) is not None:
             return
-        column = self._made(action.spec)
+        column = self._with_alters(self._made(action.spec))
         self._indexes += of_column(action.spec, self._terms.server)
         self._new.add(name)
         index = len(self._columns) if action.after is None else self._index_after(action.after)
         self._columns.insert(index, column)
+
+    def _with_alters(self, column: Column) -> Column:
+        """A new column after an ALTER of it in the same statement."""
+        dropped = [one.name for one in self._actions if isinstance(one, DropColumn)]
+        is_there = numbered(self._table.columns, column.name) is not None
+        if not self._terms.server.mariadb or (
+            is_there and not any(same(one, column.name) for one in dropped)
+        ):
+            return column
+        alters = [
+            one
+            for one in self._actions
+            if isinstance(one, AlterColumn) and same(one.name, column.name) and not one.if_exists
+        ]
+        if len(alters) > 1:
+            raise Refused(f"there is no column {column.name} for a second ALTER")
+        for one in alters:
+            is_converted = id(column) in self._converted
+            column = altered(column, one)
+            if is_converted:
+                self._needs_no_conversion(column)
+        return column
+
+    def _change_new(self, action: ChangeColumn) -> None:
+        """Redefine a column that the statement has added."""
+        if action.if_exists or numbered(self._table.columns, action.name) is not None:
+            return
+        if lowered(action.name) not in self._new:
+            raise Refused(f"there is no column {action.name}")
+        self._columns[numbered(self._columns, action.name) or 0] = self._made(action.spec)
+        self._indexes += of_column(action.spec, self._terms.server)
 
     def _traced(self, column: Column) -> Column:
         """A new or redefined column with what identifies it, and what the table's rows have in it."""

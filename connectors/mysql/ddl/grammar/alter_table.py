@@ -98,7 +98,8 @@ def _actions(reader: Reader) -> list[Action]:
 def _add(reader: Reader) -> list[Action]:
     if reader.take("SYSTEM", "VERSIONING"):
         return [SystemVersioning(kind="ADD SYSTEM VERSIONING", added=True)]
-    if reader.take("PERIOD", "FOR"):
+    # A period of that name that exists has made its columns NOT NULL already.
+    if reader.take("PERIOD", "FOR") or reader.take("PERIOD", "IF", "NOT", "EXISTS", "FOR"):
         return [AddPeriod(period=period(reader))]
     if keys.is_key(reader):
         key = keys.key(reader)
@@ -198,8 +199,7 @@ def _drop(reader: Reader) -> Action:
         return DropIndex(kind="DROP PRIMARY KEY", name="PRIMARY")
     if reader.take("SYSTEM", "VERSIONING"):
         return SystemVersioning(kind="DROP SYSTEM VERSIONING", added=False)
-    if reader.take("PERIOD", "FOR"):
-        reader.take("IF", "EXISTS")
+    if reader.take("PERIOD", "FOR") or reader.take("PERIOD", "IF", "EXISTS", "FOR"):
         reader.name()
         return NoColumnWork(kind="DROP PERIOD")
     if reader.take_one(_KEY):

@@ -176,6 +176,17 @@ def test_a_command_in_an_error_has_the_destination_that_was_asked_about(
     assert "python -m app journal abort shop " in capsys.readouterr().err
 
 
+def test_an_error_is_all_that_a_command_prints_without_a_broker(tmp_path: Path) -> None:
+    settings = tmp_path / "aqueduct.yaml"
+    settings.write_text(
+        "{prefix: aq, kafka: {bootstrap_servers: '127.0.0.1:1'}, "
+        "destinations: {shop: {server_id: 7, source: {host: h, user: u, password: p}}}}"
+    )
+    done = run("cursor", "show", "shop", settings=settings)
+    (line,) = done.stderr.splitlines()
+    assert (done.returncode, line[:21]) == (1, "aqueduct: KafkaLost: ")
+
+
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     source = tmp_path / "many.jsonl"
     lines = [f'{{"database": "d", "sql": "CREATE TABLE t{n} (a INT)"}}\n' for n in range(2000)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from dataclasses import replace
 from typing import Any, cast
@@ -15,7 +16,7 @@ from tables.quarantine import RESOLUTION, Outcome, Quarantine, Resolution
 from tables.schema_history.position import HistoryPosition
 from tests.made import SERVER
 from tests.unit.app.destination.commit.made import AFTER, BEGIN, piece, run_of
-from tests.unit.tables.made import begun
+from tests.unit.tables.made import applied, begun
 
 SINCE = HistoryPosition(server_uuid=SERVER, start=BEGIN, end=BEGIN, gtid=None, ts_ms=1)
 TORN, BENT = ("shop", "torn"), ("shop", "bent")
@@ -72,6 +73,45 @@ def test_rules_that_do_not_fit_a_table_are_shown_before_its_first_row(
     assert "orders: there is no column 'emial', which its action redact names" in warning
     assert "its next row" in warning
     assert warning in caplog.text
+
+
+def test_statements_on_captured_tables_and_quarantines_are_logged_once_committed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    history, run = begun("orders", "carts"), run_of("back")
+    rules = replace(run.plan.rules, destination="back")
+    schemas = Schemas(history, Quarantine("back"), rules, run.status, expiry=cast(Any, None))
+    statements = (
+        "ALTER TABLE orders ADD secret VARCHAR(9) DEFAULT 'hidden'",
+        "TRUNCATE carts",
+        "CREATE TABLE elsewhere.t (id INT)",
+        "ALTER TABLE orders ADD x NOSUCHTYPE",
+    )
+    one = piece()
+    one.tables.history = [
+        applied(history, 200 + 100 * number, sql) for number, sql in enumerate(statements)
+    ]
+    schemas.committed(one, AFTER)
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("INFO", "back: ALTER TABLE of shop.orders at b.000001:200, resolved"),
+        ("INFO", "back: TRUNCATE TABLE of shop.carts at b.000001:300, resolved"),
+        (
+            "WARNING",
+            (
+                "back: ALTER TABLE of shop.orders at b.000001:500, unresolved: `python -m app schema audit "
+                "back --unresolved` has the reason"
+            ),
+        ),
+        (
+            "ERROR",
+            (
+                "back: shop.odd is quarantined from b.000001:4 on: its columns differ; `python -m app schema "
+                "quarantine back` prints what releases it"
+            ),
+        ),
+    ]
+    assert "hidden" not in caplog.text
 
 
 def test_a_resolution_is_not_hidden_by_one_of_another_table_that_follows_it() -> None:

@@ -96,6 +96,7 @@ def test_a_library_logs_no_connection_and_no_service(caplog: pytest.LogCaptureFi
     library_logs.quiet_libraries()
     library_logs.show_all_if_debugging()
     logging.getLogger("aiokafka.conn").error("a broker is away")
+    logging.getLogger("asyncio").error("Unclosed AIOKafkaConnection\nconn: <AIOKafkaConnection>")
     logging.getLogger("faust.tables").info("a table")
     library_logs.SERVICES.info("Starting...")
     logging.getLogger("app.destination.source_agent").info("ours")
@@ -107,4 +108,6 @@ def test_all_is_shown_to_who_debugs(caplog: pytest.LogCaptureFixture) -> None:
     logging.getLogger().setLevel(logging.DEBUG)
     library_logs.show_all_if_debugging()
     logging.getLogger("aiokafka.conn").info("a broker is away")
-    assert [record.message for record in caplog.records] == ["a broker is away"]
+    logging.getLogger("asyncio").error("Unclosed AIOKafkaConnection")
+    shown = [record.message for record in caplog.records]
+    assert shown == ["a broker is away", "Unclosed AIOKafkaConnection"]

@@ -79,6 +79,11 @@ def test_all_faults_are_reported_in_one_message(write: Write) -> None:
             "snapshot.mod: no such setting; the nearest is mode",
         ),
         ("worker: {id", "worker: {xyz", "worker.xyz: no such setting; there are "),
+        (
+            "worker: {id",
+            "oversize: stop\nworker: {id",
+            "oversize: no such setting here; there is destinations.<name>.oversize",
+        ),
     ],
 )
 def test_an_unknown_setting_is_named_with_the_nearest_that_is_there(
@@ -143,6 +148,23 @@ def test_destinations_at_different_sources_may_share_a_server_id(write: Write) -
 
 def shown(settings: Settings) -> str:
     return f"{settings!r} {settings} {settings.model_dump_json()}"
+
+
+@pytest.mark.parametrize(
+    ("address", "setting"),
+    [
+        (f'kafka: {{bootstrap_servers: "u:{SECRET}@127.0.0.1:9092"}}', "kafka.bootstrap_servers"),
+        (f'zookeeper: {{hosts: "u:{SECRET}@127.0.0.1:2181"}}', "zookeeper.hosts"),
+    ],
+)
+def test_an_address_with_an_account_is_refused_since_errors_print_addresses(
+    write: Write, address: str, setting: str
+) -> None:
+    line = 'kafka: {bootstrap_servers: "127.0.0.1:9092"}'
+    write(GOOD.replace(line, address) if "kafka" in setting else GOOD + address)
+    said = message()
+    assert f"{setting}: an address is without user and password" in said
+    assert SECRET not in said
 
 
 def test_a_secret_is_in_no_text_of_the_settings(write: Write) -> None:

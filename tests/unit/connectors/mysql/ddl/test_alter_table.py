@@ -191,6 +191,55 @@ def test_mariadb_passes_over_what_is_missing() -> None:
     assert play.run("ALTER TABLE IF EXISTS nothing ADD a INT") == ()
 
 
+@pytest.mark.parametrize(
+    ("actions", "columns"),
+    [
+        ("ADD x INT, ALTER x SET DEFAULT 5", ["a int(11)", "x int(11) DEFAULT 5"]),
+        ("ALTER x SET DEFAULT 5, ADD x INT", ["a int(11)", "x int(11) DEFAULT 5"]),
+        ("ADD x INT DEFAULT 4, ALTER x DROP DEFAULT", ["a int(11)", "x int(11)"]),
+        ("ADD x INT, ALTER IF EXISTS x SET DEFAULT 5", ["a int(11)", "x int(11)"]),
+        ("DROP a, ADD a INT, ALTER a SET DEFAULT 5", ["a int(11) DEFAULT 5"]),
+        ("ADD x INT, MODIFY x BIGINT FIRST", ["x bigint(20)", "a int(11)"]),
+        ("ADD x INT, MODIFY IF EXISTS x BIGINT", ["a int(11)", "x int(11)"]),
+        ("ADD x INT, MODIFY x BIGINT, ALTER x SET DEFAULT 8", ["a int(11)", "x bigint(20)"]),
+        ("ADD IF NOT EXISTS a TEXT, ALTER a SET DEFAULT 9", ["a int(11) DEFAULT 9"]),
+        ("ADD a TEXT, CHANGE a x BIGINT", ["x bigint(20)", "a text"]),
+    ],
+)
+def test_mariadb_alters_columns_that_the_statement_adds(actions: str, columns: list[str]) -> None:
+    play = Play("CREATE TABLE t (a INT)", f"ALTER TABLE t {actions}", server=MARIADB)
+    found = play.catalog["d", "t"].columns
+    assert [f"{one.name} {one.type} {one.definition}".rstrip() for one in found] == columns
+
+
+@pytest.mark.parametrize(
+    ("server", "actions"),
+    [
+        (MARIADB, "MODIFY x BIGINT, ADD x INT"),
+        (MARIADB, "ADD x INT, CHANGE x y BIGINT"),
+        (MARIADB, "ADD x INT, ALTER x SET DEFAULT 5, ALTER x SET DEFAULT 6"),
+        (MARIADB, "ADD x INT, DROP x"),
+        (Server(version=(9, 7, 4)), "ADD x INT, ALTER x SET DEFAULT 5"),
+        (Server(version=(9, 7, 4)), "ADD x INT, MODIFY x BIGINT"),
+    ],
+)
+def test_what_no_server_does_to_a_column_that_the_statement_adds_is_refused(
+    server: Server, actions: str
+) -> None:
+    play = Play("CREATE TABLE t (a INT)", server=server)
+    with pytest.raises(DdlUnresolved, match="no column x"):
+        play.run(f"ALTER TABLE t {actions}")
+
+
+def test_a_period_of_mariadb_may_be_there_or_not() -> None:
+    play = Play("CREATE TABLE t (s DATE, e DATE)", server=MARIADB)
+    for _ in range(2):
+        play.run("ALTER TABLE t ADD PERIOD IF NOT EXISTS FOR p (s, e)")
+        assert play.columns() == ["s date not null", "e date not null"]
+    play.run("ALTER TABLE t DROP PERIOD IF EXISTS FOR p, DROP PERIOD IF EXISTS FOR q, DROP e")
+    assert play.columns() == ["s date not null"]
+
+
 def test_mariadb_makes_tables_of_partitions_and_back() -> None:
     play = Play("CREATE TABLE t (a INT)", server=MARIADB)
     play.run("ALTER TABLE t CONVERT PARTITION p TO TABLE e.u")

@@ -79,6 +79,26 @@ def test_a_set_of_gtids_is_where_the_settings_say() -> None:
 
 
 @pytest.mark.parametrize(
+    ("held", "error", "gap"),
+    [
+        (
+            "1-9:31-60",
+            PositionPurged,
+            "it has purged {}:10-30, which the cursor lacks (purged are {}:1-40,",
+        ),
+        ("1-103:109", PositionPastEnd, "the cursor holds {}:101-103:109, which the server lacks ("),
+    ],
+)
+def test_what_is_missing_is_named_by_its_own_gtids(
+    held: str, error: type[Exception], gap: str
+) -> None:
+    start = AfterGtids(GtidSet.parse(f"{SERVER}:{held}"))
+    with pytest.raises(error) as caught:
+        first_offset(start, facts(PURGED), ADDRESS)
+    assert gap.format(SERVER, SERVER) in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("start", "variables", "error"),
     [
         (AfterGtids(GtidSet.parse(f"{SERVER}:1-39")), PURGED, PositionPurged),
@@ -110,7 +130,7 @@ def test_with_gtids_a_cursor_may_resume_at_any_server_that_has_all_of_them() -> 
 
 
 def test_a_cursor_that_lacks_purged_transactions_is_refused() -> None:
-    with pytest.raises(PositionGone, match=f"purged {SERVER}:1-40"):
+    with pytest.raises(PositionGone, match=f"purged {SERVER}:40, which the cursor lacks"):
         check(offset(gtids=f"{SERVER}:1-39"), facts(PURGED), ADDRESS)
 
 
