@@ -57,6 +57,7 @@ def topic_plans(settings: Settings) -> TopicPlans:
         max_message_bytes=topics.max_message_bytes,
         journal_partitions=topics.journal_partitions,
         keeps_existing=topics.existing == "keep",
+        offline_seconds=topics.offline_seconds,
     )
 
 

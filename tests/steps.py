@@ -96,6 +96,11 @@ class Recorded:
     def undone(self, what: str, *, earlier: bool, savepoint: str | None = None) -> None:  # noqa: ARG002
         raise UnsupportedEvent(what)
 
+    def undone_rows(
+        self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes
+    ) -> None:
+        """Not recorded."""
+
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
         self.steps.append(Xa(transaction, xid, is_prepared))
 

@@ -47,6 +47,7 @@ from app.service.status import DestinationStatus, State
 from connectors.errors import (
     AqueductError,
     BatchTooLarge,
+    KafkaLost,
     KafkaSlow,
     MappingError,
     Retry,
@@ -106,6 +107,8 @@ class SourceAgent:
     """The tables that this run knows."""
     _phases: Phases = field(default_factory=Phases)
     """The phases of the present run, until its first commit."""
+    _offline: dict[str, float] = field(default_factory=dict)
+    """Since when topics take no records, by the monotonic clock, over all runs."""
     _retry_at: float = 0.0
     """The time of the next completion of the history, by the monotonic clock."""
 
@@ -151,6 +154,7 @@ class SourceAgent:
             phases=phases,
             mapping=self.mapping,
             timeout_factor=self.budget.timeout_factor,
+            offline=self._offline,
         )
         async with leading.lead(self.unreadable) as led:
             await self._capture(led)
@@ -382,7 +386,7 @@ class SourceAgent:
         except BatchTooLarge as error:
             budget.refused(error.context.get("limit"), sent=error.context["size"])
             raise
-        except OF_TOPICS as error:
+        except (*OF_TOPICS, KafkaLost) as error:
             raise await publisher.of_tables(error, piece.topics, self._tables_of) from error
         if budget.through((time.monotonic() - began) / (budget.timeout_factor * ANSWER_TIMEOUT)):
             log.info("%s: publishes up to %d bytes at once again", self.plan.name, budget.bytes)

@@ -24,7 +24,6 @@ from app.pipeline.publish.topic_ids import TopicIds
 from connectors.errors import (
     AqueductError,
     BatchTooLarge,
-    KafkaDenied,
     KafkaRefused,
     KafkaSlow,
     RecordTooLarge,
@@ -71,8 +70,8 @@ class MergePublisher:
         await self.topics.grow({plan.name: plan.partitions})
         await self.topics.ensure(replace(plan, may_have_more=True), before=self.ids.known)
         self._notes += await self.ids.confirm([plan.name])
-        if await self.topics.unwritable([plan.name]):
-            raise KafkaDenied("the account may not write to it", topic=plan.name)
+        if refused := await self.topics.unwritable([plan.name]):
+            raise refused[plan.name]
 
     async def publish(self, shares: Shares, part: Iterable[ReleasedRecord]) -> None:
         """Commit records and the cursors after them."""

@@ -24,7 +24,7 @@ from app.pipeline.piece import Piece
 from app.pipeline.publish.publisher import OF_TOPICS, Publisher
 from app.pipeline.stage import StageSpec
 from app.schemas.parked_replay import Release
-from connectors.errors import HistoryTooShort, PositionUnknown, WitnessesDiffer
+from connectors.errors import HistoryTooShort, KafkaLost, PositionUnknown, WitnessesDiffer
 from connectors.kafka.reading.partition_reader import read_in_pieces
 from connectors.mysql.ddl.definition import Database, TableName
 from connectors.wire import quarantine_topic
@@ -215,9 +215,10 @@ class QuarantineRelease:
         piece.notes.append(note_of(entry))
         try:
             await self._publisher.publish(piece)
-        except OF_TOPICS as error:
-            topics = piece.topics
-            raise await self._publisher.of_tables(error, topics, lambda _: [entry.name]) from error
+        except (*OF_TOPICS, KafkaLost) as error:
+            raise await self._publisher.of_tables(
+                error, piece.topics, lambda _: [entry.name], is_waiting=True
+            ) from error
         versions = {(one.database, one.table): one for one in piece.tables.versions}
         self.spec = replace(self.spec, versions={**self.spec.versions, **versions})
         self.rows += piece.counts.rows.total()

@@ -122,6 +122,8 @@ class TopicSettings(_Part):
     journal_partitions: int = Field(default=4, ge=1, le=1000)
     existing: Literal["check", "keep"] = "check"
     """Whether row topics that were there before must have these settings, or keep partitions and retention."""
+    offline_seconds: float = Field(default=120.0, ge=0)
+    """How long a destination waits for topics that take no records before only their tables wait."""
 
 
 class PublishSettings(_Part):

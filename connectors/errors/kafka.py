@@ -25,7 +25,8 @@ class TooFewBrokers(KafkaLost):
     """Too few brokers are alive for a topic's replication."""
 
     remedy = (
-        "Aqueduct retries by itself: start the missing brokers. A cluster that has no more brokers needs a "
+        "Aqueduct retries by itself: start the missing brokers. While other topics take records, only the "
+        "tables of this one wait after topics.offline_seconds. A cluster that has no more brokers needs a "
         "smaller topics.replication_factor, and min.insync.replicas of its topics no greater than that."
     )
 

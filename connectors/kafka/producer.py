@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from aiokafka.errors import BrokerResponseError, ConcurrentTransactions, KafkaEr
 from aiokafka.producer.sender import (
     AddPartitionsToTxnHandler,
     EndTxnHandler,
+    InitPIDHandler,
     SendProduceReqHandler,
 )
 from aiokafka.structs import RecordMetadata
@@ -25,14 +27,18 @@ from aiokafka.structs import RecordMetadata
 from connectors.errors import (
     AqueductError,
     Fenced,
+    KafkaDenied,
     KafkaLost,
     KafkaSlow,
     Retry,
     TooFewBrokers,
 )
 from connectors.kafka.error_mapping import explained, translated
+from connectors.kafka.protocol_requests import ending_transactions
 from connectors.kafka.record_batches import FinishedBatch, Sendable
 from connectors.kafka.rejected_record import too_large
+
+log = logging.getLogger(__name__)
 
 TRANSACTION_TIMEOUT = 15.0
 """Seconds after which the broker aborts a transaction whose owner is silent."""
@@ -40,6 +46,10 @@ ANSWER_TIMEOUT = 10.0
 """Seconds within which a transaction must be complete; well under the broker's own time-out."""
 MARKERS_TIMEOUT = 60.0
 """Seconds that a transaction waits for the one before it, which is not part of its own deadline."""
+UNFINISHED_SECONDS = 10.0
+"""Seconds after which an id whose last transaction is decided and not complete is replaced by the spare one."""
+SPARE = ".spare"
+"""The end of the spare id's name."""
 MAX_BATCH_BYTES = 512 * 1024
 LARGEST_REQUEST = 100 * 1024 * 1024
 """The most that a broker reads (socket.request.max.bytes). The limit of a record is the topic's."""
@@ -71,6 +81,41 @@ class _EndTxnOnce(EndTxnHandler):  # type: ignore[misc]
         return backoff is None
 
 
+class _Unfinished(Exception):
+    """The last transaction of an id is decided, and not all of its partitions take its end."""
+
+
+class _IdTaker(InitPIDHandler):  # type: ignore[misc]
+    """Takes over an id; ends with _Unfinished if that must wait for a partition that takes no records.
+
+    Until then no broker lets a producer use the id: neither its owner nor another worker can begin another
+    transaction.
+    """
+
+    since: float | None = None
+    """When a broker first answered that the last transaction is not complete."""
+
+    async def do(self, node_id: int) -> bool:
+        now = asyncio.get_running_loop().time()
+        is_done = bool(await super().do(node_id))
+        if is_done or self.since is None or now - self.since < UNFINISHED_SECONDS:
+            return is_done
+        with contextlib.suppress(KafkaError):
+            answer = await self._sender.client.send(node_id, ending_transactions())
+            ending = {name for name, *_ in answer.transaction_states}
+            if self._sender._txn_manager.transactional_id in ending:
+                raise _Unfinished
+        return is_done
+
+    def handle_response(self, response: Any) -> float | None:
+        if response.error_code != ConcurrentTransactions.errno:
+            self.since = None
+        elif self.since is None:
+            self.since = asyncio.get_running_loop().time()
+        backoff: float | None = super().handle_response(response)
+        return backoff
+
+
 class _PartitionsAdder(AddPartitionsToTxnHandler):  # type: ignore[misc]
     """Adds partitions to a transaction, and reports when the one before it is not finished yet.
 
@@ -96,21 +141,70 @@ class TransactionalProducer:
         options: Mapping[str, Any],
         compression: str | None,
         timeout_factor: float = 1.0,
+        has_spare: bool = False,
     ) -> None:
-        """``timeout_factor``: the factor by which a transaction may take longer, for slow brokers."""
+        """``timeout_factor``: the factor by which a transaction may take longer, for slow brokers.
+
+        ``has_spare``: whether a second id is used while a partition that takes no records keeps the last
+        transaction of the first from being complete. All who take over one of the two take over both.
+        """
         self.transactional_id = transactional_id
         self.deadline = timeout_factor * ANSWER_TIMEOUT
         """Seconds within which a transaction must be complete."""
         self._timeout = timeout_factor * TRANSACTION_TIMEOUT
         self._options = options
         self.compression = compression
+        self._spare = transactional_id + SPARE if has_spare else None
         self._kafka: AIOKafkaProducer | None = None
 
     async def init_transactions(self) -> None:
         """Take over the transactional id: its former owner is fenced, and its open transaction ended."""
+        if self._spare is None:
+            self._kafka = await self._started(self.transactional_id)
+            return
+        taking = [asyncio.create_task(self._taken(self.transactional_id))]
+        taking.append(asyncio.create_task(self._taken(self._spare, is_spare=True)))
+        try:
+            first, spare = await asyncio.gather(*taking)
+        except BaseException:
+            for task in taking:
+                task.cancel()
+            for one in await asyncio.gather(*taking, return_exceptions=True):
+                if isinstance(one, AIOKafkaProducer):
+                    await _stopped(one)
+            raise
+        self._kafka = first or spare
+        if self._kafka is None:
+            raise KafkaLost(
+                f"partitions do not take the ends of the last transactions of {self.transactional_id} and "
+                f"{self._spare}"
+            )
+        if first is None:
+            log.warning(
+                "%s: a partition does not take the end of its last transaction, so %s is used instead",
+                self.transactional_id, self._spare,
+            )  # fmt: skip
+        elif spare is not None:
+            await _stopped(spare)
+
+    async def _taken(self, name: str, *, is_spare: bool = False) -> AIOKafkaProducer | None:
+        """The producer of an id; None if its last transaction is not complete, or if the account may not use
+        the spare id, which no worker of this account has used then.
+        """
+        try:
+            return await self._started(name)
+        except _Unfinished:
+            return None
+        except KafkaDenied:
+            if is_spare:
+                return None
+            raise
+
+    async def _started(self, name: str) -> AIOKafkaProducer:
+        """A producer that has taken over an id."""
         producer = AIOKafkaProducer(
             **self._options,
-            transactional_id=self.transactional_id,
+            transactional_id=name,
             transaction_timeout_ms=int(self._timeout * 1000),
             request_timeout_ms=int(self.deadline * 1000),
             compression_type=self.compression,
@@ -125,6 +219,8 @@ class TransactionalProducer:
 
         sender._do_txn_commit = end_once
         sender._do_add_partitions_to_txn = _adding(sender)
+        if self._spare is not None:
+            sender._do_init_pid = _IdTaker(sender).do
         _record_answers(sender)
         _keep_topics(producer.client)
         _wrap_sequences(producer._txn_manager)
@@ -142,7 +238,7 @@ class TransactionalProducer:
             # A cancelled call leaves no connection and no task either.
             await _stopped(producer)
             raise
-        self._kafka = producer
+        return producer
 
     async def learn(self, topics: Iterable[str]) -> None:
         """Ask the brokers for the partitions of these topics, all at once and before a transaction is open."""

@@ -131,6 +131,15 @@ def may_write(answer: Any) -> Iterator[tuple[str, int, bool]]:
         yield name, error, rights == _UNKNOWN_RIGHTS or bool(rights & 1 << _WRITE)
 
 
+def in_sync(answer: Any) -> Iterator[tuple[str, int, int, int, int]]:
+    """Each partition of the requested topics: its topic, number and leader (-1: none), and how many copies it
+    has and has in sync.
+    """
+    for _, name, _, _, partitions, *_ in answer.topics:
+        for _, number, leader, _, copies, synced, *_ in partitions:
+            yield name, number, leader, len(copies), len(synced)
+
+
 def topic_ids(answer: Any) -> Iterator[tuple[str, int, str]]:
     """Each requested topic: its name, its error code, and its id if that is 0."""
     for error, name, number, *_ in answer.topics:

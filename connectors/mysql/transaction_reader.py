@@ -100,7 +100,7 @@ class TransactionReader:
         self._announced: Announced | None = None
         self._original_us = 0
         self._has_rows = self._has_rows_before = False
-        self._is_muted = False
+        self._is_muted = self._is_marked = False
         self.open: Transaction | None = None
         """The transaction that the last chunk ends within."""
         self.ended: Ended | None = None
@@ -111,6 +111,7 @@ class TransactionReader:
         """Report a chunk's contents to ``changes``; raise our errors for an unreadable or unsupported event."""
         self.open = self._announced = None
         self._tables.clear()
+        self._is_marked = chunk.undone is not None
         if chunk.context:
             self._take_up(chunk, changes)
         self.ended = None
@@ -127,6 +128,8 @@ class TransactionReader:
         )
         self.seen = seen
         self._has_rows = self._has_rows_before = self.open is not None
+        if self.open is not None:
+            self.open.is_settled = self._is_marked and chunk.is_settled
         if receiver.text is not None:
             changes.query(receiver.text)
 
@@ -139,7 +142,7 @@ class TransactionReader:
         smallest, length, at = HEADER_SIZE + tail, len(data), 0
         # Headers have only 32 bits of the offset, and MariaDB's none at all within a transaction.
         is_odd = self._mariadb or bounds is not None or first >> 32
-        tables, seen = self._tables, self.seen
+        tables, seen, undone = self._tables, self.seen, chunk.undone
         header, view = HEADER.unpack_from, memoryview(data)
         last_map, table_id, table_map = b"", b"", None
         kind, pos, began = 0, first, -1
@@ -163,6 +166,11 @@ class TransactionReader:
                     if raw != last_map:
                         last_map, table_id, table_map = raw, raw[:6], self._mapped(raw)
                         tables[table_id] = table_map
+                elif undone and body - HEADER_SIZE in undone:
+                    opened = self.open or self._opened(file, pos, timestamp, server_id)
+                    undone_map = tables.get(data[body : body + 6])
+                    if undone_map is not None:
+                        changes.undone_rows(opened, undone_map, kind, data[body:end])
                 elif kind in _ROWS:
                     if not data.startswith(table_id, body) or table_map is None:
                         table_id, last_map, table_map = data[body : body + 6], b"", None
@@ -268,6 +276,7 @@ class TransactionReader:
         )
         if source is None:
             opened.original_us, self._original_us = self._original_us, 0
+        opened.is_settled = self._is_marked
         self._announced = None
         self._has_rows = self._has_rows_before = False
         return opened
@@ -385,7 +394,9 @@ class TransactionReader:
             Coordinates(header.file, header.end_pos),
         )
         data = payload_events(body)
+        is_marked, self._is_marked = self._is_marked, False
         self._read(Chunk(start=start, data=data, checksum=False, container=(start, end)), changes)
+        self._is_marked = is_marked
 
     def _prepare(self, body: bytes, changes: Changes, *, header: EventHeader) -> None:
         """The end of an XA transaction: its XA PREPARE, or its XA COMMIT ... ONE PHASE."""

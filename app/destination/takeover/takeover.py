@@ -111,6 +111,8 @@ class Takeover:
     phases: Phases
     timeout_factor: float = 1.0
     """The factor by which Kafka's time limits for a transaction are extended."""
+    offline: dict[str, float] = field(default_factory=dict)
+    """See Publisher."""
     mapping: MappingChoice | None = None
     """The version of the mapping that this run is to publish by; None if it is read from a file."""
 
@@ -132,6 +134,7 @@ class Takeover:
             options=plan.kafka_options,
             compression=plan.compression,
             timeout_factor=self.timeout_factor,
+            has_spare=True,
         )
         try:
             async with beside(self._installation(topics)) as confirmed:
@@ -392,6 +395,7 @@ class Takeover:
             permit=self.signals.permit,
             written=_counts(state.published),
             ids=ids,
+            offline=self.offline,
         )
         return TakenOver(
             publisher=publisher,

@@ -86,7 +86,7 @@ async def _commit_once(
     await topics.ensure(plan.topics.journal())
     installation = await installation_of(journal.topic, options=journal.options, worker=plan.worker)
     producer = TransactionalProducer(
-        f"{installation}.{plan.name}", options=journal.options, compression=None
+        f"{installation}.{plan.name}", options=journal.options, compression=None, has_spare=True
     )
     try:
         await producer.init_transactions()

@@ -47,7 +47,10 @@ async def repair(
         return ()
     installation = await installation_of(journal.topic, options=journal.options, worker=worker)
     producer = TransactionalProducer(
-        f"{installation}.{journal.destination}", options=journal.options, compression=None
+        f"{installation}.{journal.destination}",
+        options=journal.options,
+        compression=None,
+        has_spare=True,
     )
     try:
         await producer.init_transactions()

@@ -215,6 +215,11 @@ class _Listener:
     def undone(self, what: str, *, earlier: bool, savepoint: str | None = None) -> None:
         """Not noted."""
 
+    def undone_rows(
+        self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes
+    ) -> None:
+        """Not noted."""
+
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
         """Not noted."""
 

@@ -336,6 +336,17 @@ class Gathering:
             if isinstance(item, Rows):
                 self._forget_keys(item)
 
+    def undone_rows(
+        self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes
+    ) -> None:
+        """Note rows that did not happen: later ones need their ordinals."""
+        gathered = self.gathered
+        if gathered.prints is not None:
+            gathered.prints.rows(table_map, event_type, body)
+        if gathered.first is None:
+            gathered.first = transaction
+        self._passed.append((table_map, event_type, body))
+
     def _forget_keys(self, undone: Rows) -> None:
         """Remove the keys of rows that were undone, which are the last of their table: a SELECT's rows with
         these keys are the newest."""

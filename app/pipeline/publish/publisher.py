@@ -23,9 +23,11 @@ from app.pipeline.publish.topic_ids import TopicIds
 from connectors.errors import (
     AqueductError,
     KafkaDenied,
+    KafkaLost,
     KafkaRefused,
     KafkaSlow,
     RecordTooLarge,
+    TooFewBrokers,
     TopicGone,
     TopicReplaced,
     TopicUnfit,
@@ -72,7 +74,8 @@ _CHANGELOG_COMPACTION = replace(_COMPACTION, delete_retention_ms=3_600_000)
 OF_TOPICS = (KafkaDenied, KafkaRefused, RecordTooLarge, TopicGone, TopicReplaced, TopicUnfit)
 """Errors that may be those of single topics, while all others can be written to."""
 
-_NO_RIGHT = "the account may not write to it"
+_ANSWER_SECONDS = 15.0
+"""Seconds for the brokers to say which topics take no records."""
 
 TablesOf = Callable[[str], Collection[TableName]]
 """Returns the tables that are published to a topic."""
@@ -95,6 +98,8 @@ class TopicPlans:
     """Whether topics of rows that were there before keep their partitions and their retention."""
     takes_all: bool = False
     """Whether a topic of rows that is there must take records of ``max_message_bytes``."""
+    offline_seconds: float = 120.0
+    """How long a destination waits for topics that take no records, before it continues without them."""
     progress: bool = False
     """Whether a destination publishes the times up to which it is complete, for a merge."""
 
@@ -183,8 +188,12 @@ class Publisher:
         permit: WritePermit | None = None,
         written: Mapping[str, int | None] | None = None,
         ids: TopicIds | None = None,
+        offline: dict[str, float] | None = None,
     ) -> None:
-        """``written``: see the attribute; ``ids``: Kafka's ids of the topics, if they are to be compared."""
+        """``written``: see the attribute; ``ids``: Kafka's ids of the topics, if they are to be compared.
+
+        ``offline``: since when topics take no records, by the monotonic clock, over all runs.
+        """
         self._producer = producer
         self.ids = ids
         self.written = dict(written or {})
@@ -197,6 +206,7 @@ class Publisher:
         """The topics to which the account may write."""
         self.cursor = cursor
         """The cursor last committed, or to be claimed."""
+        self._offline = {} if offline is None else offline
         self._refused: dict[str, AqueductError] = {}
         """The topics whose brokers have just refused records by the topic's settings."""
         self.stated: Callable[[int], int | None] = lambda time_ms: time_ms
@@ -241,14 +251,16 @@ class Publisher:
         self.cursor = cursor
 
     async def _check_rights(self, topics: Iterable[str]) -> None:
-        """Raise KafkaDenied for a topic that the account may not write to, once for each in this run.
+        """Raise KafkaDenied for a topic that the account may not write to, once for each in this run, and
+        TooFewBrokers for one that takes no records now.
 
-        In a transaction its refusal would be one of several partitions, and the others' be in doubt.
+        In a transaction its refusal would be one of several partitions, and the others' be in doubt. And a
+        transaction is not complete before all of its partitions have its end.
         """
         unknown = {*topics} - self._writable
-        denied = await self._topics.unwritable(unknown)
-        if denied:
-            raise KafkaDenied(_NO_RIGHT, topic=min(denied))
+        refused = await self._topics.unwritable(unknown)
+        if refused:
+            raise refused[min(refused)]
         self._writable |= unknown
 
     @property
@@ -285,48 +297,87 @@ class Publisher:
 
         ``more``: those that are to have more partitions than they were written with, which are given to them.
 
-        Raises KafkaDenied if the destination's own topics may not be written to either, KafkaLost.
+        Raises KafkaDenied or TooFewBrokers if the destination's own topics cannot be written to, and KafkaLost.
         """
         destination = self.cursor.destination
-        denied = await self._topics.unwritable({*self._single, *topics})
-        if own := sorted(self._single & denied):
-            raise KafkaDenied(_NO_RIGHT, topic=own[0])
+        refused = await self._topics.unwritable({*self._single, *topics})
+        if own := sorted(self._single & refused.keys()):
+            raise refused[own[0]]
         rows = {*topics} - self._single
         rows.discard(dead_letters_topic(self._plans.prefix, destination))
-        found: dict[str, AqueductError] = {
-            name: KafkaDenied(_NO_RIGHT, topic=name, remedy="Grant it Write on the topic.")
-            for name in rows & denied
-        }
+        found = {name: refused[name] for name in rows & refused.keys()}
+        for error in found.values():
+            error.context["destination"] = destination
+            if isinstance(error, KafkaDenied):
+                error.advice = "Grant it Write on the topic."
         self._topics.forget(rows)
-        for name in sorted(rows - denied):
+        for name in sorted(rows - found.keys()):
             try:
                 await self.prepare({name: topics[name]})
                 if self.ids is not None:
                     await self.ids.check([name])
-            except OF_TOPICS as error:
+            except (*OF_TOPICS, TooFewBrokers) as error:
                 error.context["destination"] = destination
                 found[name] = error
         more = {name: count for name, count in (more or {}).items() if name not in found}
         return found | await ungrown(more, self._topics, destination)
 
     async def of_tables(
-        self, error: AqueductError, topics: Mapping[str, int], tables: TablesOf
+        self,
+        error: AqueductError,
+        topics: Mapping[str, int],
+        tables: TablesOf,
+        *,
+        is_waiting: bool = False,
     ) -> AqueductError:
         """Return the error of the tables whose topics are its cause; itself if the cause is another.
 
-        ``topics``: those that were to be written to, with their partition counts.
+        ``topics``: those that were to be written to, with their partition counts. Those that take no records
+        now are waited for at first, unless the tables wait already (``is_waiting``).
         """
-        unfit = await self.unusable(topics)
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS if isinstance(error, KafkaLost) else None):
+                unfit = await self.unusable(topics)
+                waited_for = {} if is_waiting else await self._waited_for(topics, unfit)
+        except (KafkaLost, TimeoutError) as lost:
+            # If Kafka does not answer, or own topics take no records: it is waited for.
+            if isinstance(error, KafkaLost):
+                return lost if isinstance(lost, TooFewBrokers) else error
+            raise
+        unfit = {name: one for name, one in unfit.items() if name not in waited_for}
         refused = {name: one for name, one in self._refused.items() if name not in unfit}
         unusable = refused | unfit
         found = {name: one.in_one_line for topic, one in unusable.items() for name in tables(topic)}
         if not found or not all(tables(topic) for topic in unusable):
-            return error
+            return waited_for[min(waited_for)] if waited_for and not unusable else error
         digests: dict[TableName, dict[str, str]] = {}
         for topic, digest in (await self.digests(refused)).items():
             for name in tables(topic):
                 digests.setdefault(name, {})[topic] = digest
         return TopicUnusable.of_all(found, digests)
+
+    async def _waited_for(
+        self, topics: Iterable[str], unfit: Mapping[str, AqueductError]
+    ) -> dict[str, AqueductError]:
+        """Those topics that take no records now and are waited for: not for long yet, or no other topic of rows
+        takes any, so that nothing could be published without them."""
+        now = time.monotonic()
+        offline: dict[str, AqueductError] = {
+            name: one for name, one in unfit.items() if isinstance(one, TooFewBrokers)
+        }
+        for name in {*topics} - offline.keys():
+            self._offline.pop(name, None)
+        if not offline:
+            return {}
+        others = {*self.written} - offline.keys()
+        refused = await self._topics.unwritable(others)
+        if self.written and not others - refused.keys():
+            return offline
+        return {
+            name: one
+            for name, one in offline.items()
+            if now - self._offline.setdefault(name, now) < self._plans.offline_seconds
+        }
 
     async def digests(self, topics: Collection[str]) -> dict[str, str]:
         """Digests of what brokers judge records of these topics by."""

@@ -27,9 +27,18 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import IncompatibleBrokerVersion, KafkaError, for_code
 
-from connectors.errors import Faults, KafkaDenied, KafkaLost, KafkaRefused, TopicGone, TopicUnfit
+from connectors.errors import (
+    AqueductError,
+    Faults,
+    KafkaDenied,
+    KafkaLost,
+    KafkaRefused,
+    TooFewBrokers,
+    TopicGone,
+    TopicUnfit,
+)
 from connectors.kafka.error_mapping import DENIED, explained
-from connectors.kafka.protocol_requests import may_write, metadata, topic_ids
+from connectors.kafka.protocol_requests import in_sync, may_write, metadata, topic_ids
 from connectors.kafka.topics.creation import MOST_NAMES, described, make, more_partitions
 from connectors.kafka.topics.durability import weaknesses
 from connectors.kafka.topics.fitness import TopicFacts as TopicFacts
@@ -160,12 +169,15 @@ class Topics:
                         found[name] = number
         return found
 
-    async def unwritable(self, names: Collection[str]) -> set[str]:
-        """Those of these topics that exist, and that the account may not write to or not see.
+    async def unwritable(self, names: Collection[str]) -> dict[str, AqueductError]:
+        """Why those of these topics that exist cannot be written to.
+
+        KafkaDenied: the account may not write to a topic or not see it. TooFewBrokers: a partition takes no
+        records now.
 
         Raises KafkaDenied, KafkaRefused or KafkaLost.
         """
-        found: set[str] = set()
+        found: dict[str, AqueductError] = {}
         if not names:
             return found
         async with self._admin() as admin:
@@ -176,9 +188,10 @@ class Topics:
                     answer = await client.send(client.get_random_node(), request)
                 except IncompatibleBrokerVersion:
                     return found
+                found |= await _offline(admin, answer)
                 for name, code, is_allowed in may_write(answer):
                     if code == _DENIED or (code == 0 and not is_allowed):
-                        found.add(name)
+                        found[name] = KafkaDenied("the account may not write to it", topic=name)
         return found
 
     async def largest(self, name: str) -> int | None:
@@ -246,6 +259,26 @@ async def _facts(admin: AIOKafkaAdminClient, names: list[str]) -> dict[str, Topi
         for name, topic in known.items():
             copies = [len(each["replicas"]) for each in topic["partitions"]]
             found[name] = TopicFacts(len(copies), configs.get(name, {}), min(copies, default=0))
+    return found
+
+
+async def _offline(admin: AIOKafkaAdminClient, answer: Any) -> dict[str, AqueductError]:
+    """Why topics take no records now: a partition has no leader, or fewer copies in sync than it must have."""
+    found: dict[str, AqueductError] = {}
+    some_away: dict[str, tuple[int, int]] = {}
+    for name, number, leader, copies, synced in in_sync(answer):
+        if leader < 0:
+            found.setdefault(name, TooFewBrokers(f"partition {number} has no leader", topic=name))
+        elif synced < copies:
+            some_away[name] = min(some_away.get(name, (synced, number)), (synced, number))
+    unknown = some_away.keys() - found.keys()
+    configs = await _configs(admin, sorted(unknown)) if unknown else {}
+    for name, config in configs.items():
+        synced, number = some_away[name]
+        least = int(config.get("min.insync.replicas", 1))
+        if synced < least:
+            why = f"partition {number} has {synced} of its copies in sync, min.insync.replicas is {least}"
+            found[name] = TooFewBrokers(why, topic=name)
     return found
 
 

@@ -22,6 +22,7 @@ class Transaction:
         "file",
         "gtid",
         "id",
+        "is_settled",
         "number",
         "original_us",
         "pos",
@@ -57,6 +58,8 @@ class Transaction:
         self.original_us = 0
         """Commit time at its first server, microseconds since 1970; set only for transactions
         without a GTID."""
+        self.is_settled = False
+        """Whether its rows that were undone are known as such before they are reported."""
 
     @property
     def start(self) -> Coordinates:
@@ -91,6 +94,11 @@ class Changes(Protocol):
         ``earlier``: whether earlier chunks contain some of its rows.
         """
 
+    def undone_rows(
+        self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes
+    ) -> None:
+        """A rows event that was undone, as is known already."""
+
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
         """This transaction prepares an XA transaction, or else decides it."""
 
@@ -123,6 +131,11 @@ class QueryTextOnly:
         """Ignored."""
 
     def undone(self, what: str, *, earlier: bool, savepoint: str | None = None) -> None:
+        """Ignored."""
+
+    def undone_rows(
+        self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes
+    ) -> None:
         """Ignored."""
 
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:

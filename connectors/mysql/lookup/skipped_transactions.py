@@ -171,12 +171,16 @@ def skipped_up_to(done: list[SkippedTransaction], reached: Coordinates) -> list[
 
 def _part(chunk: Chunk, begin: int, end: int, start: Coordinates) -> Chunk:
     is_first, is_last = begin == 0, end == len(chunk.data)
+    undone = chunk.undone
+    if undone:
+        undone = frozenset(at - begin for at in undone if begin <= at < end)
     return replace(
         chunk,
         start=chunk.start if is_first else start,
         data=chunk.data[begin:end],
         context=chunk.context if is_first else (),
         context_start=chunk.context_start if is_first else None,
+        undone=undone,
         ends_in_statement=chunk.ends_in_statement and is_last,
     )
 

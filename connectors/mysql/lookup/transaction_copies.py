@@ -231,6 +231,12 @@ class _Listener:
     def undone(self, what: str, *, earlier: bool, savepoint: str | None = None) -> None:
         """Ignored."""
 
+    def undone_rows(
+        self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes
+    ) -> None:
+        """They are part of the digest too, as another reader may not know that they were undone."""
+        self.rows(transaction, table_map, event_type, body, 0)
+
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
         """Ignored."""
 

@@ -46,6 +46,10 @@ class Chunk:
     """If it is the head of a file, without events: the file's creation time, seconds since 1970."""
     passed: dict[int, int] = field(default_factory=dict)
     """Number of events, by type, that the reader itself handled since the previous chunk."""
+    undone: frozenset[int] | None = None
+    """The offsets in ``data`` of rows events that were undone; None: these are not known."""
+    is_settled: bool = False
+    """Whether they are known of the transaction of ``context`` too, whose end may be in a later chunk."""
     ends_in_statement: bool = False
     """Whether its last event is a statement that may change or empty a table."""
 

@@ -4,7 +4,7 @@ Invariant: each event goes out in exactly one chunk, whole and in order, or is c
 ``passed``. A chunk ends after a transaction; or, within one too large, after rows; or at a
 statement that may change a table. The head of each new file is a chunk without events.
 An XA transaction's rows go out just before the event that commits it; if it is rolled back they
-never do.
+never do. Rows that were undone within another transaction are marked, before any of it goes out.
 Nothing here reads a socket or a clock.
 
 The walk reads only each event's length and type; what a cut within a transaction needs to know of
@@ -24,13 +24,19 @@ from connectors.mysql.binlog.events import (
     parse_event,
     parse_rotate,
 )
-from connectors.mysql.binlog.statement_kind import Kind, kind_of
+from connectors.mysql.binlog.gtid_events import gtid_of
+from connectors.mysql.binlog.statement_kind import Kind, kind_of, words
 from connectors.mysql.binlog.transaction_context import (
+    GTIDS,
+    QUERIES,
+    ROWS,
     Context,
     begins_transaction,
     rows_end,
     statement_of,
+    walk,
 )
+from connectors.mysql.binlog.undone_rows import UndoneRows, may_be_undone
 from connectors.mysql.binlog.xa import decides
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream import event_actions
@@ -43,7 +49,7 @@ from connectors.mysql.stream.packet_buffer import (
     look,
     with_position,
 )
-from connectors.mysql.stream.prepared_xa import PreparedTransactions
+from connectors.mysql.stream.prepared_xa import PreparedPosition, PreparedTransactions
 from connectors.mysql.stream.transaction_payload import Payload
 from connectors.mysql.stream.xa_buffer import Again, WithheldRows
 
@@ -55,6 +61,9 @@ LARGE_PAYLOAD = 1024 * 1024
 ones are decompressed by decoders."""
 _NO_BARRIER = (Kind.SAVEPOINT, Kind.XA, Kind.HARMLESS, Kind.CHANGE)
 """Statements that cannot change a table's definition."""
+Ahead = Callable[[PreparedPosition], UndoneRows]
+"""Returns what is undone of the transaction that begins at a position, having read it to its end."""
+_NONE_UNDONE: frozenset[int] = frozenset()
 Skips = Callable[[str | None, Coordinates], bool]
 """Whether an operator skips the transaction with this GTID, which begins at this position."""
 
@@ -77,6 +86,7 @@ class Cutter:
         prepared: PreparedTransactions | None = None,
         again: Again | None = None,
         skips: Skips | None = None,
+        ahead: Ahead | None = None,
     ) -> None:
         self.position = position
         """A lower bound of the walk's position: the start of the last file, chunk or heartbeat."""
@@ -87,6 +97,13 @@ class Cutter:
         self._began = False  # an open transaction continues until its commit
         self._context = Context()
         self._skips = skips
+        self._look_ahead = ahead
+        self._ahead: UndoneRows | None = None
+        """What is undone of the transaction whose first rows were emitted; None if that is not known."""
+        self._emitted = 0
+        """Rows events of that transaction that were emitted."""
+        self._has_undone = False
+        """Whether statements that undo rows are among the received events."""
         self._withheld = WithheldRows(self._packets, prepared, again, most=target)
         self._passed: dict[int, int] = {}
         self._created = 0  # when the file was created, while only its head has been received
@@ -250,6 +267,8 @@ class Cutter:
             end = packets.done if self.pending else self._rows_end(packets.begin + self._target)
             if end is None:
                 return
+            if not self.pending:
+                self._settle()
             yield self._cut(end)
 
     def _rows_end(self, enough: int) -> int | None:
@@ -258,23 +277,77 @@ class Cutter:
             packets.view, packets.begin, packets.at, prefix=PACKET_PREFIX, enough=enough
         )
 
+    def _settle(self) -> None:
+        """Learn what is undone of the open transaction, before any of its rows is emitted."""
+        packets, context = self._packets, self._context
+        if self._look_ahead is None or self._ahead is not None or self._withheld.open is not None:
+            return
+        if context.start is not None:
+            start, first = context.start, memoryview(context.events[0])
+        else:
+            start = packets.coordinates(packets.begin, self.position)[0]
+            first = packets.event_at(packets.begin)
+        gtid = gtid_of(first)
+        if self._skips is not None and self._skips(gtid, start):
+            return
+        if may_be_undone(first):
+            self._ahead = self._look_ahead(PreparedPosition(start, gtid))
+
+    def _undone(self, data: bytes) -> frozenset[int] | None:
+        """The offsets of the rows events in the next chunk that were undone; None if that is not known."""
+        ahead = self._ahead
+        if ahead is None and not self._has_undone:
+            return _NONE_UNDONE
+        offsets: list[int] = []
+        own, first_one = UndoneRows(), ahead
+        for kind, at, after in walk(data, 0, len(data), PACKET_PREFIX):
+            if kind in ROWS:
+                offsets.append(at)
+                own.count += 1
+            elif kind in QUERIES:
+                event = data[at : after - self._packets.checksum]
+                statement = statement_of(event, kind)[:1000].decode("latin-1")
+                if first_one is None:
+                    own.statement(statement)
+                elif kind_of(statement) in (Kind.COMMIT, Kind.ROLLBACK):
+                    first_one = None
+                    own.begin()
+            elif kind in GTIDS:
+                own.begin()
+            elif kind == EventType.XID:
+                first_one = None
+                own.begin()
+        if not own.is_known:
+            return None
+        first, self._emitted = self._emitted, self._emitted + len(offsets)
+        return frozenset(
+            at
+            for number, at in enumerate(offsets)
+            if number in own or (ahead is not None and first + number in ahead)
+        )
+
     def _cut(self, end: int) -> Chunk:
         """Emit everything up to an offset, which is the end of a transaction or lies within one."""
         packets, context = self._packets, self._context
         checksum, self._created = bool(packets.checksum), 0
         start = packets.coordinates(packets.begin, self.position)[0]
+        data = bytes(packets.view[packets.begin : end])
         chunk = Chunk(
             start=start,
-            data=bytes(packets.view[packets.begin : end]),
+            data=data,
             prefix=PACKET_PREFIX,
             checksum=checksum,
             context=context.events,
             context_start=context.start,
             passed=self._passed,
+            undone=self._undone(data),
+            is_settled=self._ahead is not None,
         )
         self._passed = {}
+        self._has_undone &= end < packets.at
         if end == packets.done:
             context.clear()
+            self._ahead, self._emitted = None, 0
         else:
             context.start = context.start or start
             context.add(chunk.data, prefix=PACKET_PREFIX, checksum=checksum)
@@ -305,11 +378,13 @@ class Cutter:
                 error.context |= {name: value for name, value in named.items() if value}
                 raise
         elif kind in (Kind.COMMIT, Kind.ROLLBACK):
+            self._has_undone |= kind is Kind.ROLLBACK
             self._withheld.refuse_other_end(kind.name)
             self._end()
         elif self._withheld.open is None and kind not in _NO_BARRIER:
             yield from self._barrier()
         elif self._began:
+            self._has_undone |= kind is Kind.SAVEPOINT and words(statement, 1) == ["ROLLBACK"]
             packets.at = packets.after()
         else:
             self._end()
@@ -324,6 +399,7 @@ class Cutter:
             yield _with_statement(self.flush())
             return
         if self._rows_end(0):
+            self._settle()
             yield self._cut(packets.at)
         packets.at = packets.after()
         yield _with_statement(self._cut(packets.at))

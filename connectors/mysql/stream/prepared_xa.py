@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from connectors.errors import PreparedRowsGone
+from connectors.errors import PreparedRowsGone, SourceLost, UnsupportedEvent
 from connectors.mysql.binlog.events import HEADER_SIZE, EventType
 from connectors.mysql.binlog.gtid_events import gtid_of, xid_announced
-from connectors.mysql.binlog.transaction_context import GTIDS, ROWS
+from connectors.mysql.binlog.transaction_context import GTIDS, QUERIES, ROWS, statement_of
+from connectors.mysql.binlog.undone_rows import UndoneRows
 from connectors.mysql.binlog.xa import Frame, starts
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.event_actions import PASSED
@@ -76,6 +77,37 @@ def rows_again(
             yield from _pieces(rest, xid, xid_announced(event), enough=enough)
             return
     raise PreparedRowsGone("the server does not have them any more")
+
+
+def undone_of(events: Iterable[bytes], position: PreparedPosition) -> UndoneRows:
+    """What is undone of the transaction at a position, from its events to its end, read again as above.
+
+    Raises UnsupportedEvent if that cannot be known, SourceLost if its end is not among them.
+    """
+    found, has_begun = UndoneRows(), False
+    for event in events:
+        kind = event[4]
+        if kind in PASSED:
+            continue
+        if kind in GTIDS:
+            if has_begun or position.gtid not in (None, gtid_of(event)):
+                break
+        elif kind in ROWS:
+            found.count += 1
+        elif kind == EventType.XID or (
+            kind in QUERIES and found.statement(statement_of(event, kind)[:1000].decode("latin-1"))
+        ):
+            if not found.is_known:
+                raise UnsupportedEvent(
+                    "a ROLLBACK TO SAVEPOINT of rows, and the binlog lacks the savepoint",
+                    gtid=position.gtid,
+                    coordinates=position.coordinates,
+                )
+            return found
+        has_begun = True
+    raise SourceLost(
+        "a transaction and its end are not in the binlog", coordinates=position.coordinates
+    )
 
 
 def _pieces(rest: Iterator[bytes], xid: str, name: str | None, *, enough: int) -> Iterator[bytes]:

@@ -34,6 +34,7 @@ from connectors.mysql.binlog.events import (
     parse_rotate,
 )
 from connectors.mysql.binlog.transaction_context import verified
+from connectors.mysql.binlog.undone_rows import UndoneRows
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.server.dump_error import AFTER_DAMAGE
@@ -48,7 +49,12 @@ from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.cutter import TARGET, Cutter, Skips
 from connectors.mysql.stream.interruption import Interruption
 from connectors.mysql.stream.packet_buffer import Packets, heartbeat_position
-from connectors.mysql.stream.prepared_xa import PreparedPosition, PreparedTransactions, rows_again
+from connectors.mysql.stream.prepared_xa import (
+    PreparedPosition,
+    PreparedTransactions,
+    rows_again,
+    undone_of,
+)
 
 _TYPE_OFFSET, _ERROR = 4, 0xFF
 _FACTS = "SHOW GLOBAL VARIABLES LIKE 'binlog_checksum'"
@@ -190,6 +196,7 @@ class BinlogStream:
             again=self._again,
             aim=self._aim,
             skips=self._skips,
+            ahead=self._undone,
         )
         try:
             with self._reading(interruption) as receive:
@@ -298,16 +305,27 @@ class BinlogStream:
 
     def _again(self, xid: str, position: PreparedPosition) -> Iterator[bytes]:
         """An XA transaction's events, read over a connection of their own."""
-        address = replace(self._address, server_id=dump_command.UNREGISTERED_ID)
         try:
-            self._other = BinlogStream(address, self._offset_of(position))
-            self._refuse_if_closed()
-            yield from rows_again(self._other._to_the_end(), xid, position, enough=TARGET)
+            with self._beside(position) as other:
+                yield from rows_again(other._to_the_end(), xid, position, enough=TARGET)
         except (PositionGone, PreparedRowsGone) as error:
             raise PreparedRowsGone(error.detail, xid=xid, prepared_at=position) from error
+
+    def _undone(self, position: PreparedPosition) -> UndoneRows:
+        """What is undone of a transaction, read to its end over a connection of its own."""
+        with self._beside(position) as other:
+            return undone_of(other._to_the_end(), position)
+
+    @contextlib.contextmanager
+    def _beside(self, position: PreparedPosition) -> Iterator[BinlogStream]:
+        """Another stream from a position, closed at the block's end, and with this one."""
+        address = replace(self._address, server_id=dump_command.UNREGISTERED_ID)
+        other = self._other = BinlogStream(address, self._offset_of(position))
+        try:
+            self._refuse_if_closed()
+            yield other
         finally:
-            if self._other is not None:
-                self._other.close()
+            other.close()
 
     def _offset_of(self, position: PreparedPosition) -> SourceOffset:
         """The offset from which to read a transaction again: by its GTID, which another server knows too."""

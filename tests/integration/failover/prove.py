@@ -84,6 +84,9 @@ class _Listener:
     def undone(self, what: str, *, earlier: bool, savepoint: str | None = None) -> None:
         pass
 
+    def undone_rows(self, _: Any, table_map: Any, event_type: int, body: bytes) -> None:
+        self.recents.rows(table_map, event_type, body)
+
     def xa(self, transaction: Any, xid: str, *, is_prepared: bool) -> None:
         pass
 

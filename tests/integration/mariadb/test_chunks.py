@@ -10,9 +10,10 @@ from connectors.mysql.stream.cutter import Cutter
 from connectors.mysql.stream.replica import BinlogStream
 from devstack.mysql import Mysql
 from tests.harness.sql import run
-from tests.integration.mariadb.source import end_of, events
-from tests.integration.worker.source import address_of, now
+from tests.integration.mariadb.source import end_of, events, written
+from tests.integration.worker.source import address_of, decoded, now
 from tests.integration.worker.streams import PASSED, events_of, up_to
+from tests.steps import End
 
 pytestmark = pytest.mark.stack
 
@@ -72,3 +73,35 @@ def test_chunks_hold_what_a_mariadb_sends_event_by_event(mariadb: Mysql, compres
     alone = [held for held in groups if parse_gtid(held[0].body, held[0].server_id).flags & 1]
     assert len(alone) >= 4
     assert all(held[-1].type in (2, 165) for held in alone)
+
+
+@pytest.mark.parametrize("compress", ["OFF", "ON"])
+def test_rows_that_were_undone_are_reported_of_no_transaction_however_large(
+    mariadb: Mysql, compress: str
+) -> None:
+    run(mariadb, "CREATE OR REPLACE DATABASE undone")
+    run(mariadb, f"SET GLOBAL log_bin_compress = {compress}, log_bin_compress_min_len = 10")
+
+    def many(first: int, count: int = 3000) -> str:
+        # Far more than a chunk, also if it is compressed.
+        text = "CONCAT(SHA2(seq, 512), SHA2(-seq, 512), SHA2(seq / 7, 512), SHA2(seq / 3, 512))"
+        return f"INSERT INTO t SELECT seq, {text} FROM seq_{first}_to_{first + count - 1}"
+
+    # With what cannot be undone, a server writes the rows that were.
+    forced = "DROP TEMPORARY TABLE IF EXISTS nothing"
+    steps = written(
+        mariadb,
+        "USE undone",
+        "CREATE TABLE t (id int PRIMARY KEY, v text)",
+        *("BEGIN", many(10_000), forced, "ROLLBACK"),
+        *("BEGIN", many(20_000), "SAVEPOINT a", many(30_000), "SAVEPOINT b", many(40_000)),
+        *(forced, "ROLLBACK TO b", many(50_000, 2), "ROLLBACK TO a", many(60_000, 2), "COMMIT"),
+        *("BEGIN", many(70_000), forced, "COMMIT"),
+        *("BEGIN", many(80_000, 2), "SAVEPOINT a", many(80_002, 2), forced, "ROLLBACK TO a"),
+        *(many(80_004, 1), "COMMIT"),
+    )
+    run(mariadb, "SET GLOBAL log_bin_compress = OFF")
+    found = [row.after()["id"] for row in decoded(mariadb, steps)]
+    wanted = [*range(20_000, 23_000), 60_000, 60_001, *range(70_000, 73_000)]
+    assert found == [*wanted, 80_000, 80_001, 80_004]
+    assert len([step for step in steps if isinstance(step, End)]) == 5

@@ -159,11 +159,16 @@ def test_every_change_is_published_once_from_each_start_and_through_kills(
     with running(wanted, tmp_path) as worker:
         settled(worker, mariadb, names)
         late = load.rows + load.ddl
-        load.change(
+        large = (
             "INSERT INTO shop.orders SELECT seq,"
             " CONCAT(SHA2(seq, 512), SHA2(-seq, 512), SHA2(seq / 7, 512)), NULL"
             f" FROM seq_2001_to_{2000 + LARGE}"
         )
+        # What cannot be undone is written with the rows that were, of transactional tables alone.
+        forced = "DROP TEMPORARY TABLE IF EXISTS shop.nothing"
+        load.change("BEGIN", large, forced, "ROLLBACK")
+        load.rows -= LARGE
+        load.change(large)
         worker.wait(lambda status: status["rows"] > 500)
     # Killed, most likely within that transaction, and so is the server.
     mariadb.kill()
@@ -187,8 +192,6 @@ def test_every_change_is_published_once_from_each_start_and_through_kills(
             "COMMIT",
         )
         load.rows -= 1  # the secret
-        # What cannot be undone is written with the rows that were, of transactional tables alone.
-        forced = "DROP TEMPORARY TABLE IF EXISTS shop.nothing"
         load.change(
             *(
                 "BEGIN",

@@ -89,6 +89,41 @@ def start_of(mysql: Mysql, start: Start) -> SourceOffset:
     return first_offset(start, read_facts(address), address)
 
 
+@pytest.mark.parametrize("series", ["5.5", "5.7 without GTIDs"])
+def test_rows_that_were_undone_are_reported_of_no_transaction_however_large(
+    servers: Servers, series: str
+) -> None:
+    mysql = prepared(servers(series))
+    begin = end_of(mysql)
+    # With what cannot be undone, these servers write the rows that were.
+    forced = "DROP TEMPORARY TABLE IF EXISTS wire.nothing"
+    run(
+        mysql,
+        *("BEGIN", insert(1), forced, "ROLLBACK"),
+        *(
+            "BEGIN",
+            insert(2),
+            "SAVEPOINT a",
+            insert(3),
+            forced,
+            "ROLLBACK TO a",
+            insert(4),
+            "COMMIT",
+        ),
+        *("BEGIN", insert(*range(1000, 1600)), forced, "ROLLBACK"),
+        *("BEGIN", insert(*range(2000, 2600)), "SAVEPOINT a", insert(*range(1000, 1600)), forced),
+        *("ROLLBACK TO a", insert(5), "COMMIT"),
+    )
+    steps = read(mysql, SourceOffset(server_uuid="", coordinates=begin), end_of(mysql))
+    found = b"".join(step.body for step in steps if isinstance(step, Rows))
+    for number in (2, 4, 5, *range(2000, 2600)):
+        assert str(number).encode() * number in found, number
+    for number in (1, 3, *range(1000, 1600)):
+        row = number.to_bytes(4, "little") + (number * len(str(number))).to_bytes(2, "little")
+        assert row not in found, number
+    assert len([step for step in steps if isinstance(step, End)]) == 4
+
+
 def test_what_is_sent_is_what_the_files_hold(mysql: Mysql) -> None:
     begin = end_of(mysql)
     run(

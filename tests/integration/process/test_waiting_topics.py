@@ -6,18 +6,19 @@ import asyncio
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka.admin import NewPartitions
+from aiokafka.admin import NewPartitions, NewTopic
 
 from app.failpoints import VARIABLE
 from connectors.kafka.reading.partition_reader import read_to_end
 from connectors.kafka.topics.plan import TopicPlan
 from devstack import Stack
+from devstack.kafka import Kafka, new_cluster
 from devstack.mysql import Mysql
 from tests.crash.accounts import Account, Grant
 from tests.harness.beside import beside
@@ -191,6 +192,139 @@ def test_tables_whose_topics_cannot_take_rows_wait_by_name_and_come_back_in_orde
     seqs += [one.seq for one in statements(broker, prefix)]
     # Those of the two rows that are gone are missing.
     assert len(seqs) == len({*seqs}) == max(seqs) - 2
+
+
+class TwoBrokers(Stack):
+    """Two brokers, of which the second may be away; what is made before it starts is on the first."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, ("kafka",))
+        program, libraries = self._java("kafka")
+        cluster = new_cluster()
+        self.first, self.second = (
+            Kafka(folder / str(one), libraries, java=program, owner=self.children, cluster=cluster)
+            for one in (1, 2)
+        )
+        noticed = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "500"}
+        for number, broker in enumerate((self.first, self.second), 1):
+            broker.join(self.first, number=number, options=noticed)
+
+    @property
+    def kafka(self) -> str:
+        return self.first.address
+
+
+@pytest.fixture
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoBrokers]:
+    """Two brokers, of which the first runs."""
+    made = TwoBrokers(tmp_path_factory.mktemp("brokers"))
+    try:
+        made.first.start()
+        yield made
+    finally:
+        made.children.kill()
+
+
+OFFLINE = ("far", "pair")
+"""Tables whose topics have a copy on the second broker: the only one, or one of two that must be in sync."""
+
+
+@pytest.mark.long("unit/app/pipeline/publish/test_publisher.py has which tables wait, and when")
+def test_tables_whose_topics_take_no_records_wait_alone_and_come_back_by_themselves(
+    brokers: TwoBrokers, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = settings(brokers, mysql, tmp_path)
+    wanted["topics"]["offline_seconds"] = 3
+    prefix, tables = str(wanted["prefix"]), ("calm", *OFFLINE)
+
+    def create(*names: str) -> None:
+        run(mysql, *(f"CREATE TABLE shop.{one} (id INT PRIMARY KEY, n INT)" for one in names))
+
+    def write_on(number: int) -> None:
+        values = f"VALUES ({number}, {number})"
+        run(mysql, "BEGIN", *(f"INSERT INTO shop.{table} {values}" for table in tables), "COMMIT")
+
+    def far(status: dict[str, Any]) -> bool:
+        aside = {one["table"]: one["why"] for one in status["set_aside"]}
+        return aside.keys() == {"shop.far", "shop.pair"} and status["state"] == "RUNNING"
+
+    # All of the destination's own topics, and what Kafka itself needs, are on the first broker.
+    create("calm")
+    run(mysql, "INSERT INTO shop.calm VALUES (0, 0)")
+    with running(wanted, tmp_path) as one:
+        calm(brokers, one, prefix, 1)
+        assert one.stop() == 0
+    brokers.second.start()
+    plans = {
+        table: TopicPlan(
+            name=f"{prefix}.shop.{table}",
+            partitions=2,
+            replication_factor=1,
+            max_message_bytes=16 << 20,
+        )
+        for table in OFFLINE
+    }
+    placed = [
+        NewTopic(
+            plan.name,
+            -1,
+            -1,
+            replica_assignments=dict.fromkeys((0, 1), [2] if table == "far" else [1, 2]),
+            topic_configs=plan.config() | ({"min.insync.replicas": "2"} if table == "pair" else {}),
+        )
+        for table, plan in plans.items()
+    ]
+    made = on_kafka(brokers, lambda admin: admin.create_topics(placed))
+    assert {code for _, code, *_ in made.topic_errors} == {0}
+    create(*OFFLINE)
+    write_on(1)
+    with monkeypatch.context() as faults:
+        faults.setenv(VARIABLE, "commit.before=freeze")
+        frozen = running(wanted, tmp_path)
+        one = frozen.__enter__()
+    with ExitStack() as ends:
+        ends.push(frozen)
+        stat = Path(f"/proc/{one.process.pid}/stat")
+        until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
+        # The broker dies when its records are acknowledged and the transaction is not committed.
+        brokers.second.kill()
+        one.process.send_signal(signal.SIGCONT)
+        calm(brokers, one, prefix, 2)
+        write_on(2)
+        status = one.wait(far)
+        for waiting in status["set_aside"]:
+            assert "TooFewBrokers" in waiting["why"], waiting
+            assert f"schema resolve shop {waiting['table']} --again" in str(waiting), waiting
+        calm(brokers, one, prefix, 3)
+        write_on(3)
+        calm(brokers, one, prefix, 4)
+        # Tried too early, it waits on, and nothing else waits for it.
+        tried = run_command(
+            tmp_path / "aqueduct.yaml", "schema", "resolve", "shop", "shop.far", "--again"
+        )
+        assert tried.returncode == 1, (tried.stdout, tried.stderr)
+        assert "stays quarantined: TooFewBrokers" in tried.stdout
+        write_on(4)
+        calm(brokers, one, prefix, 5)
+        one.process.kill()
+        one.process.wait()
+    write_on(5)
+    with running(wanted, tmp_path) as one:
+        calm(brokers, one, prefix, 6)
+        one.wait(far)
+        brokers.second.start()
+        one.wait(lambda status: status["state"] == "RUNNING" and not status["set_aside"])
+        write_on(6)
+        calm(brokers, one, prefix, 7)
+        assert one.stop() == 0
+    seqs = []
+    for table in tables:
+        found = changes(brokers, f"{prefix}.shop.{table}", partitions=2)
+        ids = [one.value["after"]["id"] for one in found]
+        assert ids == list(range(1 if table in OFFLINE else 0, 7)), table
+        seqs += [one.seq for one in found]
+    seqs += [one.seq for one in statements(brokers, prefix)]
+    assert sorted(seqs) == list(range(1, len(seqs) + 1))
 
 
 SHARED = ("calm", "few", "small", "avro")

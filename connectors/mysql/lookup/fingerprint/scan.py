@@ -98,6 +98,16 @@ class _Listener:
     def undone(self, what: str, *, earlier: bool, savepoint: str | None = None) -> None:
         """Ignored."""
 
+    def undone_rows(
+        self,
+        transaction: Transaction,  # noqa: ARG002
+        table_map: TableMap,
+        event_type: int,
+        body: bytes,
+    ) -> None:
+        """They are part of the fingerprint too, as another reader may not know that they were undone."""
+        self.prints.rows(table_map, event_type, body)
+
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
         """Ignored."""
 

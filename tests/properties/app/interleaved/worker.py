@@ -119,9 +119,9 @@ class _Producer:
     async def ensure(self, *_plans: object, before: Container[str] = ()) -> None:
         """All topics are there."""
 
-    async def unwritable(self, _topics: object) -> set[str]:
+    async def unwritable(self, _topics: object) -> dict[str, AqueductError]:
         """All topics may be written to."""
-        return set()
+        return {}
 
 
 def delivered(cursor: Cursor) -> int:

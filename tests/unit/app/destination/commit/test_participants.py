@@ -26,7 +26,7 @@ from app.destination.snapshot.entries import Entries
 from app.destination.source_agent import SourceAgent
 from app.pipeline.piece import Piece
 from app.schemas.run_schemas import Schemas
-from connectors.errors import KafkaLost, UnsupportedEvent
+from connectors.errors import AqueductError, KafkaLost, UnsupportedEvent
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.lookup.skipped_transactions import SkippedTransaction
 from tables.cursor import Cursor
@@ -182,6 +182,10 @@ class Publishing:
         if self.fault is not None:
             raise self.fault
         self.cursor = AFTER
+
+    async def of_tables(self, error: AqueductError, *_: object) -> AqueductError:
+        """It is not that of single topics."""
+        return error
 
 
 class Ends(Exception):

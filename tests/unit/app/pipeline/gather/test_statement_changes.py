@@ -166,6 +166,24 @@ def test_rows_before_a_savepoint_stay_and_have_the_ordinals_of_the_source() -> N
     assert found.values == 2 * size
 
 
+@pytest.mark.parametrize("context", [(), (gtid(5), BEGIN)])
+def test_rows_that_are_known_to_be_undone_leave_their_ordinals_to_the_source(
+    context: tuple[bytes, ...],
+) -> None:
+    undone, size = (MAP, int_rows(int_table(), 5, 6)), 2
+    head = () if context else (gtid(5), BEGIN)
+    saved = query("ROLLBACK TO `s`"), *MAP_AND_ROWS, query("ROLLBACK TO `s`"), xid()
+    chunk = chunk_of(
+        *head, *undone, *saved, context=context, context_start=START if context else None
+    )
+    at = sum(map(len, (*head, MAP)))
+    gathering = Gathering(book(r"shop\..*"), RULES, value_counter, passing=passing())
+    known = replace(chunk, undone=frozenset({at}), is_settled=True)
+    TransactionReader(SERVER, CHARSETS).read(known, gathering)
+    (kept,) = (item for item in gathering.gathered.items if isinstance(item, Rows))
+    assert kept.ordinal == size
+
+
 @pytest.mark.parametrize("sql", ["ROLLBACK", "ROLLBACK TO `s`"])
 def test_rows_that_are_taken_back_are_refused_where_they_may_be_published(sql: str) -> None:
     # A savepoint that the binlog does not have.

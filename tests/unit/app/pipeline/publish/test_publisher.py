@@ -19,8 +19,11 @@ from connectors.errors import (
     AqueductError,
     BatchTooLarge,
     KafkaDenied,
+    KafkaLost,
     KafkaRefused,
+    KafkaSlow,
     RecordTooLarge,
+    TooFewBrokers,
     TopicGone,
     TopicUnfit,
     TopicUnusable,
@@ -123,9 +126,9 @@ class Sent:
     async def ensure(self, *_plans: object, before: Container[str] = ()) -> None:
         """Returns that all topics exist."""
 
-    async def unwritable(self, _topics: object) -> set[str]:
+    async def unwritable(self, _topics: object) -> dict[str, AqueductError]:
         """Returns that all topics may be written to."""
-        return set()
+        return {}
 
 
 class Refusing(Sent):
@@ -312,24 +315,35 @@ class Asked:
 
     def __init__(self, *denied: str, **faults: AqueductError) -> None:
         self._denied, self._faults = denied, faults
+        self.offline: set[str] = set()
+        self.written: set[str] = set()
 
     def forget(self, _topics: object) -> None:
         """They are as they were."""
 
-    async def unwritable(self, names: Collection[str]) -> set[str]:
-        return set(names) & set(self._denied)
+    async def unwritable(self, names: Collection[str]) -> dict[str, AqueductError]:
+        denied: dict[str, AqueductError] = {name: KafkaDenied(topic=name) for name in self._denied}
+        offline = {name: TooFewBrokers("no leader", topic=name) for name in self.offline}
+        return {name: one for name, one in (denied | offline).items() if name in names}
 
     async def ensure(self, *plans: TopicPlan, before: Container[str] = ()) -> None:
-        assert before == {*()}
+        assert before == self.written
         for plan in plans:
             if plan.name in self._faults:
                 raise self._faults[plan.name]
 
 
-async def error_of(topics: Asked, error: AqueductError, *names: str) -> AqueductError:
+async def error_of(
+    topics: Asked, error: AqueductError, *names: str, seconds: float = 0, written: str = ""
+) -> AqueductError:
     """The outcome of an error of writing to these topics, of which each but ``x`` has a table of its name."""
+    topics.written = {*written}
     publisher = Publisher(
-        cast(Any, None), plans=PLANS, topics=cast(Any, topics), cursor=cursor(None)
+        cast(Any, None),
+        plans=replace(PLANS, offline_seconds=seconds),
+        topics=cast(Any, topics),
+        cursor=cursor(None),
+        written=dict.fromkeys(written),
     )
     return await publisher.of_tables(
         error, dict.fromkeys(names, 1), lambda topic: {("shop", topic)} - {("shop", "x")}
@@ -360,6 +374,96 @@ async def test_what_is_not_a_matter_of_single_topics_with_tables_is_the_destinat
     for own in ("aq.__journal", "aq.__ddl.shop"):
         with pytest.raises(KafkaDenied, match=own):
             await error_of(Asked(own, "a"), error, "a")
+
+
+@pytest.mark.parametrize(
+    "error", [KafkaSlow("10 s"), KafkaLost("no answer"), TooFewBrokers("no leader")]
+)
+async def test_the_tables_of_a_topic_that_takes_no_records_wait_after_a_time(
+    error: KafkaLost,
+) -> None:
+    topics = Asked("c")
+    topics.offline = {"a"}
+    first = await error_of(topics, error, "a", "b", written="ab", seconds=60)
+    assert isinstance(first, TooFewBrokers)
+    assert first.context["topic"] == "a"
+    # One that may not be written to waits at once.
+    found = await error_of(topics, error, "a", "b", "c", written="abc", seconds=60)
+    assert isinstance(found, TopicUnusable)
+    assert (found.name_of_table, found.others) == (("shop", "c"), ())
+    found = await error_of(topics, error, "a", "b", written="ab")
+    assert isinstance(found, TopicUnusable)
+    assert (found.name_of_table, found.others) == (("shop", "a"), ())
+    assert "TooFewBrokers" in found.detail
+    assert dict(found.refused) == {}
+
+
+async def test_a_topic_s_time_without_records_is_counted_over_runs_until_it_takes_some() -> None:
+    topics, since = Asked(), dict[str, float]()
+    topics.offline, topics.written = {"a"}, {"a", "b"}
+
+    async def wait() -> AqueductError:
+        publisher = Publisher(
+            cast(Any, None),
+            plans=PLANS,
+            topics=cast(Any, topics),
+            cursor=cursor(None),
+            written={"a": 1, "b": 1},
+            offline=since,
+        )
+        return await publisher.of_tables(KafkaSlow(""), {"a": 1}, lambda topic: {("shop", topic)})
+
+    assert isinstance(await wait(), TooFewBrokers)
+    since["a"] -= PLANS.offline_seconds
+    assert isinstance(await wait(), TopicUnusable)
+    topics.offline = set()
+    assert isinstance(await wait(), KafkaSlow)
+    topics.offline = {"a"}
+    assert isinstance(await wait(), TooFewBrokers)
+
+
+async def test_no_table_waits_alone_if_no_other_topic_takes_records() -> None:
+    topics = Asked()
+    topics.offline = {"a", "b"}
+    error = KafkaSlow("10 s")
+    assert isinstance(await error_of(topics, error, "a", written="ab"), TooFewBrokers)
+    # Without its own topics a destination cannot publish anything, nor let a table wait.
+    topics.offline = {"a", "aq.__journal"}
+    found = await error_of(topics, error, "a", written="ab")
+    assert isinstance(found, TooFewBrokers)
+    assert found.context["topic"] == "aq.__journal"
+
+
+async def test_tables_come_back_once_their_topics_take_records() -> None:
+    topics = Asked()
+    topics.offline = {"aq.shop.a"}
+    publisher = Publisher(
+        cast(Any, None), plans=PLANS, topics=cast(Any, topics), cursor=cursor(None)
+    )
+    quarantine = Quarantine(destination="shop")
+    quarantine.add(
+        ("shop", "a"),
+        "TooFewBrokers: no leader",
+        HistoryPosition(server_uuid="u", start=END, end=END, gtid=None, ts_ms=1),
+        table=table("id"),
+        is_by_rule=True,
+        is_by_topic=True,
+    )
+    routes = Routes(prefix="aq", include=r"shop\..*")
+    assert await usable(routes, quarantine, publisher) == []
+    topics.offline = set()
+    assert await usable(routes, quarantine, publisher) == [("shop", "a")]
+
+
+async def test_no_transaction_is_begun_with_a_topic_that_takes_no_records() -> None:
+    sent, topics = Sent(), Asked()
+    topics.offline = {"aq.a"}
+    publisher = Publisher(
+        cast(Any, sent), plans=PLANS, topics=cast(Any, topics), cursor=cursor(None)
+    )
+    with pytest.raises(TooFewBrokers, match=r"topic=aq\.a"):
+        await publisher.publish(replace(piece(), batches=[batch_of("aq.a", 1)]))
+    assert sent.keys == []
 
 
 async def test_a_topic_that_may_not_be_written_to_is_found_before_a_transaction_is_begun() -> None:

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import struct
+from itertools import chain
 from random import Random
 
 import pytest
 
-from connectors.errors import AqueductError, CorruptEvent, MalformedEvent
+from connectors.errors import (
+    AqueductError,
+    CorruptEvent,
+    MalformedEvent,
+    SourceLost,
+    UnsupportedEvent,
+)
 from connectors.mysql.binlog.events import EventType, parse_event
+from connectors.mysql.binlog.transaction_context import ROWS, verified, walk
+from connectors.mysql.binlog.undone_rows import UndoneRows
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream import cutter as chunks
+from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.cutter import Cutter
 from connectors.mysql.stream.packet_buffer import heartbeat_position
+from connectors.mysql.stream.prepared_xa import PreparedPosition, undone_of
 from tests.unit.connectors.mysql.cutting import (
     SMALL,
     START,
@@ -25,11 +36,13 @@ from tests.unit.connectors.mysql.cutting import (
     without_gtids,
 )
 from tests.unit.connectors.mysql.wire import (
+    MARIADB_GTID,
     Wire,
     event,
     format_body,
     gtid_body,
     map_body,
+    mariadb_gtid_body,
     packets,
     payload_body,
     query_body,
@@ -279,3 +292,131 @@ def test_a_damaged_large_payload_gives_nothing_out() -> None:
     data = bytearray(in_payload(payload_body(LARGE)))
     data[-1] ^= 1
     assert "CRC32" in str(refused(bytes(data)))
+
+
+def begun(wire: Wire, *, flags: int | None) -> None:
+    """A MariaDB transaction, or MySQL's with these flags in its GTID event."""
+    if flags is None:
+        wire.opens(MARIADB_GTID, mariadb_gtid_body(5, 0x0C))
+        return
+    wire.opens(33, bytes([flags]) + gtid_body(5)[1:])
+    wire.opens(2, query_body("BEGIN"))
+
+
+def some_rows(wire: Wire, count: int) -> None:
+    wire.maps_table(4)
+    for number in range(count):
+        wire.rows(4, 100, ends=number == count - 1)
+
+
+def undone_in(found: list[Chunk]) -> list[list[bool]]:
+    """For each chunk, which of its rows events were undone."""
+    return [
+        [
+            at in (chunk.undone or ())
+            for kind, at, _ in walk(chunk.data, 0, len(chunk.data), chunk.prefix)
+            if kind in ROWS
+        ]
+        for chunk in found
+    ]
+
+
+class Ahead:
+    """Reads a transaction again from what the server has, and counts how often."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self.asked: list[PreparedPosition] = []
+
+    def __call__(self, position: PreparedPosition) -> UndoneRows:
+        self.asked.append(position)
+        found = [one.data for one in self._wire.sent if one.start >= position.coordinates.pos]
+        return undone_of((verified(data, checksum=self._wire.checksum) for data in found), position)
+
+
+@pytest.mark.parametrize("flags", [None, 1])
+@pytest.mark.parametrize("end", ["ROLLBACK", "COMMIT"])
+def test_no_rows_of_a_large_transaction_go_out_before_it_is_known_what_is_undone(
+    flags: int | None, end: str
+) -> None:
+    wire = Wire()
+    simple(wire, Random(1))
+    begun(wire, flags=flags)
+    some_rows(wire, 4)
+    wire.send(2, query_body("SAVEPOINT `s`"))
+    some_rows(wire, 5)
+    wire.send(2, query_body("ROLLBACK TO `s`"))
+    some_rows(wire, 3)
+    wire.send(2, query_body(end), ends=True)
+    begun(wire, flags=flags)
+    some_rows(wire, 1)
+    wire.send(16, bytes(8), ends=True)
+    ahead = Ahead(wire)
+    found = fed(Cutter(START, checksum=True, target=300, ahead=ahead), wire.data, Random(1), 50)
+    assert len([chunk for chunk in found if chunk.context]) > 3
+    kept = [4 * [False], 5 * [True], 3 * [False]]
+    wanted = 12 * [True] if end == "ROLLBACK" else [*chain(*kept)]
+    assert [*chain(*undone_in(found))][-13:] == [*wanted, False]
+    assert len(ahead.asked) == len({*ahead.asked}) > 0
+    assert all(chunk.is_settled for chunk in found if chunk.context)
+    # One that goes out whole needs no look.
+    whole = fed(Cutter(START, checksum=True), wire.data)
+    assert len(whole) == 1
+    assert [*chain(*undone_in(whole))][-13:] == [*wanted, False]
+
+
+def test_only_rows_of_the_transaction_that_ends_in_rollback_are_undone() -> None:
+    wire = Wire()
+    for end in ("COMMIT", "ROLLBACK", "COMMIT"):
+        wire.opens(2, query_body("BEGIN"))
+        some_rows(wire, 2)
+        wire.send(2, query_body(end), ends=True)
+    (only,) = fed(Cutter(START, checksum=True), wire.data)
+    assert undone_in([only]) == [[False, False, True, True, False, False]]
+
+
+def test_no_look_is_taken_at_a_transaction_that_an_operator_skips() -> None:
+    wire = Wire()
+    begun(wire, flags=None)
+    some_rows(wire, 9)
+    wire.send(16, bytes(8), ends=True)
+    ahead, skipped = Ahead(wire), list[str | None]()
+
+    def skips(gtid: str | None, start: Coordinates) -> bool:
+        assert start == START
+        skipped.append(gtid)
+        return True
+
+    cutter = Cutter(START, checksum=True, target=300, ahead=ahead, skips=skips)
+    assert len(fed(cutter, wire.data, Random(1), 50)) > 1
+    assert ahead.asked == []
+    assert {*skipped} == {"0-7-5"}
+
+
+def test_no_look_is_taken_where_nothing_can_be_undone_and_what_is_not_known_is_not_stated() -> None:
+    wire = Wire()
+    begun(wire, flags=0)
+    some_rows(wire, 9)
+    wire.send(16, bytes(8), ends=True)
+    ahead = Ahead(wire)
+    found = fed(Cutter(START, checksum=True, target=300, ahead=ahead), wire.data, Random(1), 50)
+    assert len(found) > 1
+    assert not any(chunk.is_settled for chunk in found)
+    assert ahead.asked == []
+    lacking = Wire()
+    begun(lacking, flags=None)
+    some_rows(lacking, 1)
+    lacking.send(2, query_body("ROLLBACK TO `s`"))
+    lacking.send(16, bytes(8), ends=True)
+    (only,) = fed(Cutter(START, checksum=True), lacking.data)
+    assert only.undone is None
+    with pytest.raises(UnsupportedEvent, match="lacks the savepoint"):
+        Ahead(lacking)(PreparedPosition(START, None))
+
+
+def test_a_transaction_whose_end_is_lacking_is_read_again_later() -> None:
+    wire = Wire()
+    begun(wire, flags=None)
+    some_rows(wire, 3)
+    with pytest.raises(SourceLost):
+        Ahead(wire)(PreparedPosition(START, None))
