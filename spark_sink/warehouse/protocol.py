@@ -32,6 +32,10 @@ class CommitConflict(Exception):
     """Another writer committed to the table first; nothing was changed."""
 
 
+class OutOfTime(Exception):
+    """The time that was given is over; what was committed until then stays."""
+
+
 class VersionGone(Exception):
     """A version of a table, or what it needs, was removed."""
 
@@ -323,7 +327,10 @@ class Recent(Generic[Rows]):
 
 
 class Upkeep(Protocol):
-    """Maintenance beside a table's writer; each call raises CommitConflict if a batch committed first."""
+    """Maintenance beside a table's writer; each call raises CommitConflict if a batch committed first.
+
+    With `seconds`, a call raises OutOfTime once these are over, and so much of the work as remains is not done.
+    """
 
     def retain(self, name: Name, seconds: int) -> None:
         """Sets how long files that the table no longer uses are kept for its readers."""
@@ -331,11 +338,15 @@ class Upkeep(Protocol):
     def sources_if_old(self, name: Name, before: int) -> Collection[str]:
         """The destinations that have rows; empty if no marker is from before that time (ms)."""
 
-    def purge(self, name: Name, before: int) -> None:
-        """Removes the markers of deleted rows from before that time (ms)."""
+    def purge(self, name: Name, before: int, *, seconds: float | None = None) -> None:
+        """Removes the markers of deleted rows from before that time (ms), in one commit."""
 
-    def compact(self, name: Name) -> None:
-        """Compacts many small files into few."""
+    def compact(self, name: Name, *, seconds: float | None = None) -> None:
+        """Compacts many small files into few, in one commit after the other.
+
+        A conflict, or the end of the time, loses what is not committed yet. With `seconds`, a commit joins few
+        files, so that many fit into that time.
+        """
 
     def remove_unused(self, name: Name) -> None:
         """Removes what the table has not used for longer than its retention."""

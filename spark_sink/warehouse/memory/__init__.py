@@ -62,11 +62,11 @@ class MemoryUpkeep:
             return ()
         return {row["__destination"] for row in rows}
 
-    def purge(self, name: Name, before: int) -> None:
+    def purge(self, name: Name, before: int, *, seconds: float | None = None) -> None:  # noqa: ARG002 - it takes no time
         """See protocol.Upkeep."""
         self._tables.purge(name, before)
 
-    def compact(self, name: Name) -> None:
+    def compact(self, name: Name, *, seconds: float | None = None) -> None:  # noqa: ARG002 - it takes no time
         """See protocol.Upkeep."""
         self.asked.append(("compact", name))
 
