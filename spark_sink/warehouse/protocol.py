@@ -394,6 +394,9 @@ class Commits(Protocol):
         """The table, after the commit at which the sink left it; None without a table.
 
         Raises TableReplaced if it does not descend from that commit, or if another program has replaced it.
+    def is_at(self, name: Name, commit: Commit) -> bool:
+        """Whether a commit is known to be the table's last one; by as few requests as the format allows."""
+
         Maintenance by others, which changes no row, and what they set or add, is no matter.
         """
 
