@@ -134,6 +134,7 @@ class Sink:
             waits=self._waits,
             on_drop=settings.on_drop,
             on_rename=settings.on_rename,
+            keep_seconds=settings.maintenance.retention_seconds,
             metrics=metrics,
             sources=book.sources,
         )

@@ -240,6 +240,9 @@ class DdlLog(Protocol):
     def done(self, places: Mapping[str, Place]) -> None:
         """Records up to which position each destination's events are carried out."""
 
+    def forget(self, events: Collection[Event]) -> None:
+        """Removes events, unless another sink writes just then."""
+
 
 class WaitLog(Protocol):
     """The log of waiting tables and of the requests for them."""

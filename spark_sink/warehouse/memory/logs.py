@@ -143,6 +143,11 @@ class MemoryDdl:
             held = self._history.done.get(destination, place)
             self._history.done[destination] = max(place, held)
 
+    def forget(self, events: Collection[Event]) -> None:
+        """See protocol.DdlLog."""
+        for event in events:
+            self._history.events.pop((event.destination, event.place), None)
+
 
 class MemoryWaits:
     """See protocol.WaitLog."""
