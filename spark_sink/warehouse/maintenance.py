@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 _TIMES_FOR_BATCHES: Final = 3
 """So much longer than the batches have waited for a table's maintenance, they run before they wait again."""
 _SECONDS_OF_A_TURN: Final = 600.0
-"""For as long a table's maintenance goes on in this way; then it is the turn of other work."""
+"""For as long a table's maintenance continues in this way; then it is the turn of other work."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -185,7 +185,8 @@ class Maintenance:
     ) -> bool:
         """Purges markers of the shape `purged`, compacts files, and removes those that are not used.
 
-        Returns whether all files are compacted.
+        Returns whether all files are compacted. What one step has no time for, or loses to a batch, prevents no
+        other: it is raised after the last.
         """
 
         def retain(**_: float) -> None:
@@ -194,16 +195,23 @@ class Maintenance:
         def version() -> int:
             return upkeep.version(name)
 
-        self._despite_batches(retain, version)
+        steps: list[Callable[..., object]] = [retain, partial(upkeep.compact, name)]
         if purged is not None and (before := self._purged_before(name, purged, upkeep)):
-            self._despite_batches(partial(upkeep.purge, name, before), version)
-        is_whole = self._despite_batches(partial(upkeep.compact, name), version)
+            steps.insert(1, partial(upkeep.purge, name, before))
+        is_whole, faults = True, list[Exception]()
+        for step in steps:
+            try:
+                is_whole &= self._despite_batches(step, version)
+            except (CommitConflict, OutOfTime) as fault:
+                faults.append(fault)
         if may_remove:
             upkeep.remove_unused(name)
+        if faults:
+            raise faults[0]
         return is_whole
 
     def _despite_batches(self, step: Callable[..., object], version: Callable[[], int]) -> bool:
-        """Takes a step beside the batches; after a conflict goes on with it while no batch runs.
+        """Takes a step beside the batches; after a conflict continues it while no batch runs.
 
         Otherwise a table that every batch writes to would never be compacted. Batches wait for some seconds at
         a time, and run for longer between; so the last step of those that do not fit in may remain. Returns

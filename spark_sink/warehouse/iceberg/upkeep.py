@@ -8,13 +8,13 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from spark_sink.spark.time_limit import limited
 from spark_sink.warehouse.iceberg.catalog import Catalog, IcebergTable, Place
 from spark_sink.warehouse.iceberg.conflict import conflicts_by_name, is_partial
 from spark_sink.warehouse.iceberg.own_table import kept_for
 from spark_sink.warehouse.iceberg.tables import IcebergTables
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.sql.statements import old_markers_sql, properties_sql
+from spark_sink.warehouse.sql.time_limit import limited
 from spark_sink.warehouse.table_faults import FAILURES
 
 _SMALL_FILES: Final = {"min_input_files": "2"}

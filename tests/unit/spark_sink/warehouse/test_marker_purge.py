@@ -178,6 +178,7 @@ def test_a_compaction_that_makes_no_progress_is_left_and_says_what_ends_that() -
     kept.upkeep = busy = Busy(kept, made.gate, steps=-1)
     found = made.maintain(NAME)
     assert (len(busy.limits), "increase maintenance.hold_seconds" in found) == (1, True)
+    assert kept.upkeep.asked[-1] == ("remove", NAME), "unused files are removed all the same"
     assert not made.gate.locked()
     lines = "\n".join(status_lines(kept))
     assert "maintenance: batches commit first, and 10 s without them did not suffice" in lines
@@ -197,6 +198,8 @@ class Unpurged(MemoryUpkeep):
         super().__init__(kept.tables)
         self._gate = gate
         self.held: list[tuple[str, bool, float | None]] = []
+        self.is_long = False
+        """Whether a purge has no time to end."""
 
     def sources_if_old(self, name: Name, before: int) -> Collection[str]:
         self.held.append(("look", self._gate.locked(), None))
@@ -206,6 +209,8 @@ class Unpurged(MemoryUpkeep):
         self.held.append(("purge", self._gate.locked(), seconds))
         if not self._gate.locked():
             raise CommitConflict
+        if self.is_long:
+            raise OutOfTime
         super().purge(name, before)
 
 
@@ -216,3 +221,13 @@ def test_markers_are_looked_for_beside_batches_and_purged_in_bounded_time() -> N
     assert made.maintain(NAME) == ""
     assert busy.held == [("look", False, None), ("purge", False, None), ("purge", True, 10)]
     assert left(kept) == [3]
+
+
+def test_a_purge_that_has_no_time_to_end_prevents_no_compaction() -> None:
+    kept = marked(apart=True)
+    made = keeping(kept)
+    kept.upkeep = busy = Unpurged(kept, made.gate)
+    busy.is_long = True
+    assert "increase maintenance.hold_seconds" in made.maintain(NAME)
+    assert kept.upkeep.asked == [("compact", NAME), ("remove", NAME)]
+    assert left(kept) == [1, 2, 3]
