@@ -174,7 +174,6 @@ class Sink:
                 settings,
                 log=self._warehouse.recent,
                 merged=lambda: self._applier.applied,
-                schemas=schemas,
                 followed=self._warehouse.ddl.read_until,
                 metrics=metrics,
                 installation=self._foreign.installation,

@@ -287,10 +287,11 @@ class RecentLog(Protocol[Rows]):
     statement: its value in a DDL topic) and the columns of `envelope.FIELDS`.
     """
 
-    def begin(
-        self, rows: Rows, cut: Cut, *, versions: Iterable[str], markers: Iterable[str] = ()
-    ) -> None:
-        """Replaces everything by these rows and these values of the schemas and transactions topics."""
+    def begin(self, rows: Rows, cut: Cut, *, markers: Iterable[str] = ()) -> None:
+        """Replaces everything by these rows and these values of the transactions topics.
+
+        The rows have all versions of tables so far, of which there may be very many.
+        """
 
     def add(self, rows: Rows, cut: Cut) -> None:
         """Adds rows; `cut` is then what all stored rows cover."""
@@ -393,13 +394,13 @@ class Commits(Protocol):
     def announce(self) -> None:
         """Notes that commits of this process are the sink's, before it makes any."""
 
+    def is_at(self, name: Name, commit: Commit) -> bool:
+        """Whether a commit is known to be the table's last one; by as few requests as the format allows."""
+
     def since(self, name: Name, left: Commit | None) -> Standing | None:
         """The table, after the commit at which the sink left it; None without a table.
 
         Raises TableReplaced if it does not descend from that commit, or if another program has replaced it.
-    def is_at(self, name: Name, commit: Commit) -> bool:
-        """Whether a commit is known to be the table's last one; by as few requests as the format allows."""
-
         Maintenance by others, which changes no row, and what they set or add, is no matter.
         """
 

@@ -506,7 +506,7 @@ def test_no_batch_is_lost_and_none_is_in_the_way_while_recent_changes_are_tidied
 ) -> None:
     kept = open_warehouse(spark, str(tmp_path / "wh"), table_format="iceberg")
     case, log = Recorded(kept, Warehouse(spark, tmp_path / "other")), kept.recent
-    log.begin(case.rows(0), cut(0, 1), versions=[FIRST])
+    log.begin(case.rows(0, versions=(FIRST,)), cut(0, 1))
 
     def add() -> None:
         for offset in range(1, 9):
