@@ -172,7 +172,7 @@ def _recent(spark: SparkSession, held: Warehouse[DataFrame], number: int) -> Non
     rows = stored(changes(spark, first, first + CHANGES), "scale.__schemas", "scale.__ddl.")
     cut = Cut(since={_AT: 0}, until={_AT: first + CHANGES}, at_ms=number)
     if held.recent.version() is None:
-        held.recent.begin(rows, cut, versions=())
+        held.recent.begin(rows, cut)
     else:
         held.recent.add(rows, cut)
 

@@ -52,13 +52,22 @@ class Pace:
 
 def for_many_rows(spark: SparkSession) -> SparkSession:
     """A copy of a session, in which what it has for few rows is set for many."""
+    # Any other value is the operator's, or a cluster's.
+    wanted = {
+        name: value
+        for name, value in _many_rows(spark).items()
+        if spark.conf.get(name, None) == FEW_ROWS[name]
+    }
+    return copied(spark, wanted)
+
+
+def copied(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A copy of a session with other settings."""
     # Not newSession(), which lacks what was set while the session ran, such as Iceberg's catalog.
     copy: Any = spark._jsparkSession.cloneSession()
     session = SparkSession(spark.sparkContext, copy)
-    for name, value in _many_rows(spark).items():
-        # Any other value is the operator's, or a cluster's.
-        if spark.conf.get(name, None) == FEW_ROWS[name]:
-            session.conf.set(name, value)
+    for name, value in settings.items():
+        session.conf.set(name, value)
     return session
 
 

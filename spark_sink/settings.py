@@ -97,6 +97,8 @@ class Maintenance(BaseModel):
     every: Annotated[int, Field(ge=0)] = 200
     retention_hours: Annotated[float, Field(gt=0, le=24 * 365)] = 1
     purge_deleted_hours: Annotated[float, Field(ge=0)] = 168
+    hold_seconds: Annotated[float, Field(ge=0, le=600)] = 10
+    """For how long all batches may wait for the maintenance of a table that they commit to first; 0: never."""
 
     @property
     def retention_seconds(self) -> int:

@@ -134,6 +134,7 @@ class Sink:
             waits=self._waits,
             on_drop=settings.on_drop,
             on_rename=settings.on_rename,
+            keep_seconds=settings.maintenance.retention_seconds,
             metrics=metrics,
             sources=book.sources,
         )
@@ -173,7 +174,6 @@ class Sink:
                 settings,
                 log=self._warehouse.recent,
                 merged=lambda: self._applier.applied,
-                schemas=schemas,
                 followed=self._warehouse.ddl.read_until,
                 metrics=metrics,
                 installation=self._foreign.installation,

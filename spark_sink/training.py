@@ -30,6 +30,7 @@ from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark import session
 from spark_sink.warehouse.coverage import Cut
 from spark_sink.warehouse.opening import open_warehouse
+from spark_sink.warehouse.sql.recent import joined, texts
 from spark_sink.warehouse.waiting_tables import Waits
 
 _TOPIC: Final = ("aq.shop.t", 0)
@@ -94,7 +95,7 @@ def _work(spark: SparkSession, settings: Settings) -> None:
         applier.apply(changes(spark, start, end), number, query_id="training", moved=moved)
     cut = Cut(since={_TOPIC: second}, until={_TOPIC: second + 10}, at_ms=1)
     recent = stored(changes(spark, second, second + 10), "aq.__schemas", "aq.__ddl.")
-    held.recent.begin(recent, cut, versions=[_SCHEMA])
+    held.recent.begin(joined(recent, texts(recent, "version", [_SCHEMA])), cut)
     fresh(spark, settings.warehouse, "shop", "t").collect()
     with suppress(KafkaUnreachable):
         KafkaTopics(spark, settings).ends()

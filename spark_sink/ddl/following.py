@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -37,12 +38,15 @@ from spark_sink.warehouse.moves import (
     pieces,
     pieces_of,
     routed_sql,
+    superseded,
 )
 from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.table_faults import twice
 from spark_sink.warehouse.waiting_tables import RELOADING, Waits
 
 _log = logging.getLogger(__name__)
+_MANY: Final = 200
+"""Statements."""
 _BEGUN: Final = ("", 0)
 """In place of a partition: that the topics are followed, before there is one."""
 
@@ -59,6 +63,13 @@ class Ddl:
     metrics: Metrics | None = None
     sources: Callable[[Name], Collection[str]] = lambda _: ()
     """Returns the destinations that publish a table."""
+    keep_seconds: float = 3600.0
+    """For how long cuts of the past may go back before a statement."""
+    clock: Callable[[], float] = time.monotonic
+    _passed: tuple[float, Mapping[str, Place]] | None = None
+    """When it was first known up to where all was settled, and that position of each destination."""
+    _fold_from: int = _MANY
+    """The number of statements from which on those that are superseded are removed."""
     _history: History | None = None
     _until: dict[tuple[str, int], int] = field(default_factory=dict)
     _open: dict[tuple[str, Place], Offsets] = field(default_factory=dict)
@@ -108,7 +119,9 @@ class Ddl:
         self._settle(start)
         if self.metrics is not None:
             self.metrics.gaps(len(self._gaps()))
-        return changed | self._carry_out(put_back)
+        changed |= self._carry_out(put_back)
+        self._fold()
+        return changed
 
     def begin_again(self, topics: Collection[str]) -> None:
         """Reads DDL topics that were made again from their beginning; what is known of it changes nothing."""
@@ -360,19 +373,45 @@ class Ddl:
         for at in over:
             del self._open[at]
         self._routes = None
-        first: dict[str, Place] = {}
-        for destination, opened in self._open:
-            first[destination] = min(opened, first.get(destination, opened))
-        settled = {
-            event.destination: event.place
-            for event in self.history.ordered()
-            if event.place < first.get(event.destination, (event.epoch, event.seq + 1))
-        }
         body = {
-            "settled": [[one, *at] for one, at in sorted(settled.items())],
+            "settled": [[one, *at] for one, at in sorted(self._settled().items())],
             "offsets": sum(start.values()),
         }
         self.warehouse.notes.write(self._note, json.dumps(body))
+
+    def _settled(self) -> dict[str, Place]:
+        """The last event of each destination that is settled and carried out, with all before it."""
+        first: dict[str, Place] = {}
+        for destination, opened in self._open:
+            first[destination] = min(opened, first.get(destination, opened))
+        return {
+            event.destination: event.place
+            for event in self.history.settled()
+            if event.place < first.get(event.destination, (event.epoch, event.seq + 1))
+        }
+
+    def _fold(self) -> None:
+        """Removes events that later ones supersede, once no batch and no cut goes back before them."""
+        events = self.history.events.values()
+        if len(events) < self._fold_from:
+            return
+        if not self._is_reopened and any(one.moves for one in events):
+            # It is not known yet where the batches begin.
+            return
+        if self._passed is None:
+            self._passed = self.clock(), self._settled()
+        since, settled = self._passed
+        if self.clock() - since < self.keep_seconds:
+            return
+        self._passed = None
+        if over := superseded(events, settled):
+            self.warehouse.ddl.forget(over)
+            for one in over:
+                del self.history.events[one.destination, one.place]
+            self._routes = None
+            _log.info("DDL that later statements supersede is removed statements=%d", len(over))
+        # So that this is done seldom, however many are left.
+        self._fold_from = max(_MANY, 2 * len(events))
 
     def _pieces(self) -> Mapping[tuple[str, Name], list[Piece]]:
         if self._routes is None:

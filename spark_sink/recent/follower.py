@@ -13,7 +13,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -62,14 +62,13 @@ class Follower:
         *,
         log: RecentLog[DataFrame],
         merged: Callable[[], Offsets],
-        schemas: Callable[[], Iterable[str]],
         followed: Callable[[], Offsets],
         metrics: Metrics,
         installation: Installation | None = None,
     ) -> None:
-        """``merged``: up to where partitions are merged; ``schemas``: all values of the schemas topic.
+        """``merged``: up to where partitions are merged; ``followed``: up to where DDL topics are carried out.
 
-        ``followed``: up to where DDL topics are carried out. Without an ``installation``, all records that
+        Without an ``installation``, all records that
         match are taken for its own.
         """
         self._installation = installation
@@ -77,7 +76,6 @@ class Follower:
         self._settings = settings
         self._log = log
         self._merged = merged
-        self._schemas = schemas
         self._followed = followed
         self._metrics = metrics
         self._schemas_topic = schemas_topic(settings.prefix)
@@ -210,6 +208,7 @@ class Follower:
 
     def _store(self, records: DataFrame, start: Offsets, until: Offsets) -> None:
         markers = {at: offset for at, offset in start.items() if self._is_of_markers(at[0])}
+        versions = {at: offset for at, offset in start.items() if at[0] == self._schemas_topic}
         if self._coverage.since is None:
             # The markers that are read at a beginning are proven only by what is seen after it.
             self._wholeness = Wholeness()
@@ -223,6 +222,8 @@ class Follower:
         if step is Step.OMIT or (step is Step.BEGIN and self._stopping.is_set()):
             self._uncover()
             return
+        if step is Step.BEGIN:
+            records = self._with_versions(records, versions)
         rows = stored(
             records, self._schemas_topic, self._ddl_topics, own=self._own_sql(start, until)
         )
@@ -239,7 +240,7 @@ class Follower:
         if step is Step.BEGIN:
             self._wait_for_tidying()
             ends = self._topics.last_values(markers)
-            self._log.begin(rows, cut, versions=self._schemas(), markers=filter(is_open, ends))
+            self._log.begin(rows, cut, markers=filter(is_open, ends))
         else:
             self._log.add(rows, cut)
             if step is Step.ADVANCE:
@@ -251,6 +252,15 @@ class Follower:
         found = seen.get
         self._metrics.visible(until, oldest_ms=found["oldest"], now=time.time())
         self._metrics.seen(highest_found(found, known))
+
+    def _with_versions(self, records: DataFrame, until: Offsets) -> DataFrame:
+        """The records, and those of the schemas topic before these offsets, as Spark reads them from Kafka.
+
+        Not as values, each of which would be in the plan: there is one for each CREATE and ALTER of all time.
+        """
+        earliest, _ = self._topics.own_ranges(self._schemas_topic)
+        earlier = self._topics.read({at: earliest.get(at, 0) for at in until}, until)
+        return records.unionByName(earlier.where("value IS NOT NULL"), allowMissingColumns=True)
 
     def _own_sql(self, start: Offsets, until: Offsets) -> str:
         """The condition that a record of these ranges is of this installation; empty if all are."""

@@ -47,6 +47,8 @@ _DEFAULTS: Final = {
     # Else each compaction writes the last gigabyte of a table again, as all smaller files are joined.
     "spark.databricks.delta.optimize.maxFileSize": str(256 * 1024 * 1024),
     "spark.databricks.delta.optimize.minFileSize": str(128 * 1024 * 1024),
+    # Of files that are joined, or written without rows that are marked: a conflict loses the last commit alone.
+    "spark.databricks.delta.optimize.batchSize": str(256 * 1024 * 1024),
     # Else VACUUM lists a table's few folders in 10,000 tasks.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
 }

@@ -27,6 +27,7 @@ from spark_sink.errors import (
 )
 from spark_sink.names import PUT_BACK, SINKS, action, argument
 from spark_sink.source.offsets import Offsets
+from spark_sink.spark.files import side_by_side
 from spark_sink.warehouse.foreign import advice, described, note_foreign
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Commit, Milestone
@@ -65,6 +66,8 @@ class Integrity:
     """Up to where the ledger had the DDL of each destination as carried out when this process began."""
     floors: tuple[Floor, ...] = ()
     """The truncates that the ledger had in force then."""
+    unchanged: dict[Name, Commit] = field(default_factory=dict)
+    """The tables that were found at the start to be at the commit at which the sink left them."""
     _has_begun: bool = False
 
     @property
@@ -130,6 +133,7 @@ class Integrity:
 
     def forget(self, name: Name) -> None:
         """Takes a table that something else than a batch has written."""
+        self.unchanged.pop(name, None)
         self._left.pop(name, None)
         self._reloaded.pop(name, None)
 
@@ -182,17 +186,43 @@ class Integrity:
                 found.append((name, _forgotten(name), offsets))
         waiting = {name for name, held in states.items() if held.waits} | {one[0] for one in found}
         beside = {(database, table) for _, database, table in self._beside}
-        for name in sorted({*self._left, *self._reloaded, *beside} - waiting):
-            try:
-                twice(partial(self._checked, name), name, self.warehouse)
-            except TableError as fault:
-                if isinstance(fault, TableFailed):
-                    found.append((name, fault, {}))
-                elif name in absent and self.warehouse.commits.since(name, None) is None:
-                    self.forget(name)
-                else:
-                    found.append((name, fault, {}))
+        names = sorted({*self._left, *self._reloaded, *beside} - waiting)
+        for name, fault in zip(names, side_by_side(self._fault_of, names), strict=True):
+            if fault is None:
+                continue
+            is_gone = name in absent and not isinstance(fault, TableFailed)
+            if is_gone and self.warehouse.commits.since(name, None) is None:
+                self.forget(name)
+            else:
+                found.append((name, fault, {}))
         return found
+
+    def _fault_of(self, name: Name) -> TableError | None:
+        """Why a table does not fit; None if it does."""
+        try:
+            if self._is_as_left(name):
+                self.unchanged[name] = self._left[name]
+            else:
+                twice(partial(self._checked, name), name, self.warehouse)
+        except TableError as fault:
+            return fault
+        return None
+
+    def _is_as_left(self, name: Name) -> bool:
+        """Whether nothing was committed to a table, and to what is beside it, since the sink left them."""
+        if name not in self._left or name in self._reloaded:
+            return False
+        beside = [
+            (self._commits(kind), self._beside[kind, *name])
+            for kind in (_MARKERS, _HISTORY)
+            if (kind, *name) in self._beside
+        ]
+        try:
+            held = [(self.warehouse.commits, self._left[name]), *beside]
+            return all(commits.is_at(name, left) for commits, left in held)
+        except (TableError, ValueError, *FAILURES):
+            # What is wrong is named by the check that follows.
+            return False
 
     def checked(self, name: Name) -> Standing | None:
         """A table that this sink fills as it is now; None if it is new.

@@ -10,6 +10,8 @@ After a step of the clock, neither markers nor files are removed until the reten
 readers use would seem as much older.
 A table that cannot be maintained stops no other and no batch: why is kept in a note, for the status, and the
 next round tries again.
+Batches of all tables wait for the maintenance of one only after its commits have lost to them, then for
+`hold_seconds` at most, and for no more than a fourth of the time.
 Unused files include those that no commit names yet, and a batch reads the log as of its start. So no files or
 log entries are removed while a batch runs whose age comes near the retention time.
 """
@@ -24,7 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
@@ -34,13 +36,17 @@ from spark_sink.names import MAINTAINED, UNMAINTAINED
 from spark_sink.settings import Maintenance as Plan
 from spark_sink.spark.error_mapping import named
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
-from spark_sink.warehouse.protocol import CommitConflict, Name, Upkeep, Warehouse
+from spark_sink.warehouse.protocol import CommitConflict, Name, OutOfTime, Upkeep, Warehouse
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sources import Sources
 from spark_sink.warehouse.steady_clock import SteadyClock
 
 _FAULTS = (SinkError, PySparkException, Py4JError, OSError)
 _log = logging.getLogger(__name__)
+_TIMES_FOR_BATCHES: Final = 3
+"""So much longer than the batches have waited for a table's maintenance, they run before they wait again."""
+_SECONDS_OF_A_TURN: Final = 600.0
+"""For as long a table's maintenance continues in this way; then it is the turn of other work."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,6 +79,7 @@ class Maintenance:
     """What takes up the versions of tables that were rewritten."""
     gate: threading.Lock = field(default_factory=threading.Lock)
     """Held while a batch is applied."""
+    wait: Callable[[float], object] = time.sleep
     merged: Counter[Name] = field(default_factory=Counter)
     """The number of batches of this process with rows of a table since its last maintenance."""
     _before: dict[Name, int] = field(default_factory=dict)
@@ -90,7 +97,7 @@ class Maintenance:
                     return name
             except _FAULTS as failure:
                 self._before[name] = 0
-                self._note(name, failure)
+                self._failed(name, failure)
         return None
 
     def maintain(self, name: Name) -> str:
@@ -102,35 +109,47 @@ class Maintenance:
         try:
             left = self._maintain(name)
         except CommitConflict:
-            # A writer other than this sink committed first; the next round tries again.
+            # The next round tries again.
             _log.warning("maintenance postponed, another writer committed first table=%s.%s", *name)
             left = "another writer committed first"
+        except OutOfTime:
+            left = self._note(
+                name,
+                f"batches commit first, and {self.plan.hold_seconds:g} s without them did not suffice: "
+                "increase maintenance.hold_seconds, or maintain it while the sink is stopped",
+            )
+            _log.error("table not maintained table=%s.%s: %s", *name, left)
         except _FAULTS as failure:
-            left = self._note(name, failure)
+            left = self._failed(name, failure)
         else:
-            self._note(name, None)
+            self._note(name, "")
         self.merged[name] -= taken
         self._before[name] = 0
         return left
 
-    def _note(self, name: Name, failure: Exception | None) -> str:
-        """Keeps why a table cannot be maintained, or that it can; returns the reason."""
+    def _failed(self, name: Name, failure: Exception) -> str:
+        """Keeps why a table cannot be maintained, unless it is gone; returns the reason."""
         try:
-            is_gone = failure is not None and self.warehouse.tables.shape(*name) is None
+            is_gone = self.warehouse.tables.shape(*name) is None
         except _FAULTS:
             is_gone = False
-        fault = None if failure is None or is_gone else named(failure)
-        text = "" if fault is None else f"{type(fault).__name__}: {fault.where}"
+        if is_gone:
+            self._note(name, "")
+            return "it was dropped or renamed meanwhile"
+        fault = named(failure)
+        _log.error("table not maintained table=%s.%s: %s", *name, fault)
+        return self._note(name, f"{type(fault).__name__}: {fault.where}")
+
+    def _note(self, name: Name, text: str) -> str:
+        """Keeps why a table cannot be maintained, or that it can (no text); returns the reason."""
         held = faults_of(self.warehouse, self.fault_note)
-        if text:
-            _log.error("table not maintained table=%s.%s: %s", *name, fault)
         if held.get(name, "") != text:
             held.pop(name, None)
             held |= {name: text} if text else {}
             body = {json.dumps(one): reason for one, reason in held.items()}
             self.warehouse.notes.write(self.fault_note, json.dumps(body))
         self.report(len(held))
-        return "it was dropped or renamed meanwhile" if is_gone else text
+        return text
 
     def _maintain(self, name: Name) -> str:
         shape, upkeep = self.warehouse.tables.shape(*name), self.warehouse.upkeep
@@ -140,12 +159,12 @@ class Maintenance:
             with self.gate:
                 self.milestones.begin()
         may_remove = self._may_remove()
-        self._keep_up(name, upkeep, purged=shape, may_remove=may_remove)
+        is_whole = self._keep_up(name, upkeep, purged=shape, may_remove=may_remove)
         deleted, histories = self.warehouse.deleted, self.warehouse.histories
         if (markers := deleted.tables.shape(*name)) is not None:
-            self._keep_up(name, deleted.upkeep, purged=markers, may_remove=may_remove)
+            is_whole &= self._keep_up(name, deleted.upkeep, purged=markers, may_remove=may_remove)
         if histories.tables.shape(*name) is not None:
-            self._keep_up(name, histories.upkeep, purged=None, may_remove=may_remove)
+            is_whole &= self._keep_up(name, histories.upkeep, purged=None, may_remove=may_remove)
         if self.milestones is not None:
             self.milestones.wrote(name)
             with self.gate:
@@ -153,6 +172,8 @@ class Maintenance:
         self.sources.keep()
         self._record(name, upkeep.version(name))
         _log.info("table maintained table=%s.%s", *name)
+        if not is_whole:
+            return "some files are left for the next round, as batches commit first"
         if not may_remove:
             return "unused files are kept, since a batch has run for long, or the clock was set"
         if shape.keyed and self.waits(name):
@@ -161,25 +182,63 @@ class Maintenance:
 
     def _keep_up(
         self, name: Name, upkeep: Upkeep, *, purged: Shape | None, may_remove: bool
-    ) -> None:
-        """Purges markers of the shape `purged`, compacts files, and removes those that are not used."""
-        self._despite_batches(partial(upkeep.retain, name, self.plan.retention_seconds))
-        if purged is not None:
-            self._despite_batches(partial(self._purge, name, purged, upkeep))
-        self._despite_batches(partial(upkeep.compact, name))
+    ) -> bool:
+        """Purges markers of the shape `purged`, compacts files, and removes those that are not used.
+
+        Returns whether all files are compacted. What one step has no time for, or loses to a batch, prevents no
+        other: it is raised after the last.
+        """
+
+        def retain(**_: float) -> None:
+            upkeep.retain(name, self.plan.retention_seconds)
+
+        def version() -> int:
+            return upkeep.version(name)
+
+        steps: list[Callable[..., object]] = [retain, partial(upkeep.compact, name)]
+        if purged is not None and (before := self._purged_before(name, purged, upkeep)):
+            steps.insert(1, partial(upkeep.purge, name, before))
+        is_whole, faults = True, list[Exception]()
+        for step in steps:
+            try:
+                is_whole &= self._despite_batches(step, version)
+            except (CommitConflict, OutOfTime) as fault:
+                faults.append(fault)
         if may_remove:
             upkeep.remove_unused(name)
+        if faults:
+            raise faults[0]
+        return is_whole
 
-    def _despite_batches(self, step: Callable[[], object]) -> None:
-        """Runs a step beside the batches; on a conflict, repeats it while no batch runs.
+    def _despite_batches(self, step: Callable[..., object], version: Callable[[], int]) -> bool:
+        """Takes a step beside the batches; after a conflict continues it while no batch runs.
 
-        Otherwise a table that every batch writes to would never be compacted.
+        Otherwise a table that every batch writes to would never be compacted. Batches wait for some seconds at
+        a time, and run for longer between; so the last step of those that do not fit in may remain. Returns
+        whether none does. Raises OutOfTime if nothing could be committed within that time, and CommitConflict.
         """
         try:
             step()
         except CommitConflict:
+            if self.plan.hold_seconds == 0:
+                raise
+        else:
+            return True
+        began = time.monotonic()
+        while True:
             with self.gate:
-                step()
+                held, before = time.monotonic(), version()
+                try:
+                    step(seconds=self.plan.hold_seconds)
+                except OutOfTime:
+                    if version() == before:
+                        raise
+                else:
+                    return True
+            seconds = time.monotonic() - held
+            if time.monotonic() - began + seconds * _TIMES_FOR_BATCHES > _SECONDS_OF_A_TURN:
+                return False
+            self.wait(seconds * _TIMES_FOR_BATCHES)
 
     def _may_remove(self) -> bool:
         """Whether the running batch is too young to have written, or to be reading, what would be removed."""
@@ -194,17 +253,16 @@ class Maintenance:
         """Whether the clock has not been set for as long as files are retained."""
         return self.steady.seconds() >= self.plan.retention_seconds
 
-    def _purge(self, name: Name, shape: Shape, upkeep: Upkeep) -> None:
+    def _purged_before(self, name: Name, shape: Shape, upkeep: Upkeep) -> int:
+        """The time (ms) before which markers are purged; 0 without any."""
         if not shape.keyed or self.waits(name) or not self._is_steady():
-            return
+            return 0
         complete = min(self.complete_until(), self.complete_elsewhere())
         before = int((complete - self.plan.purge_deleted_hours * 3600) * 1000)
         sources = upkeep.sources_if_old(name, before)
         if not sources:
-            return
-        if not shape.apart:
-            before = self._past_all_sources(name, sources, before)
-        upkeep.purge(name, before)
+            return 0
+        return before if shape.apart else self._past_all_sources(name, sources, before)
 
     def _past_all_sources(self, name: Name, in_rows: Collection[str], before: int) -> int:
         """The time (ms) before which no source of the table can send a change; 0 if unknown.

@@ -13,6 +13,7 @@ from typing import Any
 
 from spark_sink.errors import ForeignTable, TableError
 from spark_sink.source.offsets import Offsets
+from spark_sink.spark.files import side_by_side
 from spark_sink.warehouse.integrity import Integrity
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Existing, Milestone, Position, Positions, joined, later
@@ -60,10 +61,11 @@ class MilestoneRecorder:
         self._last_ms, last = stated[-1] if stated else (0, None)
         if last is not None:
             self._reached, self._versions = dict(last.reached), dict(last.versions)
-        there = self.warehouse.tables.names()
-        for name in there:
-            if self._version(name) != self._versions.get(name):
-                self._strange.add(name)
+        there, known = self.warehouse.tables.names(), self.integrity.unchanged
+        asked = [name for name in there if name not in known]
+        found: dict[Name, int | None] = {name: known[name].version for name in known}
+        found |= zip(asked, side_by_side(self._version, asked), strict=True)
+        self._strange.update(name for name in there if found[name] != self._versions.get(name))
         self._strange.update(self._versions.keys() - set(there))
         self.has_begun = True
 

@@ -10,8 +10,10 @@ when it arrives. An event is stored with what was decided then, so a changed set
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any
 
 from spark_sink.names import literal
@@ -258,15 +260,81 @@ def of_open(
     return left
 
 
+def superseded(events: Iterable[Event], until: Mapping[str, Place]) -> list[Event]:
+    """The events up to a position of each destination that change nothing beside the later ones.
+
+    Without them, each row belongs where it did, whenever it arrives; each table has the same names, note and
+    truncate; and the same names are known as moved.
+    """
+    found = History()
+    found.add(events)
+    ordered = found.ordered()
+    needed = {
+        (destination, below)
+        for (destination, _), own in pieces(ordered).items()
+        for below, _ in own
+        if below is not None
+    }
+    last: dict[tuple[str, str, Name], tuple[str, Place]] = {}
+    taken: dict[tuple[str, Name], list[tuple[Place, Name | None]]] = {}
+    """The statements that gave or took a name, and the name that its table had before; None if it took it."""
+    for event in ordered:
+        at = event.destination, event.place
+        before: dict[Name, Name | None] = dict.fromkeys(event.moves)
+        before |= {new: old for old, new in event.moves.items() if new is not None}
+        for name, old in before.items():
+            taken.setdefault((event.destination, name), []).append((event.place, old))
+        concerned: dict[str, Iterable[Name]] = {
+            "key": event.moves,
+            "name": before,
+            "removed": event.removed,
+            "note": [note.name for note in event.notes],
+        }
+        for kind, names in concerned.items():
+            last |= {(event.destination, kind, name): at for name in names}
+    needed |= set(last.values())
+    for destination, name in taken:
+        needed |= {(destination, place) for place in _chain(taken, destination, name)}
+    return [
+        one
+        for one in ordered
+        if one.place <= until.get(one.destination, BEGINNING)
+        and (one.destination, one.place) not in needed
+    ]
+
+
+def _chain(
+    taken: Mapping[tuple[str, Name], list[tuple[Place, Name | None]]], destination: str, name: Name
+) -> Iterable[Place]:
+    """The statements by which a table got its names, as `History.names` goes through them."""
+    at: Name | None = name
+    below: Place | None = None
+    while at is not None:
+        own = taken.get((destination, at), [])
+        number = len(own) if below is None else bisect_left(own, below, key=itemgetter(0))
+        if number == 0:
+            return
+        below, at = own[number - 1]
+        yield below
+
+
 def pieces_of(
     found: Mapping[tuple[str, Name], list[Piece]], tables: Collection[Name]
 ) -> dict[tuple[str, Name], list[Piece]]:
-    """The pieces of the names of which rows belong to one of these tables, or do so by name."""
-    return {
-        at: own
-        for at, own in found.items()
-        if at[1] in tables or any(target in tables for _, target in own)
-    }
+    """The pieces of the names of which rows belong to one of these tables, or do so by name.
+
+    The rows of all other tables are gone, so pieces beside one another that are theirs are one.
+    """
+    kept: dict[tuple[str, Name], list[Piece]] = {}
+    for at, own in found.items():
+        if at[1] not in tables and not any(target in tables for _, target in own):
+            continue
+        kept[at] = []
+        for below, target in reversed(own):
+            to = target if target in tables else None
+            if not kept[at] or kept[at][0][1] != to:
+                kept[at].insert(0, (below, to))
+    return kept
 
 
 def belongs(found: Iterable[Piece], place: Place) -> Name | None:

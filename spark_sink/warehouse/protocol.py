@@ -32,6 +32,10 @@ class CommitConflict(Exception):
     """Another writer committed to the table first; nothing was changed."""
 
 
+class OutOfTime(Exception):
+    """The time that was given is over; what was committed until then stays."""
+
+
 class VersionGone(Exception):
     """A version of a table, or what it needs, was removed."""
 
@@ -236,6 +240,9 @@ class DdlLog(Protocol):
     def done(self, places: Mapping[str, Place]) -> None:
         """Records up to which position each destination's events are carried out."""
 
+    def forget(self, events: Collection[Event]) -> None:
+        """Removes events, unless another sink writes just then."""
+
 
 class WaitLog(Protocol):
     """The log of waiting tables and of the requests for them."""
@@ -280,10 +287,11 @@ class RecentLog(Protocol[Rows]):
     statement: its value in a DDL topic) and the columns of `envelope.FIELDS`.
     """
 
-    def begin(
-        self, rows: Rows, cut: Cut, *, versions: Iterable[str], markers: Iterable[str] = ()
-    ) -> None:
-        """Replaces everything by these rows and these values of the schemas and transactions topics."""
+    def begin(self, rows: Rows, cut: Cut, *, markers: Iterable[str] = ()) -> None:
+        """Replaces everything by these rows and these values of the transactions topics.
+
+        The rows have all versions of tables so far, of which there may be very many.
+        """
 
     def add(self, rows: Rows, cut: Cut) -> None:
         """Adds rows; `cut` is then what all stored rows cover."""
@@ -323,7 +331,10 @@ class Recent(Generic[Rows]):
 
 
 class Upkeep(Protocol):
-    """Maintenance beside a table's writer; each call raises CommitConflict if a batch committed first."""
+    """Maintenance beside a table's writer; each call raises CommitConflict if a batch committed first.
+
+    With `seconds`, a call raises OutOfTime once these are over, and so much of the work as remains is not done.
+    """
 
     def retain(self, name: Name, seconds: int) -> None:
         """Sets how long files that the table no longer uses are kept for its readers."""
@@ -331,11 +342,15 @@ class Upkeep(Protocol):
     def sources_if_old(self, name: Name, before: int) -> Collection[str]:
         """The destinations that have rows; empty if no marker is from before that time (ms)."""
 
-    def purge(self, name: Name, before: int) -> None:
-        """Removes the markers of deleted rows from before that time (ms)."""
+    def purge(self, name: Name, before: int, *, seconds: float | None = None) -> None:
+        """Removes the markers of deleted rows from before that time (ms), in one commit."""
 
-    def compact(self, name: Name) -> None:
-        """Compacts many small files into few."""
+    def compact(self, name: Name, *, seconds: float | None = None) -> None:
+        """Compacts many small files into few, in one commit after the other.
+
+        A conflict, or the end of the time, loses what is not committed yet. With `seconds`, a commit joins few
+        files, so that many fit into that time.
+        """
 
     def remove_unused(self, name: Name) -> None:
         """Removes what the table has not used for longer than its retention."""
@@ -378,6 +393,9 @@ class Commits(Protocol):
 
     def announce(self) -> None:
         """Notes that commits of this process are the sink's, before it makes any."""
+
+    def is_at(self, name: Name, commit: Commit) -> bool:
+        """Whether a commit is known to be the table's last one; by as few requests as the format allows."""
 
     def since(self, name: Name, left: Commit | None) -> Standing | None:
         """The table, after the commit at which the sink left it; None without a table.

@@ -100,7 +100,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Case]:
 def test_records_and_versions_are_added_until_a_new_beginning_replaces_them(case: Case) -> None:
     log = case.warehouse.recent
     assert log.newest() is None
-    log.begin(case.rows(3, 4), cut(3, 5), versions=[FIRST])
+    log.begin(case.rows(3, 4, versions=(FIRST,)), cut(3, 5))
     assert case.found() == ([3, 4], ["v1"])
     assert case.found(("shop", "other")) == ([], ["v1"])
     log.add(case.rows(5, versions=(SECOND,)), cut(3, 6))
@@ -111,7 +111,7 @@ def test_records_and_versions_are_added_until_a_new_beginning_replaces_them(case
     newest = log.newest()
     assert newest is not None
     assert newest.cut == cut(3, 7)
-    log.begin(case.rows(9), cut(9, 10), versions=[FIRST])
+    log.begin(case.rows(9, versions=(FIRST,)), cut(9, 10))
     assert case.found() == ([9], ["v1"])
 
 
@@ -119,7 +119,7 @@ def test_earlier_commits_are_read_as_they_were_with_markers_and_what_was_whole(c
     log = case.warehouse.recent
     assert log.version() is None
     end = '{"status":"END","id":"u:1","part":1,"last":false}'
-    log.begin(case.rows(3, 4), cut(3, 5), versions=[FIRST], markers=[end])
+    log.begin(case.rows(3, 4, versions=(FIRST,)), cut(3, 5), markers=[end])
     first = log.version()
     assert first is not None
     whole = replace(cut(4, 6), whole={AT: 5})
@@ -138,7 +138,7 @@ def test_earlier_commits_are_read_as_they_were_with_markers_and_what_was_whole(c
 
 def test_tidying_removes_merged_records_and_no_version_beside_additions(case: Case) -> None:
     log = case.warehouse.recent
-    log.begin(case.rows(0, 1, 2), cut(0, 3), versions=[FIRST])
+    log.begin(case.rows(0, 1, 2, versions=(FIRST,)), cut(0, 3))
     held = log.newest()
     log.add(case.rows(3, versions=(SECOND,), statements=(DROP,)), cut(2, 4))
     assert case.found() == ([0, 1, 2, 3], ["v1", "v2"])

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from spark_sink.warehouse.iceberg.warehouse import IcebergWarehouse
 from spark_sink.warehouse.ledger import Entry, LastBatch, Source
 from spark_sink.warehouse.milestones import Milestone, Position
-from spark_sink.warehouse.moves import Event, Note
+from spark_sink.warehouse.moves import Event, History, Note
 from spark_sink.warehouse.shape import Shape
 from tests.contract.warehouses import (
     APART,
@@ -260,6 +260,13 @@ def test_events_of_ddl_are_read_as_they_were_stored_and_stay_pending_until_done(
     assert log.read_until() == {("aq.__ddl.shop", 0): 5, ("aq.__ddl.crm", 0): 1}
     log.void({"aq.__ddl.shop"})
     assert log.read_until() == {("aq.__ddl.crm", 0): 1}
+    history = log.history()
+    log.forget([first])
+    assert log.history() == History(
+        {at: one for at, one in history.events.items() if one != first}, history.done
+    )
+    assert log.read_until() == {("aq.__ddl.crm", 0): 1}
+    log.add([first], {})
     assert log.history().ordered() == [second, first]
     log.done({"shop": (1, 7)})
     log.done({"shop": (1, 2)})

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from spark_sink.names import table_path
 from spark_sink.required_conf import COMMIT_MARK
 from spark_sink.spark.files import Files
-from spark_sink.warehouse.delta.log import DeltaLog, entries
+from spark_sink.warehouse.delta.log import DeltaLog, entries, version_of
 from spark_sink.warehouse.milestones import Commit
 from spark_sink.warehouse.protocol import ForeignCommit, Name, Standing
 from spark_sink.warehouse.sql.commits import refuse_older, replaced
@@ -38,6 +38,14 @@ class DeltaCommits:
 
     def announce(self) -> None:
         """See protocol.Commits. Each commit has the mark."""
+
+    def is_at(self, name: Name, commit: Commit) -> bool:
+        """See protocol.Commits. Delta's own state of the table is not loaded, which takes much longer."""
+        path = table_path(self._root, *name)
+        found = entries(self._files, path)
+        if not found or max(map(version_of, found)) != commit.version:
+            return False
+        return commit.number != "" and self._number(path, commit.version) == commit.number
 
     def since(self, name: Name, left: Commit | None) -> Standing | None:
         """See protocol.Commits."""

@@ -48,6 +48,11 @@ def entries(files: Files, path: str) -> list[str]:
     return [name for name in files.names(f"{path}/_delta_log") if _ENTRY.fullmatch(name)]
 
 
+def version_of(entry: str) -> int:
+    """The version of a commit or checkpoint, by its name."""
+    return int(entry.partition(".")[0])
+
+
 class DeltaLog:
     """The log of the Delta table at a path."""
 

@@ -40,11 +40,9 @@ class DeltaRecent:
         self._retention = retention_seconds
         self._generation = 1
 
-    def begin(
-        self, rows: DataFrame, cut: Cut, *, versions: Iterable[str], markers: Iterable[str] = ()
-    ) -> None:
+    def begin(self, rows: DataFrame, cut: Cut, *, markers: Iterable[str] = ()) -> None:
         """See protocol.RecentLog."""
-        first = joined(texts(rows, "version", versions), texts(rows, "marker", markers))
+        first = texts(rows, "marker", markers)
         self._generation += 1
         self._replace(self._of_generation(with_cut(joined(rows, first), cut)))
         # An earlier version of the sink, or other settings, may have made it.

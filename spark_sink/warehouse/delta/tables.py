@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from spark_sink.errors import UnknownTable
 from spark_sink.names import CUT, table_path, unfolder
 from spark_sink.source.offsets import Offsets
-from spark_sink.spark.files import Files
+from spark_sink.spark.files import Files, side_by_side
 from spark_sink.spark.views import temporary_view
 from spark_sink.warehouse.delta.conflict import again_on_conflict, conflicts_by_name
 from spark_sink.warehouse.delta.log import DeltaLog, entries
@@ -258,20 +258,25 @@ class DeltaTables:
     def names(self) -> list[tuple[str, str]]:
         """See protocol.Tables."""
         files, root = Files(self._spark), self._root
-        found = []
-        for database in files.names(root):
-            # Only the sink's own folders begin with an underscore, never a database's.
-            for table in () if database.startswith("_") else files.names(f"{root}/{database}"):
-                path = f"{root}/{database}/{table}"
-                if entries(files, path):
-                    name = self._name(path) if CUT in database + table else None
-                    found.append(name or (unfolder(database), unfolder(table)))
-        return found
+        # Only the sink's own folders begin with an underscore, never a database's.
+        databases = [one for one in files.names(root) if not one.startswith("_")]
+        inside = side_by_side(lambda database: files.names(f"{root}/{database}"), databases)
+        folders = [
+            (database, table)
+            for database, tables in zip(databases, inside, strict=True)
+            for table in tables
+        ]
+        found = side_by_side(self._name, folders)
+        return [name for name in found if name is not None]
 
-    def _name(self, path: str) -> tuple[str, str] | None:
-        """The name from the table's properties, for a folder name that was cut short; None without it."""
-        described = self._describe(path)
-        return name_of(described[0]) if described else None
+    def _name(self, folders: tuple[str, str]) -> tuple[str, str] | None:
+        """The name of a folder's table, from its properties if the folder's is cut short; None without."""
+        path = "/".join((self._root, *folders))
+        if not entries(Files(self._spark), path):
+            return None
+        described = self._describe(path) if CUT in "".join(folders) else None
+        stored = name_of(described[0]) if described else None
+        return stored or (unfolder(folders[0]), unfolder(folders[1]))
 
     def _describe(self, path: str) -> tuple[dict[str, str], StructType, str] | None:
         try:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection
+from typing import Final
 
 from pyspark.sql import SparkSession
 
 from spark_sink.names import table_path
-from spark_sink.pace import LARGE, for_many_rows
+from spark_sink.pace import LARGE, copied, for_many_rows
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.conflict import conflicts_by_name
 from spark_sink.warehouse.delta.log import DeltaLog
@@ -17,8 +18,18 @@ from spark_sink.warehouse.delta.statements import cluster_sql, delta
 from spark_sink.warehouse.layout import Layouts, among, no_layout
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.sql.statements import old_markers_sql
+from spark_sink.warehouse.sql.time_limit import limited
 
 _log = logging.getLogger(__name__)
+_STEP: Final = str(64 * 1024 * 1024)
+_SMALL_STEPS: Final = {
+    "spark.databricks.delta.optimize.maxFileSize": _STEP,
+    "spark.databricks.delta.optimize.batchSize": _STEP,
+    # Of a clustered table only what is new is joined: all that is not in a cube yet would be one commit.
+    "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.threshold": _STEP,
+    "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.targetCubeSize": _STEP,
+}
+"""Files of this size take some seconds."""
 
 
 class DeltaUpkeep:
@@ -42,23 +53,25 @@ class DeltaUpkeep:
                 return ()
             return {row[0] for row in rows.select("__destination").distinct().collect()}
 
-    def purge(self, name: Name, before: int) -> None:
+    def purge(self, name: Name, before: int, *, seconds: float | None = None) -> None:
         """See protocol.Upkeep."""
         path = self._path(name)
-        with conflicts_by_name():
+        with conflicts_by_name(), limited(self._spark, seconds):
             session = self._session(name)
             rows = session.read.format("delta").load(path)
             if not rows.where(old_markers_sql(before)).isEmpty():
                 session.sql(f"DELETE FROM {delta(path)} WHERE {old_markers_sql(before)}")  # noqa: S608 - a number
 
-    def compact(self, name: Name) -> None:
+    def compact(self, name: Name, *, seconds: float | None = None) -> None:
         """See protocol.Upkeep. Follows a changed layout first, as far as Delta can.
 
         Where rows are removed for good, it also removes those that deletion vectors mark.
         """
-        with conflicts_by_name():
+        with conflicts_by_name(), limited(self._spark, seconds):
             self._settle_layout(name)
             table, session = delta(self._path(name)), self._session(name)
+            if seconds is not None:
+                session = copied(session, _SMALL_STEPS)
             session.sql(f"OPTIMIZE {table}")
             if self._layouts(name).is_purged:
                 # OPTIMIZE leaves a file as it is while fewer than a twentieth of its rows are marked.

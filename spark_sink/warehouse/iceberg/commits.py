@@ -52,6 +52,14 @@ class IcebergCommits:
         """See protocol.Commits."""
         self.notes.write(APPLICATIONS, json.dumps(self._own()))
 
+    def is_at(self, name: Name, commit: Commit) -> bool:
+        """See protocol.Commits."""
+        found = self._catalog.table(self.tables.place(*name))
+        if found is None:
+            return False
+        self._refuse_copied(name, found)
+        return commit == Commit(found.version(), str(found.snapshot() or ""))
+
     def since(self, name: Name, left: Commit | None) -> Standing | None:
         """See protocol.Commits."""
         found = self._catalog.table(self.tables.place(*name))

@@ -50,12 +50,10 @@ class IcebergRecent:
     place: Place
     retention_seconds: int
 
-    def begin(
-        self, rows: DataFrame, cut: Cut, *, versions: Iterable[str], markers: Iterable[str] = ()
-    ) -> None:
+    def begin(self, rows: DataFrame, cut: Cut, *, markers: Iterable[str] = ()) -> None:
         """See protocol.RecentLog."""
         self.catalog.make_namespace(self.place[0])
-        first = joined(texts(rows, "version", versions), texts(rows, "marker", markers))
+        first = texts(rows, "marker", markers)
         self._replace(with_cut(joined(rows, first), cut))
 
     def add(self, rows: DataFrame, cut: Cut) -> None:

@@ -9,11 +9,13 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from spark_sink.warehouse.iceberg.catalog import Catalog, IcebergTable, Place
-from spark_sink.warehouse.iceberg.conflict import conflicts_by_name
+from spark_sink.warehouse.iceberg.conflict import conflicts_by_name, is_partial
 from spark_sink.warehouse.iceberg.own_table import kept_for
 from spark_sink.warehouse.iceberg.tables import IcebergTables
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.sql.statements import old_markers_sql, properties_sql
+from spark_sink.warehouse.sql.time_limit import limited
+from spark_sink.warehouse.table_faults import FAILURES
 
 _SMALL_FILES: Final = {"min_input_files": "2"}
 _DATA_FILES: Final = {
@@ -22,6 +24,15 @@ _DATA_FILES: Final = {
     "delete_file_threshold": "5",
     "remove_dangling_deletes": "true",
 }
+_STEPWISE: Final = {
+    "partial_progress.enabled": "true",
+    # Each group of files is a commit of its own, and none may fail unseen.
+    "partial_progress.max_commits": "100000",
+    "partial_progress.max_failed_commits": "0",
+    "max_file_group_size_bytes": str(512 * 1024 * 1024),
+}
+_SMALL_STEPS: Final = {"max_file_group_size_bytes": str(64 * 1024 * 1024)}
+"""Files of this size take some seconds."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,18 +59,26 @@ class IcebergUpkeep:
             return ()
         return {row[0] for row in rows.select("__destination").distinct().collect()}
 
-    def purge(self, name: Name, before: int) -> None:
+    def purge(self, name: Name, before: int, *, seconds: float | None = None) -> None:
         """See protocol.Upkeep."""
         table, old = self._sql_name(name), old_markers_sql(before)
-        with conflicts_by_name():
+        with conflicts_by_name(), limited(self.spark, seconds):
             if not self.spark.table(table).where(old).isEmpty():
                 self.spark.sql(f"DELETE FROM {table} WHERE {old}")  # noqa: S608 - a number
 
-    def compact(self, name: Name) -> None:
+    def compact(self, name: Name, *, seconds: float | None = None) -> None:
         """See protocol.Upkeep."""
-        place = self._place(name)
-        with conflicts_by_name():
-            self._call("rewrite_data_files", place, _DATA_FILES)
+        place, options = self._place(name), {**_DATA_FILES, **_STEPWISE}
+        if seconds is not None:
+            options |= _SMALL_STEPS
+        with conflicts_by_name(), limited(self.spark, seconds):
+            try:
+                self._call("rewrite_data_files", place, options)
+            except FAILURES as failure:
+                if not is_partial(failure) or seconds is None:
+                    raise
+                # No batch commits meanwhile, so it may be another reason: this raises it.
+                self._call("rewrite_data_files", place, {**_DATA_FILES, **_SMALL_STEPS})
             self._call("rewrite_position_delete_files", place, _SMALL_FILES)
             self._call("rewrite_manifests", place)
 

@@ -31,6 +31,7 @@ from spark_sink.warehouse.protocol import (
 from spark_sink.warehouse.sql.commits import refuse_older
 
 __all__ = [
+    "MemoryCommits",
     "MemoryLetters",
     "MemoryNotes",
     "MemoryRecent",
@@ -62,11 +63,11 @@ class MemoryUpkeep:
             return ()
         return {row["__destination"] for row in rows}
 
-    def purge(self, name: Name, before: int) -> None:
+    def purge(self, name: Name, before: int, *, seconds: float | None = None) -> None:  # noqa: ARG002 - it takes no time
         """See protocol.Upkeep."""
         self._tables.purge(name, before)
 
-    def compact(self, name: Name) -> None:
+    def compact(self, name: Name, *, seconds: float | None = None) -> None:  # noqa: ARG002 - it takes no time
         """See protocol.Upkeep."""
         self.asked.append(("compact", name))
 
@@ -131,6 +132,12 @@ class MemoryCommits:
 
     def announce(self) -> None:
         """See protocol.Commits."""
+
+    def is_at(self, name: Name, commit: Commit) -> bool:
+        """See protocol.Commits."""
+        return (
+            self._tables.shape(*name) is not None and self._tables.commits(name) == commit.version
+        )
 
     def since(self, name: Name, left: Commit | None) -> Standing | None:
         """See protocol.Commits."""

@@ -143,6 +143,11 @@ class MemoryDdl:
             held = self._history.done.get(destination, place)
             self._history.done[destination] = max(place, held)
 
+    def forget(self, events: Collection[Event]) -> None:
+        """See protocol.DdlLog."""
+        for event in events:
+            self._history.events.pop((event.destination, event.place), None)
+
 
 class MemoryWaits:
     """See protocol.WaitLog."""
@@ -211,12 +216,9 @@ class MemoryRecent:
     def __init__(self) -> None:
         self._commits: list[tuple[list[Row], Cut]] = []
 
-    def begin(
-        self, rows: Rows, cut: Cut, *, versions: Iterable[str], markers: Iterable[str] = ()
-    ) -> None:
+    def begin(self, rows: Rows, cut: Cut, *, markers: Iterable[str] = ()) -> None:
         """See protocol.RecentLog."""
-        first = [{"kind": "version", "text": text} for text in versions]
-        first += [{"kind": "marker", "text": text} for text in markers]
+        first = [{"kind": "marker", "text": text} for text in markers]
         self._commits.append(([*first, *rows], cut))
 
     def add(self, rows: Rows, cut: Cut) -> None:

@@ -55,6 +55,18 @@ class TableDdl:
         """See protocol.DdlLog."""
         self._append([_done(destination, place) for destination, place in places.items()])
 
+    def forget(self, events: Collection[Event]) -> None:
+        """See protocol.DdlLog."""
+        held = self._table.rows()
+        at = ("kind", "destination", "epoch", "seq")
+        places = [
+            {name: value for name, value in _event(one).items() if name in at} for one in events
+        ]
+        columns = "kind STRING, destination STRING, epoch BIGINT, seq BIGINT"
+        # What was read has neither epoch nor seq, and stays.
+        gone = self._table.literal(columns, places)
+        self._table.rewrite(held.join(f.broadcast(gone), list(at), "left_anti"))
+
     def _append(self, rows: list[dict[str, object]]) -> None:
         if not rows:
             return

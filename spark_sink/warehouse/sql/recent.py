@@ -36,7 +36,7 @@ def joined(rows: DataFrame, more: DataFrame) -> DataFrame:
 
 
 def texts(rows: DataFrame, kind: str, of: Iterable[str]) -> DataFrame:
-    """Rows of texts, in the session of the other rows."""
+    """Rows of texts, in the session of the other rows; each is a literal of the plan, so they must be few."""
     array = f.array(*(f.lit(text) for text in of)).cast("array<string>")
     one = rows.sparkSession.range(1, numPartitions=1)
     return one.select(f.lit(kind).alias("kind"), f.explode(array).alias("text"))

@@ -16,7 +16,7 @@ from spark_sink.errors import CutIncomplete
 from spark_sink.metrics import Metrics
 from spark_sink.recent.follower import Follower
 from spark_sink.settings import Settings
-from spark_sink.source.kafka import KafkaTopics, read_schemas
+from spark_sink.source.kafka import KafkaTopics
 from spark_sink.warehouse.opening import open_warehouse
 from tests.harness import wait
 from tests.unit.spark_sink.conftest import FORMAT, spark
@@ -97,7 +97,6 @@ async def test_a_cut_leaves_out_what_kafka_has_not_committed_and_parts_without_a
         settings,
         log=warehouse.recent,
         merged=dict,
-        schemas=lambda: read_schemas(spark, settings),
         followed=dict,
         metrics=Metrics(),
     )

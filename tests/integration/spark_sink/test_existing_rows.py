@@ -22,7 +22,7 @@ from spark_sink.recent.follower import Follower
 from spark_sink.recent.reading import current, fresh
 from spark_sink.recent.wholeness import reaches
 from spark_sink.settings import Settings
-from spark_sink.source.kafka import KafkaTopics, read_schemas
+from spark_sink.source.kafka import KafkaTopics
 from spark_sink.warehouse.opening import open_warehouse
 from tests.harness import wait
 from tests.harness.sql import ask, run
@@ -135,7 +135,6 @@ async def test_a_topic_with_both_is_folded_and_cut(
         settings,
         log=warehouse.recent,
         merged=dict,
-        schemas=lambda: read_schemas(spark, settings),
         followed=dict,
         metrics=Metrics(),
     )

@@ -33,6 +33,7 @@ from spark_sink.spark.error_mapping import named
 from spark_sink.text import secrets
 from spark_sink.warehouse.coverage import Cut, Step
 from spark_sink.warehouse.opening import Format, open_warehouse
+from spark_sink.warehouse.sql.recent import joined, texts
 from spark_sink.warehouse.table_rules import NO_RULES
 from spark_sink.warehouse.waiting_tables import Request, Waits, WaitState
 from tests.harness.logs import keep_formats, logging_restored
@@ -139,7 +140,8 @@ class Warehouse:
         whole = until if is_whole else None
         cut = Cut(since=self.since, until=until, at_ms=next(self._numbers), whole=whole)
         if step is Step.BEGIN:
-            self.kept.recent.begin(rows, cut, versions=self.schemas)
+            rows = joined(rows, texts(rows, "version", self.schemas))
+            self.kept.recent.begin(rows, cut)
         elif step is Step.ADVANCE:
             self.since |= self.kept.ledger.applied()
             advanced = replace(cut, since=self.since)

@@ -141,10 +141,10 @@ class Damaged(MemoryUpkeep):
 
     missing: Name | None = ("shop", "t")
 
-    def compact(self, name: Name) -> None:
+    def compact(self, name: Name, *, seconds: float | None = None) -> None:
         if name == self.missing:
             raise OSError("part-0 does not exist")
-        super().compact(name)
+        super().compact(name, seconds=seconds)
 
     def version(self, name: Name, *, at_least: bool = False) -> int:
         if name == self.missing and at_least:

@@ -17,6 +17,7 @@ from spark_sink.java import java_class
 from spark_sink.required_conf import MARKS
 from spark_sink.settings import TableRule
 from spark_sink.warehouse.coverage import Step
+from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.iceberg.commits import IcebergCommits
 from spark_sink.warehouse.iceberg.warehouse import IcebergWarehouse
 from spark_sink.warehouse.opening import open_warehouse
@@ -133,6 +134,32 @@ def test_a_table_that_another_program_removed_or_altered_waits_until_it_is_read_
     scene.warehouse.reload("u")
     expected[0][10], expected[1][10] = scene.seq - 1, scene.seq
     assert (scene.rows(), scene.rows("u")) == expected
+
+
+def test_a_start_loads_no_log_of_a_table_that_is_as_the_sink_left_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads: list[str] = []
+    real = DeltaLog.__init__
+
+    def loading(self: DeltaLog, spark: SparkSession, path: str) -> None:
+        loads.append(path)
+        real(self, spark, path)
+
+    monkeypatch.setattr(DeltaLog, "__init__", loading)
+    scene.started()
+    scene.warehouse.applier.milestones.begin()
+    assert [path for path in loads if path.endswith(("/shop/t", "/shop/u"))] == []
+    assert not scene.waits()
+    # Of one that differs by the number of its last commit alone.
+    scene.warehouse.take(scene.put(3))
+    if scene.format == "delta":
+        log = sorted((scene.folder() / "_delta_log").glob("*.json"))[-1]
+        (log.parent / f".{log.name}.crc").unlink()
+        log.write_text(re.sub('"txnId":"[^"]*"', '"txnId":"another"', log.read_text()))
+        scene.started()
+        assert "is not the one of the ledger" in scene.waits()
+    assert not scene.waits("u")
 
 
 @pytest.mark.remedy("sink.TableFailed")

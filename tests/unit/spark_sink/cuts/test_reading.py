@@ -7,6 +7,7 @@ import time
 from typing import Any, cast
 
 import pytest
+from pyspark.sql import DataFrame
 
 from spark_sink.cuts.reading import ConsistentCut, as_of
 from spark_sink.cuts.report import cut_lines
@@ -48,12 +49,18 @@ class Sink:
             Settings(prefix="aq", bootstrap_servers="127.0.0.1:1", warehouse=self.warehouse.path),
             log=self.warehouse.kept.recent,
             merged=lambda: self.warehouse.applier.applied,
-            schemas=lambda: SCHEMAS,
             followed=dict,
             metrics=Metrics(),
         )
         self.follower._topics = cast(KafkaTopics, self.bank)
+        given: Any = self.follower
+        given._with_versions = self._with_versions
         self.until = {**self.until, MARKERS: self.bank.shown[MARKERS]}
+
+    def _with_versions(self, records: DataFrame, _: Offsets) -> DataFrame:
+        at = {"topic": "aq.__schemas", "partition": 0, "key": None}
+        values = [{**at, "offset": number, "value": text} for number, text in enumerate(SCHEMAS)]
+        return records.unionByName(self.warehouse.frame(values))
 
     def store(self) -> None:
         """Stores what Kafka shows as recent changes."""

@@ -175,6 +175,47 @@ def test_what_places_the_rows_of_a_batch_does_not_grow_with_the_statements_that_
     assert 0 < placed(1) == placed(300)
 
 
+def test_statements_that_later_ones_supersede_are_removed_once_no_cut_goes_back_before_them() -> (
+    None
+):
+    now = 0.0
+    sink = Sink(on_drop="drop", keep_seconds=60, clock=lambda: now)
+    seq = rows = 0
+
+    def batches() -> None:
+        """A table is built beside another, swapped in, and the other dropped; then all rows are merged."""
+        nonlocal seq, rows
+        swap = rename(seq + 1, ("a", "a_old"), ("a_new", "a"))
+        sink.topic.values += [swap, drop(seq + 2, "a_old")]
+        seq, rows = seq + 2, rows + 9
+        sink.topic.all_rows = rows
+        for at in (rows - 9, rows):
+            sink.ddl.follow({ROWS: at}, {ROWS: at})
+
+    def stored() -> int:
+        return len(sink.warehouse.ddl.history().events)
+
+    sink.ddl.follow({}, {})
+    while seq < 250:
+        batches()
+    assert stored() == 250, "a cut may go back to before them"
+    now = 61.0
+    batches()
+    few = stored()
+    assert few < 60
+    # A process that begins now knows the same of all names.
+    sink.restart()
+    assert sink.ddl.concerns(("shop", "a_old"))
+    assert sink.ddl.is_emptied(("shop", "a_new"))
+    most = 0
+    for _ in range(1000):
+        now += 1
+        batches()
+        most = max(most, stored())
+    # Those of two minutes, with two statements in each second.
+    assert most <= 400
+
+
 def test_no_row_is_expected_for_a_table_whose_name_another_one_had_after_a_rename() -> None:
     sink = Sink(on_drop="drop")
     sink.topic.all_rows = 9

@@ -25,7 +25,7 @@ def merged(**until: int) -> MemoryWarehouse:
 
 def test_each_partition_has_a_line_with_what_is_merged_visible_and_committed() -> None:
     kept = merged(a=5, b=3)
-    kept.recent.begin([], Cut(since={A: 4, B: 3}, until={A: 8, B: 3}, at_ms=0), versions=[])
+    kept.recent.begin([], Cut(since={A: 4, B: 3}, until={A: 8, B: 3}, at_ms=0))
     assert list(lag_lines(kept, {A: 0, B: 0, C: 2}, {A: 9, B: 3, C: 6}, now=130.4)) == [
         "aq.shop.a partition 0: merged to 5, visible to 8, committed to 9",
         "aq.shop.b partition 1: merged to 3, visible to 3, committed to 3",
@@ -36,7 +36,7 @@ def test_each_partition_has_a_line_with_what_is_merged_visible_and_committed() -
 
 def test_recent_changes_past_a_gap_are_not_visible() -> None:
     kept = merged(a=5)
-    kept.recent.begin([], Cut(since={A: 6}, until={A: 8}, at_ms=0), versions=[])
+    kept.recent.begin([], Cut(since={A: 6}, until={A: 8}, at_ms=0))
     assert next(lag_lines(kept, {A: 0}, {A: 9})) == (
         "aq.shop.a partition 0: merged to 5, visible to 5, committed to 9"
     )

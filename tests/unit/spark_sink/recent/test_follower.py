@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -13,9 +14,12 @@ from spark_sink.metrics import Metrics
 from spark_sink.recent.follower import Follower, highest, highest_found
 from spark_sink.settings import Settings
 from spark_sink.source.offsets import Offsets
+from spark_sink.warehouse.coverage import Cut
 from spark_sink.warehouse.memory import MemoryRecent
 from spark_sink.warehouse.protocol import RecentLog
+from spark_sink.warehouse.sql.own_table import few_rows
 from tests.unit.spark_sink.conftest import spark
+from tests.unit.spark_sink.history import schema
 
 __all__ = ["spark"]
 pytestmark = [
@@ -36,7 +40,6 @@ def made(spark: SparkSession) -> Callable[[Offsets], Follower]:
             settings,
             log=cast(RecentLog[DataFrame], MemoryRecent()),
             merged=lambda: merged,
-            schemas=list,
             followed=dict,
             metrics=Metrics(),
         )
@@ -86,3 +89,58 @@ def test_the_highest_number_of_each_destination_is_found_in_the_job_that_stores_
     assert found(both, ["a", "it's", "gone"]) == {"a": (2, 4), "it's": (1, 8)}
     # Two new ones at once are known from the first merge on.
     assert found(both, []) == {}
+
+
+def test_a_beginning_has_all_versions_of_tables_and_none_of_them_in_its_plan(
+    made: Callable[[Offsets], Follower], spark: SparkSession, tmp_path: Path
+) -> None:
+    schemas = ("aq.__schemas", 0)
+    versions = [schema(("id", "int"), version=number) for number in range(1, 301)]
+    kafka = [
+        {"topic": schemas[0], "partition": 0, "offset": at, "value": text}
+        for at, text in enumerate([None, *versions])
+    ]
+    columns = "topic STRING, partition INT, offset BIGINT, value STRING"
+    few_rows(spark, columns, kafka).write.parquet(f"{tmp_path}/topic")
+
+    class Topics:
+        """Kafka's, as files: what is read is in no plan."""
+
+        def own_ranges(self, topic: str) -> tuple[Offsets, Offsets]:
+            return {(topic, 0): 1}, {(topic, 0): 400}
+
+        def read(self, start: Offsets, end: Offsets) -> DataFrame:
+            assert start.keys() == end.keys() == {schemas}
+            held = spark.read.parquet(f"{tmp_path}/topic")
+            within = f"offset >= {start[schemas]} AND offset < {end[schemas]}"
+            return held.where(within).selectExpr(
+                *("topic", "partition", "offset", "CAST(value AS BINARY) AS value"),
+                "CAST(NULL AS BINARY) AS key",
+                "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers",
+            )
+
+        def reach(self, *, ddl: bool) -> None:
+            assert ddl
+
+        def last_values(self, ends: Offsets) -> list[str]:
+            assert ends == {}
+            return []
+
+    follower, log = made({A: 5}), Begun()
+    given: Any = follower
+    given._topics, given._log = Topics(), log
+    # The last version comes with the batch.
+    records = Topics().read({schemas: 300}, {schemas: 301})
+    follower._store(records, {A: 5, schemas: 300}, {A: 5, schemas: 301})
+    assert log.texts == sorted(versions)
+    assert log.plan < 100_000
+    assert follower.is_covering
+
+
+class Begun:
+    """A log that keeps what it begins with."""
+
+    def begin(self, rows: DataFrame, cut: Cut, *, markers: Iterable[str]) -> None:
+        assert (list(markers), dict(cut.until)) == ([], {A: 5})
+        self.plan = len(rows._jdf.queryExecution().logical().toString())
+        self.texts = sorted(row.text for row in rows.where("kind = 'version'").collect())

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -20,6 +21,7 @@ from spark_sink.errors import ColumnClash, ForeignTable, ForeignWarehouse, Unsup
 from spark_sink.recent.reading import current, fresh
 from spark_sink.settings import Settings
 from spark_sink.spark.files import Files
+from spark_sink.warehouse.iceberg import upkeep as iceberg_upkeep
 from spark_sink.warehouse.iceberg.catalog import Catalog
 from spark_sink.warehouse.iceberg.conflict import conflicts_by_name
 from spark_sink.warehouse.iceberg.statements import (
@@ -32,9 +34,10 @@ from spark_sink.warehouse.iceberg.statements import (
 )
 from spark_sink.warehouse.iceberg.tables import IcebergTables
 from spark_sink.warehouse.opening import open_warehouse
-from spark_sink.warehouse.protocol import CommitConflict, VersionGone
+from spark_sink.warehouse.protocol import CommitConflict, OutOfTime, VersionGone
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sql.statements import made_property, set_sql, shape_properties
+from spark_sink.warehouse.table_faults import FAILURES
 from tests.contract.test_recent_changes import FIRST, cut
 from tests.contract.test_recent_changes import Case as Recorded
 from tests.harness.wait import TIMEOUT
@@ -336,6 +339,49 @@ def test_a_commit_that_loses_to_another_is_a_conflict_by_name(
 
 
 @pytest.mark.spark
+def test_a_compaction_commits_group_by_group_and_names_a_file_that_is_missing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, files = open_warehouse(spark, str(tmp_path), table_format="iceberg"), 12
+    kept.tables.evolve(None, shape(("v", "int")))
+    tables: Any = kept.tables
+    named = tables.catalog.sql_name(("shop", "t"))
+    some = spark.range(240).selectExpr("CAST(id AS INT) AS id", "1 AS v").repartition(files)
+    columns = [
+        one.name
+        if one.name in {"id", "v"}
+        else f"CAST(NULL AS {one.dataType.simpleString()}) AS {one.name}"
+        for one in spark.table(named).schema
+    ]
+    some.selectExpr(*columns).writeTo(named).append()
+    data = sorted(tmp_path.glob("shop/t/data/*.parquet"))
+    group = {"max_file_group_size_bytes": str(data[0].stat().st_size * 5 // 2)}
+    # In the sink's own session a step is of 64 MiB.
+    monkeypatch.setattr(iceberg_upkeep, "_SMALL_STEPS", group)
+    upkeep, name, before = kept.upkeep, ("shop", "t"), kept.upkeep.version(("shop", "t"))
+    with pytest.raises(OutOfTime):
+        upkeep.compact(name, seconds=0)
+    done = upkeep.version(name) - before
+    assert done < files // 2
+    moved = tmp_path / "moved"
+    gone = Path(
+        urlsplit(
+            next(row[0] for row in spark.table(f"{named}.files").select("file_path").collect())
+        ).path
+    )
+    gone.rename(moved)
+    # Without batches it is no conflict.
+    with pytest.raises(CommitConflict):
+        upkeep.compact(name)
+    with pytest.raises(FAILURES, match=gone.name):
+        upkeep.compact(name, seconds=600)
+    moved.rename(gone)
+    upkeep.compact(name, seconds=600)
+    assert upkeep.version(name) - before > done, "each group of files is a commit"
+    assert sorted(row.id for row in spark.table(named).select("id").collect()) == [*range(240)]
+
+
+@pytest.mark.spark
 def test_a_warehouse_is_opened_in_the_format_and_catalog_that_it_was_made_in(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -460,7 +506,7 @@ def test_no_batch_is_lost_and_none_is_in_the_way_while_recent_changes_are_tidied
 ) -> None:
     kept = open_warehouse(spark, str(tmp_path / "wh"), table_format="iceberg")
     case, log = Recorded(kept, Warehouse(spark, tmp_path / "other")), kept.recent
-    log.begin(case.rows(0), cut(0, 1), versions=[FIRST])
+    log.begin(case.rows(0, versions=(FIRST,)), cut(0, 1))
 
     def add() -> None:
         for offset in range(1, 9):

@@ -17,10 +17,12 @@ from pyspark.sql import SparkSession
 
 from bench import sink_age
 from spark_sink.settings import Maintenance as Plan
+from spark_sink.warehouse.delta import upkeep as delta_upkeep
 from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.ledger import Entry, Floor, Source
 from spark_sink.warehouse.maintenance import Maintenance
 from spark_sink.warehouse.opening import open_warehouse
+from spark_sink.warehouse.protocol import OutOfTime
 from spark_sink.warehouse.sources import Sources
 from tests.unit.spark_sink.conftest import FORMAT, Warehouse, of_delta
 from tests.unit.spark_sink.history import Change, schema
@@ -31,6 +33,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 NAME = ("shop", "t")
+_SMALL_STEPS = delta_upkeep._SMALL_STEPS
 
 
 def kept(warehouse: Warehouse, plan: Plan, **other: Any) -> Maintenance:
@@ -262,6 +265,35 @@ def test_a_batch_and_a_compaction_that_lose_to_one_another_are_tried_again(
     assert not gate.locked()
     assert sorted(row["id"] for row in warehouse.rows()) == [1, 2, 3]
     assert warehouse.files() == 1
+
+
+def test_a_compaction_that_is_out_of_time_keeps_what_it_has_committed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, files = f"{tmp_path}/shop/t", 12
+    spark.range(240).repartition(files).write.format("delta").save(path)
+    size = DeltaLog(spark, path).size() // files
+    # In the sink's own session a step is of 64 MiB.
+    monkeypatch.setattr(
+        delta_upkeep, "_SMALL_STEPS", dict.fromkeys(_SMALL_STEPS, str(size * 5 // 2))
+    )
+    upkeep = delta_upkeep.DeltaUpkeep(spark, str(tmp_path))
+
+    def joined() -> list[int]:
+        """The number of files that each commit has joined."""
+        history = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").where("operation = 'OPTIMIZE'")
+        metrics = [row.operationMetrics for row in history.collect()]
+        return [int(one["numRemovedFiles"]) for one in metrics]
+
+    with pytest.raises(OutOfTime):
+        upkeep.compact(NAME, seconds=0)
+    assert sum(joined()) < files
+    upkeep.compact(NAME, seconds=600)
+    assert max(joined()) < 4
+    assert sum(joined()) == files, "and nothing is done twice"
+    assert sorted(row.id for row in spark.read.format("delta").load(path).collect()) == [
+        *range(240)
+    ]
 
 
 @pytest.mark.long("the markers' test has what is due in one process")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from spark_sink.settings import Maintenance as Plan
 from spark_sink.warehouse.maintenance import Maintenance
 from spark_sink.warehouse.memory import MemoryUpkeep, MemoryWarehouse
-from spark_sink.warehouse.protocol import CommitConflict, Name
+from spark_sink.warehouse.protocol import CommitConflict, Name, OutOfTime
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sources import Sources
 from spark_sink.warehouse.steady_clock import SteadyClock
+from spark_sink.warehouse.table_status import status_lines
 
 NAME = ("shop", "t")
 HOUR = 3600
@@ -126,23 +127,107 @@ def test_a_table_that_waits_keeps_its_markers() -> None:
 
 
 class Busy(MemoryUpkeep):
-    """A table to which batches commit as long as they are let in."""
+    """A table to which batches commit as long as they are let in, and which is compacted in several commits."""
 
-    def __init__(self, kept: MemoryWarehouse, gate: threading.Lock) -> None:
+    def __init__(self, kept: MemoryWarehouse, gate: threading.Lock, *, steps: int = 1) -> None:
         super().__init__(kept.tables)
         self._gate = gate
+        self.steps = steps
+        """Times that batches must wait until all is done."""
+        self.commits = 0
+        self.limits: list[float | None] = []
 
-    def compact(self, name: Name) -> None:
+    def compact(self, name: Name, *, seconds: float | None = None) -> None:
         self.asked.append(("tried", name))
         if not self._gate.locked():
             raise CommitConflict
+        self.limits.append(seconds)
+        self.steps -= 1
+        self.commits += self.steps >= 0
+        if self.steps != 0:
+            raise OutOfTime
         super().compact(name)
+
+    def version(self, name: Name, *, at_least: bool = False) -> int:
+        return super().version(name, at_least=at_least) + self.commits
 
 
 def test_a_compaction_that_loses_to_a_batch_is_made_while_the_next_waits() -> None:
     kept = marked(apart=True)
     made = keeping(kept)
-    kept.upkeep = Busy(kept, made.gate)
-    made.maintain(NAME)
+    kept.upkeep = busy = Busy(kept, made.gate)
+    assert made.maintain(NAME) == ""
     assert [what for what, _ in kept.upkeep.asked] == ["tried", "tried", "compact", "remove"]
+    assert busy.limits == [10], "batches wait for no longer"
     assert not made.gate.locked()
+
+
+def test_batches_wait_for_seconds_at_a_time_and_run_for_longer_between() -> None:
+    kept = marked(apart=True)
+    made = keeping(kept)
+    kept.upkeep = busy = Busy(kept, made.gate, steps=3)
+    between: list[bool] = []
+    made.wait = lambda _: between.append(made.gate.locked())
+    assert made.maintain(NAME) == ""
+    assert (busy.limits, between) == ([10, 10, 10], [False, False])
+
+
+def test_a_compaction_that_makes_no_progress_is_left_and_says_what_ends_that() -> None:
+    kept = marked(apart=True)
+    made = keeping(kept)
+    kept.upkeep = busy = Busy(kept, made.gate, steps=-1)
+    found = made.maintain(NAME)
+    assert (len(busy.limits), "increase maintenance.hold_seconds" in found) == (1, True)
+    assert kept.upkeep.asked[-1] == ("remove", NAME), "unused files are removed all the same"
+    assert not made.gate.locked()
+    lines = "\n".join(status_lines(kept))
+    assert "maintenance: batches commit first, and 10 s without them did not suffice" in lines
+    made.plan = Plan(every=1, hold_seconds=0)
+    assert made.maintain(NAME) == "another writer committed first"
+    assert len(busy.limits) == 1, "batches never wait"
+    # With more time, or without batches.
+    busy.steps, made.plan = 1, Plan(every=1, hold_seconds=60)
+    assert made.maintain(NAME) == ""
+    assert "maintenance" not in "\n".join(status_lines(kept))
+
+
+class Unpurged(MemoryUpkeep):
+    """A table of which batches write to, while its markers are purged."""
+
+    def __init__(self, kept: MemoryWarehouse, gate: threading.Lock) -> None:
+        super().__init__(kept.tables)
+        self._gate = gate
+        self.held: list[tuple[str, bool, float | None]] = []
+        self.is_long = False
+        """Whether a purge has no time to end."""
+
+    def sources_if_old(self, name: Name, before: int) -> Collection[str]:
+        self.held.append(("look", self._gate.locked(), None))
+        return super().sources_if_old(name, before)
+
+    def purge(self, name: Name, before: int, *, seconds: float | None = None) -> None:
+        self.held.append(("purge", self._gate.locked(), seconds))
+        if not self._gate.locked():
+            raise CommitConflict
+        if self.is_long:
+            raise OutOfTime
+        super().purge(name, before)
+
+
+def test_markers_are_looked_for_beside_batches_and_purged_in_bounded_time() -> None:
+    kept = marked(apart=True)
+    made = keeping(kept)
+    kept.upkeep = busy = Unpurged(kept, made.gate)
+    assert made.maintain(NAME) == ""
+    assert busy.held == [("look", False, None), ("purge", False, None), ("purge", True, 10)]
+    assert left(kept) == [3]
+
+
+def test_a_purge_that_has_no_time_to_end_prevents_no_compaction() -> None:
+    kept = marked(apart=True)
+    made = keeping(kept)
+    kept.upkeep = busy = Unpurged(kept, made.gate)
+    busy.is_long = True
+    assert "increase maintenance.hold_seconds" in made.maintain(NAME)
+    assert kept.upkeep.asked == [("compact", NAME), ("remove", NAME)]
+    assert left(kept) == [1, 2, 3]

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from spark_sink.errors import ReloadRequested, TableReplaced
 from spark_sink.warehouse.ledger import Entry
-from spark_sink.warehouse.memory import MemoryWaits, MemoryWarehouse
+from spark_sink.warehouse.memory import MemoryCommits, MemoryUpkeep, MemoryWaits, MemoryWarehouse
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
-from spark_sink.warehouse.milestones import Milestone, Position, Share, batches
+from spark_sink.warehouse.milestones import Commit, Milestone, Position, Share, batches
+from spark_sink.warehouse.protocol import Name, Standing
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.waiting_tables import Request, Waits
 
@@ -194,6 +197,46 @@ class Sink:
         """The tables that are not as the ledger has them."""
         found = self.recorder.integrity.misfits(self.waits.tables, ())
         return [(name, fault) for name, fault, _ in found if isinstance(fault, TableReplaced)]
+
+
+def test_a_start_loads_no_table_that_is_as_the_sink_left_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    warehouse = MemoryWarehouse()
+    tables = [("shop", f"t{number}") for number in range(40)]
+    first = Sink(warehouse)
+    left = first.batch(1, *tables)
+    loaded: list[Name] = []
+    since, version = MemoryCommits.since, MemoryUpkeep.version
+
+    def loading(self: MemoryCommits, name: Name, commit: Commit | None) -> Standing | None:
+        loaded.append(name)
+        return since(self, name, commit)
+
+    def asked(self: MemoryUpkeep, name: Name, *, at_least: bool = False) -> int:
+        loaded.append(name)
+        return version(self, name, at_least=at_least)
+
+    monkeypatch.setattr(MemoryCommits, "since", loading)
+    monkeypatch.setattr(MemoryUpkeep, "version", asked)
+    again = Sink(warehouse)
+    assert again.faults() == []
+    again.recorder.begin()
+    assert loaded == []
+    assert again.batch(2, tables[0]).versions == {**left.versions, tables[0]: 2}
+    # One is written by a batch that is killed, one is put back as it was, and one is gone.
+    changed, older, gone = tables[:3]
+    shape = Shape(*changed, SHAPE.columns, SHAPE.key)
+    warehouse.tables.merge(shape, [row(3, 3)])
+    for name in (older, gone):
+        warehouse.tables.drop(*name)
+    warehouse.tables.evolve(None, Shape(*older, SHAPE.columns, SHAPE.key))
+    loaded.clear()
+    third = Sink(warehouse)
+    assert sorted(name for name, _ in third.faults()) == [older, gone]
+    third.recorder.begin()
+    assert set(loaded) == {changed, older, gone}
+    assert third.batch(3, tables[3]).reached["shop"].seq == 3
 
 
 def test_a_table_is_held_against_the_last_batch_of_the_sink_that_fills_it() -> None:

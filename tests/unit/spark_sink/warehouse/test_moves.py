@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
 
 from spark_sink.warehouse.ledger import Floor, Source
-from spark_sink.warehouse.moves import Event, History, Name, Note, belongs, pieces
+from spark_sink.warehouse.moves import (
+    Event,
+    History,
+    Name,
+    Note,
+    belongs,
+    pieces,
+    pieces_of,
+    superseded,
+)
 
 A, B, C = ("shop", "a"), ("shop", "b"), ("shop", "c")
 
@@ -89,3 +102,99 @@ def test_an_event_reads_as_it_was_stored() -> None:
         3, {A: B, B: None}, removed=(A,), carried={B: (1, 2)}, notes=(Note(name=A, text="x"),)
     )
     assert Event.of("d", (1, 3), 0, one.text()) == one
+
+
+NAMES: list[Name] = [("shop", name) for name in "abcdef"]
+
+
+def at_random(rng: random.Random, number: int) -> list[Event]:
+    """Statements of two destinations, with notes and truncates that moved."""
+    events = []
+    for at in range(1, number + 1):
+        old, new, third = rng.sample(NAMES, 3)
+        moves: dict[Name, Name | None] = rng.choice(
+            [
+                {old: None}, {old: new, new: None}, {old: new, new: old}, {old: new, third: old}, {},
+                {old: new, new: ("shop", f"{new[1]}_dropped_{at % 9}")}, {old: new, new: third, third: old},
+            ]
+        )  # fmt: skip
+        targets = [name for name in moves.values() if name is not None]
+        events.append(
+            Event(
+                destination=rng.choice(["d", "e"]),
+                epoch=1 + at // 20,
+                seq=at,
+                ts_ms=at,
+                moves=moves,
+                removed=[name for name, to in moves.items() if to is None],
+                carried={name: (1, at) for name in targets if rng.random() < 0.2},
+                notes=[
+                    Note(name=name, text=rng.choice(["", f"at {at}"]), is_gap=rng.random() < 0.3)
+                    for name in {*moves, old}
+                ],
+            )
+        )
+    return events
+
+
+def what_follows(events: Iterable[Event], floors: list[Floor]) -> dict[str, object]:
+    """All that a sink or a reader does by the statements."""
+    found = History()
+    found.add(events)
+    names = {name for event in found.events.values() for name in event.names}
+    chains = {(d, one): found.names(d, one) for d in "de" for one in names}
+    return {
+        "pieces": pieces(found.events.values()),
+        "chains": {at: chain for at, chain in chains.items() if chain},
+        "notes": found.last_notes(floors),
+        "floors": sorted(map(str, found.floors(floors))),
+        "begun": {(d, one): found.begun(d, one) for d in "de" for one in names},
+        "moved": {one for one in names if found.is_moved(one)},
+        "concerned": names,
+    }
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nothing_follows_from_what_later_statements_supersede(seed: int) -> None:
+    rng = random.Random(seed)
+    events = at_random(rng, 80)
+    floors = [floor(rng.choice(NAMES), rng.randrange(90)) for _ in range(5)]
+    until = {"d": (rng.randrange(1, 5), rng.randrange(80)), "e": (9, 0)}
+    gone = superseded(rng.sample(events, len(events)), until)
+    kept = [one for one in events if one not in gone]
+    assert what_follows(kept, floors) == what_follows(events, floors)
+    assert all(one.place <= until[one.destination] for one in gone)
+    # Nor if it is done in several steps, and statements follow.
+    assert superseded(kept, until) == []
+    more = [replace(one, epoch=one.epoch + 9) for one in at_random(rng, 40)]
+    assert what_follows([*kept, *more], floors) == what_follows([*events, *more], floors)
+
+
+def test_what_is_kept_of_statements_does_not_grow_with_renames() -> None:
+    new, old = ("shop", "a_new"), ("shop", "a_old")
+
+    def rounds(number: int, *, seq: int = 0) -> list[Event]:
+        """A table that is built beside another, swapped in, and the other dropped, again and again."""
+        found = []
+        for _ in range(number):
+            found.append(event(seq + 1, {A: old, new: A}, notes=[Note(name=A, text="")]))
+            found.append(event(seq + 2, {old: None}, notes=[Note(name=old, text=f"at {seq}")]))
+            seq += 2
+        return found
+
+    def kept(number: int) -> int:
+        events = rounds(number)
+        return len(events) - len(superseded(events, {"d": (1, 2 * number)}))
+
+    assert kept(3) == kept(2000) < 6
+
+
+def test_only_the_rows_of_the_tables_that_are_asked_for_are_placed() -> None:
+    other: list[Name] = [("shop", f"a_dropped_{number}") for number in range(100)]
+    found = pieces([event(10 * at, {A: one}) for at, one in enumerate(other, 1)])
+    assert len(found["d", A]) == 101
+    assert pieces_of(found, [A]) == {("d", A): [((1, 1000), None), (None, A)]}
+    assert pieces_of(found, [other[1], C]) == {
+        ("d", A): [((1, 10), None), ((1, 20), other[1]), (None, None)]
+    }
+    assert pieces_of(found, [C]) == {}
