@@ -202,6 +202,8 @@ class Publisher:
         self._topics = topics
         self._permit = permit or WritePermit()
         self._single = {plan.name for plan in plans.of(cursor.destination)}
+        self._committed: set[str] = set()
+        """The topics that this run has written to, which are not made again by it either."""
         self._writable: set[str] = set()
         """The topics to which the account may write."""
         self.cursor = cursor
@@ -248,6 +250,7 @@ class Publisher:
             point("commit.before")
             self._permit.lease.check()
         point("commit.after")
+        self._committed |= topics.keys()
         self.cursor = cursor
 
     async def _check_rights(self, topics: Iterable[str]) -> None:
@@ -288,7 +291,7 @@ class Publisher:
         wanted = sorted(topics.keys() - self._single)
         plans = [self._plan_of(name, topics[name]) for name in wanted]
         known = self.ids.known if self.ids is not None else {}
-        await self._topics.ensure(*plans, before={*self.written, *known})
+        await self._topics.ensure(*plans, before={*self.written, *known, *self._committed})
 
     async def unusable(
         self, topics: Mapping[str, int], more: Mapping[str, int] | None = None

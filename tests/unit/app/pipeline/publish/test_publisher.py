@@ -466,6 +466,16 @@ async def test_no_transaction_is_begun_with_a_topic_that_takes_no_records() -> N
     assert sent.keys == []
 
 
+async def test_a_topic_that_a_run_has_written_to_is_not_made_again_by_it() -> None:
+    topics = Asked()
+    publisher = Publisher(
+        cast(Any, Refusing("none")), plans=PLANS, topics=cast(Any, topics), cursor=cursor(None)
+    )
+    await publisher.publish(replace(piece(), batches=[batch_of("aq.a", 1)]))
+    topics.written = {"aq.a"}
+    assert await publisher.unusable({"aq.a": 1}) == {}
+
+
 async def test_a_topic_that_may_not_be_written_to_is_found_before_a_transaction_is_begun() -> None:
     sent = Sent()
     publisher = Publisher(
