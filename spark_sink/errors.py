@@ -115,6 +115,10 @@ class KeyChanged(TableError):
     """A table's primary key changed."""
 
 
+class RowsPublishedAgain(TableError):
+    """A table's existing rows are being published again; until all have come, it keeps those from before."""
+
+
 class RenamedWhileWaiting(TableError):
     """A table was renamed or dropped at the source while it waited."""
 

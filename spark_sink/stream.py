@@ -236,6 +236,10 @@ class Sink:
             failure = self._failure or (query.exception() if query is not None else None)
             if failure is None and self._settings.mode == "available-now" and not stop.is_set():
                 self._watch.look()
+                # Of tables of which all rows that replace theirs have come by now.
+                self._waits.refresh()
+                for request in list(self._waits.requests):
+                    self._reloader.answer(request)
                 while name := self._applier.deleted.due():
                     self._applier.deleted.sweep(name)
                 while name := self._maintenance.due():

@@ -219,6 +219,8 @@ class ChunkStage:
                 gathering.all(transaction, table_map, portion.blocks, start.pos)
                 gathering.remove(transaction, table_map, portion.removes, start.pos)
             gathering.finish(transaction)
+            if portion.replaced:
+                gathering.replaced(transaction, portion.table, start.pos)
         except AqueductError as error:
             gathering.gathered.stop(error)
         return SelectedShare(self.encoder, self.book, self._keys, portion, gathering)

@@ -20,6 +20,7 @@ from pyspark.sql import functions as f
 from spark_sink.batch.apply import Applier
 from spark_sink.batch.columns import brought, fitted, traced_to
 from spark_sink.batch.contents import (
+    Replacements,
     TablePart,
     contents,
     foreign_rows,
@@ -82,6 +83,8 @@ class Rebuild:
     """The conditions of records that `omit` has found."""
     floors: list[Floor] = field(default_factory=list)
     """The truncates that their rows are removed by."""
+    replaced: Replacements = field(default_factory=Replacements)
+    """The replacements of all rows of a source table among the records."""
     places: set[tuple[str, int]] = field(default_factory=set)
     """The partitions that have some of them."""
     unread: set[tuple[str, int]] = field(default_factory=set)
@@ -204,6 +207,7 @@ class Rebuild:
         if prepared is None:
             return set(self.places)
         batch, part, versions = prepared
+        self.replaced.add(part.replaced)
         removed = floors_of(part, versions)
         floors = self.applier.truncates.raised(removed).get(self.name, {})
         if (held := self.stage.shape(*self.name)) is not None:

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 
 from spark_sink.background.rebuild import OF_VERSIONS, Rebuild
 from spark_sink.batch.apply import Applier
+from spark_sink.batch.contents import published_again
 from spark_sink.batch.unusable import positions_of
 from spark_sink.ddl.moving import is_unplaced
 from spark_sink.errors import (
@@ -82,6 +83,8 @@ class Reloader:
 
     def answer(self, request: Request) -> None:
         """Reloads a table, or records why that failed."""
+        if request.replaced and self._has_ended(request):
+            return
         try:
             held = self._waiting(request)
             kept = self._cut(request)
@@ -98,6 +101,15 @@ class Reloader:
                 self._waits.refuse(self._standing(request), fault, request)
             return
         _log.info("table reloaded table=%s.%s", *request.name)
+
+    def _has_ended(self, request: Request) -> bool:
+        """Whether a table of which all rows have come does not wait any more: an operator has reloaded it."""
+        with self._applier.gate:
+            if self._waits.waiting(request.name) is not None:
+                return False
+            held = self._standing(request)
+            self._waits.loaded(held, held.offsets, request)
+        return True
 
     def _cut(self, request: Request) -> tuple[int, dict[At, int]] | None:
         """See Tables.cut; None if the table cannot be read, and need not be."""
@@ -326,6 +338,9 @@ class Reloader:
                 if part is None or (part.fault is None and part.versions <= rebuild.seen):
                     places |= rebuild.apply(records, {**reached, **until})
                     end = {**end, **until}
+                    if request.replaced and (again := rebuild.replaced.open):
+                        # A second replacement has begun, whose end will ask again.
+                        raise published_again(request.name, again)
                     known = load.state.offsets if load is not None else {}
                     own = places | held.offsets.keys() | known.keys()
                     self._put(rebuild, held, {at: end[at] for at in own - rebuild.unread})

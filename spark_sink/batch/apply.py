@@ -11,8 +11,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -20,9 +21,11 @@ from pyspark.sql import DataFrame
 
 from spark_sink.batch.contents import (
     Contents,
+    Replacements,
     TablePart,
     contents,
     envelopes,
+    published_again,
     unusable,
     versions_of,
     without,
@@ -46,7 +49,12 @@ from spark_sink.batch.shapes import Shapes
 from spark_sink.batch.stages import LEDGER, MERGE, READ, SCHEMAS, TABLES, Stages
 from spark_sink.batch.table_sizes import TableSizes
 from spark_sink.ddl.following import Ddl
-from spark_sink.errors import MalformedRecord, TableError, UnsupportedPartialImage
+from spark_sink.errors import (
+    MalformedRecord,
+    RowsPublishedAgain,
+    TableError,
+    UnsupportedPartialImage,
+)
 from spark_sink.metrics import Metrics
 from spark_sink.pace import Pace
 from spark_sink.source.claims import redeemed
@@ -58,9 +66,9 @@ from spark_sink.warehouse.integrity import ledger_lost
 from spark_sink.warehouse.ledger import Floors, entries_of, spans
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
 from spark_sink.warehouse.protocol import Name, Warehouse
-from spark_sink.warehouse.table_faults import twice
+from spark_sink.warehouse.table_faults import FAILURES, twice
 from spark_sink.warehouse.table_rules import NO_RULES, TableRules
-from spark_sink.warehouse.waiting_tables import Waits, loaded_sql
+from spark_sink.warehouse.waiting_tables import Request, Waits, loaded_sql
 
 _log = logging.getLogger(__name__)
 THREADS = 4
@@ -205,6 +213,7 @@ class Applier:
         for name in passed_by:
             part = found.tables.pop(name)
             self.waits.extend(name, part.began(moved[0]))
+            self._replacing(part)
         aside = self._aside(records, moved)
         if aside is not None:
             batch, found = aside.sort_out(without(batch, passed_by), found)
@@ -218,13 +227,15 @@ class Applier:
                     batch, found = aside.sort_out(batch, found)
                     faults = {p.name: p.fault for p in found.tables.values() if p.fault}
         faults |= self.replaced(list(found.tables.values()))
-        parts = [part for part in found.tables.values() if part.name not in faults]
+        faults = {**self._published_again(found.tables.values()), **faults}
+        parts = [part for part in found.tables.values() if part.name not in faults and part.ops]
         self._keep_pace(batch, self.sizes.rows(parts))
         faults |= self._merge_all(batch, parts, moved[1], stages, batch_id, aside=aside)
         describe(records.sparkSession, f"batch {batch_id}: ledger")
         with stages.timed(LEDGER):
             for name, fault in faults.items():
                 self._wait(name, fault, found.tables[name].began(moved[0]), start=moved[0])
+                self._replacing(found.tables[name])
             if aside is not None:
                 aside.report(batch_id)
             for name, fault in self.milestones.settle(self.waits.waiting).items():
@@ -325,7 +336,42 @@ class Applier:
         self.waits.begin(name, fault, {**offsets, **late})
         # At which commit it was left is still known: it may be put back.
         self._forget(name)
-        _log.error("table waits table=%s.%s: %s", *name, fault)
+        level = logging.INFO if isinstance(fault, RowsPublishedAgain) else logging.ERROR
+        _log.log(level, "table waits table=%s.%s: %s", *name, fault)
+
+    def _published_again(self, parts: Iterable[TablePart]) -> dict[Name, TableError]:
+        """The tables of which all rows begin to be published again: they are rebuilt beside once all have come.
+
+        Not one that does not exist yet, so that readers see its rows as they come.
+        """
+        found: dict[Name, TableError] = {}
+        for part in parts:
+            if part.replaced.begun and self._is_there(part.name):
+                found[part.name] = published_again(part.name, part.replaced.begun)
+        return found
+
+    def _is_there(self, name: Name) -> bool:
+        try:
+            return self.warehouse.tables.shape(*name) is not None
+        except (*FAILURES, TableError):
+            # Its merge reports why.
+            return False
+
+    def _replacing(self, part: TablePart) -> None:
+        """Takes a batch's part of replacements of a waiting table's rows; asks for a reload after the last."""
+        held = self.waits.tables[part.name]
+        replaced = Replacements(begun=dict(held.replacing))
+        replaced.add(part.replaced)
+        self.waits.replaces(part.name, replaced.open)
+        has_ended = bool(part.replaced.ended) and not replaced.open
+        if not has_ended or held.waits_for != RowsPublishedAgain.__name__:
+            return
+        if not any(one.name == part.name and one.replaced for one in self.waits.requests):
+            database, table = part.name
+            number, sink = uuid.uuid4().hex, self.waits.sink or ""
+            self.waits.ask(
+                Request(number=number, database=database, table=table, sink=sink, replaced=True)
+            )
 
     def fetched(
         self, batch: DataFrame, found: Contents

@@ -21,6 +21,7 @@ from spark_sink.errors import (
     MalformedRecord,
     ReservedName,
     RowNotInRecord,
+    RowsPublishedAgain,
     TableError,
     UnsupportedType,
     UnsupportedWire,
@@ -31,8 +32,10 @@ from spark_sink.source.envelope import (
     ENVELOPE,
     EXISTED,
     FIELDS,
+    IS_READ,
     JSON_OPTIONS,
     NUMBER,
+    TEXT,
     of_table,
     place,
 )
@@ -54,6 +57,8 @@ _GROUP: Final = (
     "version",
 )
 _POSITION: Final = f"epoch, seq, ts_ms, transaction, {EXISTED} AS existed"
+_NUMBERED: Final = "reason IS NULL AND op <> 'e'"
+"""The end of a replacement has no number of its own."""
 _OPS: Final = ("c", "u", "d", "r", "t")
 _COUNTED: Final = {
     **{f"op_{op}": f"op = '{op}'" for op in _OPS},
@@ -63,9 +68,10 @@ _COUNTED: Final = {
     "partial": "partial",
     "routed": "routed",
     "omitted": "left_out IS NOT NULL",
+    "ends": "op = 'e'",
 }
 """What a group is asked: the condition of each count."""
-_SPECIAL: Final = ("bad", "alien", "foreign", "omitted", "op_t")
+_SPECIAL: Final = ("bad", "alien", "foreign", "omitted", "op_t", "ends")
 """The counts that, if there are any, call for a second look at those records."""
 
 
@@ -80,6 +86,27 @@ class ExistingRows:
 
 
 @dataclass(slots=True)
+class Replacements:
+    """The last replacement of all rows of each source table of a table, and what has ended it.
+
+    A truncate of the source ends it too: what the table has at the source since, the stream has.
+    """
+
+    begun: dict[Source, Place] = field(default_factory=dict)
+    ended: dict[Source, Place] = field(default_factory=dict)
+
+    def add(self, later: Replacements) -> None:
+        """Adds those of other records, in any order."""
+        for own, more in ((self.begun, later.begun), (self.ended, later.ended)):
+            own.update({of: max(at, own.get(of, at)) for of, at in more.items()})
+
+    @property
+    def open(self) -> dict[Source, Place]:
+        """Those of which rows are still to come."""
+        return {of: at for of, at in self.begun.items() if self.ended.get(of, (-1, -1)) < at}
+
+
+@dataclass(slots=True)
 class TablePart:
     """What a batch has for one table; `size` is in bytes of its records."""
 
@@ -88,6 +115,8 @@ class TablePart:
     ops: Counter[str] = field(default_factory=Counter)
     truncates: list[Floor] = field(default_factory=list)
     existing: list[ExistingRows] = field(default_factory=list)
+    replaced: Replacements = field(default_factory=Replacements)
+    """The replacements of all rows of a source table that begin or end."""
     size: int = 0
     homes: set[tuple[VersionKey, str]] = field(default_factory=set)
     """Each version with the topics that have rows of it."""
@@ -146,8 +175,8 @@ def envelopes(records: DataFrame, *more: str) -> DataFrame:
 
     `more` are further expressions, over the record's `text` too.
     """
-    text = records.where("value IS NOT NULL").selectExpr(
-        "topic", "partition", "offset", "headers", "CAST(value AS STRING) AS text"
+    text = records.where(IS_READ).selectExpr(
+        "topic", "partition", "offset", "headers", f"{TEXT} AS text", "value IS NULL AS is_end"
     )
     parsed = text.withColumn("e", f.from_json("text", ENVELOPE, JSON_OPTIONS))
     return parsed.selectExpr(*more, *(f"{sql} AS `{name}`" for name, sql in FIELDS.items()))
@@ -167,14 +196,14 @@ def contents(batch: DataFrame) -> Contents:
             f.expr("min(ts_ms)").alias("oldest"),
             f.expr("max(ts_ms)").alias("newest"),
             f.expr("collect_list(claim) FILTER (WHERE claim IS NOT NULL)").alias("claims"),
-            f.expr("min(struct(epoch, seq)) FILTER (WHERE reason IS NULL)").alias("first"),
-            f.expr(f"max(struct({_POSITION})) FILTER (WHERE reason IS NULL)").alias("last"),
+            f.expr(f"min(struct(epoch, seq)) FILTER (WHERE {_NUMBERED})").alias("first"),
+            f.expr(f"max(struct({_POSITION})) FILTER (WHERE {_NUMBERED})").alias("last"),
             f.expr(f"max(ts_ms) FILTER (WHERE reason IS NULL AND NOT {EXISTED})").alias(
                 "committed"
             ),
             f.expr(
                 "max(struct(epoch, seq, ts_ms, coalesce(ordinal, 1) AS ordinal))"
-                f" FILTER (WHERE reason IS NULL AND {EXISTED})"
+                f" FILTER (WHERE {_NUMBERED} AND {EXISTED})"
             ).alias("existing"),
         )
         .collect()
@@ -246,6 +275,18 @@ def republished(name: Name, versions: Iterable[VersionKey]) -> str:
     )
 
 
+def published_again(name: Name, sources: Iterable[Source]) -> RowsPublishedAgain:
+    """Why a table waits of which all rows of some source tables are being published again."""
+    of = [(one.destination, argument((one.database, one.table))) for one in sorted(sources)]
+    starts = "; ".join(f"python -m app snapshot start {at} {table} --replace" for at, table in of)
+    return RowsPublishedAgain(
+        f"{'.'.join(name)}, from {', '.join(f'{at} {table}' for at, table in of)}",
+        advice="It is reloaded by itself after the last row. If `python -m app snapshot status` shows that a "
+        f"reading was stopped or has failed, run: {starts}; or, for the table with the rows that have come: "
+        f"python -m spark_sink reload {argument(name)}",
+    )
+
+
 def _details(batch: DataFrame, special: Iterable[str]) -> dict[tuple[Any, ...], Row]:
     """What is to be known of the special records of each group."""
     at = "min(struct(topic, partition, offset, {0})) FILTER (WHERE {1})"
@@ -255,6 +296,9 @@ def _details(batch: DataFrame, special: Iterable[str]) -> dict[tuple[Any, ...], 
         "foreign": at.format("format", _COUNTED["foreign"]),
         "left_out": at.format("left_out", _COUNTED["omitted"]),
         "truncate": f"max(struct(epoch, seq, ts_ms)) FILTER (WHERE {_COUNTED['op_t']})",
+        "begun": f"max(struct(epoch, seq)) FILTER (WHERE {_COUNTED['op_t']} AND moved)",
+        "ended": "max(struct(epoch, seq)) FILTER "
+        f"(WHERE {_COUNTED['ends']} OR ({_COUNTED['op_t']} AND NOT moved))",
     }
     records = batch.where(" OR ".join(f"coalesce({_COUNTED[name]}, false)" for name in special))
     found = records.groupBy(*_GROUP).agg(*(f.expr(sql).alias(n) for n, sql in wanted.items()))
@@ -265,7 +309,9 @@ def _group(row: Row) -> tuple[Any, ...]:
     return tuple(row[name] for name in _GROUP)
 
 
-_NOTHING: Final = Row(bad=None, alien=None, foreign=None, left_out=None, truncate=None)
+_NOTHING: Final = Row(
+    bad=None, alien=None, foreign=None, left_out=None, truncate=None, begun=None, ended=None
+)
 """The details of a group without special records."""
 
 
@@ -367,6 +413,12 @@ def _gathered(rows: Iterable[tuple[Row, Row]]) -> Contents:
             committed[row.destination] = newest
         part.fault = part.fault or _fault(detail)
         if part.fault is not None:
+            continue
+        if detail.begun is not None:
+            part.replaced.add(Replacements(begun={_source(row): _place(detail.begun)}))
+        if detail.ended is not None:
+            part.replaced.add(Replacements(ended={_source(row): _place(detail.ended)}))
+        if row["last"] is None:
             continue
         part.size += row.size
         part.is_partial |= row.partial > 0

@@ -53,7 +53,10 @@ def runs(records: DataFrame, whole: Offsets) -> list[Run]:
         for (topic, number), end in sorted(whole.items())
     )
     window = "OVER (PARTITION BY destination ORDER BY epoch, seq)"
-    usable = records.where("destination IS NOT NULL AND epoch IS NOT NULL AND seq IS NOT NULL")
+    # The end of a replacement has no number of its own.
+    usable = records.where(
+        "destination IS NOT NULL AND epoch IS NOT NULL AND seq IS NOT NULL AND NOT (op <=> 'e')"
+    )
     numbered = usable.selectExpr(
         "destination",
         "epoch",

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from spark_sink.batch.columns import altered_rows, fitted, traced_to
-from spark_sink.batch.contents import TablePart, contents, versions_of
+from spark_sink.batch.contents import TablePart, contents, published_again, versions_of
 from spark_sink.batch.floors import floors_of
 from spark_sink.batch.merging import merged_rows
 from spark_sink.ddl.following import routed
@@ -247,6 +247,8 @@ def combined(
     """
     if part.fault:
         raise part.fault
+    if merged.shape is not None and part.replaced.open:
+        raise published_again(part.name, part.replaced.open)
     if part.claims:
         whole = records.where("claim IS NULL")
         records = whole.unionByName(redeemed(records, part.claims, store=claim_checks))

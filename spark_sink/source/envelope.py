@@ -26,6 +26,8 @@ ENVELOPE: Final = (
 )
 OLD_KEY: Final = "__debezium.oldkey"
 FORMAT: Final = "format"
+REPLACEMENT: Final = "replacement"
+"""Of a truncate that existing rows of its table follow, and of the record without a value that ends them."""
 NEW_KEY: Final = "__debezium.newkey"
 LONGEST_TEXT: Final = str(2**31 - 1)
 """Characters of a text in JSON; a reader's own limit is 20 million."""
@@ -64,6 +66,19 @@ def _has_header(name: str) -> str:
     return f"coalesce(array_contains(headers.key, '{name}'), false)"
 
 
+def _header(name: str) -> str:
+    """The text of a header; NULL without it."""
+    # No lambda function, which Spark would interpret for each record.
+    value = f"headers[CAST(array_position(headers.key, '{name}') AS INT) - 1].value"
+    return f"if({_has_header(name)}, CAST({value} AS STRING), NULL)"
+
+
+IS_READ: Final = f"(value IS NOT NULL OR {_has_header(REPLACEMENT)})"
+"""Whether a record of Kafka has an envelope: tombstones have none."""
+TEXT: Final = f"coalesce(CAST(value AS STRING), {_header(REPLACEMENT)})"
+"""The text of that envelope."""
+
+
 # What a batch's rows carry from here on, one Spark expression each.
 FIELDS: Final = {
     "topic": "topic",
@@ -77,17 +92,17 @@ FIELDS: Final = {
     )
     + "END",
     # Of a record that is not an envelope, as the mapping's rule `format` has it.
-    # No lambda function, which Spark would interpret for each record.
-    "format": f"if({_has_header(FORMAT)}, CAST(headers[CAST(array_position(headers.key, '{FORMAT}') "
-    "AS INT) - 1].value AS STRING), NULL)",
+    "format": _header(FORMAT),
     "wire": "e.source.wire",
     "partial": "size(e.absent) > 0",
     "absent": "e.absent",
-    # One half of a change of the key: a delete, or the create that follows it.
-    "moved": f"{_has_header(OLD_KEY)} OR {_has_header(NEW_KEY)}",
+    # One half of a change of the key: a delete, or the create that follows it. Of a truncate: existing rows
+    # follow, which replace those before.
+    "moved": f"{_has_header(OLD_KEY)} OR {_has_header(NEW_KEY)} OR {_has_header(REPLACEMENT)}",
     "claim": "e.claim_check",
     "left_out": "e.left_out",
-    "op": "e.op",
+    # `e`: all rows that replace those before have come.
+    "op": "if(is_end, 'e', e.op)",
     "before": "e.before",
     "after": "e.after",
     # Of the whole record, in bytes: the images have no text of their own any more.
@@ -108,9 +123,9 @@ FIELDS: Final = {
     "ordinal": "e.transaction.total_order",
 }
 
-EXISTED: Final = "coalesce(op = 'r' OR (op = 'd' AND transaction LIKE 'snapshot:%'), false)"
-"""Whether a record, of these fields, is of a SELECT and of no commit: a row that it has read, or the delete of
-one that only the topic had. Its time is that of the SELECT."""
+EXISTED: Final = "coalesce(op IN ('r', 'e') OR (op = 'd' AND transaction LIKE 'snapshot:%'), false)"
+"""Whether a record, of these fields, is of a SELECT and of no commit: a row that it has read, the delete of
+one that only the topic had, or the end of all. Its time is that of the SELECT."""
 
 _MARK: Final = "aqueduct-poison"
 

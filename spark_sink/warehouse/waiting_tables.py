@@ -19,6 +19,8 @@ from spark_sink.errors import TableError, TablesWaiting
 from spark_sink.names import action, literal
 from spark_sink.source.envelope import of_table
 from spark_sink.source.offsets import Offsets
+from spark_sink.source.progress import Place
+from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.protocol import Name, WaitLog
 
 WAITING: Final = "waiting"
@@ -54,6 +56,8 @@ class Request:
     """The number of the load whose rows replace those of the table."""
     unknown_as_null: bool = False
     """Whether values that only the source had are NULL from now on."""
+    replaced: bool = False
+    """Whether the sink asks by itself, as all rows have come that replace those of the table."""
     unknown: tuple[str, ...] = ()
     """What a command of another version states, which this one does not know."""
 
@@ -66,7 +70,7 @@ class Request:
         """The request as stored."""
         body = asdict(self)
         del body["unknown"]
-        for name in ("sink", "load", "unknown_as_null"):
+        for name in ("sink", "load", "unknown_as_null", "replaced"):
             # An earlier version of the sink does not know it.
             if not body[name]:
                 del body[name]
@@ -93,6 +97,9 @@ class WaitState:
     """The number of the request that this state answers."""
     cause: str = ""
     """The error for which the table waits, once `error` is why a request was refused."""
+
+    replacing: tuple[tuple[Source, Place], ...] = ()
+    """The source tables of which existing rows are still to come, with the positions before the first."""
 
     @property
     def waits_for(self) -> str:
@@ -193,6 +200,12 @@ class Waits:
         if new := {at: start for at, start in offsets.items() if at not in held.offsets}:
             self._put(replace(held, offsets={**held.offsets, **new}, at_ms=self._now()))
 
+    def replaces(self, name: Name, replacing: Mapping[Source, Place]) -> None:
+        """Records of which source tables existing rows are still to come, for a table that waits."""
+        held, now = self.tables[name], tuple(sorted(replacing.items()))
+        if held.replacing != now:
+            self._put(replace(held, replacing=now, at_ms=self._now()))
+
     def reloading(self, held: WaitState) -> WaitState:
         """Records that a reload has begun."""
         return self._put(replace(held, kind=RELOADING, at_ms=self._now()))
@@ -265,7 +278,9 @@ class Waits:
         self._last += 1
         body = asdict(standing)
         answered, cause = body.pop("answered"), body.pop("cause")
-        more = {"cause": cause} if cause else {}
+        more: dict[str, Any] = {"cause": cause} if cause else {}
+        if replacing := body.pop("replacing"):
+            more["replacing"] = replacing
         body |= {
             "number": self._last,
             "offsets": _text(standing.offsets),
@@ -321,6 +336,9 @@ def folded(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[Name, WaitState], li
             offsets=_offsets(row["offsets"]),
             answered=stored["number"],
             cause=stored.get("cause", ""),
+            replacing=tuple(
+                (Source(**of), (at[0], at[1])) for of, at in stored.get("replacing", ())
+            ),
         )
     return tables, [one for number, one in asked.items() if number not in answered]
 

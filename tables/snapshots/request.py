@@ -153,9 +153,9 @@ def after_request(
     assert snapshot is not None
     if request.action is SnapshotAction.MARK:
         return _marked(snapshot, request, now_ms)
-    return replace(
-        snapshot, state=_next_state(request.action, snapshot), ts_ms=now_ms, request=request.id
-    )
+    state = _next_state(request.action, snapshot)
+    replacing = snapshot.replacing and state is not SnapshotState.STOPPED
+    return replace(snapshot, state=state, replacing=replacing, ts_ms=now_ms, request=request.id)
 
 
 def _marked(snapshot: TableSnapshot, request: SnapshotRequest, now_ms: int) -> TableSnapshot:

@@ -51,6 +51,8 @@ class TableSnapshot:
     """A condition in SQL on the rows to read; None: all."""
     replaces: bool = False
     """Whether subscribers are still to learn that the rows that they have are gone, before any is read."""
+    replacing: bool = False
+    """Whether they have learned it, and are still to learn that all rows have come."""
     removes: tuple[str, ...] = ()
     """Keys of records that are still to be deleted, unless a row of theirs is read; empty once all is read."""
     state: SnapshotState = SnapshotState.WAITING
@@ -162,12 +164,12 @@ def note_of(snapshot: TableSnapshot) -> Note:
 
 
 def without_empty(value: dict[str, Any]) -> dict[str, Any]:
-    """The record's content without an empty ``removes``, ``unlogged`` or ``why``, which earlier versions cannot
-    read."""
+    """The record's content without an empty ``replacing``, ``removes``, ``unlogged`` or ``why``, which earlier
+    versions cannot read."""
     return {
         name: one
         for name, one in value.items()
-        if one or name not in ("removes", "unlogged", "why")
+        if one or name not in ("replacing", "removes", "unlogged", "why")
     }
 
 

@@ -79,6 +79,7 @@ class SelectedSpool:
                 note=note_of(state),
                 empties=at == 0,
                 is_last=at + 1 == len(self._spool),
+                replaced=at + 1 == len(self._spool),
             )
 
     def _state(self, portions: int, rows: int) -> TableSnapshot:
@@ -91,6 +92,7 @@ class SelectedSpool:
             error=self._before.unlogged if is_last else None,
             # What a kill leaves is removed first, also if the table has a key by then.
             replaces=not is_last,
+            replacing=False,
             chunks=self._before.chunks + portions,
             rows=rows,
             estimated_rows=self._before.estimated_rows if estimate is None else estimate,

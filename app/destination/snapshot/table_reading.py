@@ -169,7 +169,14 @@ class TableReading:
         before = self._snapshot
         # After a part of its rows was published, it needs a name that none of them has.
         chunks = before.chunks + 1 if before.chunks else 0
-        after = replace(before, replaces=False, state=SnapshotState.READING, chunks=chunks, rows=0)
+        after = replace(
+            before,
+            replaces=False,
+            replacing=True,
+            state=SnapshotState.READING,
+            chunks=chunks,
+            rows=0,
+        )
         return self._entering(after, None, empties=True, is_read=False)
 
     async def _next(self, reached: TableSnapshot) -> _UnderWay | None:
@@ -267,9 +274,10 @@ class TableReading:
             rows=reached.rows + (chunk.rows if chunk is not None else 0),
             ts_ms=now,
             error=reached.unlogged if error is None and state is SnapshotState.FAILED else error,
+            replacing=reached.replacing and state is SnapshotState.READING,
             removes=() if chunk is not None and chunk.is_last else reached.removes,
         )
-        return self._entering(after, chunk, removes=reached.removes)
+        return self._entering(after, chunk, removes=reached.removes, replaced=reached.replacing)
 
     def _enter_all(self, reached: TableSnapshot, chunk: ReadChunk, spool: Spool) -> _UnderWay:
         """Hand in all rows of a table, which replace those that were published of it."""
@@ -295,6 +303,7 @@ class TableReading:
         empties: bool = False,
         is_read: bool = True,
         removes: tuple[str, ...] = (),
+        replaced: bool = False,
     ) -> _UnderWay:
         """Hand in a chunk, or a portion without rows; ``after``: the table's state once it is committed."""
         number, since = self._entries.number(), self._since
@@ -323,6 +332,7 @@ class TableReading:
                 empties=empties,
                 is_read=is_read,
                 removes=removes if chunk is not None and chunk.is_last else (),
+                replaced=replaced and chunk is not None and chunk.is_last,
             )
             if not empties or self._emptied is None:
                 return rows

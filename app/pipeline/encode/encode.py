@@ -15,7 +15,15 @@ from app.pipeline.encode.tagged_writer import TaggedWriter
 from app.pipeline.encode.transaction_markers import EarlierProgress, MarkerWriter
 from app.pipeline.formats.protocol import Emitted, RecordFormat, Records, WriteRows
 from app.pipeline.formats.registry import format_named
-from app.pipeline.gather.items import REMOVED, SELECTED, Ddl, Item, ParkedRows, Rows
+from app.pipeline.gather.items import (
+    REMOVED,
+    SELECTED,
+    Ddl,
+    Item,
+    ParkedRows,
+    Replacement,
+    Rows,
+)
 from app.pipeline.gather.parked_event import Record as ParkedRecord
 from app.pipeline.gather.parked_event import record_of_rows, record_of_statement, sealed_record
 from app.pipeline.gather.undecodable_rows import DeadRows
@@ -238,6 +246,9 @@ class Encoding:
         A version with another topic is of rows before the mapping changed.
         """
         topic = route.topic
+        if item.replacement is Replacement.ENDS:
+            self._records(route.format).replaced(item, route, self._many(topic, route, topic))
+            return
         if version is not None and version.topic != topic:
             version = None
         if self._markers is not None:

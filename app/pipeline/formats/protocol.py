@@ -78,6 +78,9 @@ class Records(Protocol):
     ) -> None:
         """Write the truncation of a table; ``schema``: its latest version, if any."""
 
+    def replaced(self, item: Ddl, route: Route, writer: RecordWriter) -> None:
+        """Write, without a value, that all rows have come that replace those from before a truncation."""
+
     def begin(self, transaction: Transaction) -> Marker:
         """Return the BEGIN record of a transaction."""
 

@@ -90,6 +90,9 @@ class TranscodedRecords:
         own = self._writer(writer, self._format.truncation(route))
         self._envelopes.truncate(item, route, own, schema=schema, ordinal=ordinal, order=order)
 
+    def replaced(self, item: Ddl, route: Route, writer: RecordWriter) -> None:
+        """See Records; readers of other formats do not know such a record."""
+
     def begin(self, transaction: Transaction) -> Marker:
         """See Records."""
         return self._envelopes.begin(transaction)

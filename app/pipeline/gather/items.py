@@ -6,6 +6,7 @@ Invariant: nothing here is numbered; a table's version is known only once its ch
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from typing import NamedTuple
 
 from app.pipeline.gather.captured_tables import CapturedTable
@@ -40,6 +41,13 @@ class Rows(NamedTuple):
     query: str | None
 
 
+class Replacement(Enum):
+    """A point of the replacement of all rows of a table."""
+
+    BEGINS = "begins"
+    ENDS = "ends"
+
+
 class Ddl(NamedTuple):
     """A statement."""
 
@@ -58,10 +66,14 @@ class Ddl(NamedTuple):
     """Whether it is published on the DDL topic."""
     parked: Query | None = None
     """The statement with its literals, for the quarantine, where ``query`` hides them."""
+    replacement: Replacement | None = None
+    """Of no statement: rows of the emptied table follow that are to replace those before, or all have come."""
 
     @property
     def values(self) -> int:
         """Count of its records with a value."""
+        if self.replacement is Replacement.ENDS:
+            return 0
         return int(self.is_published) + len(self.emptied)
 
 

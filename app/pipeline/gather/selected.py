@@ -17,6 +17,7 @@ from app.pipeline.gather.items import (
     Ddl,
     End,
     Item,
+    Replacement,
     Rows,
     ValuesOf,
     values_of,
@@ -33,6 +34,7 @@ from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.snapshot.packets.encoder import PacketEncoder
+from tables.routes.routes import Route
 
 
 class GatheringSelected(Gathering):
@@ -131,12 +133,16 @@ class GatheringSelected(Gathering):
         elif route.fault:
             raise TopicUnusable.of(name, route.fault)
         elif route.records_truncates:
-            # Only its transaction and its routes are used: it is not published as a statement.
-            query = Query(thread=0, database=name[0], sql="", sql_mode=0, error_code=0)
-            item = Ddl(transaction, Kind.TRUNCATE, query, pos, 0, (route,), None, (), False)
+            item = _replacement(transaction, route, pos, Replacement.BEGINS)
             self.gathered.items.append(item)
             self.gathered.values += item.values
             self.gathered.ordinal += 1
+
+    def replaced(self, transaction: Transaction, name: TableName, pos: int) -> None:
+        """Add that all rows that replace those before it have come, unless they were refused."""
+        route = self._tables.route(name)
+        if self.refused is None and route is not None and route.records_truncates:
+            self.gathered.items.append(_replacement(transaction, route, pos, Replacement.ENDS))
 
     def finish(self, transaction: Transaction) -> None:
         """Mark the end of what was added, or drop it if it was refused."""
@@ -173,7 +179,9 @@ class GatheringSelected(Gathering):
             if rows:
                 kept.append(item if len(rows) == len(item.rows) else item._replace(rows=rows))
         if dropped:
-            gathered.items = kept if any(isinstance(one, Rows) for one in kept) else []
+            has_rows = any(isinstance(one, Rows) for one in kept)
+            # That all rows have come is true without any here.
+            gathered.items = kept if has_rows else [one for one in kept if _ends(one)]
             gathered.values = sum(map(values_of, gathered.items))
             gathered.keep_used()
         return dropped
@@ -184,3 +192,16 @@ class GatheringSelected(Gathering):
         self.refused = reason
         gathered.items, gathered.values = [], 0
         gathered.keep_used()
+
+
+def _replacement(transaction: Transaction, route: Route, pos: int, what: Replacement) -> Ddl:
+    """Return an item of a replacement; only its transaction and its route are used, as it is no statement."""
+    query = Query(thread=0, database=route.table[0], sql="", sql_mode=0, error_code=0)
+    emptied = (route,)
+    return Ddl(
+        transaction, Kind.TRUNCATE, query, pos, 0, emptied, None, (), False, replacement=what
+    )
+
+
+def _ends(item: Item) -> bool:
+    return isinstance(item, Ddl) and item.replacement is Replacement.ENDS

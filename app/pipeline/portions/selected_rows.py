@@ -47,6 +47,8 @@ class SelectedRows:
     """Whether it is of a SELECT, whose rows may have changed since; else nothing is checked."""
     is_last: bool = True
     """Whether no more of the same read follow, so that its owner learns of the outcome with these."""
+    replaced: bool = False
+    """Whether they are the last rows of a table that replace those before, as subscribers are to learn."""
     removes: tuple[str, ...] = ()
     """Keys of records for which the SELECT looked: those of which it returned no row that is published are
     deleted."""

@@ -22,7 +22,7 @@ from app.pipeline.formats.debezium.table_text import (
 )
 from app.pipeline.formats.debezium.tags import RowTags
 from app.pipeline.formats.protocol import Emitted, Marker, WriteRows
-from app.pipeline.gather.items import REMOVED, SELECTED, Ddl, Rows
+from app.pipeline.gather.items import REMOVED, SELECTED, Ddl, Replacement, Rows
 from app.pipeline.rules import Rules
 from app.version import __version__
 from connectors.kafka.record_batches import Headers
@@ -32,7 +32,14 @@ from connectors.mysql.binlog.query_session import user_of
 from connectors.mysql.binlog.statement_kind import type_of
 from connectors.mysql.rows.compiled.decoder import SPLIT
 from connectors.mysql.rows.compiled.generate import Row
-from connectors.wire import HEADER_CHANGE_ID, HEADER_NEW_KEY, HEADER_OLD_KEY, WIRE_VERSION
+from connectors.wire import (
+    HEADER_CHANGE_ID,
+    HEADER_NEW_KEY,
+    HEADER_OLD_KEY,
+    HEADER_REPLACEMENT,
+    REPLACEMENT_BEGINS,
+    WIRE_VERSION,
+)
 from tables.routes.routes import Route
 from tables.table_version import TableVersion
 
@@ -204,7 +211,19 @@ class Envelope:
             (HEADER_CHANGE_ID, f"{item.transaction.id}#{ordinal}".encode()),
             *tag_headers(tags),
         ]
+        if item.replacement is Replacement.BEGINS:
+            headers.append((HEADER_REPLACEMENT, REPLACEMENT_BEGINS))
         self._append(writer.append, None, orjson.dumps(value), headers)
+
+    def replaced(self, item: Ddl, route: Route, writer: RecordWriter) -> None:
+        """See Records."""
+        source = {**self._source(item, *route.table), **mapped_fields(route, ())}
+        value = {"source": source, "op": "t", "transaction": {"id": item.transaction.id}}
+        headers = [
+            (HEADER_CHANGE_ID, f"{item.transaction.id}#end".encode()),
+            (HEADER_REPLACEMENT, orjson.dumps(value)),
+        ]
+        self._append(writer.append, None, None, headers)
 
     def begin(self, transaction: Transaction) -> Marker:
         """See Records."""

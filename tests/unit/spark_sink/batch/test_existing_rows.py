@@ -17,7 +17,7 @@ from spark_sink.warehouse.coverage import Step
 from spark_sink.warehouse.history import history
 from spark_sink.warehouse.milestones import Milestone, Position
 from spark_sink.warehouse.table_rules import TableRules
-from tests.unit.spark_sink.conftest import Warehouse
+from tests.unit.spark_sink.conftest import FORMATS_LONG, Warehouse
 from tests.unit.spark_sink.history import Change, Image, held, schema
 
 pytestmark = [
@@ -228,3 +228,217 @@ def milestone(warehouse: Warehouse) -> Milestone:
     assert kept is not None
     assert (kept.reached, kept.existing) == (found.reached, {})
     return found
+
+
+def replacing(seq: int, number: int = 1, **more: Any) -> Change:
+    """The record that the rows of a table are gone, and that its existing rows follow."""
+    named = {"transaction": {"id": f"snapshot:{number}:shop.t:0", "total_order": 1}}
+    return Change(op="t", seq=seq, headers=("replacement",), more=named, **more)
+
+
+def write_end(warehouse: Warehouse, last: Change) -> None:
+    """Writes that all rows have come; `last` is the change with the number before."""
+    source = json.loads(last.value())["source"] | {"schema": None}
+    text = json.dumps({"source": source, "op": "t", "transaction": {"id": "snapshot:1:shop.t:9"}})
+    warehouse.write(None, headers=[{"key": "replacement", "value": text}])
+
+
+class Reader:
+    """A sink of one table, and a reader who must see rows 1 to 3, which the source always has."""
+
+    def __init__(self, warehouse: Warehouse, chance: random.Random) -> None:
+        self.warehouse, self._chance = warehouse, chance
+        self.changes: list[Change] = []
+        self.begin = warehouse.ends()
+
+    def publish(self, *changes: Change) -> None:
+        """Publishes changes; a truncate is in the first partition."""
+        for one in changes:
+            image = one.after or one.before
+            partition = 0 if image is None else image["id"] % 2
+            self.warehouse.write(one, partition=partition)
+        self.changes += changes
+
+    def end(self) -> None:
+        """Publishes that all rows have come."""
+        write_end(self.warehouse, self.changes[-1])
+
+    def batch(self, *, until: int | None = None) -> None:
+        """Applies what is there, or that of partition 0 and a part of the other one; the sink may be killed."""
+        end = self.warehouse.ends()
+        if until is not None and ("aq.shop.t", 1) in end:
+            least, most = self.begin.get(("aq.shop.t", 1), 0), end["aq.shop.t", 1]
+            end["aq.shop.t", 1] = min(max(least, until), most)
+        moved = self.begin, end
+        if self._chance.random() < 0.4:
+            own = vars(self.warehouse.applier.warehouse.ledger)
+            own["append"] = killed
+            with pytest.raises(Killed):
+                self._apply(moved)
+            del own["append"]
+            self.look()
+            self.warehouse.restart()
+        self._apply(moved)
+        self.begin = end
+        self.look()
+
+    def _apply(self, moved: Any) -> None:
+        records = self.warehouse.read(*moved)
+        number = len(self.changes)
+        self.warehouse.applier.apply(records, number, query_id="q", moved=lambda: moved)
+
+    def meet_requests(self) -> None:
+        """Does what the sink does beside batches."""
+        self.warehouse.meet_requests()
+        self.look()
+
+    def look(self) -> None:
+        """The rows that are always there are seen."""
+        assert by_id(self.warehouse.rows()).keys() >= {1, 2, 3}
+
+
+class Killed(Exception):
+    """The sink ends here."""
+
+
+def killed(_entries: object) -> None:
+    raise Killed
+
+
+@pytest.mark.remedy("sink.RowsPublishedAgain")
+@pytest.mark.parametrize("table_format", FORMATS_LONG)
+def test_readers_never_see_a_table_empty_whose_rows_are_replaced(
+    spark: SparkSession, tmp_path: Path, table_format: Any
+) -> None:
+    warehouse = Warehouse(spark, tmp_path, table_format=table_format)
+    warehouse.schemas = [schema(*COLUMNS)]
+    sink = Reader(warehouse, random.Random(0))
+    before = [image(key, key) for key in (1, 2, 3, 4)]
+    sink.publish(*(Change(op="c", seq=key, after=row) for key, row in enumerate(before, start=1)))
+    sink.batch()
+    # The source has lost row 4 without a record of it. Its rows come in two chunks, and one changes meanwhile.
+    start = warehouse.ends()
+    sink.publish(replacing(5), *chunk(6, 1, image(1, 10), image(2, 20)))
+    warehouse.store(start, Step.BEGIN)
+    assert by_id(warehouse.fresh()) == by_id(before)
+    sink.batch()
+    assert by_id(warehouse.rows()) == by_id(before)
+    held = warehouse.waiting()
+    assert held is not None
+    assert held.error == "RowsPublishedAgain"
+    assert "python -m app snapshot start shop shop.t --replace" in held.action
+    sink.publish(
+        Change(op="u", seq=8, before=image(1, 10), after=image(1, 11)), *chunk(9, 2, image(3, 30))
+    )
+    sink.end()
+    # Of the other partition, which has rows 1 and 3, the batch has nothing yet.
+    sink.batch(until=0)
+    sink.meet_requests()
+    assert warehouse.waiting() is None
+    there = [image(1, 11), image(2, 20), image(3, 30)]
+    assert by_id(warehouse.rows()) == by_id(there)
+    # Another reading is stopped after its first row; the operator takes what has come.
+    sink.publish(Change(op="c", seq=10, after=image(7, 70)), replacing(11), *chunk(12, 3, there[0]))
+    sink.batch()
+    assert by_id(warehouse.rows()) == by_id(there)
+    warehouse.reload()
+    assert by_id(warehouse.rows()) == by_id(there[:1])
+    # A truncate of the source empties it at once.
+    sink.publish(Change(op="t", seq=13))
+    warehouse.catch_up(sink.begin)
+    assert (warehouse.rows(), warehouse.waiting()) == ([], None)
+
+
+def by_id(rows: Iterable[Image]) -> dict[int, Image]:
+    return {row["id"]: row for row in rows}
+
+
+class Source:
+    """A table of six rows at most, of which three are always there, and the worker that reads it."""
+
+    def __init__(self, sink: Reader, chance: random.Random) -> None:
+        self.sink, self._chance = sink, chance
+        self.rows = {key: image(key, 0) for key in (1, 2, 3, 4)}
+        self.seq = 0
+        self.last: int | None = None
+        """The key of the last row that was read; None: nothing is read."""
+        self.is_known = True
+        """Whether all changes are published, or will be."""
+        for row in self.rows.values():
+            self._publish(Change(op="c", seq=self.seq + 1, after=row))
+
+    def _publish(self, *changes: Change) -> None:
+        self.seq = changes[-1].seq
+        self.sink.publish(*changes)
+
+    def change(self, *, is_logged: bool = True) -> None:
+        """Changes, adds or removes a row, with a record of it or without."""
+        key = self._chance.randint(1, 6)
+        before = self.rows.get(key)
+        after = None if before and key > 3 and self._chance.random() < 0.5 else image(key, self.seq)
+        if after is None:
+            del self.rows[key]
+        else:
+            self.rows[key] = after
+        op = "d" if after is None else "c" if before is None else "u"
+        if is_logged:
+            self._publish(Change(op=op, seq=self.seq + 1, before=before, after=after))
+        self.is_known = self.is_known and is_logged
+
+    def lose(self) -> None:
+        """Changes a row without a record of it."""
+        self.change(is_logged=False)
+
+    def replace(self) -> None:
+        """Begins to publish all rows again, whatever was being read."""
+        self.last, self.is_known = 0, True
+        self._publish(replacing(self.seq + 1, self.seq))
+
+    def read(self) -> None:
+        """Publishes the next rows, and after the last ones that all have come."""
+        if self.last is None:
+            return
+        found = [row for key, row in sorted(self.rows.items()) if key > self.last][:2]
+        if found:
+            self.last = found[-1]["id"]
+            self._publish(*chunk(self.seq + 1, self.seq, *found))
+        if len(found) < 2:
+            self.last = None
+            self.sink.end()
+
+    def stop(self) -> None:
+        """Ends a reading before its last row."""
+        if self.last is not None:
+            self.last, self.is_known = None, False
+
+    def finish(self) -> None:
+        """Publishes what is needed for the source's rows to be known."""
+        if not self.is_known:
+            self.replace()
+        while self.last is not None:
+            self.read()
+
+
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(n, marks=pytest.mark.long("the first seed")) for n in (2, 3, 4))]
+)
+def test_rows_are_replaced_at_once_whatever_happens_meanwhile(
+    warehouse: Warehouse, seed: int
+) -> None:
+    chance = random.Random(seed)
+    warehouse.schemas = [schema(*COLUMNS)]
+    sink = Reader(warehouse, chance)
+    source = Source(sink, chance)
+    sink.batch()
+    steps = [source.change, source.lose, source.replace, source.read, source.read, source.stop]
+    for _ in range(5):
+        for step in chance.choices(steps, weights=(4, 1, 2, 4, 4, 1), k=chance.randint(2, 6)):
+            step()
+        sink.batch(until=chance.choice([None, chance.randint(0, len(sink.changes))]))
+        if chance.random() < 0.5:
+            sink.meet_requests()
+    source.finish()
+    sink.batch()
+    sink.meet_requests()
+    assert warehouse.waiting() is None
+    assert by_id(warehouse.rows()) == source.rows

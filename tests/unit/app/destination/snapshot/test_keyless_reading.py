@@ -34,6 +34,7 @@ async def test_all_rows_of_a_table_without_a_key_enter_as_portions_of_one_read()
     assert [one.read for one in stream.entered] == [f"snapshot:one:shop.t:{n}" for n in (1, 2, 3)]
     assert [one.empties for one in stream.entered] == [True, False, False]
     assert [one.is_last for one in stream.entered] == [False, False, True]
+    assert [one.replaced for one in stream.entered] == [False, False, True]
     assert (
         len({(one.id, one.attempt, one.since, one.begins, one.kept) for one in stream.entered}) == 1
     )

@@ -200,6 +200,31 @@ async def test_chunks_follow_one_another_to_the_end_of_the_table() -> None:
     ]  # fmt: skip
 
 
+async def test_the_last_of_the_rows_that_replace_others_is_marked_also_after_another_start() -> (
+    None
+):
+    stream = Stream()
+    shown = await read(Table(3), stream, replace(START, replaces=True))
+    assert [(one.empties, one.replaced) for one in stream.entered] == [
+        (True, False), (False, False), (False, True),
+    ]  # fmt: skip
+    journal = [orjson.loads(one.note[1]) for one in stream.entered]
+    assert [(one["replaces"], one.get("replacing")) for one in journal] == [
+        (False, True), (False, True), (False, None),
+    ]  # fmt: skip
+    for left in shown[:2]:
+        stream = Stream()
+        await read(Table(3), stream, left)
+        assert [one.empties for one in stream.entered] == [False] * len(stream.entered)
+        assert [one.replaced for one in stream.entered][-1]
+    gone = Stream()
+    await read(Table(3, exists=False), gone, shown[0])
+    assert [one.replaced for one in gone.entered] == [False]
+    added = Stream()
+    await read(Table(3), added)
+    assert not any(one.replaced for one in added.entered)
+
+
 async def test_keys_are_removed_with_the_last_chunk_and_kept_in_the_journal_until_then(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

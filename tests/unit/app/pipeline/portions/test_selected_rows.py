@@ -366,6 +366,57 @@ def test_a_table_is_emptied_before_its_rows_and_keeps_what_changed_after() -> No
     ]
 
 
+def ends_of(pieces: list[Piece]) -> list[dict[str, Any]]:
+    """What the records state that end a replacement."""
+    found = [one for one in records_of(pieces) if one.value is None and one.key is None]
+    assert all(one.partition == 0 for one in found)
+    return [orjson.loads(dict(one.headers)["replacement"]) for one in found]
+
+
+@pytest.mark.parametrize("markers", [False, True])
+def test_after_the_last_of_the_rows_that_replace_those_before_a_record_without_a_value_says_so(
+    markers: bool,
+) -> None:
+    last = replace(selected((2, 2), number=3, since=2), replaced=True)
+    rules = {"markers": markers}
+    pieces = ran(watch(), emptied(), selected((1, 1), number=2, since=1), last, **rules)
+    found = [one for one in records_of(pieces) if one.topic == "aq.shop.t"]
+    assert [None if one.value is None else one.op for one in found] == ["t", "r", "r", None]
+    assert [dict(one.headers).get("replacement") for one in found[:3]] == [b"begin", None, None]
+    (end,) = ends_of(pieces)
+    source = end["source"]
+    assert (end["op"], source["db"], source["table"], source["schema"]) == ("t", "shop", "t", None)
+    assert source["seq"] == found[2].seq, "it has no number of its own"
+    assert dict(found[3].headers)["change_id"] == b"one/t/3#end"
+
+
+def test_that_all_rows_have_come_is_said_also_if_the_last_ones_have_changed_or_there_are_none() -> (
+    None
+):
+    gone = replace(selected((1, 1), number=2, since=1), replaced=True)
+    pieces = ran(watch(), emptied(), writes(1, (1, 2)), gone, markers=True)
+    assert [one.op for one in records_of(pieces) if one.value and one.op in "ctr"] == ["t", "c"]
+    assert len(ends_of(pieces)) == 1
+    assert outcomes(pieces)[-1] == Entered(2, 0, 1)
+    none = replace(selected(number=2, since=1), replaced=True)
+    assert len(ends_of(ran(watch(), emptied(), none))) == 1
+
+
+def test_the_end_is_not_said_of_rows_that_are_read_again_and_in_no_other_format() -> None:
+    last = replace(selected((1, 1), number=2, since=1), replaced=True)
+    refused = ran(watch(), emptied(), statement(1, "ALTER TABLE shop.t ADD COLUMN w int"), last)
+    assert outcomes(refused)[-1].refused is not None
+    assert ends_of(refused) == []
+    routes = Routes(destination="shop", prefix="aq", format="canal")
+    others = ran(watch(), emptied(), last, routes=routes)
+    assert [one for one in records_of(others) if one.value is None] == []
+
+
+def test_all_rows_of_a_table_without_a_key_are_ended_too() -> None:
+    pieces = ran(watch(), replace(whole((1, 1)), replaced=True))
+    assert len(ends_of(pieces)) == 1
+
+
 def whole(*rows: Pair, **more: Any) -> SelectedRows:
     """All rows of a table without a key."""
     return replace(selected(*rows, of=table(key=False), **more), empties=True)
