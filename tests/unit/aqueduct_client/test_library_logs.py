@@ -21,6 +21,8 @@ COORDINATOR = "aiokafka.consumer.group_coordinator"
 @pytest.fixture(autouse=True)
 def all_levels(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
+    # The worker's program raises it, which other tests run.
+    caplog.set_level(logging.INFO, "aiokafka")
 
 
 def test_aiokafka_logs_nothing_of_a_subscriber_and_all_of_others(
